@@ -1,0 +1,1 @@
+//! The `rehydrate._native` module.
