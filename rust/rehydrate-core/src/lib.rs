@@ -1,2 +1,23 @@
 //! The context engine's core: it counts, embeds, scores and packs conversations. It knows nothing of Python.
+//!
+//! ```text
+//! unit::Conversation -> engine::Engine::prepare -> prepared::Prepared -> Prepared::select -> select::Selection
+//!   texts, messages,      counts and analyses         asks again and       signals, scores,     what is kept,
+//!   atomic units          every text, cached          again cost little    packing, lead        and why
+//! ```
+pub mod cache;
+mod coverage;
+pub mod embed;
+pub mod engine;
 pub mod error;
+pub mod features;
+pub mod lead;
+pub mod lexical;
+pub mod pack;
+pub mod prepared;
+pub mod score;
+pub mod select;
+mod semantic;
+pub mod text;
+pub mod tokens;
+pub mod unit;

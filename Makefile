@@ -1,0 +1,55 @@
+# One command an intent; CI calls only these.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CORE := cargo test -q -p rehydrate-core --locked
+
+.PHONY: help demo test lint bench wheel clean
+.DEFAULT_GOAL := help
+
+help:  ## what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Everything a build of the extension depends on; touching none of it leaves the environment as it is.
+SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.txt' | grep -v target)
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Rehydrate needs Python >= 3.11; set PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+
+$(VENV)/.installed: $(BIN)/python $(SOURCES)
+	$(BIN)/python -m pip install -q -e '.[dev]'
+	@touch $@
+
+demo: $(VENV)/.installed  ## compact a real coding-agent session and show what was kept, dropped and why
+	$(BIN)/rehydrate compact examples/session.jsonl --ratio 0.2 --explain
+
+test: $(VENV)/.installed  ## every test, Rust and Python
+	$(CORE)
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed  ## formatting, lints, types, layers
+	cargo fmt --all --check
+	cargo clippy -q --workspace --all-targets --locked -- -D warnings
+	cargo check -q -p rehydrate-core --locked --no-default-features
+	cargo check -q -p rehydrate-core --locked --no-default-features --features bpe
+	cargo check -q -p rehydrate-core --locked --no-default-features --features builtin-model
+	! cargo tree -p rehydrate-core --locked -e normal | grep -q pyo3
+	$(BIN)/ruff check python tests tools benches
+	$(BIN)/ruff format --check python tests tools benches
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest rehydrate._native
+	$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.installed  ## every figure of benches/RESULTS.md, peers beside us
+	$(BIN)/python -m pip install -q -e '.[dev,bench]'
+	cargo bench -q -p rehydrate-core --locked
+	$(BIN)/python benches/report.py
+
+wheel: $(BIN)/python  ## the wheel and the sdist, in dist/
+	$(BIN)/python -m pip install -q maturin==1.16.0
+	$(BIN)/maturin build --release --sdist --out dist
+
+clean:  ## what can be made again
+	rm -rf $(VENV) target dist

@@ -1,0 +1,61 @@
+"""Types of the Rust module; kept true by stubtest."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+__version__: str
+
+@final
+class Prepared:
+    def __new__(
+        cls,
+        *,
+        texts: Sequence[str],
+        kinds: Sequence[int],
+        piece_ends: Sequence[int],
+        roles: Sequence[int],
+        structural: Sequence[float],
+        media_tokens: Sequence[int],
+        message_units: Sequence[int],
+        pinned: Sequence[bool],
+        may_lead: Sequence[bool],
+        counter: str,
+        counts: Sequence[int] | None,
+        embed: bool,
+        calibrated: bool,
+        coverage: bool,
+    ) -> Prepared: ...
+    @property
+    def message_tokens(self) -> list[int]: ...
+    @property
+    def dim(self) -> int | None: ...
+    def vectors(self) -> bytes: ...
+    def select(
+        self,
+        *,
+        query: str | None,
+        vectors: Any,
+        query_vector: Any,
+        memory_coverage: Sequence[float] | None,
+        weights: tuple[float, float, float],
+        calibrated: bool,
+        coverage: bool,
+        target_tokens: int,
+    ) -> Selection: ...
+
+@final
+class Selection:
+    @property
+    def kept(self) -> list[bool]: ...
+    @property
+    def pinned_tokens(self) -> int: ...
+    @property
+    def embedding(self) -> bool: ...
+    @property
+    def leader(self) -> int | None: ...
+    def signals(self) -> list[tuple[float, float, float, float, float]]: ...
+    def units(self) -> list[tuple[int, int, float, float]]: ...
+
+def count(text: str, counter: str) -> int: ...
+def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
+def clear_cache() -> None: ...

@@ -1,0 +1,1 @@
+"""Compaction: fewer messages, none of them rewritten."""

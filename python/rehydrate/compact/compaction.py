@@ -1,0 +1,174 @@
+"""What a compaction returns: the kept messages, the figures, and the reason for every decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Figures of one compaction. Tokens are in the counter's unit, times in milliseconds."""
+
+    before_tokens: int
+    after_tokens: int
+    target_tokens: int
+    """What was asked for: floor(before * ratio), or the budget given."""
+    dropped: int
+    """Messages dropped."""
+    dropped_pct: float
+    """Share of the tokens that went, in percent, one decimal."""
+    dropped_messages_pct: float
+    """Share of the messages that went, in percent, one decimal."""
+    units: int
+    """Atomic units the conversation consists of: a tool call and its results are one."""
+    pinned_tokens: int
+    """Tokens of the units kept whatever they cost, system messages included."""
+    over_budget: bool
+    """Whether the pinned units alone take more than was asked for."""
+    changed: bool
+    """Whether anything was left out."""
+    embedding: bool
+    """Whether vectors were really computed and used."""
+    ignored: int
+    """Entries that no model sees (a transcript's progress lines): not counted, left out of a changed result."""
+    degraded: tuple[str, ...]
+    """What did not work and was done without, in words."""
+    counter: str
+    format: str
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """One message that was left out, and why."""
+
+    index: int
+    """Place in the list that came in."""
+    role: str
+    tokens: int
+    unit: int
+    score: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitReport:
+    """One unit's score, each of its signals, and the decision.
+
+    The signals are those of the unit's best message: ``score = structural * (w_r * recency + w_s * semantic
+    + w_n * (1 - coverage))`` with the weights of the ``Scoring`` in use.
+    """
+
+    unit: int
+    messages: tuple[int, ...]
+    role: str
+    tokens: int
+    structural: float
+    recency: float
+    semantic: float
+    coverage: float
+    score: float
+    gain: float
+    """What the unit added to the objective when it was taken, or would have added when it was last looked at: its score
+    and the weights of the features that nothing kept before it mentions."""
+    kept: bool
+    reason: str
+    preview: str
+    """The beginning of its text, on one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The score of every unit and each of its signals; ``str()`` of it is a table."""
+
+    units: tuple[UnitReport, ...]
+
+    def __iter__(self) -> Iterator[UnitReport]:
+        """The units' reports, in the order of the conversation."""
+        return iter(self.units)
+
+    def __len__(self) -> int:
+        """Number of units."""
+        return len(self.units)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Rows of plain values, for JSON."""
+        return [asdict(unit) for unit in self.units]
+
+    def __str__(self) -> str:
+        """A table in plain text, one unit a line."""
+        header = (
+            f"{'unit':>5} {'messages':>11} {'role':<9} {'tokens':>7} {'score':>6} {'recency':>7} {'semantic':>8} "
+            f"{'covered':>7} {'gain':>7}  {'':<4}  reason"
+        )
+        return "\n".join([header, *map(_row, self.units)])
+
+
+def _row(unit: UnitReport) -> str:
+    return (
+        f"{unit.unit:>5} {span(unit.messages):>11} {unit.role:<9} {unit.tokens:>7,} {unit.score:>6.3f} "
+        f"{unit.recency:>7.3f} {unit.semantic:>8.3f} {unit.coverage:>7.3f} {unit.gain:>7.3f}  "
+        f"{'keep' if unit.kept else 'drop'}  {unit.reason}"
+    )
+
+
+def span(indices: tuple[int, ...]) -> str:
+    """``3`` or ``3-5`` or, with gaps, ``3..9``."""
+    first, last = indices[0], indices[-1]
+    if first == last:
+        return str(first)
+    return f"{first}-{last}" if last - first + 1 == len(indices) else f"{first}..{last}"
+
+
+class Decisions(Protocol):
+    """Where a compaction looks up its reasons, worked out when asked for."""
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """One record a dropped message."""
+
+    @property
+    def explanation(self) -> Explanation:
+        """One row a unit."""
+
+
+class Compaction:
+    """The result of ``compact_context``."""
+
+    __slots__ = ("_decisions", "messages", "stats")
+
+    def __init__(self, messages: list[Any], stats: Stats, decisions: Decisions) -> None:
+        """Made by ``compact_context`` only."""
+        self.messages = messages
+        """The kept messages: the same objects, in their order, unmodified."""
+        self.stats = stats
+        self._decisions = decisions
+
+    @property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """What went and why, one record a message."""
+        return self._decisions.dropped
+
+    def explain(self) -> Explanation:
+        """The score of every unit and each of its signals, as a table.
+
+        >>> import rehydrate
+        >>> kept = rehydrate.compact_context([{"role": "user", "content": "hello"}])
+        >>> [unit.reason for unit in kept.explain()]
+        ['last user turn']
+        """
+        return self._decisions.explanation
+
+    def to_dict(self) -> dict[str, Any]:
+        """``{"messages": [...], "stats": {...}}``: the wire shape of the tool."""
+        return {"messages": list(self.messages), "stats": asdict(self.stats)}
+
+    def __repr__(self) -> str:
+        """The figures in a line."""
+        stats = self.stats
+        return (
+            f"<Compaction {stats.before_tokens:,} -> {stats.after_tokens:,} tokens, "
+            f"{stats.dropped} of {stats.dropped + len(self.messages)} messages dropped>"
+        )

@@ -1,0 +1,281 @@
+"""compact_context: verbatim, memory-aware compaction of a conversation to a token budget."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rehydrate import _engine, formats
+from rehydrate.compact.compaction import Compaction, Stats
+from rehydrate.compact.report import Report
+from rehydrate.compact.scoring import Scoring
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.messages import Conversation
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from rehydrate import _native
+
+MIN_RATIO = 0.05
+RECALLED_NEIGHBOURS = 3
+"""How many of its nearest memories a message is compared with."""
+
+
+class RecallsMemories(Protocol):
+    """A memory, as far as compaction asks: how near are the nearest k memories to each vector."""
+
+    def recall(self, vectors: Any, k: int) -> ArrayLike:
+        """Cosine similarities, shape (len(vectors), up to k), for float32 rows of length 1."""
+
+
+Embedder = Callable[[list[str]], "ArrayLike"]
+"""Texts to vectors, shape (texts, dimensions). A row of zeros or NaN is "no vector"."""
+
+
+def compact_context(
+    messages: Sequence[Mapping[str, Any]],
+    query: str | None = None,
+    target_ratio: float = 0.4,
+    *,
+    budget_tokens: int | None = None,
+    memory: RecallsMemories | None = None,
+    scoring: str | Scoring = "balanced",
+    embedder: str | Embedder | None = "auto",
+    counter: str | Callable[[str], int] | None = None,
+    format: str = "auto",  # noqa: A002  the field's word
+    granularity: str = "message",
+    pin: Iterable[int | Mapping[str, Any]] = (),
+) -> Compaction:
+    """Keep the messages that matter most within a token budget, byte for byte.
+
+    ``messages`` is a conversation in the Anthropic, OpenAI chat or plain role/content format, or
+    the entries of a Claude Code transcript; ``format`` names it where detection should not. Tool
+    calls and their results are kept or dropped together, so a valid conversation stays valid.
+    Always kept: system messages, the last user turn, an open tool loop at the end, and what
+    ``pin`` names (indices, or the message objects themselves).
+
+    The target is ``floor(total * target_ratio)`` tokens (the ratio is clamped to 0.05-1.0), or
+    ``budget_tokens``. ``query`` says what the next turn is about; without one, what a working
+    agent is likely to need again is kept. With a ``memory``, what it already holds is cheaper to
+    drop. ``scoring`` is a profile (``"balanced"``, ``"chitta"``) or a ``Scoring``. ``embedder`` is
+    ``"auto"`` (the built-in model), None (words only) or a callable of texts to vectors; one
+    that fails is done without, and ``stats.degraded`` says so. ``counter`` is ``"o200k_base"``,
+    ``"cl100k_base"``, ``"words"``, ``"chars"`` or a callable of text to tokens; None: the
+    profile's own.
+
+    Raises InvalidMessageError for an entry that is no message and InvalidArgumentError for an
+    argument outside its limits; both name the value and the remedy.
+
+    >>> kept = compact_context(
+    ...     [
+    ...         {"role": "user", "content": "My order number is 81-4471, please note it."},
+    ...         {"role": "assistant", "content": "Noted. Shall we talk about something else now?"},
+    ...         {"role": "user", "content": "What was my order number?"},
+    ...     ],
+    ...     query="order number",
+    ...     target_ratio=0.8,
+    ... )
+    >>> [message["content"] for message in kept.messages]
+    ['My order number is 81-4471, please note it.', 'What was my order number?']
+    """
+    started = time.perf_counter()
+    profile = scoring if isinstance(scoring, Scoring) else Scoring.named(scoring)
+    ratio = _checked_ratio(target_ratio)
+    budget = _checked_budget(budget_tokens)
+    counted_by = _engine.check_counter(profile.counter if counter is None else counter)
+    if granularity != "message":
+        raise InvalidArgumentError(f"granularity is {granularity!r}; choose 'message'")
+    if not (query is None or isinstance(query, str)):
+        raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
+    own_embedder = _checked_embedder(embedder)
+
+    conversation = formats.parse(messages, format)
+    pins = _pins(conversation, messages, pin)
+    prepared = _engine.prepare(
+        conversation,
+        weight_of=profile.weight_of,
+        pinned=[unit in pins for unit in range(len(conversation.units))],
+        counter=counted_by,
+        embed=embedder is not None and own_embedder is None,
+        calibrated=profile.signals == "calibrated",
+        coverage=profile.packing == "coverage",
+    )
+    message_tokens = prepared.message_tokens
+    before = sum(message_tokens)
+    target = math.floor(before * ratio + 1e-9) if budget is None else budget
+
+    asked = query if query and query.strip() else None
+    degraded: list[str] = []
+    vectors, query_vector = _own_vectors(own_embedder, conversation, asked, degraded)
+    selection = prepared.select(
+        query=asked,
+        vectors=vectors,
+        query_vector=query_vector,
+        memory_coverage=_memory_coverage(memory, prepared, vectors, degraded),
+        weights=(profile.recency, profile.semantic, profile.novelty),
+        calibrated=profile.signals == "calibrated",
+        coverage=profile.packing == "coverage",
+        target_tokens=target,
+    )
+
+    report = Report(conversation, selection, message_tokens, pins, target, profile)
+    kept = report.kept_messages
+    after = sum(tokens for tokens, keep in zip(message_tokens, kept, strict=True) if keep)
+    dropped = len(kept) - sum(kept)
+    survivors = [messages[message.index] for message, keep in zip(conversation.messages, kept, strict=True) if keep]
+    stats = Stats(
+        before_tokens=before,
+        after_tokens=after,
+        target_tokens=target,
+        dropped=dropped,
+        dropped_pct=_percent(before - after, before),
+        dropped_messages_pct=_percent(dropped, len(kept)),
+        units=len(conversation.units),
+        pinned_tokens=selection.pinned_tokens,
+        over_budget=after > target,
+        changed=dropped > 0,
+        embedding=selection.embedding,
+        ignored=len(conversation.ignored),
+        degraded=tuple(degraded),
+        counter=_engine.counter_name(counted_by),
+        format=conversation.format,
+        elapsed_ms=(time.perf_counter() - started) * 1e3,
+    )
+    return Compaction(survivors if dropped else list(messages), stats, report)
+
+
+async def acompact_context(
+    messages: Sequence[Mapping[str, Any]],
+    query: str | None = None,
+    target_ratio: float = 0.4,
+    **options: Any,
+) -> Compaction:
+    """``compact_context`` in a worker thread, for asyncio and trio: the event loop goes on.
+
+    Takes the same arguments and raises the same errors. Cancelling it leaves the thread to finish
+    by itself; nothing depends on its outcome.
+    """
+    import anyio.to_thread
+
+    work = partial(compact_context, messages, query, target_ratio, **options)
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _checked_ratio(ratio: object) -> float:
+    if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or math.isnan(ratio):
+        raise InvalidArgumentError(
+            f"target_ratio is {ratio!r}; pass a number, the share of the tokens to keep "
+            f"(clamped to {MIN_RATIO}-1.0)"
+        )
+    return min(max(float(ratio), MIN_RATIO), 1.0)
+
+
+def _checked_budget(budget: object) -> int | None:
+    if budget is None or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0):
+        return None if budget is None else min(budget, 2**63)
+    raise InvalidArgumentError(
+        f"budget_tokens is {budget!r}; pass a whole number of tokens from 0 up, or None to go by target_ratio"
+    )
+
+
+def _checked_embedder(embedder: object) -> Embedder | None:
+    """The caller's own embedder, if it is one; None for the built-in one or none at all."""
+    if embedder is None or embedder == "auto" or embedder == "builtin":
+        return None
+    if callable(embedder):
+        own: Embedder = embedder
+        return own
+    raise InvalidArgumentError(
+        f"embedder is {embedder!r}; choose 'auto' or 'builtin' (the built-in model), None (no vectors), "
+        "or pass a callable of list[str] -> array of shape (texts, dimensions)"
+    )
+
+
+def _pins(conversation: Conversation, messages: Sequence[Any], pin: Iterable[Any]) -> dict[int, str]:
+    """Units that are always kept, and why."""
+    pins = {unit: "system" for unit, whole in enumerate(conversation.units) if whole.is_system}
+    for unit, why in (
+        (conversation.last_user_turn(), "last user turn"),
+        (conversation.open_tool_loop(), "open tool loop"),
+    ):
+        if unit is not None:
+            pins.setdefault(unit, why)
+    wanted = [_index_of(messages, entry) for entry in pin]
+    for unit in conversation.units_holding(wanted) if wanted else ():
+        pins.setdefault(unit, "pinned by the caller")
+    return pins
+
+
+def _index_of(messages: Sequence[Any], entry: Any) -> int:
+    if isinstance(entry, int) and not isinstance(entry, bool):
+        if -len(messages) <= entry < len(messages):
+            return entry % len(messages)
+        raise InvalidArgumentError(
+            f"pin names message {entry} of {len(messages)}; an index goes from {-len(messages)} to {len(messages) - 1}"
+        )
+    for index, message in enumerate(messages):
+        if message is entry:
+            return index
+    raise InvalidArgumentError(
+        f"pin holds a {type(entry).__name__} that is none of the messages; "
+        "pass an index, or the very object that is in the list"
+    )
+
+
+def _own_vectors(
+    embedder: Embedder | None, conversation: Conversation, query: str | None, degraded: list[str]
+) -> tuple[Any, Any]:
+    """Vectors of the messages and the query from the caller's embedder; (None, None) without."""
+    if embedder is None or not conversation.messages:
+        return None, None
+    import numpy as np
+
+    texts = [message.text for message in conversation.messages]
+    try:
+        rows = np.ascontiguousarray(embedder([*texts, query] if query else texts), dtype=np.float32)
+        expected = len(texts) + bool(query)
+        if rows.ndim != 2 or rows.shape[0] != expected or rows.shape[1] == 0:
+            raise ValueError(f"shape {rows.shape} for {expected} texts")  # noqa: TRY301
+    except Exception as error:  # noqa: BLE001  whatever it raises, the answer goes on without it
+        degraded.append(f"embedder: {type(error).__name__}: {error}; went on without vectors")
+        return None, None
+    return rows[: len(texts)], rows[-1] if query else None
+
+
+def _memory_coverage(
+    memory: RecallsMemories | None, prepared: _native.Prepared, vectors: Any, degraded: list[str]
+) -> list[float] | None:
+    """Per message the largest similarity to what memory holds; None where nothing is known."""
+    if memory is None or not prepared.message_tokens:
+        return None
+    if vectors is None:
+        if prepared.dim is None:
+            degraded.append("memory: no vectors to recall with; nothing counts as covered")
+            return None
+        vectors = _engine.message_vectors(prepared)
+    try:
+        recalled = memory.recall(vectors, RECALLED_NEIGHBOURS)
+        rows = [_largest(row) for row in recalled]  # type: ignore[union-attr]
+        if len(rows) != len(vectors):
+            raise ValueError(f"{len(rows)} rows for {len(vectors)} vectors")  # noqa: TRY301
+    except Exception as error:  # noqa: BLE001  a memory that is down covers nothing
+        degraded.append(f"memory: {type(error).__name__}: {error}; nothing counts as covered")
+        return None
+    return rows
+
+
+def _largest(similarities: Any) -> float:
+    """The largest finite number of a row, or the number itself; 0 where there is none."""
+    try:
+        numbers = [float(similarity) for similarity in similarities]
+    except TypeError:
+        numbers = [float(similarities)]
+    return max((number for number in numbers if math.isfinite(number)), default=0.0)
+
+
+def _percent(part: int, whole: int) -> float:
+    return round(100 * part / whole, 1) if whole else 0.0

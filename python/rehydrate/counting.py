@@ -1,0 +1,85 @@
+"""count_tokens and estimate_tokens: what a text or a conversation costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from rehydrate import _engine, formats
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.messages import Conversation
+
+
+def count_tokens(
+    content: str | Sequence[Mapping[str, Any]],
+    encoding: Literal["o200k_base", "cl100k_base"] = "o200k_base",
+    *,
+    tools: Iterable[Mapping[str, Any]] = (),
+    format: str = "auto",  # noqa: A002  the field's word
+) -> int:
+    """Tokens of a text or of messages, exact for the encoding; offline.
+
+    Of messages everything that a model reads is counted: texts, tool inputs and results; an image
+    or a document counts 1,600. ``tools`` are tool definitions, counted as compact JSON. A
+    provider's framing of messages (a few tokens each) is not part of any encoding and not counted.
+
+    >>> count_tokens("Hello, world!")
+    4
+    >>> count_tokens([{"role": "user", "content": "Hello, world!"}])
+    4
+    """
+    if encoding not in ("o200k_base", "cl100k_base"):
+        raise InvalidArgumentError(
+            f"encoding is {encoding!r}; choose 'o200k_base' or 'cl100k_base', "
+            "or estimate_tokens for 'words' and 'chars'"
+        )
+    return _tokens(content, encoding, tools, format)
+
+
+def estimate_tokens(
+    content: str | Sequence[Mapping[str, Any]],
+    by: Literal["chars", "words"] = "chars",
+    *,
+    tools: Iterable[Mapping[str, Any]] = (),
+    format: str = "auto",  # noqa: A002  the field's word
+) -> int:
+    """Tokens of a text or of messages by a rule of thumb.
+
+    ``chars``: one in 3.5 characters, rounded up. ``words``: 1.3 a word, rounded up, a message at a
+    time. ``count_tokens`` is exact and takes microseconds more.
+
+    >>> estimate_tokens("Hello, world!"), estimate_tokens("Hello, world!", "words")
+    (4, 3)
+    """
+    if by not in ("chars", "words"):
+        raise InvalidArgumentError(
+            f"by is {by!r}; choose 'chars' or 'words', or count_tokens for an exact encoding"
+        )
+    return _tokens(content, by, tools, format)
+
+
+def _tokens(content: Any, counter: str, tools: Iterable[Mapping[str, Any]], format: str) -> int:  # noqa: A002
+    schemas = sum(_engine.count(_compact_json(tool), counter) for tool in tools)
+    if isinstance(content, str):
+        return schemas + _engine.count(content, counter)
+    conversation = formats.parse(content, format)
+    return schemas + sum(_message_tokens(conversation, counter))
+
+
+def _message_tokens(conversation: Conversation, counter: str) -> list[int]:
+    prepared = _engine.prepare(
+        conversation,
+        weight_of=lambda _role: 1.0,
+        pinned=[False] * len(conversation.units),
+        counter=counter,
+        embed=False,
+        calibrated=False,
+        coverage=False,
+    )
+    return prepared.message_tokens
+
+
+def _compact_json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -1,0 +1,133 @@
+"""The error tree: every error says what was given, what was expected and what to do about it.
+
+    RehydrateError                     anything this package raises on purpose
+    |-- InvalidArgumentError           ValueError: an argument outside its limits
+    |   `-- UnknownFormatError         a `format=` that is not in the table of formats
+    |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
+    |-- InvalidConversationError       ValueError: messages that a provider would refuse
+    `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
+
+Errors keep what they know as attributes, so that a program can act on them without reading prose,
+and survive pickling, so that they cross a process boundary whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+__all__ = [
+    "InternalError",
+    "InvalidArgumentError",
+    "InvalidConversationError",
+    "InvalidMessageError",
+    "RehydrateError",
+    "UnknownFormatError",
+    "Violation",
+]
+
+
+class Violation(NamedTuple):
+    """One provider rule that one message breaks.
+
+    `index` points into the list that was given, `rule` is a stable name from the table of
+    `rehydrate.validate`, `message` is for people.
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        """One line: place, what is wrong, rule."""
+        return f"message {self.index}: {self.message} ({self.rule})"
+
+
+class RehydrateError(Exception):
+    """Anything this package raises on purpose."""
+
+
+class InvalidArgumentError(RehydrateError, ValueError):
+    """An argument outside its limits; the message names argument, value, limit and remedy."""
+
+
+class UnknownFormatError(InvalidArgumentError):
+    """A `format=` that is not in the table of formats; `known` are the names that are.
+
+    >>> print(UnknownFormatError("gemini", ["anthropic", "plain"]))
+    format is 'gemini'; choose one of 'auto', 'anthropic', 'plain'
+    """
+
+    def __init__(self, value: object, known: Iterable[str]) -> None:
+        """Take the name that was asked for and those that exist."""
+        self.known = tuple(known)
+        super().__init__(value, self.known)
+
+    def __str__(self) -> str:
+        """Name the value and the choices."""
+        names = ", ".join(map(repr, ("auto", *self.known)))
+        return f"format is {self.args[0]!r}; choose one of {names}"
+
+
+class InvalidMessageError(RehydrateError, ValueError, TypeError):
+    """An entry that is no message: both a ValueError and a TypeError, since data of the wrong
+    shape is the one to whoever sent it and the other to whoever calls.
+
+    `index` is the entry's place in the list (None: the list itself is meant), `part` the place
+    inside the entry.
+
+    >>> print(InvalidMessageError(3, "content", 17, "a string, a list or None", "pass str(17)"))
+    message 3: content is an int, expected a string, a list or None; pass str(17)
+    """
+
+    def __init__(
+        self, index: int | None, part: str, value: object, expected: str, remedy: str
+    ) -> None:
+        """Keep the value's type only: the value may be huge, secret or impossible to pickle."""
+        if not isinstance(value, _TypeName):  # it is one after unpickling
+            value = _TypeName(type(value).__name__)
+        super().__init__(index, part, value, expected, remedy)
+        self.index = index
+        self.part = part
+        self.value_type = str(value)
+        self.expected = expected
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        """Name the place, what is there, what was expected and what to do."""
+        place = "messages" if self.index is None else f"message {self.index}"
+        subject = f"{place}: {self.part}" if self.part else place
+        noun = _with_article(self.value_type)
+        return f"{subject} is {noun}, expected {self.expected}; {self.remedy}"
+
+
+class InvalidConversationError(RehydrateError, ValueError):
+    """Messages that a provider would refuse; `violations` lists every reason."""
+
+    def __init__(self, violations: Iterable[Violation]) -> None:
+        """Take what `rehydrate.validate` returned."""
+        self.violations = tuple(violations)
+        super().__init__(self.violations)
+
+    def __str__(self) -> str:
+        """Count the violations and show the first five."""
+        count = len(self.violations)
+        shown = "; ".join(str(violation) for violation in self.violations[:5])
+        more = f"; and {count - 5} more" if count > 5 else ""
+        return f"{count} violation{'' if count == 1 else 's'}: {shown}{more}"
+
+
+class InternalError(RehydrateError, RuntimeError):
+    """A panic in the core. The message names the place; the input was not changed."""
+
+
+class _TypeName(str):
+    """A type's name standing in for the value, also after unpickling."""
+
+    __slots__ = ()
+
+
+def _with_article(noun: str) -> str:
+    if noun == "NoneType":
+        return "None"
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

@@ -1,0 +1,128 @@
+"""Message formats: detect one, read it into units, check it against the provider's rules.
+
+A format is a module with a `NAME` and three pure functions, registered in `FORMATS`:
+
+    detect(entry)      NONE, HINT or PROOF: what this one entry says about the list's format
+    parse(entries)     the list as a `Conversation`, grouped into units
+    validate(entries)  every provider rule that the list breaks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from rehydrate.errors import UnknownFormatError, Violation
+from rehydrate.formats import anthropic, claude_code, openai_chat, plain
+from rehydrate.formats._reading import HINT, PROOF, as_sequence
+from rehydrate.messages import Conversation
+
+__all__ = ["FORMATS", "Format", "detect_format", "parse", "validate"]
+
+
+class Format(Protocol):
+    """What the module of a format offers."""
+
+    NAME: str
+
+    def detect(self, entry: Mapping[str, Any], /) -> int:
+        """NONE, HINT or PROOF: what this one entry says about the format of its list."""
+
+    def parse(self, entries: Sequence[Any], /) -> Conversation:
+        """The list, read and grouped into units."""
+
+    def validate(self, entries: Sequence[Any], /) -> list[Violation]:
+        """Every provider rule that the list breaks, ordered by index."""
+
+
+# In the order in which they are asked: a gateway's message with both `tool_calls` and thinking
+# blocks is paired by the former, so openai_chat comes before anthropic.
+FORMATS: dict[str, Format] = {
+    module.NAME: module for module in (claude_code, openai_chat, anthropic, plain)
+}
+
+
+def detect_format(messages: Sequence[Any]) -> str:
+    """The name of the format of these messages.
+
+    The first entry that only one format can hold decides: a transcript line (a `type` and no
+    role) for claude_code, tool calls or media parts for openai_chat, tool, thinking or media
+    blocks for anthropic. Without one, the first hint does (the developer role, a cache mark).
+    Without either the list is plain: role and text, as every provider takes it.
+
+    >>> detect_format([{"role": "user", "content": "hi"}])
+    'plain'
+    """
+    hinted: str | None = None
+    formats = list(FORMATS.items())
+    for entry in as_sequence(messages):
+        if not isinstance(entry, Mapping):
+            continue
+        for name, candidate in formats:
+            evidence = candidate.detect(entry)
+            if evidence == PROOF:
+                return name
+            if evidence == HINT and hinted is None:
+                hinted = name
+    return hinted or plain.NAME
+
+
+def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noqa: A002
+    """Read messages into a `Conversation` of atomic units.
+
+    Raises InvalidMessageError for what is no message, UnknownFormatError for an unknown name.
+
+    >>> parse([{"role": "user", "content": "hi"}]).units[0].members
+    (0,)
+    """
+    entries = as_sequence(messages)
+    return _format(entries, format).parse(entries)
+
+
+def validate(messages: Sequence[Any], format: str = "auto") -> list[Violation]:  # noqa: A002
+    """Every violation of the provider's rules, ordered by index; an empty list means valid.
+
+    | rule | formats | what is wrong |
+    |---|---|---|
+    | first_not_user | A | the first message, leaving out system ones, is not the user's |
+    | unknown_role | A, O | a role that the provider does not know |
+    | empty_content | A | no content, in any but a last assistant message |
+    | empty_text | A | an empty text block, or nothing but whitespace in a message |
+    | null_content_without_calls | O, P | content is null (or absent), and no tool calls either |
+    | unanswered_tool_call | A, O | no result in the next message (A), directly after it (O) |
+    | tool_result_without_call | A | a result whose call is not in the turn before it |
+    | tool_message_without_call | O | a tool message whose call is not in the message it follows |
+    | server_result_without_call | A | a server tool's result whose call does not come before it |
+    | duplicate_id | A, O | a call id used before (A), twice in one message (O) |
+    | duplicate_result | A, O | a second result for one call |
+    | missing_id | A, O | a tool call or a tool_result without an id |
+    | results_not_first | A | a result after other blocks of its turn |
+    | results_not_together | A | the results of one turn in several messages |
+    | misplaced_block | A | a tool_use in a user message, a tool_result in an assistant's |
+    | empty_tool_calls | O | tool_calls is an empty list |
+    | too_many_cache_control | A | the fifth cache_control, and every further one |
+    | cache_control_on_empty_text | A | a cache_control on an empty text block |
+    | cache_control_on_thinking | A | a cache_control on a thinking block |
+    | thinking_without_signature | A | a thinking block that lost its signature |
+
+    A is anthropic, and claude_code after merging its lines as Claude Code does when it sends;
+    O is openai_chat, P is plain. A tool call that is unanswered at the very end, with nothing
+    after it but results of its own turn, is an open loop and no violation, although no provider
+    takes it before the results are there. The indices are those of `messages`. Nothing is
+    changed. Raises InvalidMessageError for what is no message, UnknownFormatError for a name.
+
+    >>> validate([{"role": "assistant", "content": None}], format="openai_chat")[0].rule
+    'null_content_without_calls'
+    """
+    entries = as_sequence(messages)
+    return _format(entries, format).validate(entries)
+
+
+def _format(entries: Sequence[Any], name: str) -> Format:
+    if name == "auto":
+        name = detect_format(entries)
+    try:
+        return FORMATS[name]
+    # TypeError: something unhashable was passed as the name.
+    except (KeyError, TypeError):
+        raise UnknownFormatError(name, FORMATS) from None

@@ -1,0 +1,95 @@
+"""Grouping of messages into atomic units: a tool call, its results, and what cannot stand alone.
+
+One algorithm for every format, on `Message.calls` and `Message.answers` alone. A result belongs
+to the latest call of its id that nothing has answered; failing that, to the call that was answered
+(so that a second result leaves together with the first); failing that, to a later call. On valid
+input this is plain pairing. On broken input it keeps every pair that exists together, and since
+pairing never depends on other units, dropping whole units breaks nothing that was not broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rehydrate.messages import Message, Unit
+
+__all__ = ["Ledger", "group"]
+
+
+def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) -> tuple[Unit, ...]:
+    """Partition messages into units, ordered by first member.
+
+    `links` are pairs of positions in `messages` that belong together for reasons of the format.
+    """
+    parent = list(range(len(messages)))
+
+    def root(position: int) -> int:
+        while parent[position] != position:
+            parent[position] = position = parent[parent[position]]
+        return position
+
+    def join(one: int, other: int) -> None:
+        # The smaller position is the root, so that units come out ordered by first member.
+        one, other = root(one), root(other)
+        if one < other:
+            parent[other] = one
+        else:
+            parent[one] = other
+
+    unanswered: dict[str, list[int]] = {}
+    answered: dict[str, int] = {}
+    early: list[tuple[str, int]] = []
+    for position, message in enumerate(messages):
+        for call in message.calls:
+            unanswered.setdefault(call, []).append(position)
+        for answer in message.answers:
+            waiting = unanswered.get(answer)
+            if waiting:
+                answered[answer] = waiting.pop()
+            if answer in answered:
+                join(answered[answer], position)
+            else:
+                early.append((answer, position))
+    for answer, position in early:
+        if unanswered.get(answer):
+            join(position, unanswered[answer][0])
+    for one, other in links:
+        join(one, other)
+
+    members: dict[int, list[Message]] = {}
+    for position, message in enumerate(messages):
+        if parent[position] == position:
+            members[position] = [message]
+        else:
+            members[root(position)].append(message)
+    return tuple(
+        Unit(tuple([message.index for message in unit]), tuple(unit)) for unit in members.values()
+    )
+
+
+class Ledger:
+    """Which call ids were made and answered so far: the validators' view of the same pairing."""
+
+    __slots__ = ("_answered", "_unanswered")
+
+    def __init__(self) -> None:
+        self._unanswered: dict[str, int] = {}
+        self._answered: set[str] = set()
+
+    def call(self, call: str) -> bool:
+        """Note a call; true if its id was called before."""
+        is_repeated = call in self._unanswered
+        self._unanswered[call] = self._unanswered.get(call, 0) + 1
+        return is_repeated
+
+    def answer(self, answer: str) -> bool:
+        """Note a result; true if it is one too many for its id."""
+        if self._unanswered.get(answer):
+            self._unanswered[answer] -= 1
+            self._answered.add(answer)
+            return False
+        return answer in self._answered
+
+    def knows(self, call: object) -> bool:
+        """Whether this id was called."""
+        return call in self._unanswered

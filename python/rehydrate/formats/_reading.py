@@ -1,0 +1,141 @@
+"""Reading of entries: the checks, and the texts, that every format shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from json import JSONEncoder
+from reprlib import Repr
+from typing import Any
+
+from rehydrate.errors import InvalidMessageError
+from rehydrate.messages import normal_role
+
+__all__ = [
+    "HINT",
+    "NONE",
+    "PROOF",
+    "as_entry",
+    "as_list",
+    "as_role",
+    "as_sequence",
+    "readable_texts",
+    "tool_input_text",
+    "wrong_content",
+]
+
+# What one entry says about the format of the whole list; see `formats.detect_format`.
+NONE, HINT, PROOF = 0, 1, 2
+
+_compact_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+
+# For inputs that JSON cannot express: nested too deeply, cyclic, or with keys that are no keys.
+_bounded = Repr()
+_bounded.maxlevel = 12
+_bounded.maxdict = _bounded.maxlist = _bounded.maxtuple = 200
+_bounded.maxstring = _bounded.maxother = 4000
+
+_OPAQUE_KEYS = frozenset(
+    {
+        *("type", "id", "tool_use_id", "file_id", "caller", "cache_control", "media_type"),
+        *("data", "signature", "encrypted_content", "encrypted_index", "encrypted_stdout"),
+    }
+)
+_MAX_DEPTH = 8
+
+
+def as_sequence(messages: object) -> Sequence[Any]:
+    """The list of entries, or a clear error."""
+    if isinstance(messages, (list, tuple)):
+        return messages
+    if isinstance(messages, Sequence) and not isinstance(messages, (str, bytes, bytearray)):
+        return list(messages)
+    if isinstance(messages, Mapping):
+        remedy = "pass its 'messages'" if "messages" in messages else "wrap it in a list"
+    elif isinstance(messages, (str, bytes, bytearray)):
+        remedy = "parse it first, with json.loads for JSON, line by line for JSONL"
+    else:
+        remedy = "pass list(messages)"
+    raise InvalidMessageError(None, "", messages, "a list of messages", remedy)
+
+
+def as_entry(value: object, index: int, part: str = "") -> Mapping[str, Any]:
+    """A mapping, or an error that says how to make one of what is there."""
+    # Exactly a dict nearly always: the check against an abstract class costs ten times as much.
+    if type(value) is dict or isinstance(value, Mapping):
+        return value
+    if hasattr(value, "model_dump"):
+        remedy = "convert it with .model_dump()"
+    elif hasattr(value, "__dataclass_fields__"):
+        remedy = "convert it with dataclasses.asdict()"
+    elif isinstance(value, str) and not part:
+        remedy = "wrap it as {'role': 'user', 'content': ...}"
+    else:
+        remedy = "convert it to a dict or leave it out"
+    raise InvalidMessageError(index, part, value, "a mapping", remedy)
+
+
+def as_role(entry: Mapping[str, Any], index: int) -> str:
+    """The entry's role, normalised, or a clear error."""
+    role: object = entry.get("role")
+    # Exactly str is the common case; an Enum of strings is used for its value, not its repr.
+    if type(role) is str and role:
+        return normal_role(role)
+    if isinstance(role, str) and role:
+        return normal_role(str.__str__(role))
+    expected = "a role: 'system', 'user', 'assistant' or 'tool'"
+    if "type" in entry and "role" not in entry:
+        remedy = "a transcript line among messages? pass the whole transcript, or only messages"
+    else:
+        remedy = "add the role of whoever speaks"
+    raise InvalidMessageError(index, "role", role, expected, remedy)
+
+
+def as_list(value: object, index: int, part: str) -> Sequence[Any]:
+    """A list inside an entry, or a clear error."""
+    if isinstance(value, (list, tuple)):
+        return value
+    raise InvalidMessageError(index, part, value, "a list", "wrap it in a list or leave it out")
+
+
+def wrong_content(value: object, index: int, part: str = "content") -> InvalidMessageError:
+    """The error for a content that is neither text nor blocks."""
+    if hasattr(value, "model_dump"):
+        remedy = "convert it with .model_dump()"
+    elif isinstance(value, Mapping):
+        remedy = "wrap the block in a list"
+    else:
+        remedy = "convert it to a string"
+    return InvalidMessageError(index, part, value, "a string, a list of blocks or None", remedy)
+
+
+def tool_input_text(name: object, value: object) -> str:
+    """A tool call as text: its name, a blank, its input as compact JSON.
+
+    Never fails: what JSON cannot express (nested thousands deep, cyclic, a tuple as a key) is
+    shown in a bounded textual form, which is enough to count and to score it.
+
+    >>> tool_input_text("Read", {"path": "a.py", "limit": 20})
+    'Read {"path":"a.py","limit":20}'
+    """
+    if not isinstance(value, str):
+        try:
+            value = _compact_json(value)
+        # Any error: `default=str` runs the code of whatever object stands in the input.
+        except Exception:
+            value = _bounded.repr(value)
+    return f"{name} {value}" if isinstance(name, str) else value
+
+
+def readable_texts(value: object, depth: int = 0) -> Iterator[str]:
+    """The strings of a block of unknown shape that a model would read: no ids, no base64."""
+    if isinstance(value, str):
+        if value:
+            yield value
+    elif depth < _MAX_DEPTH:
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                if key not in _OPAQUE_KEYS:
+                    yield from readable_texts(item, depth + 1)
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                yield from readable_texts(item, depth + 1)

@@ -1,0 +1,247 @@
+"""Anthropic messages: content blocks, results in the user's next message, thinking blocks.
+
+A `system` entry in the list is taken as one that the caller lifts out when sending (or that a
+newer model accepts in place): it is always kept, and the rules look past it. What a client cannot
+pair or read (server tools, compaction, unknown blocks) is text to count, passes through untouched
+and never fails. A server tool's result usually stands in the assistant's own message; where it
+follows in a later one, both are one unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rehydrate.errors import Violation
+from rehydrate.formats._anthropic_rules import Spoken, broken_rules
+from rehydrate.formats._grouping import group
+from rehydrate.formats._reading import (
+    HINT,
+    NONE,
+    PROOF,
+    as_entry,
+    as_role,
+    readable_texts,
+    tool_input_text,
+    wrong_content,
+)
+from rehydrate.messages import Conversation, Message, Piece, PieceKind
+
+__all__ = ["NAME", "Body", "detect", "iter_blocks", "parse", "read_content", "validate"]
+
+NAME = "anthropic"
+
+_TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
+_TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
+
+_CALLS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_NATIVE_BLOCKS = _CALLS | {
+    "tool_result",
+    "thinking",
+    "redacted_thinking",
+    "mcp_tool_result",
+    "web_search_tool_result",
+    "web_fetch_tool_result",
+    "document",
+    "search_result",
+    "compaction",
+    "container_upload",
+}
+_TEXT_SOURCES = {"text": "data", "content": "content"}
+_THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
+
+
+class Body(NamedTuple):
+    """What a content holds, in the terms of `Message`."""
+
+    pieces: tuple[Piece, ...] = ()
+    images: int = 0
+    calls: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    only_results: bool = False
+
+
+def detect(entry: Mapping[str, Any]) -> int:
+    """PROOF: a block that only this format has. HINT: a cache mark, which gateways to other
+    providers accept too."""
+    content = entry.get("content")
+    if "role" not in entry or not isinstance(content, (list, tuple)):
+        return NONE
+    evidence = NONE
+    for block in content:
+        if isinstance(block, Mapping):
+            kind = block.get("type")
+            if kind in _NATIVE_BLOCKS or (kind == "image" and "source" in block):
+                return PROOF
+            if "cache_control" in block:
+                evidence = HINT
+    return evidence
+
+
+def parse(entries: Sequence[Any]) -> Conversation:
+    """Read Anthropic messages; raises InvalidMessageError for what is no message."""
+    messages: list[Message] = []
+    links: list[tuple[int, int]] = []
+    trailing_thought: int | None = None
+    for index, raw in enumerate(entries):
+        entry = as_entry(raw, index)
+        role = as_role(entry, index)
+        content = entry.get("content")
+        pieces, images, calls, answers, only_results = read_content(content, index)
+        if role == "user" and only_results:
+            role = "tool"
+        messages.append(
+            Message(index, role, pieces, images, calls, answers, role == "user")
+        )
+        # A thought that ends its message belongs to what the assistant says in the next one: the
+        # API joins the two, and refuses a message that ends in a thought.
+        if role == "assistant":
+            if trailing_thought is not None:
+                links.append((trailing_thought, index))
+            trailing_thought = index if _ends_in_thought(content) else None
+        elif role != "system":
+            trailing_thought = None
+    return Conversation(NAME, tuple(messages), group(messages, links), (), user_first=True)
+
+
+def validate(entries: Sequence[Any]) -> list[Violation]:
+    """Every rule of the Messages API that these messages break."""
+    spoken = []
+    for index, raw in enumerate(entries):
+        entry = as_entry(raw, index)
+        role = as_role(entry, index)
+        if role != "system":
+            blocks = [(index, block) for block in iter_blocks(entry.get("content"), index)]
+            spoken.append(Spoken(index, role, blocks, entry.get("content") is None))
+    return broken_rules(spoken)
+
+
+def iter_blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
+    """A content as blocks: a string is one text block, an empty one none."""
+    if isinstance(content, str):
+        if content:
+            yield {"type": "text", "text": content}
+    elif isinstance(content, (list, tuple)):
+        for place, block in enumerate(content):
+            if isinstance(block, str):
+                yield {"type": "text", "text": block}
+            else:
+                yield as_entry(block, index, f"content[{place}]")
+    elif content is not None:
+        raise wrong_content(content, index)
+
+
+def read_content(content: object, index: int) -> Body:
+    """Read a message's content, be it a string, a list of blocks or nothing."""
+    if isinstance(content, str):
+        return Body((Piece(content, _TEXT),)) if content else Body()
+    if content is None:
+        return Body()
+    if not isinstance(content, (list, tuple)):
+        raise wrong_content(content, index)
+    draft = _Draft(index)
+    results = 0
+    for place, item in enumerate(content):
+        if isinstance(item, str):
+            draft.add(item, _TEXT)
+            continue
+        block = item if type(item) is dict else as_entry(item, index, f"content[{place}]")
+        kind = block.get("type")
+        if kind == "tool_result":
+            results += 1
+            _read_result(draft, block, place)
+        elif kind == "text":
+            draft.add(block.get("text"), _TEXT)
+        elif kind in _CALLS:
+            _read_call(draft, block)
+        elif kind == "thinking":
+            draft.add(block.get("thinking"), _THINKING)
+        elif isinstance(kind, str) and kind.endswith("_tool_result"):
+            _read_server_result(draft, block)
+        elif kind != "redacted_thinking":
+            _read_other(draft, block, _TEXT)
+    only_results = 0 < results == len(content)
+    return Body(
+        tuple(draft.pieces), draft.images, tuple(draft.calls), tuple(draft.answers), only_results
+    )
+
+
+class _Draft:
+    """A `Body` while its blocks are read."""
+
+    __slots__ = ("answers", "calls", "images", "index", "pieces")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.pieces: list[Piece] = []
+        self.images = 0
+        self.calls: list[str] = []
+        self.answers: list[str] = []
+
+    def add(self, text: object, kind: PieceKind) -> None:
+        if text and isinstance(text, str):
+            self.pieces.append(Piece(text, kind))
+
+    def add_readable(self, value: object, kind: PieceKind) -> None:
+        self.pieces += [Piece(text, kind) for text in readable_texts(value)]
+
+
+def _read_call(draft: _Draft, block: Mapping[str, Any]) -> None:
+    call = block.get("id")
+    if isinstance(call, str):
+        draft.calls.append(call)
+    draft.add(tool_input_text(block.get("name"), block.get("input")), _TOOL_INPUT)
+
+
+def _read_result(draft: _Draft, block: Mapping[str, Any], place: int) -> None:
+    answer = block.get("tool_use_id")
+    if isinstance(answer, str):
+        draft.answers.append(answer)
+    content = block.get("content")
+    if isinstance(content, str):
+        draft.add(content, _TOOL_RESULT)
+        return
+    if content is None:
+        return
+    part = f"content[{place}].content"
+    if isinstance(content, Mapping) or not isinstance(content, (list, tuple)):
+        raise wrong_content(content, draft.index, part)
+    for inner_place, inner in enumerate(content):
+        if isinstance(inner, str):
+            draft.add(inner, _TOOL_RESULT)
+        else:
+            inner_block = as_entry(inner, draft.index, f"{part}[{inner_place}]")
+            _read_other(draft, inner_block, _TOOL_RESULT)
+
+
+def _read_server_result(draft: _Draft, block: Mapping[str, Any]) -> None:
+    answer = block.get("tool_use_id")
+    if isinstance(answer, str):
+        draft.answers.append(answer)
+    draft.add_readable(block.get("content"), _TOOL_RESULT)
+
+
+def _read_other(draft: _Draft, block: Mapping[str, Any], kind: PieceKind) -> None:
+    """Read a text, a medium or a block of unknown type as pieces of `kind`."""
+    block_type = block.get("type")
+    if block_type == "text":
+        draft.add(block.get("text"), kind)
+    elif block_type in ("image", "container_upload"):
+        draft.images += 1
+    elif block_type == "document":
+        draft.add_readable([block.get("title"), block.get("context")], kind)
+        source = block.get("source")
+        # A text source keeps its text under `data`, where the others keep base64.
+        if isinstance(source, Mapping) and source.get("type") in _TEXT_SOURCES:
+            draft.add_readable(source.get(_TEXT_SOURCES[source["type"]]), kind)
+        else:
+            draft.images += 1
+    else:
+        draft.add_readable(block, kind)
+
+
+def _ends_in_thought(content: object) -> bool:
+    if not isinstance(content, (list, tuple)) or not content:
+        return False
+    last = content[-1]
+    return isinstance(last, Mapping) and last.get("type") in _THINKING_BLOCKS

@@ -1,0 +1,166 @@
+"""Claude Code transcripts: JSONL lines around Anthropic messages, one content block a line.
+
+What the model saw are the `user` and `assistant` lines; all others (progress, file history,
+queue operations, system notes such as compact_boundary) are ignored, and so are
+
+- subagents' lines (isSidechain), unless the whole transcript is a subagent's;
+- lines whose uuid came before, which a resumed session repeats;
+- API errors, which Claude Code shows but never sends.
+
+One assistant message is written as several lines with one `message.id`, and the results of its
+first calls may come before the lines of its last: all of them are one unit. What Claude Code
+itself writes as the user (isMeta, isCompactSummary) is a user message that the model sees, but no
+turn of the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rehydrate.errors import InvalidMessageError, Violation
+from rehydrate.formats._anthropic_rules import Spoken, broken_rules
+from rehydrate.formats._grouping import group
+from rehydrate.formats._reading import NONE, PROOF, as_entry
+from rehydrate.formats.anthropic import iter_blocks, read_content
+from rehydrate.messages import Conversation, Message
+
+__all__ = ["NAME", "detect", "parse", "validate"]
+
+NAME = "claude_code"
+
+_SPEAKERS = frozenset({"user", "assistant"})
+_TRANSCRIPT_KEYS = frozenset({"uuid", "sessionId", "session_id", "messageId", "leafUuid"})
+
+
+class _Line(NamedTuple):
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    role: str
+    content: object
+    message_id: object
+    entry: Mapping[str, Any]
+
+
+def detect(entry: Mapping[str, Any]) -> int:
+    """PROOF: a `type` instead of a role, around a message or beside a transcript's ids."""
+    if "role" in entry or not isinstance(entry.get("type"), str):
+        return NONE
+    if entry["type"] in _SPEAKERS and isinstance(entry.get("message"), Mapping):
+        return PROOF
+    return NONE if _TRANSCRIPT_KEYS.isdisjoint(entry) else PROOF
+
+
+def parse(entries: Sequence[Any]) -> Conversation:
+    """Read transcript lines; raises InvalidMessageError for what is no line."""
+    lines, ignored = _spoken_lines(entries)
+    messages: list[Message] = []
+    links: list[tuple[int, int]] = []
+    speaking: object = None  # the id of the latest assistant message, and its first line
+    first_line = 0
+    callers: dict[str, int] = {}  # call id -> its line's place
+    for place, line in enumerate(lines):
+        index, role, content, message_id, entry = line
+        pieces, images, calls, answers, only_results = read_content(content, index)
+        if role == "assistant":
+            if message_id is not None and message_id == speaking:
+                links.append((first_line, place))
+            else:
+                speaking, first_line = message_id, place
+            for call in calls:
+                callers[call] = place
+        elif only_results:
+            role = "tool"
+        # What a tool adds to its result (the text of a skill) is nothing without the call.
+        source = entry.get("sourceToolUseID")
+        if isinstance(source, str) and source in callers:
+            links.append((callers[source], place))
+        is_user_turn = role == "user" and not (
+            entry.get("isMeta") or entry.get("isCompactSummary")
+        )
+        messages.append(Message(index, role, pieces, images, calls, answers, is_user_turn))
+    return Conversation(
+        NAME, tuple(messages), group(messages, links), tuple(ignored), user_first=True
+    )
+
+
+def validate(entries: Sequence[Any]) -> list[Violation]:
+    """Every rule of the Messages API that the merged lines break, with the lines' own indices.
+
+    Lines are merged as Claude Code merges them when it sends: blocks of one message id together,
+    consecutive user lines together with their results first, whitespace-only texts left out.
+    """
+    lines, _ = _spoken_lines(entries)
+    spoken: list[Spoken] = []
+    places: dict[str, int] = {}  # role -> where its latest message stands in `spoken`
+    speaking: object = None
+    for line in lines:
+        blocks = [
+            (line.index, block)
+            for block in iter_blocks(line.content, line.index)
+            if not _is_whitespace(block)
+        ]
+        if line.role == "assistant":
+            goes_on = line.message_id is not None and line.message_id == speaking
+            speaking = line.message_id
+        else:
+            goes_on = bool(spoken) and spoken[-1].role == "user"
+        if goes_on and line.role in places:
+            merged = spoken[places[line.role]]
+            spoken[places[line.role]] = merged._replace(blocks=[*merged.blocks, *blocks])
+        else:
+            places[line.role] = len(spoken)
+            spoken.append(Spoken(line.index, line.role, blocks))
+    return broken_rules(
+        [
+            message._replace(blocks=sorted(message.blocks, key=_is_no_result))
+            if message.role == "user"
+            else message
+            for message in spoken
+            if message.blocks
+        ]
+    )
+
+
+def _spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
+    """The lines that the model saw, and the indices of all others."""
+    lines: list[_Line] = []
+    sidechain: list[_Line] = []
+    ignored: list[int] = []
+    seen: set[object] = set()
+    for index, raw in enumerate(entries):
+        entry = raw if type(raw) is dict else as_entry(raw, index)
+        kind = entry.get("type")
+        if kind not in _SPEAKERS or entry.get("isApiErrorMessage"):
+            if not isinstance(kind, str):
+                remedy = "pass only the lines of one transcript"
+                raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
+            ignored.append(index)
+            continue
+        uuid = entry.get("uuid")
+        if isinstance(uuid, str):
+            if uuid in seen:
+                ignored.append(index)
+                continue
+            seen.add(uuid)
+        message = entry.get("message")
+        if not isinstance(message, Mapping):
+            remedy = f"a '{kind}' line needs its message; leave the line out"
+            raise InvalidMessageError(index, "message", message, "a mapping", remedy)
+        line = _Line(index, kind, message.get("content"), message.get("id"), entry)
+        # The stream of the SDK names the subagent's call where the file says isSidechain.
+        is_sidechain = entry.get("isSidechain") or entry.get("parent_tool_use_id")
+        (sidechain if is_sidechain else lines).append(line)
+    if not lines:
+        return sidechain, ignored
+    if sidechain:
+        ignored = sorted([*ignored, *(line.index for line in sidechain)])
+    return lines, ignored
+
+
+def _is_whitespace(block: Mapping[str, Any]) -> bool:
+    text = block.get("text")
+    return block.get("type") == "text" and isinstance(text, str) and text.isspace()
+
+
+def _is_no_result(numbered: tuple[int, Mapping[str, Any]]) -> bool:
+    return numbered[1].get("type") != "tool_result"

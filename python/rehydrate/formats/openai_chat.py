@@ -1,0 +1,243 @@
+"""OpenAI chat messages: `tool_calls` on the assistant's side, one `tool` message for each id.
+
+The deprecated `function_call` with its `function` message is paired by the function's name. A tool
+message without an id (Ollama writes none) belongs to the calls that it directly follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rehydrate.errors import Violation
+from rehydrate.formats._grouping import Ledger, group
+from rehydrate.formats._reading import (
+    HINT,
+    NONE,
+    PROOF,
+    as_entry,
+    as_list,
+    as_role,
+    readable_texts,
+    tool_input_text,
+    wrong_content,
+)
+from rehydrate.messages import Conversation, Message, Piece, PieceKind
+
+__all__ = ["NAME", "detect", "parse", "validate"]
+
+NAME = "openai_chat"
+
+_TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
+_TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
+
+_MEDIA = frozenset({"image_url", "input_audio", "file", "video_url", "input_image"})
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+_REASONING_KEYS = ("reasoning_content", "reasoning")
+
+
+class _Call(NamedTuple):
+    id: str | None
+    text: str
+
+
+def detect(entry: Mapping[str, Any]) -> int:
+    """PROOF: tool calls, a tool message's id, a media part. HINT: the developer role."""
+    if "role" not in entry:
+        return NONE
+    if entry.get("tool_calls") or entry.get("tool_call_id") or entry.get("function_call"):
+        return PROOF
+    content = entry.get("content")
+    if isinstance(content, (list, tuple)):
+        for part in content:
+            if isinstance(part, Mapping) and (part.get("type") in _MEDIA or "refusal" in part):
+                return PROOF
+    return HINT if entry["role"] in ("developer", "function") or "refusal" in entry else NONE
+
+
+def parse(entries: Sequence[Any]) -> Conversation:
+    """Read OpenAI chat messages; raises InvalidMessageError for what is no message."""
+    messages: list[Message] = []
+    links: list[tuple[int, int]] = []
+    caller: int | None = None
+    for index, raw in enumerate(entries):
+        entry = as_entry(raw, index)
+        role = as_role(entry, index)
+        pieces: list[Piece] = []
+        if role == "assistant":
+            for key in _REASONING_KEYS:
+                reasoning = entry.get(key)
+                if reasoning and isinstance(reasoning, str):
+                    pieces.append(Piece(reasoning, _THINKING))
+                    break
+        kind = _TOOL_RESULT if role == "tool" else _TEXT
+        images = _read_content(entry.get("content"), index, kind, pieces)
+        calls: tuple[str, ...] = ()
+        answers: tuple[str, ...] = ()
+        if role == "tool":
+            answer = _answer_id(entry)
+            if answer is not None:
+                answers = (answer,)
+            elif caller is not None:
+                links.append((caller, index))
+        else:
+            made: list[_Call] = []
+            if len(entry) > 2:  # more than role and content
+                _read_extras(entry, pieces)
+                made = _calls(entry, index)
+                calls = tuple([call.id for call in made if call.id is not None])
+                pieces += [Piece(call.text, _TOOL_INPUT) for call in made]
+            caller = index if made else None
+        messages.append(Message(index, role, tuple(pieces), images, calls, answers, role == "user"))
+    return Conversation(NAME, tuple(messages), group(messages, links))
+
+
+def validate(entries: Sequence[Any]) -> list[Violation]:
+    """Every rule of the chat completions API that these messages break."""
+    found: list[Violation] = []
+    ledger = Ledger()
+    waiting: dict[str, int] = {}  # the calls of the assistant message that tool messages follow
+    for index, raw in enumerate(entries):
+        entry = as_entry(raw, index)
+        role = as_role(entry, index)
+        _read_content(entry.get("content"), index, _TEXT, [])  # raises what parse raises
+        if entry["role"] not in _ROLES:
+            what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
+            found.append(Violation(index, "unknown_role", what))
+        if role == "tool":
+            found += _tool_message_rules(index, entry, ledger, waiting)
+            continue
+        found += _unanswered(waiting)
+        waiting = {}
+        made = _calls(entry, index)
+        found += _content_rules(index, entry, bool(made))
+        for call in made:
+            if call.id is None:
+                found.append(Violation(index, "missing_id", "a tool call has no id"))
+                continue
+            ledger.call(call.id)
+            if call.id in waiting:
+                what = f"tool call id '{call.id}' stands twice in one message"
+                found.append(Violation(index, "duplicate_id", what))
+            waiting[call.id] = index
+    return sorted(found, key=lambda violation: violation.index)
+
+
+def _tool_message_rules(
+    index: int, entry: Mapping[str, Any], ledger: Ledger, waiting: dict[str, int]
+) -> list[Violation]:
+    found = []
+    answer = _answer_id(entry)
+    if answer is None:
+        what = "a tool message has no tool_call_id"
+        found.append(Violation(index, "tool_message_without_call", what))
+    elif ledger.answer(answer):
+        what = f"a second tool message for '{answer}'"
+        found.append(Violation(index, "duplicate_result", what))
+    elif waiting.pop(answer, None) is None:
+        what = f"no tool call '{answer}' in the assistant message that this one follows"
+        found.append(Violation(index, "tool_message_without_call", what))
+    if entry.get("content") is None:
+        what = "the content of a tool message is null"
+        found.append(Violation(index, "null_content_without_calls", what))
+    return found
+
+
+def _content_rules(index: int, entry: Mapping[str, Any], calls: bool) -> list[Violation]:
+    found = []
+    if entry.get("tool_calls") == []:
+        what = "tool_calls is an empty list; leave it out"
+        found.append(Violation(index, "empty_tool_calls", what))
+    speaks_otherwise = calls or entry.get("refusal") or entry.get("audio")
+    if entry.get("content") is None and not speaks_otherwise:
+        what = "content is null, which only an assistant message with tool calls may have"
+        found.append(Violation(index, "null_content_without_calls", what))
+    return found
+
+
+def _unanswered(waiting: Mapping[str, int]) -> list[Violation]:
+    return [
+        Violation(
+            index,
+            "unanswered_tool_call",
+            f"tool call '{call}' has no tool message directly after its message",
+        )
+        for call, index in waiting.items()
+    ]
+
+
+def _answer_id(entry: Mapping[str, Any]) -> str | None:
+    answer = entry.get("tool_call_id")
+    if isinstance(answer, str):
+        return answer
+    name = entry.get("name")
+    if entry["role"] == "function" and isinstance(name, str):
+        return _function_id(name)
+    return None
+
+
+def _function_id(name: str) -> str:
+    # Not a string that a provider makes, so that it never meets a real id.
+    return f"function_call:{name}"
+
+
+def _calls(entry: Mapping[str, Any], index: int) -> list[_Call]:
+    """The tool calls of a message, the deprecated single one included."""
+    made = []
+    tool_calls = entry.get("tool_calls")
+    if tool_calls is not None:
+        for place, raw in enumerate(as_list(tool_calls, index, "tool_calls")):
+            call = as_entry(raw, index, f"tool_calls[{place}]")
+            call_id = call.get("id")
+            made.append(_Call(call_id if isinstance(call_id, str) else None, _call_text(call)))
+    function_call = entry.get("function_call")
+    if function_call is not None:
+        function = as_entry(function_call, index, "function_call")
+        name = function.get("name")
+        call_id = _function_id(name) if isinstance(name, str) else None
+        made.append(_Call(call_id, tool_input_text(name, function.get("arguments"))))
+    return made
+
+
+def _call_text(call: Mapping[str, Any]) -> str:
+    function = call.get("function")
+    if isinstance(function, Mapping):
+        return tool_input_text(function.get("name"), function.get("arguments"))
+    custom = call.get("custom")
+    if isinstance(custom, Mapping):
+        return tool_input_text(custom.get("name"), custom.get("input"))
+    return " ".join(readable_texts(call))
+
+
+def _read_content(content: object, index: int, kind: PieceKind, pieces: list[Piece]) -> int:
+    """Read a content as pieces of `kind`; returns how many images and other media it holds."""
+    if isinstance(content, str):
+        if content:
+            pieces.append(Piece(content, kind))
+        return 0
+    if content is None:
+        return 0
+    if not isinstance(content, (list, tuple)):
+        raise wrong_content(content, index)
+    images = 0
+    for place, item in enumerate(content):
+        if isinstance(item, str):
+            if item:
+                pieces.append(Piece(item, kind))
+            continue
+        part = as_entry(item, index, f"content[{place}]")
+        if part.get("type") in _MEDIA:
+            images += 1
+        else:
+            pieces += [Piece(text, kind) for text in readable_texts(part)]
+    return images
+
+
+def _read_extras(entry: Mapping[str, Any], pieces: list[Piece]) -> None:
+    """Read what an assistant may say outside of its content."""
+    refusal = entry.get("refusal")
+    if refusal and isinstance(refusal, str):
+        pieces.append(Piece(refusal, _TEXT))
+    audio = entry.get("audio")
+    if isinstance(audio, Mapping):
+        pieces += [Piece(text, _TEXT) for text in readable_texts(audio.get("transcript"))]

@@ -1,0 +1,68 @@
+"""Plain messages: a role and a text, as in a chat log; lenient, with no tool calls to pair.
+
+Text-only lists are valid for every provider, so nothing says which one they are for. If such a
+list starts with the user, what is left of it does too: one more user turn is a small price where
+the provider does not mind, and saves the request where it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rehydrate.errors import Violation
+from rehydrate.formats._grouping import group
+from rehydrate.formats._reading import NONE, as_entry, as_role, readable_texts, wrong_content
+from rehydrate.messages import Conversation, Message, Piece, PieceKind
+
+__all__ = ["NAME", "detect", "parse", "validate"]
+
+NAME = "plain"
+
+_TEXT, _TOOL_RESULT = PieceKind.TEXT, PieceKind.TOOL_RESULT
+
+
+def detect(_entry: Mapping[str, Any]) -> int:
+    """Never evidence: plain is what is left when no entry speaks for another format."""
+    return NONE
+
+
+def parse(entries: Sequence[Any]) -> Conversation:
+    """Read role/content messages; raises InvalidMessageError for what is no message."""
+    messages = []
+    for index, raw in enumerate(entries):
+        entry = as_entry(raw, index)
+        role = as_role(entry, index)
+        kind = _TOOL_RESULT if role == "tool" else _TEXT
+        texts = _texts(entry.get("content"), index)
+        pieces = tuple([Piece(text, kind) for text in texts])
+        messages.append(Message(index, role, pieces, is_user_turn=role == "user"))
+    first = next((message.role for message in messages if message.role != "system"), None)
+    return Conversation(NAME, tuple(messages), group(messages), (), first == "user")
+
+
+def validate(entries: Sequence[Any]) -> list[Violation]:
+    """A null content is all that every provider refuses."""
+    found = []
+    for index, raw in enumerate(entries):
+        entry = as_entry(raw, index)
+        as_role(entry, index)
+        content = entry.get("content")
+        _texts(content, index)
+        if content is None:
+            found.append(Violation(index, "null_content_without_calls", "content is null"))
+    return found
+
+
+def _texts(content: object, index: int) -> Sequence[str]:
+    if isinstance(content, str):
+        return (content,) if content else ()
+    if content is None:
+        return ()
+    if not isinstance(content, (list, tuple)):
+        raise wrong_content(content, index)
+    texts: list[str] = []
+    for place, part in enumerate(content):
+        is_text = isinstance(part, str)
+        texts += readable_texts(part if is_text else as_entry(part, index, f"content[{place}]"))
+    return texts

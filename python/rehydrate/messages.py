@@ -1,0 +1,178 @@
+"""The frozen values that every format is read into: Piece, Message, Unit, Conversation.
+
+A format module reads a provider's entries into a `Conversation`; everything after it (counting,
+embedding, scoring, packing) sees only these values and answers with indices into the caller's
+list. The entries themselves are never copied and never changed.
+
+Named tuples, not dataclasses: they are made by the thousand on the hot path, in C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from enum import IntEnum
+from typing import NamedTuple
+
+__all__ = ["Conversation", "Message", "Piece", "PieceKind", "Unit", "normal_role"]
+
+_NORMAL_ROLES = {"developer": "system", "function": "tool", "tool_result": "tool"}
+
+
+class PieceKind(IntEnum):
+    """What a text is, and so how much of it an agent will need again."""
+
+    TEXT = 0
+    TOOL_INPUT = 1
+    TOOL_RESULT = 2
+    THINKING = 3
+
+
+class Piece(NamedTuple):
+    """One text of a message; a tool call's is its name, a blank and its input as compact JSON."""
+
+    text: str
+    kind: PieceKind
+
+
+class Message(NamedTuple):
+    """One entry of the caller's list, as the engine sees it.
+
+    `role` is system, user, assistant, tool, or whatever other string the entry holds. `images`
+    counts images, documents and other media, which cost a constant and are never text. `calls`
+    and `answers` hold the ids of tool calls and of tool results. `is_user_turn` is true where the
+    user speaks, as opposed to tool results and to what a harness writes in the user's name.
+    """
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    role: str
+    pieces: tuple[Piece, ...]
+    images: int = 0
+    calls: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    is_user_turn: bool = False
+
+    @property
+    def text(self) -> str:
+        """All its pieces, a line break between them."""
+        return "\n".join(piece.text for piece in self.pieces)
+
+
+class Unit(NamedTuple):
+    """Messages that are kept or dropped together; `members` are their indices, ascending."""
+
+    members: tuple[int, ...]
+    messages: tuple[Message, ...]
+
+    @property
+    def role(self) -> str:
+        """The role of its first message: assistant for a call with its results."""
+        return self.messages[0].role
+
+    @property
+    def is_system(self) -> bool:
+        """Whether only the system speaks in it."""
+        return all(message.role == "system" for message in self.messages)
+
+    @property
+    def is_user_turn(self) -> bool:
+        """Whether the user speaks in it."""
+        return any(message.is_user_turn for message in self.messages)
+
+    @property
+    def opens_with_user(self) -> bool:
+        """Whether a conversation may start here for a provider that wants a user message first."""
+        first = self.messages[0]
+        return first.role == "user" and not first.answers
+
+    @property
+    def calls_tools(self) -> bool:
+        """Whether it holds a tool call that somebody else must answer (server tools answer in
+        the assistant's own message)."""
+        called = {call for message in self.messages for call in message.calls}
+        if not called:
+            return False
+        for message in self.messages:
+            if message.role == "assistant":
+                called.difference_update(message.answers)
+        return bool(called)
+
+
+class Conversation(NamedTuple):
+    """A caller's list, read: `messages` in order, partitioned into `units` by first member.
+
+    `ignored` are the indices of entries that are no messages (progress lines of a transcript);
+    every index of the list is in exactly one unit or in `ignored`. `user_first` says whether the
+    provider wants the first message to be the user's.
+    """
+
+    format: str
+    messages: tuple[Message, ...]
+    units: tuple[Unit, ...]
+    ignored: tuple[int, ...] = ()
+    user_first: bool = False
+
+    def last_user_turn(self) -> int | None:
+        """The unit in which the user spoke last."""
+        units = self.units
+        last: int | None = None
+        last_index = -1
+        # By message, not by unit: units may interleave, and a user may speak amid tool results.
+        for position, unit in enumerate(units):
+            for message in reversed(unit.messages):
+                if message.is_user_turn:
+                    if message.index > last_index:
+                        last, last_index = position, message.index
+                    break
+        return last
+
+    def open_tool_loop(self) -> int | None:
+        """The unit whose tool calls or results no assistant message has reacted to yet.
+
+        It is the unit of the last assistant message, if that unit calls tools: whether results
+        are still missing, or all there, or followed by a word of the user's.
+        """
+        for message in reversed(self.messages):
+            if message.role == "assistant":
+                (position,) = self.units_holding((message.index,))
+                return position if self.units[position].calls_tools else None
+        return None
+
+    def pins(self) -> tuple[int, ...]:
+        """The units that are always kept: system, the last user turn, the open tool loop."""
+        pinned = {position for position, unit in enumerate(self.units) if unit.is_system}
+        pinned.update(
+            position
+            for position in (self.last_user_turn(), self.open_tool_loop())
+            if position is not None
+        )
+        return tuple(sorted(pinned))
+
+    def missing_opener(self, kept: Collection[int]) -> int | None:
+        """The user unit to pull in, if without it these units would not start with the user.
+
+        None: nothing is missing, or the list holds no user unit before the first survivor.
+        """
+        if not self.user_first:
+            return None
+        spoken = (position for position in kept if not self.units[position].is_system)
+        first = min(spoken, default=None)
+        if first is None or self.units[first].opens_with_user:
+            return None
+        for position in range(first - 1, -1, -1):
+            if self.units[position].opens_with_user:
+                return position
+        return None
+
+    def units_holding(self, indices: Iterable[int]) -> tuple[int, ...]:
+        """The units of these indices of the caller's list, ascending; ignored entries have none."""
+        wanted = set(indices)
+        return tuple(
+            position
+            for position, unit in enumerate(self.units)
+            if not wanted.isdisjoint(unit.members)
+        )
+
+
+def normal_role(role: str) -> str:
+    """system, user, assistant, tool, or the string as it is."""
+    return _NORMAL_ROLES.get(role, role)

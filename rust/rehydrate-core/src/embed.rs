@@ -1,0 +1,79 @@
+//! Embedders: texts to unit vectors. Each tier is one implementation of [`Embedder`].
+pub mod builtin;
+pub mod wordpiece;
+
+use crate::error::Result;
+
+/// Anything that turns texts into vectors of one space.
+///
+/// The built-in static model is one; a transformer or a user's own model are others. A row of zeros stands for "no
+/// vector": a text the model knows nothing of.
+pub trait Embedder: Send + Sync {
+    /// Name of the vector space; vectors of two spaces are never compared.
+    fn space(&self) -> &str;
+    /// Components of a vector.
+    fn dim(&self) -> usize;
+    /// Write the L2-normalised vectors of `texts`, row after row, into `out` (`texts.len() * dim` values).
+    ///
+    /// # Errors
+    /// What the model behind it reports; the caller goes on without vectors.
+    fn embed(&self, texts: &[&str], out: &mut [f32]) -> Result<()>;
+}
+
+/// Scale `vector` to length 1; a vector that is zero or not finite becomes all zeros, the mark of "no vector".
+pub fn normalize(vector: &mut [f32]) {
+    let norm = dot(vector, vector).sqrt();
+    if norm.is_finite() && norm > 0.0 {
+        let scale = 1.0 / norm;
+        vector.iter_mut().for_each(|x| *x *= scale);
+    } else {
+        vector.fill(0.0);
+    }
+}
+
+/// Whether `vector` stands for a text that was really embedded.
+#[must_use]
+pub fn is_present(vector: &[f32]) -> bool {
+    vector.iter().any(|&x| x != 0.0)
+}
+
+/// Inner product. Eight partial sums let the compiler use whole vector registers without changing the order of
+/// additions from one machine to the next.
+#[must_use]
+pub fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0_f32; 8];
+    let (a_chunks, b_chunks) = (a.chunks_exact(8), b.chunks_exact(8));
+    let tail: f32 = a_chunks.remainder().iter().zip(b_chunks.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in a_chunks.zip(b_chunks) {
+        for lane in 0..8 {
+            sums[lane] += x[lane] * y[lane];
+        }
+    }
+    sums.iter().sum::<f32>() + tail
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn normalising_gives_length_one_or_nothing() {
+        let mut vector = [3.0, 4.0];
+        normalize(&mut vector);
+        assert_eq!(vector, [0.6, 0.8]);
+        for mut broken in [[0.0, 0.0], [f32::NAN, 1.0], [f32::INFINITY, 1.0]] {
+            normalize(&mut broken);
+            assert!(!is_present(&broken));
+        }
+    }
+
+    #[test]
+    fn dot_equals_the_plain_sum_at_every_length() {
+        for n in 0..40_u16 {
+            let a: Vec<f32> = (0..n).map(f32::from).collect();
+            let b: Vec<f32> = (0..n).map(|i| f32::from(i % 5)).collect();
+            let plain: f32 = a.iter().zip(&b).map(|(x, y)| x * y).sum();
+            assert_eq!(dot(&a, &b), plain);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The built-in static model: a text's vector is the weighted sum of its tokens' vectors, no network to run.
+use std::sync::OnceLock;
+
+use crate::embed::wordpiece::WordPiece;
+use crate::embed::{Embedder, normalize};
+use crate::error::{Error, Result};
+
+/// The distinct WordPiece tokens of a text and how often each occurs, by ascending id. This, not the vector, is what
+/// is cached by content: the weights of the tokens depend on the conversation around the text.
+pub type Bag = Box<[(u16, u16)]>;
+
+const MAGIC: &[u8; 8] = b"RHYSTAT1";
+const HEADER_BYTES: usize = 16;
+
+/// Token vectors distilled from a sentence transformer (`tools/distill`), int8 rows with one scale each.
+pub struct StaticModel {
+    space: String,
+    wordpiece: WordPiece,
+    dim: usize,
+    scales: Vec<f32>,
+    rows: &'static [u8],
+}
+
+impl StaticModel {
+    /// The model compiled into this library, distilled from all-MiniLM-L6-v2, 256 dimensions; none where the feature
+    /// `builtin-model` is off.
+    #[must_use]
+    pub fn builtin() -> Option<&'static Self> {
+        static MODEL: OnceLock<Option<StaticModel>> = OnceLock::new();
+        MODEL.get_or_init(compiled_in).as_ref()
+    }
+
+    /// A model from its vocabulary (one token a line) and its vectors: the magic `RHYSTAT1`, the number of tokens and
+    /// of dimensions as `u32`, one `f32` scale a token, then the `i8` rows; all little endian.
+    ///
+    /// # Errors
+    /// [`Error::Model`] when the two do not belong together or the file is cut short.
+    pub fn from_parts(space: &str, vocab: &str, vectors: &'static [u8]) -> Result<Self> {
+        let wordpiece = WordPiece::from_vocab(vocab)?;
+        if vectors.len() < HEADER_BYTES || &vectors[..8] != MAGIC {
+            return Err(Error::Model("not a static model: the magic RHYSTAT1 is missing".into()));
+        }
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| vectors[at + i])) as usize;
+        let (tokens, dim) = (word(8), word(12));
+        if tokens != wordpiece.vocab_size() {
+            return Err(Error::Model(format!(
+                "{tokens} vectors for a vocabulary of {}; rebuild both with tools/distill",
+                wordpiece.vocab_size()
+            )));
+        }
+        let scales_end = HEADER_BYTES + 4 * tokens;
+        if vectors.len() != scales_end + tokens * dim {
+            return Err(Error::Model(format!(
+                "{} bytes where {tokens} rows of {dim} need {}",
+                vectors.len(),
+                scales_end + tokens * dim
+            )));
+        }
+        let scales = vectors[HEADER_BYTES..scales_end]
+            .chunks_exact(4)
+            .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+            .collect();
+        Ok(Self { space: space.into(), wordpiece, dim, scales, rows: &vectors[scales_end..] })
+    }
+
+    /// The bag of tokens of `text`.
+    #[must_use]
+    pub fn bag(&self, text: &str) -> Bag {
+        let mut ids = Vec::with_capacity(text.len() / 3);
+        self.wordpiece.encode_into(text, &mut ids);
+        count_runs(ids)
+    }
+
+    /// Write into `out` the L2-normalised sum of the token vectors of `bags`, each token weighted by its count and by
+    /// `weight` of its id.
+    pub fn pool<'b>(&self, bags: impl Iterator<Item = &'b Bag>, weight: impl Fn(u16) -> f32, out: &mut [f32]) {
+        debug_assert_eq!(out.len(), self.dim);
+        out.fill(0.0);
+        let mut weighted = Vec::new();
+        for bag in bags {
+            weighted.extend(bag.iter().map(|&(id, count)| (id, f32::from(count) * weight(id) * self.scales[id as usize])));
+        }
+        add_rows(out, self.rows, &weighted);
+        normalize(out);
+    }
+
+    /// Number of tokens in the vocabulary.
+    #[must_use]
+    pub fn vocab_size(&self) -> usize {
+        self.scales.len()
+    }
+}
+
+impl Embedder for StaticModel {
+    fn space(&self) -> &str {
+        &self.space
+    }
+
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn embed(&self, texts: &[&str], out: &mut [f32]) -> Result<()> {
+        for (text, row) in texts.iter().zip(out.chunks_exact_mut(self.dim)) {
+            self.pool(std::iter::once(&self.bag(text)), |_| 1.0, row);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(feature = "builtin-model")]
+fn compiled_in() -> Option<StaticModel> {
+    let model = StaticModel::from_parts(
+        "builtin/all-MiniLM-L6-v2-static-256",
+        include_str!("../../model/vocab.txt"),
+        include_bytes!("../../model/static.bin"),
+    );
+    Some(model.expect("the model compiled in is the one the tests load"))
+}
+
+#[cfg(not(feature = "builtin-model"))]
+fn compiled_in() -> Option<StaticModel> {
+    None
+}
+
+/// `out += weight * row` for each weighted token. Compiled for several instruction sets, chosen at run time; without
+/// fused multiply-add, so that every machine gives the same bits.
+#[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
+fn add_rows(out: &mut [f32], rows: &[u8], weighted: &[(u16, f32)]) {
+    let dim = out.len();
+    for &(id, weight) in weighted {
+        let start = id as usize * dim;
+        for (sum, &component) in out.iter_mut().zip(&rows[start..start + dim]) {
+            *sum += weight * f32::from(component.cast_signed());
+        }
+    }
+}
+
+/// Distinct ids with their counts (saturating), by ascending id.
+fn count_runs(mut ids: Vec<u16>) -> Bag {
+    ids.sort_unstable();
+    ids.chunk_by(|a, b| a == b).map(|run| (run[0], u16::try_from(run.len()).unwrap_or(u16::MAX))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VOCAB: &str = "[UNK]\ncat\ndog\n";
+
+    fn model_bytes(tokens: u32, dim: u32, scales: &[f32], rows: &[i8]) -> &'static [u8] {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(tokens.to_le_bytes());
+        bytes.extend(dim.to_le_bytes());
+        scales.iter().for_each(|s| bytes.extend(s.to_le_bytes()));
+        bytes.extend(rows.iter().map(|&r| r.cast_unsigned()));
+        bytes.leak()
+    }
+
+    #[test]
+    fn a_vector_is_the_normalised_weighted_sum_of_its_tokens() {
+        let bytes = model_bytes(3, 2, &[0.0, 0.5, 2.0], &[0, 0, 8, 0, 0, -3]);
+        let model = StaticModel::from_parts("test", VOCAB, bytes).unwrap();
+        let mut out = [0.0; 2];
+        model.embed(&["cat cat dog"], &mut out).unwrap(); // 2 * 0.5 * (8, 0) + 2.0 * (0, -3) = (8, -6)
+        assert_eq!(out, [0.8, -0.6]);
+        model.embed(&[""], &mut out).unwrap();
+        assert_eq!(out, [0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_is_refused() {
+        let whole = model_bytes(3, 2, &[0.0; 3], &[0; 6]);
+        for (bytes, complaint) in [
+            (&b"RHYSTAT0"[..], "magic"),
+            (&whole[..whole.len() - 1], "bytes where"),
+            (model_bytes(2, 2, &[0.0; 2], &[0; 4]), "vocabulary of 3"),
+        ] {
+            let message = StaticModel::from_parts("test", VOCAB, bytes.to_vec().leak()).err().unwrap().to_string();
+            assert!(message.contains(complaint), "{message}");
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! A conversation with its texts counted and analysed, ready to be scored again and again.
+use std::sync::Arc;
+
+use crate::embed::builtin::StaticModel;
+use crate::text::{Needs, TextAnalysis};
+use crate::unit::{Message, PieceKind, Unit};
+
+/// What [`crate::engine::Engine::prepare`] returns.
+pub struct Prepared {
+    /// Per piece, what was derived from its text.
+    pub(crate) analyses: Vec<Arc<TextAnalysis>>,
+    /// Per piece, how it stands in its message.
+    pub(crate) kinds: Vec<PieceKind>,
+    /// The messages.
+    pub(crate) messages: Vec<Message>,
+    /// Their units.
+    pub(crate) units: Vec<Unit>,
+    /// Tokens of each message.
+    pub(crate) message_tokens: Vec<u32>,
+    /// What was derived.
+    pub(crate) needs: Needs,
+}
+
+impl Prepared {
+    /// Tokens of each message, media included.
+    #[must_use]
+    pub fn message_tokens(&self) -> &[u32] {
+        &self.message_tokens
+    }
+
+    /// The built-in model, if the conversation was prepared for it.
+    #[must_use]
+    pub fn model(&self) -> Option<&'static StaticModel> {
+        self.needs.bags
+    }
+
+    /// The built-in model's vector of each message, one row each, in the model's own space (the same in every
+    /// conversation, so that memories can be compared with it); empty if the conversation was not prepared for it.
+    #[must_use]
+    pub fn message_vectors(&self) -> Vec<f32> {
+        self.pool_messages(|_| 1.0)
+    }
+
+    /// [`Prepared::message_vectors`] with each token weighted by `weight` of its id.
+    pub(crate) fn pool_messages(&self, weight: impl Fn(u16) -> f32 + Copy) -> Vec<f32> {
+        use crate::embed::Embedder;
+        let Some(model) = self.model() else { return Vec::new() };
+        let mut rows = vec![0.0; self.messages.len() * model.dim()];
+        for (message, row) in self.messages.iter().zip(rows.chunks_exact_mut(model.dim())) {
+            model.pool(self.analyses_of(message).filter_map(TextAnalysis::bag), weight, row);
+        }
+        rows
+    }
+
+    /// What was derived from the texts of `message`.
+    pub(crate) fn analyses_of(&self, message: &Message) -> impl Iterator<Item = &TextAnalysis> {
+        self.analyses[message.pieces.clone()].iter().map(Arc::as_ref)
+    }
+
+    /// Tokens of each unit: the sum of its messages'.
+    pub(crate) fn unit_tokens(&self) -> Vec<u32> {
+        let mut tokens = vec![0_u32; self.units.len()];
+        for (message, &cost) in self.messages.iter().zip(&self.message_tokens) {
+            tokens[message.unit] = tokens[message.unit].saturating_add(cost);
+        }
+        tokens
+    }
+}

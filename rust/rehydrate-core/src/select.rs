@@ -1,0 +1,176 @@
+//! Selection: score every message, pack the units, make sure that the first survivor may lead.
+use crate::error::{Error, Result};
+use crate::pack::{Packing, Problem, pack_coverage, pack_greedy};
+use crate::prepared::Prepared;
+use crate::score::{Signals, Weights, clamp_coverage, recency};
+use crate::{coverage, lead};
+
+/// How the signals are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignalMode {
+    /// Plain cosine, linear recency: chitta's formula to the letter.
+    Raw,
+    /// Spread within the conversation, with BM25 and neighbours.
+    Calibrated,
+}
+
+/// How the budget is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PackMode {
+    /// By score alone.
+    Greedy,
+    /// By score and by what is mentioned nowhere else.
+    Coverage,
+}
+
+/// Vectors of one space for all messages and the query, from an embedder of the caller's.
+#[derive(Clone, Copy, Debug)]
+pub struct Vectors<'a> {
+    /// Components of a vector.
+    pub dim: usize,
+    /// One row a message; zeros or NaN stand for "no vector".
+    pub messages: &'a [f32],
+    /// The query's, where there is a query.
+    pub query: Option<&'a [f32]>,
+}
+
+/// One compaction asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// What the next turn is about.
+    pub query: Option<&'a str>,
+    /// The caller's vectors; without them the built-in model's, if the conversation was prepared for it.
+    pub vectors: Option<Vectors<'a>>,
+    /// Per message the largest cosine against memory; none: nothing is covered.
+    pub memory_coverage: Option<&'a [f64]>,
+    /// Weights of the three signals.
+    pub weights: Weights,
+    /// How the signals are measured.
+    pub signals: SignalMode,
+    /// How the budget is filled.
+    pub packing: PackMode,
+    /// Tokens that the whole result may have, system messages included.
+    pub target_tokens: u64,
+}
+
+/// The outcome of one compaction: what is kept, and every signal behind it.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Which units are kept, what each added, the tokens used.
+    pub packing: Packing,
+    /// Per message, its signals.
+    pub signals: Vec<Signals>,
+    /// Per message, its score.
+    pub message_scores: Vec<f64>,
+    /// Per unit, its best message, whose score is the unit's.
+    pub best_message: Vec<usize>,
+    /// Per unit, its tokens.
+    pub unit_tokens: Vec<u32>,
+    /// Per unit, the summed weights of the features it mentions, whoever else mentions them.
+    pub feature_worth: Vec<f64>,
+    /// Tokens of the pinned units, system included.
+    pub pinned_tokens: u64,
+    /// The unit pulled in so that a user turn comes first, if that was needed.
+    pub leader: Option<usize>,
+    /// Whether vectors were really computed and used.
+    pub embedding: bool,
+}
+
+impl Prepared {
+    /// Score every message, pack the units into `request.target_tokens`, and see to a valid first survivor.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the request's columns do not fit the conversation.
+    pub fn select(&self, request: &Request<'_>) -> Result<Selection> {
+        self.verify(request)?;
+        let measured = self.similarity(request);
+        let recency = recency(&self.messages);
+        let signals: Vec<Signals> = self
+            .messages
+            .iter()
+            .enumerate()
+            .map(|(i, message)| Signals {
+                structural: message.structural,
+                recency: recency[i],
+                semantic: measured.similarity[i],
+                coverage: request.memory_coverage.map_or(0.0, |coverage| clamp_coverage(coverage[i])),
+            })
+            .collect();
+        let message_scores: Vec<f64> = signals.iter().map(|signals| signals.score(&request.weights)).collect();
+        let (best_message, unit_scores) = self.best_of_units(&message_scores);
+
+        let unit_tokens = self.unit_tokens();
+        let system = self.system_units();
+        let pinned: Vec<bool> = self.units.iter().zip(&system).map(|(unit, &system)| unit.pinned || system).collect();
+        let features = match request.packing {
+            PackMode::Greedy => coverage::Features::none(self.units.len()),
+            PackMode::Coverage => self.features(&signals),
+        };
+        let problem = Problem {
+            token_cost: &unit_tokens,
+            score: &unit_scores,
+            pinned: &pinned,
+            features: &features.of_unit,
+            feature_weight: &features.weight,
+            budget_tokens: request.target_tokens,
+        };
+        let mut packing = match request.packing {
+            PackMode::Greedy => pack_greedy(&problem),
+            PackMode::Coverage => pack_coverage(&problem),
+        };
+        let may_lead: Vec<bool> = self.units.iter().map(|unit| unit.may_lead).collect();
+        let leader = lead::repair_lead(&problem, &system, &may_lead, &mut packing);
+        Ok(Selection {
+            leader,
+            feature_worth: features.worth_of_units(self.units.len()),
+            pinned_tokens: (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(unit_tokens[u])).sum(),
+            embedding: measured.embedding,
+            packing,
+            signals,
+            message_scores,
+            best_message,
+            unit_tokens,
+        })
+    }
+
+    fn verify(&self, request: &Request<'_>) -> Result<()> {
+        let messages = self.messages.len();
+        if let Some(coverage) = request.memory_coverage
+            && coverage.len() != messages
+        {
+            return Err(Error::Argument(format!("{} coverages for {messages} messages", coverage.len())));
+        }
+        if let Some(vectors) = request.vectors
+            && (vectors.messages.len() != messages * vectors.dim
+                || vectors.query.is_some_and(|query| query.len() != vectors.dim))
+        {
+            return Err(Error::Argument(format!(
+                "{} vector components for {messages} messages of {} dimensions",
+                vectors.messages.len(),
+                vectors.dim
+            )));
+        }
+        Ok(())
+    }
+
+    /// Per unit its best message and that message's score.
+    fn best_of_units(&self, message_scores: &[f64]) -> (Vec<usize>, Vec<f64>) {
+        let mut best: Vec<Option<usize>> = vec![None; self.units.len()];
+        for (index, message) in self.messages.iter().enumerate() {
+            let so_far = &mut best[message.unit];
+            if so_far.is_none_or(|other| message_scores[index] > message_scores[other]) {
+                *so_far = Some(index);
+            }
+        }
+        let score = best.iter().map(|best| best.map_or(0.0, |index| message_scores[index].max(0.0))).collect();
+        (best.into_iter().map(Option::unwrap_or_default).collect(), score)
+    }
+
+    fn system_units(&self) -> Vec<bool> {
+        let mut system = vec![false; self.units.len()];
+        for message in self.messages.iter().filter(|message| message.is_system()) {
+            system[message.unit] = true;
+        }
+        system
+    }
+}

@@ -1,0 +1,45 @@
+//! Python values to the core's: texts without copying, vectors by buffer.
+use pyo3::buffer::PyBuffer;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::PyString;
+use rehydrate_core::error::Error;
+
+use crate::errors::to_py;
+
+/// The UTF-8 of a Python string: borrowed from it, or, where it holds lone surrogates, a copy with `?` in their place.
+pub enum Text {
+    Borrowed(PyBackedStr),
+    Replaced(String),
+}
+
+impl Text {
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Replaced(text) => text,
+        }
+    }
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Text {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let text = value.cast::<PyString>()?;
+        match PyBackedStr::try_from(text.to_owned()) {
+            Ok(borrowed) => Ok(Self::Borrowed(borrowed)),
+            Err(_) => {
+                let encoded = text.call_method1("encode", ("utf-8", "replace"))?;
+                Ok(Self::Replaced(String::from_utf8_lossy(encoded.extract()?).into_owned()))
+            }
+        }
+    }
+}
+
+/// A matrix of 32-bit floats from anything with the buffer protocol (a C-contiguous numpy array).
+pub fn floats(py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<Vec<f32>> {
+    let buffer = PyBuffer::<f32>::get(value)
+        .map_err(|_| to_py(py, &Error::Argument("vectors must be a C-contiguous float32 array".into())))?;
+    buffer.to_vec(py)
+}

@@ -1,0 +1,224 @@
+//! A prepared conversation and its selections, as Python sees them.
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use rehydrate_core::embed::Embedder;
+use rehydrate_core::embed::builtin::StaticModel;
+use rehydrate_core::engine::Engine;
+use rehydrate_core::error::{Error, Result};
+use rehydrate_core::score::Weights;
+use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
+use rehydrate_core::text::Needs;
+use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
+
+use crate::convert::{Text, floats};
+use crate::errors::detached;
+use crate::tokens::named;
+
+/// How long detached work goes on before it looks whether Ctrl-C was pressed.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A conversation with its texts counted and analysed.
+#[pyclass(frozen, module = "rehydrate._native")]
+pub struct Prepared {
+    core: rehydrate_core::prepared::Prepared,
+}
+
+#[pymethods]
+impl Prepared {
+    #[new]
+    #[pyo3(signature = (*, texts, kinds, piece_ends, roles, structural, media_tokens, message_units, pinned, may_lead, counter, counts, embed, calibrated, coverage))]
+    #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
+    fn new(
+        py: Python<'_>,
+        texts: Vec<Text>,
+        kinds: Vec<u8>,
+        piece_ends: Vec<usize>,
+        roles: Vec<u8>,
+        structural: Vec<f64>,
+        media_tokens: Vec<u32>,
+        message_units: Vec<usize>,
+        pinned: Vec<bool>,
+        may_lead: Vec<bool>,
+        counter: &str,
+        counts: Option<Vec<u32>>,
+        embed: bool,
+        calibrated: bool,
+        coverage: bool,
+    ) -> PyResult<Self> {
+        let core = detached(py, || {
+            let columns = [piece_ends.len(), roles.len(), structural.len(), media_tokens.len(), message_units.len()];
+            let fits = columns.iter().all(|&n| n == columns[0])
+                && kinds.len() == texts.len()
+                && pinned.len() == may_lead.len()
+                && counts.as_ref().is_none_or(|counts| counts.len() == texts.len());
+            if !fits {
+                return Err(Error::Argument(format!("columns of different lengths: {columns:?}")));
+            }
+            let pieces = texts.iter().zip(&kinds).map(|(text, &kind)| {
+                Ok(Piece { text: text.as_str(), kind: PieceKind::try_from(kind)? })
+            });
+            let mut start = 0;
+            let messages = (0..piece_ends.len()).map(|i| {
+                let pieces = start..piece_ends[i];
+                start = piece_ends[i];
+                Ok(Message {
+                    pieces,
+                    media_tokens: media_tokens[i],
+                    structural: structural[i],
+                    role: Role::try_from(roles[i])?,
+                    unit: message_units[i],
+                })
+            });
+            let units = pinned.iter().zip(&may_lead);
+            let conversation = Conversation {
+                pieces: pieces.collect::<Result<_>>()?,
+                messages: messages.collect::<Result<_>>()?,
+                units: units.map(|(&pinned, &may_lead)| Unit { pinned, may_lead }).collect(),
+            };
+            let needs = Needs {
+                bags: if embed { StaticModel::builtin() } else { None },
+                terms: calibrated,
+                mentions: coverage,
+            };
+            Engine::shared().prepare(conversation, named(counter)?, counts.as_deref(), needs, ctrl_c())
+        })?;
+        Ok(Self { core })
+    }
+
+    /// Tokens of each message, media included.
+    #[getter]
+    fn message_tokens(&self) -> Vec<u32> {
+        self.core.message_tokens().to_vec()
+    }
+
+    /// Components of a vector of the built-in model; None where the conversation was prepared without it.
+    #[getter]
+    fn dim(&self) -> Option<usize> {
+        self.core.model().map(StaticModel::dim)
+    }
+
+    /// The built-in model's vectors, float32, row after row.
+    fn vectors<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let rows = detached(py, || Ok(self.core.message_vectors()))?;
+        Ok(bytes_of(py, &rows))
+    }
+
+    /// Score and pack.
+    #[pyo3(signature = (*, query, vectors, query_vector, memory_coverage, weights, calibrated, coverage, target_tokens))]
+    #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
+    fn select(
+        &self,
+        py: Python<'_>,
+        query: Option<Text>,
+        vectors: Option<Bound<'_, PyAny>>,
+        query_vector: Option<Bound<'_, PyAny>>,
+        memory_coverage: Option<Vec<f64>>,
+        weights: (f64, f64, f64),
+        calibrated: bool,
+        coverage: bool,
+        target_tokens: u64,
+    ) -> PyResult<Selection> {
+        let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
+        let query_row = query_vector.map(|vector| floats(py, &vector)).transpose()?;
+        let core = detached(py, || {
+            let messages = self.core.message_tokens().len();
+            let request = Request {
+                query: query.as_ref().map(Text::as_str),
+                vectors: rows.as_deref().map(|rows| Vectors {
+                    dim: rows.len().checked_div(messages).unwrap_or(0),
+                    messages: rows,
+                    query: query_row.as_deref(),
+                }),
+                memory_coverage: memory_coverage.as_deref(),
+                weights: Weights { recency: weights.0, semantic: weights.1, novelty: weights.2 },
+                signals: if calibrated { SignalMode::Calibrated } else { SignalMode::Raw },
+                packing: if coverage { PackMode::Coverage } else { PackMode::Greedy },
+                target_tokens,
+            };
+            self.core.select(&request)
+        })?;
+        Ok(Selection { core })
+    }
+}
+
+/// Which units are kept, and every signal behind it.
+#[pyclass(frozen, module = "rehydrate._native")]
+pub struct Selection {
+    core: rehydrate_core::select::Selection,
+}
+
+#[pymethods]
+impl Selection {
+    /// Per unit, whether it is kept.
+    #[getter]
+    fn kept(&self) -> Vec<bool> {
+        self.core.packing.kept.clone()
+    }
+
+    /// Tokens of the pinned units, system included.
+    #[getter]
+    fn pinned_tokens(&self) -> u64 {
+        self.core.pinned_tokens
+    }
+
+    /// Whether vectors were really computed and used.
+    #[getter]
+    fn embedding(&self) -> bool {
+        self.core.embedding
+    }
+
+    /// The unit pulled in so that a user turn comes first, if that was needed.
+    #[getter]
+    fn leader(&self) -> Option<usize> {
+        self.core.leader
+    }
+
+    /// Per message: structural weight, recency, semantic similarity, coverage, score.
+    fn signals(&self) -> Vec<(f64, f64, f64, f64, f64)> {
+        let row = |(s, &score): (&rehydrate_core::score::Signals, &f64)| {
+            (s.structural, s.recency, s.semantic, s.coverage, score)
+        };
+        self.core.signals.iter().zip(&self.core.message_scores).map(row).collect()
+    }
+
+    /// Per unit: its best message, its tokens, what keeping it added or would add, and what its features are worth alone.
+    fn units(&self) -> Vec<(usize, u32, f64, f64)> {
+        let of = &self.core;
+        (0..of.packing.kept.len())
+            .map(|unit| (of.best_message[unit], of.unit_tokens[unit], of.packing.gain[unit], of.feature_worth[unit]))
+            .collect()
+    }
+}
+
+/// The built-in model's vectors of texts, float32, row after row, and their dimension.
+#[pyfunction]
+pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyBytes>, usize)> {
+    let (rows, dim) = detached(py, || {
+        let model = StaticModel::builtin()
+            .ok_or_else(|| Error::Model("this build has no built-in model; build with the feature builtin-model".into()))?;
+        let texts: Vec<&str> = texts.iter().map(Text::as_str).collect();
+        let mut rows = vec![0.0; texts.len() * model.dim()];
+        model.embed(&texts, &mut rows)?;
+        Ok((rows, model.dim()))
+    })?;
+    Ok((bytes_of(py, &rows), dim))
+}
+
+fn bytes_of<'py>(py: Python<'py>, rows: &[f32]) -> Bound<'py, PyBytes> {
+    let bytes: Vec<u8> = rows.iter().flat_map(|x| x.to_ne_bytes()).collect();
+    PyBytes::new(py, &bytes)
+}
+
+/// A check that asks Python for pending signals, at most every [`SIGNAL_INTERVAL`].
+fn ctrl_c() -> impl FnMut() -> Result<()> {
+    let mut asked = Instant::now();
+    move || {
+        if asked.elapsed() < SIGNAL_INTERVAL {
+            return Ok(());
+        }
+        asked = Instant::now();
+        Python::attach(|py| py.check_signals()).map_err(|_| Error::Interrupted)
+    }
+}

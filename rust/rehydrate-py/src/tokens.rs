@@ -1,0 +1,27 @@
+//! Token counting for Python.
+use pyo3::prelude::*;
+use rehydrate_core::engine::Engine;
+use rehydrate_core::error::Error;
+use rehydrate_core::tokens::Counter;
+
+use crate::convert::Text;
+use crate::errors::detached;
+
+/// Tokens of one text under a counter: "words", "chars", "o200k_base" or "cl100k_base".
+#[pyfunction]
+pub fn count(py: Python<'_>, text: Text, counter: &str) -> PyResult<u32> {
+    detached(py, || Ok(Engine::shared().count(text.as_str(), named(counter)?)))
+}
+
+/// Forget everything derived from texts so far.
+#[pyfunction]
+pub fn clear_cache(py: Python<'_>) {
+    py.detach(|| Engine::shared().clear_cache());
+}
+
+/// The counter of that name.
+pub fn named(counter: &str) -> Result<Counter, Error> {
+    Counter::from_name(counter).ok_or_else(|| {
+        Error::Argument(format!("counter is {counter:?}; choose one of words, chars, o200k_base, cl100k_base"))
+    })
+}

@@ -1,0 +1,253 @@
+"""Anthropic messages: what is read, what belongs together, and every rule that can be broken."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rehydrate.formats import parse, validate
+from rehydrate.messages import PieceKind
+
+
+def user(*blocks: Any) -> dict[str, Any]:
+    return {"role": "user", "content": list(blocks)}
+
+
+def assistant(*blocks: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": list(blocks)}
+
+
+def text(value: str, **rest: Any) -> dict[str, Any]:
+    return {"type": "text", "text": value, **rest}
+
+
+def call(call_id: str, **value: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": call_id, "name": "Read", "input": value}
+
+
+def result(call_id: str, content: Any = "done") -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content}
+
+
+def members(*entries: dict[str, Any]) -> list[tuple[int, ...]]:
+    return [unit.members for unit in parse(list(entries), "anthropic").units]
+
+
+def broken(*entries: dict[str, Any]) -> list[tuple[int, str]]:
+    found = validate(list(entries), "anthropic")
+    return [(violation.index, violation.rule) for violation in found]
+
+
+HELLO = user(text("hello"))
+CACHE = {"cache_control": {"type": "ephemeral"}}
+
+
+def test_each_block_becomes_pieces_of_its_kind():
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    hidden = {"type": "redacted_thinking", "data": "b3BhcXVl"}
+    entries = [
+        HELLO,
+        assistant(thought, hidden, text("I look."), call("a", path="é.py")),
+        user(result("a", [text("line 1"), {"type": "image", "source": {}}]), text("and?")),
+    ]
+    first, second, third = parse(entries, "anthropic").messages
+    assert first.pieces == (("hello", PieceKind.TEXT),)
+    assert second.pieces == (
+        ("hm", PieceKind.THINKING),
+        ("I look.", PieceKind.TEXT),
+        ('Read {"path":"é.py"}', PieceKind.TOOL_INPUT),
+    )
+    assert second.calls == ("a",)
+    assert third.pieces == (("line 1", PieceKind.TOOL_RESULT), ("and?", PieceKind.TEXT))
+    assert (third.answers, third.images, third.role) == (("a",), 1, "user")
+
+
+def test_a_user_message_of_results_only_has_the_role_tool():
+    conversation = parse([HELLO, assistant(call("a")), user(result("a"))], "anthropic")
+    assert [message.role for message in conversation.messages] == ["user", "assistant", "tool"]
+    assert conversation.last_user_turn() == 0
+    assert conversation.open_tool_loop() == 1
+
+
+def test_base64_is_counted_as_an_image_and_never_as_text():
+    source = {"type": "base64", "media_type": "application/pdf", "data": "QUJD" * 1000}
+    pdf = {"type": "document", "title": "Invoice", "source": source}
+    unknown = {"type": "hologram", "data": "QUJD", "caption": "a ship"}
+    note = {"type": "document", "source": {"type": "text", "data": "plain text"}}
+    (message,) = parse([user({"type": "image", "source": source}, pdf, unknown, note)]).messages
+    assert message.images == 2
+    assert [piece.text for piece in message.pieces] == ["Invoice", "a ship", "plain text"]
+
+
+def test_parallel_calls_and_their_results_are_one_unit():
+    assert members(
+        HELLO, assistant(call("a"), call("b")), user(result("b"), result("a"), text("go on"))
+    ) == [(0,), (1, 2)]
+
+
+def test_a_call_followed_by_a_second_assistant_message_still_meets_its_result():
+    entries = [HELLO, assistant(call("a")), assistant(text("…")), user(result("a"))]
+    assert members(*entries) == [(0,), (1, 3), (2,)]
+    assert broken(*entries) == []
+
+
+def test_a_thought_that_ends_its_message_stays_with_the_next():
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    assert members(HELLO, assistant(thought), assistant(text("so"))) == [(0,), (1, 2)]
+
+
+def test_a_server_tool_that_pauses_stays_with_its_result():
+    searches = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
+    entries = [HELLO, assistant(searches), assistant(found, text("found it"))]
+    assert members(*entries) == [(0,), (1, 2)]
+    assert broken(*entries) == []
+    assert parse(entries, "anthropic").open_tool_loop() is None
+    assert broken(HELLO, assistant(found)) == [(1, "server_result_without_call")]
+
+
+def test_code_that_calls_a_client_tool_is_one_unit_from_start_to_result():
+    runs = {"type": "server_tool_use", "id": "srv", "name": "code_execution", "input": {}}
+    ran = {"type": "code_execution_tool_result", "tool_use_id": "srv", "content": {"stdout": "7"}}
+    entries = [HELLO, assistant(runs, call("a")), user(result("a")), assistant(ran, text("7"))]
+    assert members(*entries) == [(0,), (1, 2, 3)]
+    assert broken(*entries) == []
+
+
+def test_compaction_and_unknown_blocks_pass_without_a_violation():
+    compaction = {"type": "compaction", "content": "so far: …"}
+    entries = [HELLO, assistant(compaction, {"type": "from_the_future"}, {}), user(text("go"))]
+    assert broken(*entries) == []
+    assert parse(entries, "anthropic").messages[1].text == "so far: …"
+
+
+@pytest.mark.parametrize("depth", [10, 100_000])
+def test_a_tool_input_of_any_depth_is_read(depth):
+    value: Any = "core"
+    for _ in range(depth):
+        value = [value]
+    (message,) = parse([assistant(call("a", nested=value))], "anthropic").messages
+    assert message.pieces[0].text.startswith("Read ")
+
+
+def test_tool_inputs_that_json_cannot_express_are_read():
+    class Hostile:
+        def __str__(self) -> str:
+            raise RuntimeError("no")
+
+    cyclic: dict[str, Any] = {}
+    cyclic["self"] = cyclic
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    for value in (cyclic, {(1, 2): 3}, {"at": moment}, {"x": float("nan")}, {"h": Hostile()}):
+        block = {"type": "tool_use", "id": "a", "name": "f", "input": value}
+        (message,) = parse([assistant(block)], "anthropic").messages
+        assert message.pieces[0].text.startswith("f {")
+
+
+def test_lone_surrogates_pass_through():
+    (message,) = parse([user(text("\ud83d"), call("a", x="\udc00"))], "anthropic").messages
+    assert message.pieces[0].text == "\ud83d"
+
+
+ROUND = (HELLO, assistant(call("a")), user(result("a")))
+
+PLANTED = {
+    "first_not_user": ([assistant(text("hi"))], [0]),
+    "unknown_role": ([HELLO, {"role": "critic", "content": "meh"}], [1]),
+    "empty_content": ([HELLO, {"role": "assistant", "content": ""}, user()], [1, 2]),
+    "empty_text": ([user(text("")), assistant(text(" \n")), user(text(" "), text("x"))], [0, 1]),
+    "unanswered_tool_call": (
+        [HELLO, assistant(call("a"), call("b")), user(result("a"), text("x"))],
+        [1],
+    ),
+    "tool_result_without_call": ([user(result("z")), *ROUND], [0]),
+    "duplicate_id": ([*ROUND, assistant(call("a")), user(result("a"))], [3]),
+    "duplicate_result": ([*ROUND, user(result("a"))], [3]),
+    "results_not_first": ([HELLO, assistant(call("a")), user(text("wait"), result("a"))], [2]),
+    "results_not_together": (
+        [HELLO, assistant(call("a"), call("b")), user(result("a")), user(result("b"))],
+        [3],
+    ),
+    "too_many_cache_control": ([user(*[text(str(n), **CACHE) for n in range(6)])], [0, 0]),
+    "cache_control_on_thinking": (
+        [HELLO, assistant({"type": "thinking", "thinking": "", "signature": "", **CACHE})],
+        [1],
+    ),
+    "thinking_without_signature": ([HELLO, assistant({"type": "thinking", "thinking": "hm"})], [1]),
+}
+
+
+@pytest.mark.parametrize("rule", sorted(PLANTED))
+def test_a_planted_violation_is_found_where_it_is_and_nothing_else(rule):
+    entries, indices = PLANTED[rule]
+    assert broken(*entries) == [(index, rule) for index in indices]
+
+
+def test_an_empty_text_with_a_cache_mark_breaks_two_rules():
+    assert broken(user(text("", **CACHE), text("x"))) == [
+        (0, "empty_text"),
+        (0, "cache_control_on_empty_text"),
+    ]
+
+
+def test_an_empty_text_inside_a_tool_result_is_found():
+    assert broken(HELLO, assistant(call("a")), user(result("a", [text("")]))) == [(2, "empty_text")]
+
+
+def test_blocks_on_the_wrong_side_are_misplaced():
+    assert (1, "misplaced_block") in broken(HELLO, assistant(result("a")))
+    assert (0, "misplaced_block") in broken(user(call("a")))
+
+
+def test_calls_and_results_without_an_id_are_found():
+    nameless = {"type": "tool_use", "name": "f", "input": {}}
+    assert broken(HELLO, assistant(nameless)) == [(1, "missing_id")]
+    assert broken(user({"type": "tool_result", "content": "x"})) == [(0, "missing_id")]
+
+
+def test_a_call_unanswered_at_the_very_end_is_an_open_loop():
+    assert broken(HELLO, assistant(call("a"), call("b"))) == []
+    assert broken(HELLO, assistant(call("a"), call("b")), user(result("b"))) == []
+    assert broken(HELLO, assistant(call("a")), user(text("stop"))) == [(1, "unanswered_tool_call")]
+
+
+def test_an_empty_last_assistant_message_is_a_prefill():
+    assert broken(HELLO, {"role": "assistant", "content": ""}) == []
+    assert broken(HELLO, {"role": "assistant", "content": None}) == [(1, "empty_content")]
+
+
+def test_system_entries_stand_outside_of_the_rules():
+    system = {"role": "system", "content": "Be brief."}
+    entries = [system, HELLO, assistant(call("a")), system, user(result("a"))]
+    assert broken(*entries) == []
+    assert parse(entries, "anthropic").pins() == (0, 1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([HELLO, user(result("z"))], [(0,), (1,)]),
+        ([HELLO, assistant(call("a")), HELLO, user(result("a"))], [(0,), (1, 3), (2,)]),
+        ([user(result("a")), assistant(call("a"))], [(0, 1)]),
+        ([assistant(call("a")), assistant(call("a")), user(result("a"))], [(0,), (1, 2)]),
+        ([*ROUND, HELLO, user(result("a"))], [(0,), (1, 2, 4), (3,)]),
+        (
+            [assistant(call("a")), assistant(call("b")), user(result("b"), result("a"))],
+            [(0, 1, 2)],
+        ),
+    ],
+    ids=["orphan", "far apart", "result first", "id twice", "two results", "one answer to two"],
+)
+def test_broken_input_keeps_together_what_pairs_it_has(entries, expected):
+    assert members(*entries) == expected
+
+
+def test_the_opener_is_the_nearest_user_message_before_the_first_survivor():
+    conversation = parse([*ROUND, HELLO, assistant(text("x")), assistant(text("y"))], "anthropic")
+    assert [unit.members for unit in conversation.units] == [(0,), (1, 2), (3,), (4,), (5,)]
+    assert conversation.missing_opener([4]) == 2
+    assert conversation.missing_opener([1, 2]) == 0
+    assert conversation.missing_opener([0, 4]) is None
+    assert conversation.missing_opener([]) is None
+    assert parse([assistant(text("x"))], "anthropic").missing_opener([0]) is None

@@ -1,0 +1,151 @@
+"""Detection of formats, and what is refused before any format is asked."""
+
+from __future__ import annotations
+
+import pickle
+from collections import UserDict, UserList
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rehydrate import formats
+from rehydrate.errors import (
+    InvalidArgumentError,
+    InvalidConversationError,
+    InvalidMessageError,
+    RehydrateError,
+    UnknownFormatError,
+    Violation,
+)
+from rehydrate.formats import FORMATS, detect_format, parse, validate
+
+TEXT = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+MARKED = {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": {}}]}
+CALLS = {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}
+USES = {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}
+THINKS = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}
+LINE = {"type": "user", "message": TEXT, "uuid": "1"}
+
+
+@pytest.mark.parametrize(
+    ("entries", "name"),
+    [
+        ([], "plain"),
+        ([{"role": "user", "content": "hi"}], "plain"),
+        ([TEXT], "plain"),
+        ([TEXT, USES], "anthropic"),
+        ([TEXT, MARKED], "anthropic"),
+        ([MARKED, CALLS], "openai_chat"),
+        ([THINKS | CALLS], "openai_chat"),
+        ([{"role": "developer", "content": "Be brief."}], "openai_chat"),
+        ([{"role": "tool", "tool_call_id": "a", "content": ""}], "openai_chat"),
+        ([{"role": "user", "content": [{"type": "image_url"}]}], "openai_chat"),
+        ([{"role": "user", "content": [{"type": "image", "source": {}}]}], "anthropic"),
+        ([LINE], "claude_code"),
+        ([{"type": "file-history-snapshot", "messageId": "m"}, LINE], "claude_code"),
+    ],
+)
+def test_the_first_entry_that_only_one_format_can_hold_decides(entries, name):
+    assert detect_format(entries) == name
+    assert parse(entries).format == name
+
+
+def test_an_unknown_format_is_refused_with_the_known_ones():
+    for ask in (parse, validate):
+        for name in ("gemini", None, ["plain"]):
+            with pytest.raises(UnknownFormatError, match=r"'anthropic'.*'plain'") as caught:
+                ask([], name)
+            assert caught.value.known == tuple(FORMATS)
+
+
+@pytest.mark.parametrize(
+    ("messages", "remedy"),
+    [
+        ("[]", "json.loads"),
+        (b"[]", "json.loads"),
+        ({"messages": []}, "pass its 'messages'"),
+        (TEXT, "wrap it in a list"),
+        ((entry for entry in [TEXT]), r"list\(messages\)"),
+        (None, "list"),
+    ],
+)
+def test_what_is_no_list_is_refused_with_a_remedy(messages, remedy):
+    for ask in (parse, validate, detect_format):
+        with pytest.raises(InvalidMessageError, match=remedy) as caught:
+            ask(messages)
+        assert caught.value.index is None
+
+
+def test_tuples_and_other_sequences_of_other_mappings_are_read():
+    for messages in ((TEXT,), UserList([UserDict(TEXT)])):
+        assert parse(messages).messages[0].text == "hi"
+        assert validate(messages) == []
+
+
+class Model(SimpleNamespace):
+    """Looks like a message object of an SDK."""
+
+    def model_dump(self) -> dict[str, Any]:
+        return vars(self)
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai_chat", "plain"])
+@pytest.mark.parametrize(
+    ("entry", "part", "remedy"),
+    [
+        ("hello", "", "wrap it as"),
+        (7, "", "convert it to a dict"),
+        (Model(role="user", content="hi"), "", "model_dump"),
+        ({"content": "hi"}, "role", "add the role"),
+        ({"role": None, "content": "hi"}, "role", "add the role"),
+        (LINE, "role", "transcript"),
+        ({"role": "user", "content": 7}, "content", "convert it to a string"),
+        ({"role": "user", "content": {"type": "text"}}, "content", "wrap the block in a list"),
+        ({"role": "user", "content": [Model(type="text")]}, r"content\[0\]", "model_dump"),
+        ({"role": "user", "content": ["x", 7]}, r"content\[1\]", "convert it to a dict"),
+    ],
+)
+def test_an_entry_that_is_no_message_is_refused_with_its_place_and_a_remedy(
+    name, entry, part, remedy
+):
+    for ask in (parse, validate):
+        with pytest.raises(InvalidMessageError, match=f"message 1.*{part}.*{remedy}") as caught:
+            ask([TEXT, entry], name)
+        assert caught.value.index == 1
+        assert isinstance(caught.value, (ValueError, TypeError))
+
+
+@pytest.mark.parametrize(
+    ("tool_calls", "part"),
+    [({"id": "a"}, "tool_calls"), ([7], r"tool_calls\[0\]"), ([Model(id="a")], r"tool_calls\[0\]")],
+)
+def test_tool_calls_of_the_wrong_shape_are_refused(tool_calls, part):
+    entry = {"role": "assistant", "content": None, "tool_calls": tool_calls}
+    for ask in (parse, validate):
+        with pytest.raises(InvalidMessageError, match=f"message 0: {part}"):
+            ask([entry], "openai_chat")
+
+
+def test_errors_survive_pickling_with_message_and_attributes():
+    errors = [
+        InvalidArgumentError("target_ratio is nan; pass a number from 0.05 to 1"),
+        UnknownFormatError("gemini", ["plain"]),
+        InvalidMessageError(3, "content", object(), "a string", "convert it"),
+        InvalidConversationError([Violation(0, "empty_text", "a text block is empty")] * 7),
+    ]
+    for error in errors:
+        again = pickle.loads(pickle.dumps(error))
+        assert isinstance(again, RehydrateError)
+        assert type(again) is type(error)
+        assert str(again) == str(error)
+        assert vars(again) == vars(error)
+
+
+def test_every_rule_that_is_reported_stands_in_the_table():
+    from tests.formats import test_anthropic, test_openai_chat
+
+    planted = {*test_anthropic.PLANTED, *test_openai_chat.PLANTED}
+    further = {"cache_control_on_empty_text", "misplaced_block", "server_result_without_call"}
+    rows = [row for row in (formats.validate.__doc__ or "").splitlines() if row.count("|") == 4]
+    documented = {row.split("|")[1].strip() for row in rows} - {"rule", "---"}
+    assert documented == planted | further

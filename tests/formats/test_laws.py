@@ -1,0 +1,126 @@
+"""Laws of every format, on generated conversations: units partition, subsets stay valid."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rehydrate.formats import FORMATS, detect_format, parse, validate
+
+from tests.strategies import BY_FORMAT, conversations, damaged, kept_units, survivors
+
+
+def test_every_registered_format_has_a_strategy():
+    assert set(BY_FORMAT) == set(FORMATS)
+
+
+@given(conversations())
+def test_a_generated_conversation_is_valid(named):
+    name, entries = named
+    assert validate(entries, name) == []
+
+
+@given(conversations())
+def test_detection_names_the_format_or_one_that_reads_the_list_alike(named):
+    name, entries = named
+    detected = detect_format(entries)
+    if detected != name:
+        # Text alone has no format: it reads the same either way.
+        assert detected == "plain"
+        texts = [message.text for message in parse(entries, name).messages]
+        assert [message.text for message in parse(entries).messages] == texts
+
+
+@given(conversations(), st.data())
+def test_every_entry_is_in_exactly_one_unit_or_ignored(named, data):
+    name, entries = named
+    if data.draw(st.booleans()):
+        entries = data.draw(damaged(entries))
+    conversation = parse(entries, name)
+    placed = [index for unit in conversation.units for index in unit.members]
+    assert sorted([*placed, *conversation.ignored]) == list(range(len(entries)))
+    assert [message.index for message in conversation.messages] == sorted(placed)
+    assert all(list(unit.members) == sorted(unit.members) for unit in conversation.units)
+    firsts = [unit.members[0] for unit in conversation.units]
+    assert firsts == sorted(firsts)
+
+
+@given(conversations())
+def test_calls_and_their_results_share_a_unit(named):
+    name, entries = named
+    for unit in parse(entries, name).units:
+        called = {call for message in unit.messages for call in message.calls}
+        answered = {answer for message in unit.messages for answer in message.answers}
+        assert answered <= called
+
+
+@given(conversations(), st.data())
+def test_any_subset_of_units_of_a_valid_conversation_is_valid(named, data):
+    name, entries = named
+    conversation = parse(entries, name)
+    kept = data.draw(kept_units(conversation))
+    assert validate([entries[index] for index in survivors(conversation, kept)], name) == []
+
+
+@given(conversations(), st.data())
+def test_dropping_units_of_a_damaged_conversation_breaks_no_further_message(named, data):
+    name, entries = named
+    entries = data.draw(damaged(entries))
+    conversation = parse(entries, name)
+    indices = list(survivors(conversation, data.draw(kept_units(conversation))))
+    # Whether the first message is the user's is the opener's business, not a unit's.
+    before = Counter(
+        violation.index
+        for violation in validate(entries, name)
+        if violation.rule != "first_not_user"
+    )
+    after = Counter(
+        indices[violation.index]
+        for violation in validate([entries[index] for index in indices], name)
+        if violation.rule != "first_not_user"
+    )
+    assert after <= before
+
+
+@given(conversations(), st.data())
+def test_reading_never_changes_the_entries(named, data):
+    name, entries = named
+    if data.draw(st.booleans()):
+        entries = data.draw(damaged(entries))
+    original = copy.deepcopy(entries)
+    parse(entries, name)
+    validate(entries, name)
+    assert entries == original
+
+
+@given(conversations())
+def test_regrouping_the_survivors_gives_the_same_units(named):
+    name, entries = named
+    conversation = parse(entries, name)
+    again = parse([entries[message.index] for message in conversation.messages], name)
+    texts = [[message.text for message in unit.messages] for unit in conversation.units]
+    assert [[message.text for message in unit.messages] for unit in again.units] == texts
+
+
+@given(conversations())
+def test_pins_hold_system_the_last_user_turn_and_the_open_loop(named):
+    name, entries = named
+    conversation = parse(entries, name)
+    pins = conversation.pins()
+    assert all(place in pins for place, unit in enumerate(conversation.units) if unit.is_system)
+    users = [message.index for message in conversation.messages if message.is_user_turn]
+    if users:
+        assert any(users[-1] in conversation.units[place].members for place in pins)
+    else:
+        assert conversation.last_user_turn() is None
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_an_empty_list_is_an_empty_valid_conversation(name):
+    conversation = parse([], name)
+    assert conversation.units == () and conversation.messages == ()
+    assert conversation.pins() == ()
+    assert validate([], name) == []

@@ -1,0 +1,136 @@
+"""OpenAI chat messages: what is read, what belongs together, and every rule that can be broken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rehydrate.formats import parse, validate
+from rehydrate.messages import PieceKind
+
+USER = {"role": "user", "content": "hi"}
+
+
+def calling(*ids: str | None, content: Any = None) -> dict[str, Any]:
+    function = {"name": "get", "arguments": '{"id": 7}'}
+    calls = [{"id": call_id, "type": "function", "function": function} for call_id in ids]
+    return {"role": "assistant", "content": content, "tool_calls": calls}
+
+
+def tool(call_id: str | None, content: Any = "done") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def members(*entries: dict[str, Any]) -> list[tuple[int, ...]]:
+    return [unit.members for unit in parse(list(entries), "openai_chat").units]
+
+
+def broken(*entries: dict[str, Any]) -> list[tuple[int, str]]:
+    found = validate(list(entries), "openai_chat")
+    return [(violation.index, violation.rule) for violation in found]
+
+
+def test_contents_calls_and_reasoning_become_pieces_of_their_kind():
+    part = {"type": "text", "text": "look"}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+    thinks = calling("a", content="ok") | {"reasoning_content": "hm"}
+    user, assistant, result = parse(
+        [{"role": "user", "content": [part, image]}, thinks, tool("a", "found")]
+    ).messages
+    assert (user.pieces, user.images) == ((("look", PieceKind.TEXT),), 1)
+    assert assistant.pieces == (
+        ("hm", PieceKind.THINKING),
+        ("ok", PieceKind.TEXT),
+        ('get {"id": 7}', PieceKind.TOOL_INPUT),
+    )
+    assert (assistant.calls, result.answers) == (("a",), ("a",))
+    assert result.pieces == (("found", PieceKind.TOOL_RESULT),)
+
+
+def test_a_refusal_and_a_spoken_answer_are_text():
+    refused = {"role": "assistant", "content": None, "refusal": "I cannot."}
+    spoken = {"role": "assistant", "content": None, "audio": {"id": "x", "transcript": "Yes."}}
+    assert [message.text for message in parse([refused, spoken], "openai_chat").messages] == [
+        "I cannot.",
+        "Yes.",
+    ]
+    assert broken(USER, refused, spoken) == []
+
+
+def test_arguments_that_are_an_object_and_custom_tools_are_read():
+    function = {"name": "get", "arguments": {"id": 7}}
+    custom = {"id": "b", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+    calls = [{"id": "a", "function": function}, custom]
+    entry = {"role": "assistant", "content": None, "tool_calls": calls}
+    (message,) = parse([entry], "openai_chat").messages
+    assert [piece.text for piece in message.pieces] == ['get {"id":7}', "shell ls"]
+
+
+def test_developer_is_system_and_function_is_tool():
+    entries = [
+        {"role": "developer", "content": "Be brief."},
+        USER,
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": ""}},
+        {"role": "function", "name": "f", "content": "7"},
+    ]
+    conversation = parse(entries, "openai_chat")
+    roles = [message.role for message in conversation.messages]
+    assert roles == ["system", "user", "assistant", "tool"]
+    assert [unit.members for unit in conversation.units] == [(0,), (1,), (2, 3)]
+    assert broken(*entries) == []
+
+
+def test_all_tool_messages_of_parallel_calls_are_one_unit_with_them():
+    assert members(USER, calling("a", "b"), tool("b"), tool("a"), USER) == [(0,), (1, 2, 3), (4,)]
+
+
+def test_ids_that_start_anew_in_every_turn_pair_with_the_nearest_call():
+    entries = [USER, calling("0"), tool("0"), calling("0"), tool("0")]
+    assert members(*entries) == [(0,), (1, 2), (3, 4)]
+    assert broken(*entries) == []
+
+
+def test_tool_messages_without_ids_belong_to_the_calls_they_follow():
+    entries = [USER, calling(None, None), tool(None), {"role": "tool", "content": "x"}]
+    assert members(*entries) == [(0,), (1, 2, 3)]
+
+
+PLANTED = {
+    "unanswered_tool_call": ([USER, calling("a", "b"), tool("a"), USER], [1]),
+    "tool_message_without_call": ([USER, tool("a"), calling("b"), USER, tool("c")], [1, 4]),
+    "duplicate_id": ([USER, calling("a", "a"), tool("a")], [1]),
+    "duplicate_result": ([USER, calling("a"), tool("a"), tool("a")], [3]),
+    "missing_id": ([USER, calling(None)], [1]),
+    "null_content_without_calls": (
+        [USER, {"role": "assistant", "content": None}, {"role": "user"}],
+        [1, 2],
+    ),
+    "empty_tool_calls": ([USER, calling(content="hi")], [1]),
+    "unknown_role": ([{"role": "critic", "content": "meh"}], [0]),
+}
+
+
+@pytest.mark.parametrize("rule", sorted(PLANTED))
+def test_a_planted_violation_is_found_where_it_is(rule):
+    entries, indices = PLANTED[rule]
+    assert [index for index, found in broken(*entries) if found == rule] == indices
+
+
+def test_a_message_between_call_and_result_breaks_both():
+    assert broken(USER, calling("a"), USER, tool("a")) == [
+        (1, "unanswered_tool_call"),
+        (3, "tool_message_without_call"),
+    ]
+    assert members(USER, calling("a"), USER, tool("a")) == [(0,), (1, 3), (2,)]
+
+
+def test_a_call_unanswered_at_the_very_end_is_an_open_loop():
+    assert broken(USER, calling("a", "b")) == []
+    assert broken(USER, calling("a", "b"), tool("b")) == []
+    assert parse([USER, calling("a", "b"), tool("b")]).open_tool_loop() == 1
+
+
+def test_no_user_message_is_needed_at_the_start():
+    conversation = parse([calling("a"), tool("a")])
+    assert broken(calling("a"), tool("a")) == []
+    assert conversation.missing_opener([0]) is None

@@ -1,0 +1,351 @@
+"""Hypothesis strategies: valid conversations of every format, subsets of units, small damages.
+
+anthropic_conversations()   openai_chat_conversations()
+claude_code_transcripts()   plain_conversations()
+conversations()             (format name, entries) of any of them
+damaged(entries)            the same with one to three entries dropped, doubled, swapped ...
+kept_units(conversation)    positions of units that a compaction may keep
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Any
+
+from hypothesis import strategies as st
+from rehydrate.messages import Conversation
+
+Entry = dict[str, Any]
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+_WORDS = st.sampled_from(
+    [
+        "the",
+        "engine",
+        "reads",
+        "src/app.py",
+        "and",
+        "fails:",
+        "0x7f;",
+        "`x = 1`",
+        "שלום",
+        "世界",
+        "🙂",
+    ]
+)
+texts = st.lists(_WORDS, min_size=1, max_size=12).map(" ".join)
+names = st.sampled_from(["Read", "Bash", "get_user_details", "search"])
+inputs = st.dictionaries(
+    st.sampled_from(["path", "command", "limit", "nested"]),
+    st.one_of(texts, st.integers(), st.booleans(), st.none(), st.lists(texts, max_size=2)),
+    max_size=3,
+)
+_IMAGE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+
+
+def anthropic_conversations(max_turns: int = 8) -> st.SearchStrategy[list[Entry]]:
+    """Anthropic messages that the Messages API takes; they may end in an open tool loop."""
+    return _anthropic(max_turns)
+
+
+@st.composite
+def _anthropic(draw: Draw, max_turns: int) -> list[Entry]:
+    ids = map("toolu_{:03}".format, count())
+    entries: list[Entry] = []
+    if draw(st.booleans()):
+        entries.append({"role": "system", "content": draw(texts)})
+    entries.append({"role": "user", "content": draw(texts)})
+    for _ in range(draw(st.integers(0, max_turns))):
+        kind = draw(st.sampled_from(["user", "assistant", "thought", "server", "tool", "tool"]))
+        if kind == "user":
+            entries.append({"role": "user", "content": draw(_user_contents())})
+        elif kind == "assistant":
+            entries.append({"role": "assistant", "content": draw(texts)})
+        elif kind == "thought":
+            # A thought and what follows from it, as two messages that the API joins.
+            entries.append({"role": "assistant", "content": [draw(_thoughts())]})
+            entries.append({"role": "assistant", "content": [_text(draw(texts))]})
+        elif kind == "server":
+            entries += draw(_server_rounds(next(ids)))
+        else:
+            entries += draw(_anthropic_rounds([next(ids) for _ in range(draw(st.integers(1, 3)))]))
+    if draw(st.booleans()):
+        entries.append({"role": "assistant", "content": [draw(_calls(next(ids)))]})
+    marked = draw(st.lists(st.integers(0, len(entries) - 1), unique=True, max_size=4))
+    for place in marked:
+        _mark_for_cache(entries[place])
+    return entries
+
+
+def _text(text: str) -> Entry:
+    return {"type": "text", "text": text}
+
+
+def _thoughts() -> st.SearchStrategy[Entry]:
+    return st.one_of(
+        texts.map(lambda text: {"type": "thinking", "thinking": text, "signature": "c2ln"}),
+        st.just({"type": "redacted_thinking", "data": "b3BhcXVl"}),
+    )
+
+
+def _calls(call_id: str) -> st.SearchStrategy[Entry]:
+    return st.builds(
+        lambda name, value: {"type": "tool_use", "id": call_id, "name": name, "input": value},
+        names,
+        inputs,
+    )
+
+
+def _user_contents() -> st.SearchStrategy[Any]:
+    blocks = st.one_of(
+        texts.map(_text),
+        st.just({"type": "image", "source": _IMAGE}),
+        texts.map(
+            lambda text: {
+                "type": "document",
+                "source": {"type": "text", "media_type": "text/plain", "data": text},
+            }
+        ),
+        texts.map(lambda text: {"type": "from_the_future", "payload": {"note": text}}),
+    )
+    return st.one_of(texts, st.lists(blocks, min_size=1, max_size=3))
+
+
+def _result_contents() -> st.SearchStrategy[Any]:
+    blocks = st.one_of(texts.map(_text), st.just({"type": "image", "source": _IMAGE}))
+    return st.one_of(texts, st.just(""), st.none(), st.lists(blocks, max_size=3))
+
+
+@st.composite
+def _anthropic_rounds(draw: Draw, ids: list[str]) -> list[Entry]:
+    lead: list[Entry] = []
+    if draw(st.booleans()):
+        lead.append(draw(_thoughts()))
+    if draw(st.booleans()):
+        lead.append(_text(draw(texts)))
+    calls = [draw(_calls(call_id)) for call_id in ids]
+    results = [
+        {"type": "tool_result", "tool_use_id": call_id, "content": draw(_result_contents())}
+        for call_id in draw(st.permutations(ids))
+    ]
+    after = [_text(draw(texts))] if draw(st.booleans()) else []
+    if len(calls) > 1 and draw(st.booleans()):
+        spoken = [[*lead, calls[0]], calls[1:]]
+    else:
+        spoken = [[*lead, *calls]]
+    return [
+        *({"role": "assistant", "content": blocks} for blocks in spoken),
+        {"role": "user", "content": [*results, *after]},
+    ]
+
+
+@st.composite
+def _server_rounds(draw: Draw, call_id: str) -> list[Entry]:
+    call_id = f"srv{call_id}"
+    call = {"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {"query": "x"}}
+    found = {"type": "web_search_result", "title": draw(texts), "encrypted_content": "RW5j"}
+    result = {"type": "web_search_tool_result", "tool_use_id": call_id, "content": [found]}
+    if draw(st.booleans()):  # a paused turn: the result opens the next message
+        return [
+            {"role": "assistant", "content": [call]},
+            {"role": "assistant", "content": [result, _text(draw(texts))]},
+        ]
+    return [{"role": "assistant", "content": [call, result, _text(draw(texts))]}]
+
+
+def _mark_for_cache(entry: Entry) -> None:
+    content = entry["content"]
+    if entry["role"] == "system" or not isinstance(content, list):
+        return
+    if content[-1]["type"] in ("text", "tool_use", "tool_result"):
+        content[-1]["cache_control"] = {"type": "ephemeral"}
+
+
+def openai_chat_conversations(max_turns: int = 8) -> st.SearchStrategy[list[Entry]]:
+    """OpenAI chat messages that the API takes; they may end in an open tool loop."""
+    return _openai_chat(max_turns)
+
+
+@st.composite
+def _openai_chat(draw: Draw, max_turns: int) -> list[Entry]:
+    # Some servers start numbering anew in every turn.
+    is_local = draw(st.booleans())
+    numbers = count()
+    entries: list[Entry] = []
+    if draw(st.booleans()):
+        entries.append({"role": draw(st.sampled_from(["system", "developer"])), "content": "Be."})
+    for _ in range(draw(st.integers(1, max_turns))):
+        if is_local:
+            numbers = count()
+        ids = map("call_{:03}".format, numbers)
+        kind = draw(st.sampled_from(["user", "assistant", "function", "tool", "tool"]))
+        if kind == "user":
+            part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+            parts = [_text(draw(texts)), part]
+            entries.append({"role": "user", "content": draw(st.sampled_from([parts, "hello"]))})
+        elif kind == "assistant":
+            entries.append({"role": "assistant", "content": draw(texts), "tool_calls": None})
+        elif kind == "function":
+            name = draw(names)
+            call = {"name": name, "arguments": "{}"}
+            entries.append({"role": "assistant", "content": None, "function_call": call})
+            entries.append({"role": "function", "name": name, "content": draw(texts)})
+        else:
+            called = [next(ids) for _ in range(draw(st.integers(1, 3)))]
+            entries.append(draw(_openai_calls(called)))
+            answered = draw(st.permutations(called))
+            entries += [
+                {"role": "tool", "tool_call_id": call_id, "content": draw(texts)}
+                for call_id in answered
+            ]
+    if draw(st.booleans()):
+        entries.append(draw(_openai_calls(["call_open_1", "call_open_2"])))
+        if draw(st.booleans()):
+            entries.append({"role": "tool", "tool_call_id": "call_open_2", "content": "half"})
+    return entries
+
+
+def _openai_calls(ids: list[str]) -> st.SearchStrategy[Entry]:
+    def call(call_id: str, name: str) -> Entry:
+        function = {"name": name, "arguments": '{"path": "a"}'}
+        return {"id": call_id, "type": "function", "function": function}
+
+    return st.builds(
+        lambda content, name: {
+            "role": "assistant",
+            "content": content,
+            "tool_calls": [call(call_id, name) for call_id in ids],
+        },
+        st.one_of(st.none(), texts),
+        names,
+    )
+
+
+def plain_conversations(max_turns: int = 12) -> st.SearchStrategy[list[Entry]]:
+    """Role/content messages, first of all a system one at times."""
+    roles = st.sampled_from(["user", "user", "assistant", "tool", "tool_result", "critic"])
+    message = st.builds(lambda role, text: {"role": role, "content": text}, roles, texts)
+    system = st.builds(lambda text: [{"role": "system", "content": text}], texts)
+    rest = st.lists(message, max_size=max_turns)
+    return st.builds(lambda head, tail: head + tail, st.one_of(st.just([]), system), rest)
+
+
+def claude_code_transcripts(max_turns: int = 6) -> st.SearchStrategy[list[Entry]]:
+    """Transcript lines as Claude Code writes them, all kinds of lines to ignore among them."""
+    return _claude_code(max_turns)
+
+
+@st.composite
+def _claude_code(draw: Draw, max_turns: int) -> list[Entry]:
+    uuids = map("uuid-{:04}".format, count())
+
+    def line(kind: str, **rest: Any) -> Entry:
+        return {"type": kind, "uuid": next(uuids), "sessionId": "s", "isSidechain": False, **rest}
+
+    def said(role: str, content: Any, message_id: str | None = None, **rest: Any) -> Entry:
+        message = {"role": role, "content": content}
+        if message_id:
+            message["id"] = message_id
+        return line(role, message=message, **rest)
+
+    entries = [said("user", draw(texts))]
+    for turn in range(draw(st.integers(0, max_turns))):
+        kind = draw(st.sampled_from(["user", "meta", "summary", "text", "tool", "tool", "tool"]))
+        if kind == "user":
+            entries.append(said("user", draw(st.one_of(texts, texts.map(lambda t: [_text(t)])))))
+        elif kind == "meta":
+            entries.append(said("user", draw(texts), isMeta=True))
+        elif kind == "summary":
+            entries.append(line("system", subtype="compact_boundary", content="compacted"))
+            entries.append(said("user", draw(texts), isCompactSummary=True))
+        else:
+            message_id = f"msg_{turn}"
+            leads = st.lists(
+                st.one_of(st.just(_text("\n\n")), texts.map(_text), _thoughts()), max_size=2
+            )
+            blocks = [*draw(leads), _text(draw(texts))]
+            entries += [said("assistant", [block], message_id) for block in blocks]
+            if kind == "tool":
+                waiting: list[str] = []
+                for number in range(draw(st.integers(1, 3))):
+                    call = draw(_calls(f"toolu_{turn}_{number}"))
+                    waiting.append(call["id"])
+                    entries.append(said("assistant", [call], message_id))
+                    # The first results may come before the last calls are written.
+                    if draw(st.booleans()):
+                        entries.append(said("user", [_result(waiting.pop(0))]))
+                entries += [said("user", [_result(call_id)]) for call_id in waiting]
+    noise = {
+        "progress": lambda: line("progress", data={"type": "hook_progress"}),
+        "snapshot": lambda: {"type": "file-history-snapshot", "messageId": "m", "snapshot": {}},
+        "queue": lambda: {"type": "queue-operation", "operation": "enqueue", "sessionId": "s"},
+        "sidechain": lambda: said("assistant", [_text("aside")], "msg_s") | {"isSidechain": True},
+        "error": lambda: said("assistant", [_text("API Error")]) | {"isApiErrorMessage": True},
+        "repeated": lambda: dict(entries[0]),
+    }
+    for kind in draw(st.lists(st.sampled_from(sorted(noise)), max_size=6)):
+        entries.insert(draw(st.integers(1, len(entries))), noise[kind]())
+    return entries
+
+
+def _result(call_id: str) -> Entry:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": f"result of {call_id}"}
+
+
+BY_FORMAT: dict[str, Callable[[], st.SearchStrategy[list[Entry]]]] = {
+    "anthropic": anthropic_conversations,
+    "openai_chat": openai_chat_conversations,
+    "claude_code": claude_code_transcripts,
+    "plain": plain_conversations,
+}
+
+
+def conversations() -> st.SearchStrategy[tuple[str, list[Entry]]]:
+    """A format's name and a valid conversation of it."""
+    return st.sampled_from(sorted(BY_FORMAT)).flatmap(
+        lambda name: st.tuples(st.just(name), BY_FORMAT[name]())
+    )
+
+
+@st.composite
+def damaged(draw: Draw, entries: list[Entry]) -> list[Entry]:
+    """A copy with one to three small damages, each of which may or may not break a rule."""
+    broken = copy.deepcopy(entries)
+    for _ in range(draw(st.integers(1, 3))):
+        if not broken:
+            break
+        place = draw(st.integers(0, len(broken) - 1))
+        kind = draw(st.sampled_from(["drop", "double", "move", "empty", "null", "drop_block"]))
+        if kind == "drop":
+            del broken[place]
+        elif kind == "double":
+            entry = copy.deepcopy(broken[place])
+            entry.pop("uuid", None)
+            broken.insert(draw(st.integers(0, len(broken))), entry)
+        elif kind == "move":
+            broken.insert(draw(st.integers(0, len(broken) - 1)), broken.pop(place))
+        else:
+            message = broken[place].get("message", broken[place])
+            content = message.get("content")
+            if kind == "drop_block" and isinstance(content, list) and content:
+                del content[draw(st.integers(0, len(content) - 1))]
+            elif kind == "empty" and "content" in message:
+                message["content"] = ""
+            elif kind == "null" and "content" in message:
+                message["content"] = None
+    return broken
+
+
+@st.composite
+def kept_units(draw: Draw, conversation: Conversation) -> list[int]:
+    """Units that a compaction may keep: any, with what makes the first one the user's."""
+    kept = {place for place in range(len(conversation.units)) if draw(st.booleans())}
+    opener = conversation.missing_opener(kept)
+    return sorted(kept if opener is None else kept | {opener})
+
+
+def survivors(conversation: Conversation, kept: list[int]) -> Iterator[int]:
+    """The indices of the entries that remain when these units are kept."""
+    yield from sorted(member for place in kept for member in conversation.units[place].members)
