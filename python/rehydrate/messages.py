@@ -71,7 +71,9 @@ class Unit(NamedTuple):
     @property
     def is_system(self) -> bool:
         """Whether only the system speaks in it."""
-        return all(message.role == "system" for message in self.messages)
+        # The first message answers for nearly all units, and all units are asked in every call.
+        messages = self.messages
+        return messages[0].role == "system" and all(item.role == "system" for item in messages)
 
     @property
     def is_user_turn(self) -> bool:
@@ -131,10 +133,12 @@ class Conversation(NamedTuple):
         It is the unit of the last assistant message, if that unit calls tools: whether results
         are still missing, or all there, or followed by a word of the user's.
         """
+        units = self.units
         for message in reversed(self.messages):
             if message.role == "assistant":
-                (position,) = self.units_holding((message.index,))
-                return position if self.units[position].calls_tools else None
+                for position in range(len(units) - 1, -1, -1):
+                    if message.index in units[position].members:
+                        return position if units[position].calls_tools else None
         return None
 
     def pins(self) -> tuple[int, ...]:

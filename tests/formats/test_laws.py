@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format, parse, validate
 
 from tests.strategies import BY_FORMAT, conversations, damaged, kept_units, survivors
@@ -124,3 +125,37 @@ def test_an_empty_list_is_an_empty_valid_conversation(name):
     assert conversation.units == () and conversation.messages == ()
     assert conversation.pins() == ()
     assert validate([], name) == []
+
+
+# Keys and values that formats look at, in combinations that none of them expects.
+_KEYS = st.sampled_from(
+    [
+        *("role", "content", "type", "text", "id", "tool_use_id", "tool_call_id", "tool_calls"),
+        *("uuid", "function", "function_call", "name", "input", "message", "source", "thinking"),
+        *("data", "sourceToolUseID", "cache_control", "arguments", "audio", "custom"),
+    ]
+)
+_LEAVES = st.sampled_from(
+    [
+        *(None, True, 7, float("nan"), "", "a", "b", "user", "assistant", "tool", "function"),
+        *("text", "tool_use", "tool_result", "thinking", "document", "x_tool_result"),
+    ]
+)
+_BLOCKS = st.dictionaries(_KEYS, st.one_of(_LEAVES, st.lists(_LEAVES, max_size=2)), max_size=4)
+_VALUES = st.one_of(_LEAVES, _BLOCKS, st.lists(st.one_of(_LEAVES, _BLOCKS), max_size=2))
+
+
+@given(st.lists(st.dictionaries(_KEYS, _VALUES, max_size=5), max_size=4), st.data())
+def test_anything_else_is_read_or_refused_with_an_invalid_message_error(entries, data):
+    for entry in entries:  # most of them get past the first check
+        if data.draw(st.booleans()):
+            entry["role"] = data.draw(st.sampled_from(["user", "assistant", "tool", "function"]))
+    for name in [*FORMATS, "auto"]:
+        try:
+            parse(entries, name)
+        except InvalidMessageError as error:
+            assert error.index is not None and str(error)
+            with pytest.raises(InvalidMessageError):
+                validate(entries, name)
+        else:
+            validate(entries, name)

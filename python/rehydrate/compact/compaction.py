@@ -58,7 +58,7 @@ class UnitReport:
     """One unit's score, each of its signals, and the decision.
 
     The signals are those of the unit's best message: ``score = structural * (w_r * recency + w_s * semantic
-    + w_n * (1 - coverage))`` with the weights of the ``Scoring`` in use.
+    + w_n * (1 - coverage)) * odds`` with the weights of the ``Scoring`` in use.
     """
 
     unit: int
@@ -69,6 +69,9 @@ class UnitReport:
     recency: float
     semantic: float
     coverage: float
+    odds: float
+    """Factor by which a calibrated score falls with the distance to the most relevant message; 1
+    without a query, and under raw signals."""
     score: float
     gain: float
     """What the unit added to the objective when it was taken, or would have added when it was last looked at: its score

@@ -60,7 +60,7 @@ class Report:
         rows = []
         for unit, (best, tokens, gain, worth) in enumerate(self._selection.units()):
             whole = self._conversation.units[unit]
-            structural, recency, semantic, coverage, score = signals[best]
+            structural, recency, semantic, coverage, odds, score = signals[best]
             new = (gain - score) / worth if worth > 0 else 1.0
             reason = self._kept(unit) if kept[unit] else self._dropped(tokens, coverage, new)
             rows.append(
@@ -73,6 +73,7 @@ class Report:
                     recency=recency,
                     semantic=semantic,
                     coverage=coverage,
+                    odds=odds,
                     score=score,
                     gain=gain,
                     kept=kept[unit],

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
 from rehydrate.formats._grouping import Ledger
+from rehydrate.formats._reading import type_of
 
 __all__ = ["Spoken", "broken_rules"]
 
@@ -30,7 +31,7 @@ class Spoken(NamedTuple):
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     role: str
-    blocks: Sequence[tuple[int, Mapping[str, Any]]]
+    blocks: list[tuple[int, Mapping[str, Any]]]
     is_null: bool = False
 
 
@@ -87,13 +88,13 @@ def _part_rules(index: int, block: Mapping[str, Any], cache_controls: int) -> It
     if is_empty:
         what = "cache_control stands on an empty text block"
         yield Violation(index, "cache_control_on_empty_text", what)
-    if block.get("type") in _THINKING:
+    if type_of(block) in _THINKING:
         what = "cache_control stands on a thinking block"
         yield Violation(index, "cache_control_on_thinking", what)
 
 
 def _shape_rules(index: int, block: Mapping[str, Any], role: str) -> Iterable[Violation]:
-    kind = block.get("type")
+    kind = type_of(block)
     if kind == "thinking" and not isinstance(block.get("signature"), str):
         yield Violation(index, "thinking_without_signature", "a thinking block has no signature")
     belongs_to = None
@@ -153,7 +154,7 @@ class _Pairing:
         self._waiting = {}
 
     def _call(self, index: int, block: Mapping[str, Any]) -> None:
-        kind = str(block.get("type"))
+        kind = type_of(block)
         if kind == _CLIENT_CALL or kind in _SERVER_CALLS:
             call = block.get("id")
             if not isinstance(call, str):
@@ -174,11 +175,13 @@ class _Pairing:
         if self._ledger.answer(answer):
             self._add(index, "duplicate_result", f"a second tool_result for '{answer}'")
             return False
-        if not self._waiting.get(answer):
+        calls = self._waiting.get(answer)
+        if not calls:
             what = f"no tool_use '{answer}' in the message before this result"
             self._add(index, "tool_result_without_call", what)
             return False
-        self._waiting[answer].pop()
+        # The latest call before it, as in grouping: merged lines may bring in a later one.
+        calls.remove(max([call for call in calls if call < index] or calls))
         return True
 
     def _add(self, index: int, rule: str, message: str) -> None:

@@ -92,4 +92,4 @@ class Ledger:
 
     def knows(self, call: object) -> bool:
         """Whether this id was called."""
-        return call in self._unanswered
+        return isinstance(call, str) and call in self._unanswered

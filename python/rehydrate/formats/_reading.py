@@ -12,6 +12,7 @@ from rehydrate.messages import normal_role
 
 __all__ = [
     "HINT",
+    "MEDIA_TYPES",
     "NONE",
     "PROOF",
     "as_entry",
@@ -20,6 +21,7 @@ __all__ = [
     "as_sequence",
     "readable_texts",
     "tool_input_text",
+    "type_of",
     "wrong_content",
 ]
 
@@ -41,6 +43,14 @@ _OPAQUE_KEYS = frozenset(
     }
 )
 _MAX_DEPTH = 8
+
+# Parts that are media and cost a constant, in the words of any provider or gateway.
+MEDIA_TYPES = frozenset(
+    {
+        *("image", "image_url", "input_image", "input_audio", "audio", "video", "video_url"),
+        *("file", "container_upload"),
+    }
+)
 
 
 def as_sequence(messages: object) -> Sequence[Any]:
@@ -90,6 +100,12 @@ def as_role(entry: Mapping[str, Any], index: int) -> str:
     raise InvalidMessageError(index, "role", role, expected, remedy)
 
 
+def type_of(block: Mapping[str, Any]) -> str:
+    """The block's type; empty where it has none, or one that is no string."""
+    kind = block.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
 def as_list(value: object, index: int, part: str) -> Sequence[Any]:
     """A list inside an entry, or a clear error."""
     if isinstance(value, (list, tuple)):
@@ -129,7 +145,7 @@ def tool_input_text(name: object, value: object) -> str:
 def readable_texts(value: object, depth: int = 0) -> Iterator[str]:
     """The strings of a block of unknown shape that a model would read: no ids, no base64."""
     if isinstance(value, str):
-        if value:
+        if value and not (value.startswith("data:") and ";base64," in value[:200]):
             yield value
     elif depth < _MAX_DEPTH:
         if isinstance(value, Mapping):

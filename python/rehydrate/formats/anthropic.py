@@ -17,12 +17,14 @@ from rehydrate.formats._anthropic_rules import Spoken, broken_rules
 from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import (
     HINT,
+    MEDIA_TYPES,
     NONE,
     PROOF,
     as_entry,
     as_role,
     readable_texts,
     tool_input_text,
+    type_of,
     wrong_content,
 )
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
@@ -70,7 +72,7 @@ def detect(entry: Mapping[str, Any]) -> int:
     evidence = NONE
     for block in content:
         if isinstance(block, Mapping):
-            kind = block.get("type")
+            kind = type_of(block)
             if kind in _NATIVE_BLOCKS or (kind == "image" and "source" in block):
                 return PROOF
             if "cache_control" in block:
@@ -90,9 +92,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
         pieces, images, calls, answers, only_results = read_content(content, index)
         if role == "user" and only_results:
             role = "tool"
-        messages.append(
-            Message(index, role, pieces, images, calls, answers, role == "user")
-        )
+        messages.append(Message(index, role, pieces, images, calls, answers, role == "user"))
         # A thought that ends its message belongs to what the assistant says in the next one: the
         # API joins the two, and refuses a message that ends in a thought.
         if role == "assistant":
@@ -152,14 +152,10 @@ def read_content(content: object, index: int) -> Body:
             _read_result(draft, block, place)
         elif kind == "text":
             draft.add(block.get("text"), _TEXT)
-        elif kind in _CALLS:
+        elif kind == "tool_use":
             _read_call(draft, block)
-        elif kind == "thinking":
-            draft.add(block.get("thinking"), _THINKING)
-        elif isinstance(kind, str) and kind.endswith("_tool_result"):
-            _read_server_result(draft, block)
-        elif kind != "redacted_thinking":
-            _read_other(draft, block, _TEXT)
+        else:
+            _read_rare(draft, block)
     only_results = 0 < results == len(content)
     return Body(
         tuple(draft.pieces), draft.images, tuple(draft.calls), tuple(draft.answers), only_results
@@ -184,6 +180,18 @@ class _Draft:
 
     def add_readable(self, value: object, kind: PieceKind) -> None:
         self.pieces += [Piece(text, kind) for text in readable_texts(value)]
+
+
+def _read_rare(draft: _Draft, block: Mapping[str, Any]) -> None:
+    kind = type_of(block)
+    if kind == "thinking":
+        draft.add(block.get("thinking"), _THINKING)
+    elif kind in _CALLS:
+        _read_call(draft, block)
+    elif kind.endswith("_tool_result"):
+        _read_server_result(draft, block)
+    elif kind != "redacted_thinking":
+        _read_other(draft, block, _TEXT)
 
 
 def _read_call(draft: _Draft, block: Mapping[str, Any]) -> None:
@@ -223,16 +231,16 @@ def _read_server_result(draft: _Draft, block: Mapping[str, Any]) -> None:
 
 def _read_other(draft: _Draft, block: Mapping[str, Any], kind: PieceKind) -> None:
     """Read a text, a medium or a block of unknown type as pieces of `kind`."""
-    block_type = block.get("type")
+    block_type = type_of(block)
     if block_type == "text":
         draft.add(block.get("text"), kind)
-    elif block_type in ("image", "container_upload"):
+    elif block_type in MEDIA_TYPES:
         draft.images += 1
     elif block_type == "document":
         draft.add_readable([block.get("title"), block.get("context")], kind)
         source = block.get("source")
         # A text source keeps its text under `data`, where the others keep base64.
-        if isinstance(source, Mapping) and source.get("type") in _TEXT_SOURCES:
+        if isinstance(source, Mapping) and type_of(source) in _TEXT_SOURCES:
             draft.add_readable(source.get(_TEXT_SOURCES[source["type"]]), kind)
         else:
             draft.images += 1
@@ -244,4 +252,4 @@ def _ends_in_thought(content: object) -> bool:
     if not isinstance(content, (list, tuple)) or not content:
         return False
     last = content[-1]
-    return isinstance(last, Mapping) and last.get("type") in _THINKING_BLOCKS
+    return isinstance(last, Mapping) and type_of(last) in _THINKING_BLOCKS

@@ -8,7 +8,8 @@ queue operations, system notes such as compact_boundary) are ignored, and so are
 - API errors, which Claude Code shows but never sends.
 
 One assistant message is written as several lines with one `message.id`, and the results of its
-first calls may come before the lines of its last: all of them are one unit. What Claude Code
+first calls may come before the lines of its last: all lines of one id, and all results of their
+calls, are one unit. What Claude Code
 itself writes as the user (isMeta, isCompactSummary) is a user message that the model sees, but no
 turn of the user's.
 """
@@ -37,7 +38,7 @@ class _Line(NamedTuple):
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     role: str
     content: object
-    message_id: object
+    message_id: str | None
     entry: Mapping[str, Any]
 
 
@@ -55,17 +56,16 @@ def parse(entries: Sequence[Any]) -> Conversation:
     lines, ignored = _spoken_lines(entries)
     messages: list[Message] = []
     links: list[tuple[int, int]] = []
-    speaking: object = None  # the id of the latest assistant message, and its first line
-    first_line = 0
-    callers: dict[str, int] = {}  # call id -> its line's place
+    first_lines: dict[str, int] = {}  # message id -> the place of its first line
+    callers: dict[str, int] = {}  # call id -> the place of its line
     for place, line in enumerate(lines):
         index, role, content, message_id, entry = line
         pieces, images, calls, answers, only_results = read_content(content, index)
         if role == "assistant":
-            if message_id is not None and message_id == speaking:
-                links.append((first_line, place))
-            else:
-                speaking, first_line = message_id, place
+            if message_id is not None:
+                first_line = first_lines.setdefault(message_id, place)
+                if first_line != place:
+                    links.append((first_line, place))
             for call in calls:
                 callers[call] = place
         elif only_results:
@@ -74,9 +74,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
         source = entry.get("sourceToolUseID")
         if isinstance(source, str) and source in callers:
             links.append((callers[source], place))
-        is_user_turn = role == "user" and not (
-            entry.get("isMeta") or entry.get("isCompactSummary")
-        )
+        is_user_turn = role == "user" and not (entry.get("isMeta") or entry.get("isCompactSummary"))
         messages.append(Message(index, role, pieces, images, calls, answers, is_user_turn))
     return Conversation(
         NAME, tuple(messages), group(messages, links), tuple(ignored), user_first=True
@@ -91,34 +89,27 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     """
     lines, _ = _spoken_lines(entries)
     spoken: list[Spoken] = []
-    places: dict[str, int] = {}  # role -> where its latest message stands in `spoken`
-    speaking: object = None
+    by_id: dict[str, Spoken] = {}
     for line in lines:
-        blocks = [
+        merged: Spoken | None = None
+        if line.role == "user":
+            merged = spoken[-1] if spoken and spoken[-1].role == "user" else None
+        elif line.message_id is not None:
+            merged = by_id.get(line.message_id)
+        if merged is None:
+            merged = Spoken(line.index, line.role, [])
+            spoken.append(merged)
+            if line.message_id is not None:
+                by_id[line.message_id] = merged
+        merged.blocks.extend(
             (line.index, block)
             for block in iter_blocks(line.content, line.index)
             if not _is_whitespace(block)
-        ]
-        if line.role == "assistant":
-            goes_on = line.message_id is not None and line.message_id == speaking
-            speaking = line.message_id
-        else:
-            goes_on = bool(spoken) and spoken[-1].role == "user"
-        if goes_on and line.role in places:
-            merged = spoken[places[line.role]]
-            spoken[places[line.role]] = merged._replace(blocks=[*merged.blocks, *blocks])
-        else:
-            places[line.role] = len(spoken)
-            spoken.append(Spoken(line.index, line.role, blocks))
-    return broken_rules(
-        [
-            message._replace(blocks=sorted(message.blocks, key=_is_no_result))
-            if message.role == "user"
-            else message
-            for message in spoken
-            if message.blocks
-        ]
-    )
+        )
+    for message in spoken:
+        if message.role == "user":
+            message.blocks.sort(key=_is_no_result)
+    return broken_rules([message for message in spoken if message.blocks])
 
 
 def _spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
@@ -130,7 +121,7 @@ def _spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
     for index, raw in enumerate(entries):
         entry = raw if type(raw) is dict else as_entry(raw, index)
         kind = entry.get("type")
-        if kind not in _SPEAKERS or entry.get("isApiErrorMessage"):
+        if (kind != "assistant" and kind != "user") or entry.get("isApiErrorMessage"):  # noqa: PLR1714
             if not isinstance(kind, str):
                 remedy = "pass only the lines of one transcript"
                 raise InvalidMessageError(index, "type", kind, "a transcript line's type", remedy)
@@ -146,7 +137,10 @@ def _spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
         if not isinstance(message, Mapping):
             remedy = f"a '{kind}' line needs its message; leave the line out"
             raise InvalidMessageError(index, "message", message, "a mapping", remedy)
-        line = _Line(index, kind, message.get("content"), message.get("id"), entry)
+        message_id = message.get("id") if kind == "assistant" else None
+        if not isinstance(message_id, str):
+            message_id = None
+        line = _Line(index, kind, message.get("content"), message_id, entry)
         # The stream of the SDK names the subagent's call where the file says isSidechain.
         is_sidechain = entry.get("isSidechain") or entry.get("parent_tool_use_id")
         (sidechain if is_sidechain else lines).append(line)

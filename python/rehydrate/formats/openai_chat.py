@@ -13,6 +13,7 @@ from rehydrate.errors import Violation
 from rehydrate.formats._grouping import Ledger, group
 from rehydrate.formats._reading import (
     HINT,
+    MEDIA_TYPES,
     NONE,
     PROOF,
     as_entry,
@@ -20,6 +21,7 @@ from rehydrate.formats._reading import (
     as_role,
     readable_texts,
     tool_input_text,
+    type_of,
     wrong_content,
 )
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
@@ -31,7 +33,7 @@ NAME = "openai_chat"
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
 
-_MEDIA = frozenset({"image_url", "input_audio", "file", "video_url", "input_image"})
+_NATIVE_PARTS = frozenset({"image_url", "input_audio", "video_url", "file"})
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 
@@ -50,7 +52,7 @@ def detect(entry: Mapping[str, Any]) -> int:
     content = entry.get("content")
     if isinstance(content, (list, tuple)):
         for part in content:
-            if isinstance(part, Mapping) and (part.get("type") in _MEDIA or "refusal" in part):
+            if isinstance(part, Mapping) and (type_of(part) in _NATIVE_PARTS or "refusal" in part):
                 return PROOF
     return HINT if entry["role"] in ("developer", "function") or "refusal" in entry else NONE
 
@@ -226,7 +228,7 @@ def _read_content(content: object, index: int, kind: PieceKind, pieces: list[Pie
                 pieces.append(Piece(item, kind))
             continue
         part = as_entry(item, index, f"content[{place}]")
-        if part.get("type") in _MEDIA:
+        if type_of(part) in MEDIA_TYPES:
             images += 1
         else:
             pieces += [Piece(text, kind) for text in readable_texts(part)]

@@ -23,6 +23,10 @@ from .datasets import (
     read_tau_bench,
 )
 from .measure import (
+    CODING_CUTS,
+    CUT_RATIOS,
+    QUESTION_RATIOS,
+    SUPPORT_CUTS,
     Compact,
     Cut,
     Retention,
@@ -35,6 +39,10 @@ from .names import names_in
 from .reading import estimate_cost, steps
 
 __all__ = [
+    "CODING_CUTS",
+    "CUT_RATIOS",
+    "QUESTION_RATIOS",
+    "SUPPORT_CUTS",
     "Compact",
     "Conversation",
     "Cut",

@@ -10,10 +10,12 @@ use std::path::Path;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rehydrate_core::embed::wordpiece::WordPiece;
 use serde_json::Value;
-use tokenizers::Tokenizer;
 use tokenizers::models::wordpiece::WordPiece as TwinModel;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
+use tokenizers::{DecoderWrapper, PostProcessorWrapper, TokenizerBuilder, TokenizerImpl};
+
+type Twin = TokenizerImpl<TwinModel, BertNormalizer, BertPreTokenizer, PostProcessorWrapper, DecoderWrapper>;
 
 const VOCAB: &str = include_str!("../model/vocab.txt");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -21,9 +23,14 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 fn tokenising(criterion: &mut Criterion) {
     let fast = WordPiece::from_vocab(VOCAB).unwrap();
     let model = TwinModel::builder().vocab(TwinModel::read_bytes(VOCAB.as_bytes()).unwrap()).build().unwrap();
-    let mut twin = Tokenizer::new(model);
-    twin.with_normalizer(Some(BertNormalizer::new(true, true, Some(true), true))).unwrap();
-    twin.with_pre_tokenizer(Some(BertPreTokenizer));
+    let twin: Twin = TokenizerBuilder::new()
+        .with_model(model)
+        .with_normalizer(Some(BertNormalizer::new(true, true, Some(true), true)))
+        .with_pre_tokenizer(Some(BertPreTokenizer))
+        .with_post_processor(None)
+        .with_decoder(None)
+        .build()
+        .unwrap();
 
     for (name, texts) in corpora() {
         let mut group = criterion.benchmark_group(format!("wordpiece/{name}"));

@@ -15,6 +15,7 @@ pub mod lead;
 pub mod lexical;
 pub mod pack;
 pub mod prepared;
+mod relevance;
 pub mod score;
 pub mod select;
 mod semantic;

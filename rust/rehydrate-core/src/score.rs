@@ -29,16 +29,20 @@ pub struct Signals {
     pub semantic: f64,
     /// Share of it that memory already covers, 0 to 1.
     pub coverage: f64,
+    /// Factor that calibrates the whole score by how far the message falls short of the most relevant one; 1 under the
+    /// raw formula and without a query.
+    pub odds: f64,
 }
 
 impl Signals {
-    /// `structural x (w_r * recency + w_s * semantic + w_n * (1 - coverage))`.
+    /// `structural x (w_r * recency + w_s * semantic + w_n * (1 - coverage)) x odds`.
     #[must_use]
     pub fn score(&self, weights: &Weights) -> f64 {
         self.structural
             * (weights.recency * self.recency
                 + weights.semantic * self.semantic
                 + weights.novelty * (1.0 - self.coverage))
+            * self.odds
     }
 }
 

@@ -83,7 +83,10 @@ impl Prepared {
     /// [`Error::Argument`] when the request's columns do not fit the conversation.
     pub fn select(&self, request: &Request<'_>) -> Result<Selection> {
         self.verify(request)?;
-        let measured = self.similarity(request);
+        let system = self.system_units();
+        let pinned: Vec<bool> = self.units.iter().zip(&system).map(|(unit, &system)| unit.pinned || system).collect();
+        let candidate: Vec<bool> = self.messages.iter().map(|message| !pinned[message.unit]).collect();
+        let measured = self.measure(request, &candidate);
         let recency = recency(&self.messages);
         let signals: Vec<Signals> = self
             .messages
@@ -94,14 +97,13 @@ impl Prepared {
                 recency: recency[i],
                 semantic: measured.similarity[i],
                 coverage: request.memory_coverage.map_or(0.0, |coverage| clamp_coverage(coverage[i])),
+                odds: measured.odds[i],
             })
             .collect();
         let message_scores: Vec<f64> = signals.iter().map(|signals| signals.score(&request.weights)).collect();
         let (best_message, unit_scores) = self.best_of_units(&message_scores);
 
         let unit_tokens = self.unit_tokens();
-        let system = self.system_units();
-        let pinned: Vec<bool> = self.units.iter().zip(&system).map(|(unit, &system)| unit.pinned || system).collect();
         let features = match request.packing {
             PackMode::Greedy => coverage::Features::none(self.units.len()),
             PackMode::Coverage => self.features(&signals),

@@ -1,38 +1,90 @@
-//! Similarity of each message to the query.
+//! The similarity signal: vectors of the messages and the query, raw cosine or calibrated relevance.
+use std::borrow::Cow;
+
 use crate::embed::{Embedder, dot, is_present, normalize};
 use crate::prepared::Prepared;
+use crate::relevance::{Query, centred_cosine};
 use crate::score::NEUTRAL_SIMILARITY;
-use crate::select::Request;
+use crate::select::{Request, SignalMode};
 
-/// Similarities, and whether vectors were behind them.
+/// The similarity signal of each message.
 pub(crate) struct Measured {
     pub similarity: Vec<f64>,
+    /// Factor that calibrates a whole score; all 1 unless relevance was calibrated.
+    pub odds: Vec<f64>,
+    /// Whether vectors were behind it.
     pub embedding: bool,
 }
 
+/// Vectors of one space, not yet compared.
+struct Space<'a> {
+    dim: usize,
+    rows: Cow<'a, [f32]>,
+    query: Option<Vec<f32>>,
+}
+
 impl Prepared {
-    pub(crate) fn similarity(&self, request: &Request<'_>) -> Measured {
-        let n = self.messages.len();
-        let neutral = |embedding| Measured { similarity: vec![NEUTRAL_SIMILARITY; n], embedding };
-        let owned;
-        let (rows, dim): (&[f32], usize) = match (request.vectors, self.model()) {
-            (Some(v), _) => (v.messages, v.dim),
-            (None, Some(model)) => { owned = self.message_vectors(); (&owned, model.dim()) }
-            (None, None) => return neutral(false),
-        };
-        let embedding = rows.chunks_exact(dim.max(1)).any(is_present);
-        let Some(query) = request.query else { return neutral(embedding) };
-        let mut q = vec![0.0; dim];
-        match request.vectors {
-            Some(v) => match v.query { Some(x) => q.copy_from_slice(x), None => return neutral(embedding) },
-            None => self.model().unwrap().embed(&[query], &mut q).unwrap(),
+    /// Measure similarity to the query of `request`; 0.5 where there is nothing to compare.
+    pub(crate) fn measure(&self, request: &Request<'_>, candidate: &[bool]) -> Measured {
+        let messages = self.messages.len();
+        let space = self.space(request);
+        let embedding = space.as_ref().is_some_and(|space| space.rows.chunks_exact(space.dim).any(is_present));
+        let odds = vec![1.0; messages];
+        let neutral = Measured { similarity: vec![NEUTRAL_SIMILARITY; messages], odds, embedding };
+        let Some(query) = request.query else { return neutral };
+        match request.signals {
+            SignalMode::Raw => {
+                let cosines = space.and_then(|space| space.cosines());
+                cosines.map_or(neutral, |similarity| Measured { similarity, odds: vec![1.0; messages], embedding })
+            }
+            SignalMode::Calibrated => {
+                // The built-in model is weighted anew for each conversation, so it goes by the texts, not by `space`.
+                let own = request.vectors.is_some();
+                let dense = space.filter(|_| own && embedding).and_then(Space::centred_cosines);
+                let found = self.relevance(&Query::new(query, self.model()), dense, candidate);
+                Measured { similarity: found.relevance, odds: found.odds, embedding }
+            }
         }
-        normalize(&mut q);
-        if !is_present(&q) { return neutral(embedding) }
-        let similarity = rows.chunks_exact(dim).map(|r| {
-            let mut r = r.to_vec(); normalize(&mut r);
-            if is_present(&r) { f64::from(dot(&r, &q)) } else { NEUTRAL_SIMILARITY }
-        }).collect();
-        Measured { similarity, embedding }
+    }
+
+    /// The caller's vectors, or else the built-in model's.
+    fn space<'a>(&self, request: &Request<'a>) -> Option<Space<'a>> {
+        if let Some(vectors) = request.vectors {
+            let dim = vectors.dim.max(1);
+            return Some(Space { dim, rows: vectors.messages.into(), query: vectors.query.map(<[f32]>::to_vec) });
+        }
+        let model = self.model()?;
+        let query = request.query.map(|query| {
+            let mut row = vec![0.0; model.dim()];
+            model.pool(std::iter::once(&model.bag(query)), |_| 1.0, &mut row);
+            row
+        });
+        Some(Space { dim: model.dim(), rows: self.message_vectors().into(), query })
+    }
+}
+
+impl Space<'_> {
+    /// Cosine of each row with the query; 0.5 for a row that is missing. None where the query's vector is missing.
+    fn cosines(self) -> Option<Vec<f64>> {
+        let mut query = self.query?;
+        normalize(&mut query);
+        if !is_present(&query) {
+            return None;
+        }
+        let mut rows = self.rows.into_owned();
+        let cosine = |row: &mut [f32]| {
+            normalize(row);
+            if is_present(row) { f64::from(dot(row, &query)) } else { NEUTRAL_SIMILARITY }
+        };
+        Some(rows.chunks_exact_mut(self.dim).map(cosine).collect())
+    }
+
+    /// The same with the mean vector subtracted.
+    fn centred_cosines(self) -> Option<Vec<f64>> {
+        let mut query = self.query?;
+        normalize(&mut query);
+        let mut rows = self.rows.into_owned();
+        rows.chunks_exact_mut(self.dim).for_each(normalize);
+        is_present(&query).then(|| centred_cosine(&mut rows, &mut query))
     }
 }

@@ -10,22 +10,28 @@ use rehydrate_core::embed::wordpiece::WordPiece;
 use tokenizers::models::wordpiece::WordPiece as TwinModel;
 use tokenizers::normalizers::BertNormalizer;
 use tokenizers::pre_tokenizers::bert::BertPreTokenizer;
-use tokenizers::{Model, Tokenizer};
+use tokenizers::{DecoderWrapper, Model, PostProcessorWrapper, TokenizerBuilder, TokenizerImpl};
+
+type Twin = TokenizerImpl<TwinModel, BertNormalizer, BertPreTokenizer, PostProcessorWrapper, DecoderWrapper>;
 
 const VOCAB: &str = include_str!("../model/vocab.txt");
 static FAST: LazyLock<WordPiece> = LazyLock::new(|| WordPiece::from_vocab(VOCAB).unwrap());
-static TWIN: LazyLock<Tokenizer> = LazyLock::new(|| twin(VOCAB));
+static TWIN: LazyLock<Twin> = LazyLock::new(|| twin(VOCAB));
 
-fn twin(vocab: &str) -> Tokenizer {
+fn twin(vocab: &str) -> Twin {
     let model = TwinModel::builder().vocab(TwinModel::read_bytes(vocab.as_bytes()).unwrap()).build().unwrap();
     assert_eq!(
         (model.unk_token.as_str(), model.continuing_subword_prefix.as_str(), model.max_input_chars_per_word),
         ("[UNK]", "##", 100)
     );
-    let mut tokenizer = Tokenizer::new(model);
-    tokenizer.with_normalizer(Some(BertNormalizer::new(true, true, Some(true), true))).unwrap();
-    tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
-    tokenizer
+    TokenizerBuilder::new()
+        .with_model(model)
+        .with_normalizer(Some(BertNormalizer::new(true, true, Some(true), true)))
+        .with_pre_tokenizer(Some(BertPreTokenizer))
+        .with_post_processor(None)
+        .with_decoder(None)
+        .build()
+        .unwrap()
 }
 
 fn ids(text: &str) -> Vec<u16> {

@@ -175,10 +175,10 @@ impl Selection {
         self.core.leader
     }
 
-    /// Per message: structural weight, recency, semantic similarity, coverage, score.
-    fn signals(&self) -> Vec<(f64, f64, f64, f64, f64)> {
+    /// Per message: structural weight, recency, semantic similarity, coverage, odds, score.
+    fn signals(&self) -> Vec<(f64, f64, f64, f64, f64, f64)> {
         let row = |(s, &score): (&rehydrate_core::score::Signals, &f64)| {
-            (s.structural, s.recency, s.semantic, s.coverage, score)
+            (s.structural, s.recency, s.semantic, s.coverage, s.odds, score)
         };
         self.core.signals.iter().zip(&self.core.message_scores).map(row).collect()
     }

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use crate::embed::wordpiece::WordPiece;
 use crate::embed::{Embedder, normalize};
 use crate::error::{Error, Result};
+use crate::lexical;
 
 /// The distinct WordPiece tokens of a text and how often each occurs, by ascending id. This, not the vector, is what
 /// is cached by content: the weights of the tokens depend on the conversation around the text.
@@ -19,6 +20,10 @@ pub struct StaticModel {
     dim: usize,
     scales: Vec<f32>,
     rows: &'static [u8],
+    /// `1 / |row|` in the rows' own whole numbers; 0 for a row of zeros.
+    inverse_norms: Vec<f32>,
+    /// Tokens that say nothing of a subject: stop words, punctuation, special tokens.
+    filler: Vec<bool>,
 }
 
 impl StaticModel {
@@ -60,7 +65,17 @@ impl StaticModel {
             .chunks_exact(4)
             .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
             .collect();
-        Ok(Self { space: space.into(), wordpiece, dim, scales, rows: &vectors[scales_end..] })
+        let rows = &vectors[scales_end..];
+        let inverse_norm = |row: &[u8]| 1.0 / (whole_dot(row, row) as f32).sqrt();
+        Ok(Self {
+            space: space.into(),
+            wordpiece,
+            dim,
+            scales,
+            rows,
+            inverse_norms: rows.chunks_exact(dim).map(inverse_norm).map(|x| if x.is_finite() { x } else { 0.0 }).collect(),
+            filler: vocab.lines().map(is_filler).collect(),
+        })
     }
 
     /// The bag of tokens of `text`.
@@ -82,6 +97,17 @@ impl StaticModel {
         }
         add_rows(out, self.rows, &weighted);
         normalize(out);
+    }
+
+    /// Write the cosine of `token` with each of `others` into `out`, which is indexed by token id.
+    pub fn similarities(&self, token: u16, others: &[u16], out: &mut [f32]) {
+        similarities(self.rows, &self.inverse_norms, self.dim, token, others, out);
+    }
+
+    /// Whether a token says nothing of a subject: a stop word, a punctuation mark, a special token.
+    #[must_use]
+    pub fn is_filler(&self, token: u16) -> bool {
+        self.filler[token as usize]
     }
 
     /// Number of tokens in the vocabulary.
@@ -134,6 +160,27 @@ fn add_rows(out: &mut [f32], rows: &[u8], weighted: &[(u16, f32)]) {
             *sum += weight * f32::from(component.cast_signed());
         }
     }
+}
+
+#[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
+fn similarities(rows: &[u8], inverse_norms: &[f32], dim: usize, token: u16, others: &[u16], out: &mut [f32]) {
+    let row = |token: u16| &rows[token as usize * dim..][..dim];
+    let own = row(token);
+    for &other in others {
+        let dot = whole_dot(own, row(other)) as f32;
+        out[other as usize] = dot * inverse_norms[token as usize] * inverse_norms[other as usize];
+    }
+}
+
+/// Inner product of two int8 rows, exact.
+#[inline(always)]
+fn whole_dot(a: &[u8], b: &[u8]) -> i32 {
+    a.iter().zip(b).map(|(x, y)| i32::from(i16::from(x.cast_signed()) * i16::from(y.cast_signed()))).sum()
+}
+
+fn is_filler(token: &str) -> bool {
+    let special = token.len() > 2 && token.starts_with('[') && token.ends_with(']');
+    special || lexical::is_stop_word(token) || !token.chars().any(char::is_alphanumeric)
 }
 
 /// Distinct ids with their counts (saturating), by ascending id.

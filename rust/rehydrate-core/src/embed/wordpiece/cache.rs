@@ -93,7 +93,7 @@ impl Key {
     }
 
     pub fn bytes(self) -> [u8; MAX_KEY_BYTES] {
-        (u128::from(self.0[0]) | u128::from(self.0[1]) << 64).to_le_bytes()
+        (u128::from(self.0[0]) | (u128::from(self.0[1]) << 64)).to_le_bytes()
     }
 
     /// How many bytes from the first on are ASCII letters or digits.
@@ -152,7 +152,7 @@ fn non_word_bytes(window: u64) -> u64 {
         bytes + ONES * (0x80 - limit as u64)
     }
     let low = window & !TOPS;
-    let lower = low | ONES * 0x20;
+    let lower = low | (ONES * 0x20);
     let letters = at_least(lower, b'a') & !at_least(lower, b'z' + 1);
     let digits = at_least(low, b'0') & !at_least(low, b'9' + 1);
     !((letters | digits) & !window) & TOPS

@@ -1,0 +1,7 @@
+"""`python -m rehydrate`: the command line."""
+
+import sys
+
+from rehydrate.cli import main
+
+sys.exit(main())

@@ -1,0 +1,101 @@
+"""The command line: `rehydrate compact`, `rehydrate doctor`.
+
+A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
+which returns the exit code. What they need beyond that is imported when they run.
+
+Exit codes: 0 done, 1 the doctor found something, 2 a mistake in the arguments or the input,
+70 a defect of ours, 130 interrupted, 141 nobody reads the output any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from rehydrate import __version__
+from rehydrate.cli import compact, doctor
+from rehydrate.cli.failure import INTERNAL, USAGE, Failure
+from rehydrate.cli.output import say
+from rehydrate.errors import InternalError, RehydrateError
+
+INTERRUPTED = 128 + 2
+BROKEN_PIPE = 128 + 13
+
+_EXAMPLES = """\
+start here:
+  rehydrate doctor                            is everything in place?
+  rehydrate compact session.jsonl --explain   what would be kept and dropped, and why
+  rehydrate compact session.jsonl > small.jsonl
+
+rehydrate COMMAND --help says more about a command.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    try:
+        options = _parser().parse_args(arguments)
+        code: int = options.run(options)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except Failure as failure:
+        say(f"rehydrate: {failure}")
+        _discard_output()
+        return failure.code
+    except InternalError as error:
+        say(f"rehydrate: internal error: {error}; the input was not changed, please report this")
+        return INTERNAL
+    except RehydrateError as error:
+        say(f"rehydrate: {error}")
+        return USAGE
+    except BrokenPipeError:
+        _discard_output()
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _discard_output() -> None:
+    """What is still buffered has no reader: let the interpreter's flush at exit go nowhere."""
+    if sys.stdout is not None:
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, where argparse prints the whole usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        say(f"{self.prog}: {message} (see {self.prog} --help)")
+        raise SystemExit(USAGE)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a broken pipe is still caught
+        super().exit(status, message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="rehydrate",
+        description="Decides what an LLM agent sees each turn: makes long conversations fit, "
+        "keeping whole messages, byte for byte.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
+    parser.set_defaults(run=lambda _options: _help(parser))
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for command in (compact, doctor):
+        command.add_parser(commands)
+    return parser
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    parser.print_help()
+    return 0

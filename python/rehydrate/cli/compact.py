@@ -1,0 +1,260 @@
+"""`rehydrate compact`: fewer messages in the shape they came in, or the reasons for each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rehydrate._engine import COUNTERS
+from rehydrate.cli.failure import INTERNAL, Failure
+from rehydrate.cli.output import say, show, write
+from rehydrate.cli.read import Document, read
+from rehydrate.cli.terminal import Terminal
+from rehydrate.compact.compaction import Compaction
+from rehydrate.compact.scoring import PROFILES
+from rehydrate.errors import InvalidMessageError, Violation
+from rehydrate.formats import FORMATS
+
+SHOWN_VIOLATIONS = 3
+SMALLEST_RATIO = 0.05
+
+_EXAMPLES = """\
+FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are in
+~/.claude/projects), or a JSON object with a "messages" list such as the body of an API request.
+What is written has the same shape; every kept message is written byte for byte as it was read.
+
+Always kept: system messages, the user's last turn, a tool loop that still goes on, and what --pin
+names. A tool call and its results are kept or dropped together, so the provider accepts the result.
+
+examples:
+  rehydrate compact chat.json --explain                  what would go, and why
+  rehydrate compact chat.json --ratio 0.3 -o small.json  keep about 30% of the tokens
+  rehydrate compact session.jsonl --budget 20k --query "the failing login test" > small.jsonl
+  curl -s $URL | rehydrate compact - --json | jq .stats
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command and its options."""
+    parser = commands.add_parser(
+        "compact",
+        help="make a conversation fit a token budget",
+        description="Keep the messages that matter within a token budget, byte for byte.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE", help="the conversation; - reads standard input")
+
+    what = parser.add_argument_group("what to keep")
+    size = what.add_mutually_exclusive_group()
+    size.add_argument(
+        "--ratio", type=_ratio, default=0.4, metavar="R",
+        help="share of the tokens to keep, 0.05 to 1, or a percentage such as 40%% (default: 0.4)",
+    )  # fmt: skip
+    size.add_argument(
+        "--budget", type=_tokens, metavar="N", help="tokens to keep instead, such as 20000 or 20k"
+    )
+    what.add_argument(
+        "--query", metavar="TEXT",
+        help="what the next turn is about; without one, what a working agent is likely to need",
+    )  # fmt: skip
+    what.add_argument(
+        "--pin", type=int, action="append", default=[], metavar="N",
+        help="always keep message N, counted from 0, from the end if negative; repeatable",
+    )  # fmt: skip
+
+    how = parser.add_argument_group("how to judge")
+    how.add_argument(
+        "--scoring", metavar="PROFILE", default="balanced", choices=list(PROFILES),
+        help="balanced (default), or chitta: the plain three-signal formula",
+    )  # fmt: skip
+    how.add_argument(
+        "--counter", metavar="NAME", choices=COUNTERS,
+        help="o200k_base, cl100k_base (exact), words, chars (estimates); default: the profile's",
+    )  # fmt: skip
+    how.add_argument(
+        "--format", metavar="NAME", default="auto", choices=["auto", *FORMATS],
+        help="anthropic, openai_chat, claude_code, plain; default: detected",
+    )  # fmt: skip
+    how.add_argument(
+        "--no-embedding", action="store_true", help="compare words only, without the built-in model"
+    )
+
+    out = parser.add_argument_group("what to write")
+    out.add_argument(
+        "--explain", action="store_true",
+        help="a report instead: every unit, its score and signals, kept or dropped and why",
+    )  # fmt: skip
+    out.add_argument(
+        "--json", action="store_true",
+        help="one object: messages, stats, dropped; with --explain also explanation",
+    )  # fmt: skip
+    out.add_argument(
+        "-o", "--output", metavar="FILE",
+        help="write there; the report of --explain still goes to standard output",
+    )  # fmt: skip
+    out.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto",
+        help="colours of the report (default: in a terminal; NO_COLOR and FORCE_COLOR count)",
+    )  # fmt: skip
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, compact, check, write; returns the exit code."""
+    output = None if options.output in (None, "-") else Path(options.output)
+    if output is not None and options.file != "-" and _is_same_file(output, Path(options.file)):
+        raise Failure(f"-o {output} would overwrite the input; name another file")
+    document = read(options.file)
+    compaction = _compact(document, options)
+    kept = _indices(document, compaction)
+    _check(document, compaction, kept)
+
+    if options.json:
+        write(_as_json(compaction, explain=options.explain), output)
+    elif output is not None or not options.explain:
+        write(document.keep(kept), output)
+    if options.explain and not (options.json and output is None):
+        _print_report(document, compaction, options)
+    elif sys.stderr.isatty():
+        _print_summary(compaction)
+    return 0
+
+
+def _compact(document: Document, options: argparse.Namespace) -> Compaction:
+    from rehydrate import compact_context
+
+    try:
+        return compact_context(
+            document.entries,
+            options.query,
+            options.ratio,
+            budget_tokens=options.budget,
+            scoring=options.scoring,
+            embedder=None if options.no_embedding else "auto",
+            counter=options.counter,
+            format=options.format,
+            pin=options.pin,
+        )
+    except InvalidMessageError as error:
+        if error.index is None:
+            raise
+        raise Failure(f"line {document.line_of(error.index)} of {document.name}: {error}") from None
+
+
+def _indices(document: Document, compaction: Compaction) -> list[int]:
+    """Where the kept entries stood; they are the very objects that were read."""
+    place = {id(entry): index for index, entry in enumerate(document.entries)}
+    return [place[id(entry)] for entry in compaction.messages]
+
+
+def _check(document: Document, compaction: Compaction, kept: Sequence[int]) -> None:
+    """Warn of rules that the input breaks; refuse to write an output that breaks more."""
+    from rehydrate import validate
+
+    form = compaction.stats.format
+    before = validate(document.entries, form)
+    if before:
+        _warn(document, before)
+    if not compaction.stats.changed:
+        return
+    # By rule, not by place: the first message of the output is another than that of the input.
+    known = Counter(violation.rule for violation in before)
+    for violation in validate(compaction.messages, form):
+        known[violation.rule] -= 1
+        if known[violation.rule] < 0:
+            line = document.line_of(kept[violation.index])
+            raise Failure(
+                f"internal error: the result would be refused, line {line} of {document.name}: "
+                f"{violation.message} ({violation.rule}); nothing was written, please report this",
+                INTERNAL,
+            )
+
+
+def _warn(document: Document, violations: Sequence[Violation]) -> None:
+    count = len(violations)
+    places = "one place" if count == 1 else f"{count} places"
+    say(f"warning: {document.name} breaks the provider's rules in {places}; compacted as it is")
+    for violation in violations[:SHOWN_VIOLATIONS]:
+        line = document.line_of(violation.index)
+        say(f"  line {line}, message {violation.index}: {violation.message} ({violation.rule})")
+    if count > SHOWN_VIOLATIONS:
+        say(f"  and {count - SHOWN_VIOLATIONS} more")
+
+
+def _as_json(compaction: Compaction, *, explain: bool) -> str:
+    result = compaction.to_dict()
+    result["dropped"] = [asdict(dropped) for dropped in compaction.dropped]
+    if explain:
+        result["explanation"] = compaction.explain().to_dict()
+    text = json.dumps(result, ensure_ascii=False, indent=2)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, as some harness wrote it
+        text = json.dumps(result, indent=2)
+    return text + "\n"
+
+
+def _print_report(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
+    from rehydrate.cli.report import Report
+
+    terminal = Terminal.of(sys.stdout, options.color)
+    has_query = bool(options.query and options.query.strip())
+    report = Report(_title(document), compaction, has_query, terminal)
+    show(report.lines(), terminal)
+
+
+def _title(document: Document) -> str:
+    if not document.around:
+        return document.name
+    return f"{document.name} (left as it is, not counted: {', '.join(document.around)})"
+
+
+def _print_summary(compaction: Compaction) -> None:
+    stats = compaction.stats
+    say(
+        f"{stats.before_tokens:,} -> {stats.after_tokens:,} tokens (-{stats.dropped_pct:.1f}%), "
+        f"{stats.dropped:,} messages dropped, {stats.elapsed_ms:.0f} ms; --explain says why"
+    )
+
+
+def _ratio(text: str) -> float:
+    number = text.strip()
+    try:
+        ratio = float(number[:-1]) / 100 if number.endswith("%") else float(number)
+    except ValueError:
+        ratio = math.nan
+    if not 0 < ratio <= 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no share of the tokens; pass {SMALLEST_RATIO} to 1, such as 0.4 or 40%"
+        )
+    if ratio < SMALLEST_RATIO:
+        say(f"note: --ratio {text} is raised to {SMALLEST_RATIO}; for less, use --budget")
+    return ratio
+
+
+def _tokens(text: str) -> int:
+    number = text.strip().lower().replace(",", "").replace("_", "")
+    try:
+        tokens = float(number[:-1]) * 1_000 if number.endswith("k") else float(int(number))
+    except ValueError:
+        tokens = math.nan
+    if not 0 <= tokens < 1e15:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of tokens; pass a whole number such as 20000 or 20k"
+        )
+    return int(tokens)
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,236 @@
+"""`rehydrate doctor`: is everything in place, and if not, what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from rehydrate.cli.output import show
+from rehydrate.cli.terminal import Terminal
+
+REINSTALL = "reinstall it: python -m pip install --force-reinstall rehydrate"
+
+# Japanese costs what its merges are worth: the two vocabularies disagree on it, so that this text
+# tells each from the other and from any rule of thumb.
+KNOWN_TEXT = "お誕生日おめでとう"
+KNOWN_TOKENS = {"o200k_base": 8, "cl100k_base": 9}
+SAMPLE_TURNS = 100
+
+
+class Check(NamedTuple):
+    """One line of the doctor's."""
+
+    name: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    remedy: str = ""
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command and its options."""
+    parser = commands.add_parser(
+        "doctor",
+        help="check the installation",
+        description="Check the installation: each line ok, warn or fail, with what to do. "
+        "Exit code 1 if anything fails.",
+    )
+    parser.add_argument("--json", action="store_true", help="the checks as JSON")
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="default: in a terminal",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Make every check and print it; returns 1 if one fails."""
+    checks = list(examine())
+    failed = any(check.status == "fail" for check in checks)
+    terminal = Terminal.of(sys.stdout, options.color)
+    if options.json:
+        result = {"ok": not failed, "checks": [check._asdict() for check in checks]}
+        show([json.dumps(result, indent=2)], terminal)
+    else:
+        show(_lines(checks, terminal), terminal)
+    return int(failed)
+
+
+def examine() -> Iterator[Check]:
+    """Every check; one that cannot even be made has failed."""
+    for name, check in _CHECKS.items():
+        try:
+            yield check(name)
+        except Exception as error:  # whatever is broken, the rest is still examined
+            yield Check(name, "fail", f"{type(error).__name__}: {error}", REINSTALL)
+
+
+def _version(name: str) -> Check:
+    from rehydrate import __version__
+
+    try:
+        installed = metadata.version("rehydrate")
+    except metadata.PackageNotFoundError:
+        remedy = "install it where this Python finds it: python -m pip install rehydrate"
+        return Check(name, "warn", f"{__version__}, not installed as a package", remedy)
+    if installed != __version__:
+        detail = f"the package is {installed}, its native module {__version__}"
+        return Check(name, "fail", detail, REINSTALL)
+    return Check(name, "ok", __version__)
+
+
+def _python(name: str) -> Check:
+    detail = f"{platform.python_implementation()} {platform.python_version()} ({sys.executable})"
+    return Check(name, "ok", detail)
+
+
+def _platform(name: str) -> Check:
+    return Check(name, "ok", f"{platform.system()} {platform.release()} {platform.machine()}")
+
+
+def _native(name: str) -> Check:
+    spec = util.find_spec("rehydrate._native")
+    if spec is None or spec.origin is None:
+        return Check(name, "fail", "not found", REINSTALL)
+    file = Path(spec.origin)
+    build = "abi3: one build for Python 3.11 and newer" if ".abi3." in file.name else "not abi3"
+    return Check(name, "ok", f"{file.name} ({build}, {file.stat().st_size / 1e6:.1f} MB)")
+
+
+def _embedding(name: str) -> Check:
+    import numpy as np
+
+    from rehydrate import _engine
+
+    started = time.perf_counter()
+    near, same, far = _engine.embed(
+        ["The login test fails.", "Signing in is broken in the tests.", "Bananas are yellow."]
+    )
+    elapsed_ms = (time.perf_counter() - started) * 1e3
+    length = float(np.linalg.norm(near))
+    detail = f"{len(near)} dimensions, length {length:.4f}, {elapsed_ms:.1f} ms for three sentences"
+    if abs(length - 1) > 1e-3:
+        return Check(name, "fail", f"{detail}: a vector must have length 1", REINSTALL)
+    if near @ same <= near @ far:
+        return Check(name, "fail", f"{detail}: nearer to a stranger than to its kin", REINSTALL)
+    return Check(name, "ok", detail)
+
+
+def _encodings(name: str) -> Check:
+    from rehydrate import count_tokens
+
+    counted = {
+        "o200k_base": count_tokens(KNOWN_TEXT, "o200k_base"),
+        "cl100k_base": count_tokens(KNOWN_TEXT, "cl100k_base"),
+    }
+    wrong = [
+        f"{encoding} counts {counted[encoding]} tokens in {KNOWN_TEXT!r}, expected {tokens}"
+        for encoding, tokens in KNOWN_TOKENS.items()
+        if counted[encoding] != tokens
+    ]
+    if wrong:
+        return Check(name, "fail", "; ".join(wrong), REINSTALL)
+    return Check(name, "ok", f"{' and '.join(counted)} count exactly, offline")
+
+
+def _compaction(name: str) -> Check:
+    from rehydrate import compact_context, validate
+
+    topics = ("the parser", "the login test", "the release notes", "a slow query")
+    messages = [
+        {"role": role, "content": f"Turn {turn}: {text} {topics[turn % 4]} in src/part_{turn}.py."}
+        for turn in range(SAMPLE_TURNS)
+        for role, text in (("user", "Please look at"), ("assistant", "I have changed"))
+    ]
+    result = compact_context(messages, query="the login test")
+    stats = result.stats
+    detail = (
+        f"{len(messages)} messages, {stats.before_tokens:,} -> {stats.after_tokens:,} tokens "
+        f"in {stats.elapsed_ms:.1f} ms"
+    )
+    if not 0 < stats.after_tokens <= stats.target_tokens or validate(result.messages):
+        return Check(name, "fail", f"{detail}: over its budget or invalid", REINSTALL)
+    if not stats.embedding:
+        return Check(name, "fail", f"{detail}, without its embedding", REINSTALL)
+    return Check(name, "ok", detail)
+
+
+def _dependencies(name: str) -> Check:
+    found, missing = [], []
+    for package in ("numpy", "anyio"):
+        try:
+            found.append(f"{package} {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            missing.append(package)
+    if missing:
+        remedy = f"python -m pip install {' '.join(missing)}"
+        return Check(name, "fail", f"missing: {', '.join(missing)}", remedy)
+    return Check(name, "ok", ", ".join(found))
+
+
+def _optional(name: str) -> Check:
+    """What is made use of where it is there; nothing is missed where it is not."""
+    if util.find_spec("trio") is None:
+        return Check(
+            name, "ok", "none needed; with trio installed, acompact_context runs on it too"
+        )
+    return Check(name, "ok", f"trio {metadata.version('trio')}: acompact_context runs on it")
+
+
+def _terminal(name: str) -> Check:
+    terminal = Terminal.of(sys.stdout)
+    colour = "colour" if terminal.colour else "no colour"
+    detail = f"{terminal.width} columns, {colour}, {terminal.encoding}"
+    if not terminal.unicode:
+        return Check(name, "warn", f"{detail}: bars are drawn in ASCII", "set PYTHONUTF8=1")
+    return Check(name, "ok", detail)
+
+
+def _sessions(name: str) -> Check:
+    root = Path.home() / ".claude" / "projects"
+    sessions = list(root.glob("*/*.jsonl"))
+    if not sessions:
+        return Check(name, "ok", "no Claude Code transcripts in ~/.claude/projects")
+    newest = max(sessions, key=lambda session: session.stat().st_mtime)
+    return Check(name, "ok", f"{len(sessions):,} transcripts; newest: {newest}")
+
+
+_CHECKS: dict[str, Callable[[str], Check]] = {
+    "rehydrate": _version,
+    "python": _python,
+    "platform": _platform,
+    "dependencies": _dependencies,
+    "native module": _native,
+    "embedded model": _embedding,
+    "token counts": _encodings,
+    "compaction": _compaction,
+    "optional": _optional,
+    "terminal": _terminal,
+    "sessions": _sessions,
+}
+
+
+def _lines(checks: list[Check], terminal: Terminal) -> Iterator[str]:
+    styles = {"ok": "green", "warn": "yellow", "fail": "red"}
+    cells = max(len(name) for name in _CHECKS)
+    for check in checks:
+        status = terminal.paint(f"{check.status:<4}", styles[check.status], "bold")
+        yield f"{status}  {check.name:<{cells}}  {terminal.safe(check.detail)}"
+        if check.remedy:
+            yield f"{'':<4}  {'':<{cells}}  {terminal.safe(check.remedy)}"
+    counts = {status: sum(check.status == status for check in checks) for status in styles}
+    yield ""
+    if counts["fail"]:
+        yield terminal.paint(f"{counts['fail']} of {len(checks)} checks failed", "red", "bold")
+    else:
+        warnings = f", {counts['warn']} with a warning" if counts["warn"] else ""
+        yield terminal.paint(f"all {len(checks)} checks passed{warnings}", "green", "bold")
+        yield "next: rehydrate compact FILE --explain"

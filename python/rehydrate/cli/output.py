@@ -1,0 +1,52 @@
+"""Writing: results to standard output or a file, words to the user to standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from rehydrate.cli.failure import Failure
+from rehydrate.cli.terminal import Terminal
+
+
+def write(text: str, path: Path | None = None) -> None:
+    """Data, as UTF-8 whatever the locale says and without touching line ends."""
+    data = text.encode()
+    if path is None:
+        _write_out(data)
+        return
+    try:
+        path.write_bytes(data)
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        reason = getattr(error, "strerror", None) or error
+        raise Failure(f"{path} cannot be written: {reason}; name another file with -o") from None
+
+
+def show(lines: Iterable[str], terminal: Terminal) -> None:
+    """Lines to read, in the terminal's encoding."""
+    text = "".join([line + "\n" for line in lines])
+    _write_out(text.encode(terminal.encoding, errors="replace"))
+
+
+def say(line: str) -> None:
+    """One line to the user on standard error, with nothing in it that a terminal would obey."""
+    if sys.stderr is None:
+        return
+    indent = len(line) - len(line.lstrip(" "))
+    print(" " * indent + Terminal.of(sys.stderr).safe(line), file=sys.stderr)
+
+
+def _write_out(data: bytes) -> None:
+    if sys.stdout is None:
+        raise Failure("standard output is closed; name a file with -o")
+    try:
+        # Unbuffered (python -u), a write may take only the beginning.
+        rest = memoryview(data)
+        while rest:
+            rest = rest[sys.stdout.buffer.write(rest) :]
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Failure(f"standard output cannot be written: {error.strerror}") from None

@@ -1,0 +1,275 @@
+"""Reading a conversation from a file so that what is kept of it can be written byte for byte.
+
+A `Document` holds the entries beside the very text each was read from. Keeping some of them is
+cutting the others out of the text: numbers, escapes, indentation and whatever stands around the
+messages (an API request's `system` and `tools`) are never written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Collection
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rehydrate.cli.failure import Failure
+
+EXPECTED = "a JSON array of messages, JSON Lines, or a Claude Code transcript"
+
+_decode = json.JSONDecoder().raw_decode
+_blank = re.compile(r"[ \t\r\n]*")
+
+
+class Span(NamedTuple):
+    """Where an entry stands in the text; `lead` is where the white space before it begins."""
+
+    lead: int
+    start: int
+    end: int
+
+
+class Document(NamedTuple):
+    """A file's entries and the text they were read from.
+
+    `frame` is the inside of the brackets for an array, None for lines. `around` are the names of
+    what else the object around the messages holds.
+    """
+
+    name: str
+    text: str
+    entries: list[Any]
+    spans: list[Span]
+    frame: tuple[int, int] | None = None
+    around: tuple[str, ...] = ()
+
+    def keep(self, indices: Collection[int]) -> str:
+        """The text with only these entries in it; with all of them, the text as it was."""
+        if len(indices) == len(self.entries):
+            return self.text
+        kept = [self.spans[index] for index in sorted(indices)]
+        if self.frame is None:
+            return "".join([self.text[span.lead : span.end] for span in kept])
+        opened, closed = self.frame
+        if not kept:
+            return self.text[:opened] + self.text[closed:]
+        # The first survivor stands where the first entry stood, each other behind its own white
+        # space, and the bracket closes as it closed behind the last.
+        first, last = self.spans[0], self.spans[-1]
+        parts = [
+            self.text[span.lead if place else span.start : span.end]
+            for place, span in enumerate(kept)
+        ]
+        return self.text[: first.start] + ",".join(parts) + self.text[last.end :]
+
+    def line_of(self, index: int) -> int:
+        """The line on which an entry begins, from 1."""
+        return self.text.count("\n", 0, self.spans[index].start) + 1
+
+
+def read(path: str) -> Document:
+    """The conversation in a file, or in standard input for ``-``; Failure says what is wrong."""
+    name = "standard input" if path == "-" else path
+    text = _text(_bytes(path), name)
+    start = _skip(text, 0)
+    try:
+        match text[start : start + 1]:
+            case "":
+                raise Failure(f"{name} is empty; expected {EXPECTED}")
+            case "[":
+                return _array_document(name, text, start)
+            case "{":
+                return _object_or_lines(name, text, start)
+    except json.JSONDecodeError as error:
+        raise _not_json(name, text, error, error.lineno) from None
+    except RecursionError:
+        raise Failure(f"{name} is nested too deeply; expected {EXPECTED}") from None
+    except ValueError:  # more digits than Python reads
+        raise Failure(f"{name} holds a number of thousands of digits; shorten it") from None
+    opening = text[start : start + 30].splitlines()[0]
+    raise Failure(f"{name} is not JSON: it begins with {opening!r}; expected {EXPECTED}")
+
+
+def _bytes(path: str) -> bytes:
+    if path == "-":
+        if sys.stdin is None:
+            raise Failure("standard input is closed; name a file")
+        if sys.stdin.isatty():
+            print("reading standard input; end it with Ctrl-D", file=sys.stderr)
+        return sys.stdin.buffer.read()
+    file = Path(path)
+    try:
+        return file.read_bytes()
+    except FileNotFoundError:
+        near = _nearby(file)
+        remedy = f"did you mean {near}?" if near else "check the path, or pass - for standard input"
+        raise Failure(f"{path}: no such file; {remedy}") from None
+    except IsADirectoryError:
+        remedy = "name one of the files in it"
+        sessions = list(file.glob("*.jsonl"))
+        if sessions:
+            newest = max(sessions, key=lambda session: session.stat().st_mtime)
+            remedy = f"name a file in it, for example its newest: {newest}"
+        raise Failure(f"{path} is a directory; {remedy}") from None
+    except PermissionError:
+        raise Failure(f"{path}: permission denied; make it readable (chmod u+r)") from None
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        reason = getattr(error, "strerror", None) or error
+        raise Failure(f"{path} cannot be read: {reason}") from None
+
+
+def _nearby(file: Path) -> Path | None:
+    try:
+        names = [entry.name for entry in file.parent.iterdir()]
+    except OSError:
+        return None
+    near = get_close_matches(file.name, names, n=1, cutoff=0.75)
+    return file.parent / near[0] if near else None
+
+
+def _text(data: bytes, name: str) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        remedy = "convert it, for example with iconv -f UTF-16 -t UTF-8"
+        raise Failure(f"{name} is UTF-16, expected UTF-8; {remedy}")
+    if data.startswith(b"\x1f\x8b"):
+        raise Failure(f"{name} is compressed; unpack it: gunzip -c FILE | rehydrate compact -")
+    if b"\0" in data[:65_536]:
+        raise Failure(f"{name} is a binary file; expected {EXPECTED}")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise Failure(
+            f"line {line} of {name} is not UTF-8 (byte 0x{data[error.start]:02x}); convert the "
+            "file, for example with iconv -f LATIN1 -t UTF-8"
+        ) from None
+
+
+def _object_or_lines(name: str, text: str, start: int) -> Document:
+    end = _decode(text, start)[1]
+    rest = _skip(text, end)
+    if rest == len(text):
+        return _object_document(name, text, start)
+    if "\n" in text[start:end]:
+        line = text.count("\n", 0, rest) + 1
+        raise Failure(
+            f"line {line} of {name} begins a second JSON value; put each on a line of its own "
+            "(jq -c .) or all in one array (jq -s .)"
+        )
+    return _lines_document(name, text)
+
+
+def _array_document(name: str, text: str, start: int) -> Document:
+    entries, spans, frame = _array(text, start)
+    _expect_the_end(text, frame[1] + 1)
+    return Document(name, text, entries, spans, frame)
+
+
+def _object_document(name: str, text: str, start: int) -> Document:
+    """An object around the messages, or the only line of a file of lines."""
+    found: tuple[list[Any], list[Span], tuple[int, int]] | None = None
+    keys: dict[str, None] = {}
+    position = start + 1
+    while text[position := _skip(text, position)] != "}":
+        key, position = _decode(text, position)
+        position = _skip(text, _skip(text, position) + 1)  # the colon
+        if key == "messages" and text[position] == "[":
+            found = _array(text, position)
+            position = found[2][1] + 1
+        else:
+            keys[key] = None
+            position = _decode(text, position)[1]
+        position = _skip(text, position)
+        if text[position] == ",":
+            position += 1
+    if found is not None:
+        return Document(name, text, *found, tuple(keys))
+    if "role" in keys or "type" in keys:
+        return _lines_document(name, text, whole=True)
+    shown = ", ".join(list(keys)[:6]) or "nothing"
+    raise Failure(
+        f"{name} is an object without a 'messages' list (it holds {shown}); pass one with it, "
+        "or the list itself"
+    )
+
+
+def _lines_document(name: str, text: str, *, whole: bool = False) -> Document:
+    """One entry a line; `whole`: one entry on all the lines."""
+    entries: list[Any] = []
+    spans: list[Span] = []
+    lead = 0
+    number = 0
+    while lead < len(text):
+        number += 1
+        end = len(text) if whole else (text.find("\n", lead) + 1 or len(text))
+        start = _skip(text, lead)
+        if start < end:
+            try:
+                entry = json.loads(text[lead:end])
+            except json.JSONDecodeError as error:
+                raise _not_json(name, text, error, number) from None
+            if (
+                isinstance(entry, dict)
+                and "messages" in entry
+                and not entry.keys() & {"role", "type"}
+            ):
+                raise Failure(
+                    f"line {number} of {name} holds a whole conversation; compact one at a time: "
+                    f"sed -n {number}p FILE | rehydrate compact -"
+                )
+            entries.append(entry)
+            spans.append(Span(lead, start, end))
+        lead = end
+    return Document(name, text, entries, spans)
+
+
+def _is_conversation(entry: object) -> bool:
+    return isinstance(entry, dict) and "messages" in entry and not {"role", "type"} & entry.keys()
+
+
+def _array(text: str, opening: int) -> tuple[list[Any], list[Span], tuple[int, int]]:
+    """The entries of the array whose bracket opens here, where they stand, and its inside."""
+    entries: list[Any] = []
+    spans: list[Span] = []
+    lead = opening + 1
+    position = _skip(text, lead)
+    if text[position : position + 1] == "]":
+        return entries, spans, (lead, position)
+    while True:
+        entry, end = _decode(text, position)
+        entries.append(entry)
+        spans.append(Span(lead, position, end))
+        position = _skip(text, end)
+        match text[position : position + 1]:
+            case ",":
+                lead = position + 1
+                position = _skip(text, lead)
+            case "]":
+                return entries, spans, (opening + 1, position)
+            case _:
+                raise json.JSONDecodeError("Expecting ',' delimiter", text, position)
+
+
+def _expect_the_end(text: str, position: int) -> None:
+    rest = _skip(text, position)
+    if rest != len(text):
+        raise json.JSONDecodeError("Extra data", text, rest)
+
+
+def _skip(text: str, position: int) -> int:
+    """Past the white space that JSON allows."""
+    blank = _blank.match(text, position)
+    return blank.end() if blank else position
+
+
+def _not_json(name: str, text: str, error: json.JSONDecodeError, line: int) -> Failure:
+    problem = error.msg.removesuffix(" at")
+    if line > text.rstrip().count("\n"):
+        remedy = "it is the last line: the file may have been cut off there"
+    else:
+        remedy = "correct the line or delete it"
+    return Failure(
+        f"line {line} of {name} is not JSON: {problem} at column {error.colno}; {remedy}"
+    )

@@ -1,0 +1,258 @@
+//! Relevance of each message to a query, calibrated within the conversation, and how far to trust it.
+//!
+//! Three opinions are spread over 0..1 and averaged: BM25; the cosine of IDF-weighted, mean-subtracted vectors; and a soft
+//! match, in which each token of the query looks for its nearest token in the message. The average is sharpened, a
+//! message borrows from its neighbours, and what was said by someone whom the query names counts double. Ablations and
+//! figures: DESIGN.md, relevance.
+use rustc_hash::FxHashMap;
+
+use crate::embed::builtin::{Bag, StaticModel};
+use crate::embed::{dot, normalize};
+use crate::lexical::{self, Terms, idf};
+use crate::prepared::Prepared;
+use crate::text::TextAnalysis;
+
+/// Cosine of two tokens from which they count as related.
+const NEAR: f64 = 0.3;
+/// Lets one strong match outweigh several weak ones.
+const CONTRAST: f64 = 1.5;
+/// What a message lends its neighbours, to the power of the distance.
+const LENDING: f64 = 0.5;
+/// Bonus of what was said by someone whom the query names.
+const SPEAKER: f64 = 1.0;
+/// A label seen on fewer messages is no speaker.
+const MIN_SPEAKER_MESSAGES: usize = 3;
+/// Logarithm of how much the best message outweighs an irrelevant one under full confidence.
+const SHARPNESS: f64 = 16.0;
+/// Weight of words that the query might have had: one common word says little.
+const DOUBT: f64 = 2.0;
+/// A longer query is judged by its rarest tokens.
+const QUERY_TOKENS: usize = 32;
+
+/// Relevance of each message.
+pub(crate) struct Relevance {
+    /// 1 for the most relevant message that is not kept anyway.
+    pub relevance: Vec<f64>,
+    /// `exp(-sharpness * confidence * (1 - relevance))`: the factor that calibrates a whole score. All 1 for a query
+    /// without a content word, where structure, recency and novelty decide.
+    pub odds: Vec<f64>,
+}
+
+/// The query as the three opinions read it.
+pub(crate) struct Query {
+    words: Vec<u32>,
+    bag: Option<Bag>,
+}
+
+impl Query {
+    pub fn new(text: &str, model: Option<&StaticModel>) -> Self {
+        let mut words = lexical::words(text);
+        words.sort_unstable();
+        words.dedup();
+        Self { words, bag: model.map(|model| model.bag(text)) }
+    }
+}
+
+/// How much of the query each message matches, and how much there is to match.
+struct Match {
+    of_message: Vec<f64>,
+    of_query: f64,
+}
+
+impl Prepared {
+    /// Relevance of each message to `query`. `dense` are cosines from vectors of the caller's, if there are any; else the
+    /// built-in model's are used, if there is one. `candidate` marks what is not kept anyway: the rest neither sets the
+    /// scale nor lends.
+    pub(crate) fn relevance(&self, query: &Query, dense: Option<Vec<f64>>, candidate: &[bool]) -> Relevance {
+        let messages = self.messages.len();
+        let documents: Vec<Vec<&Terms>> =
+            self.messages.iter().map(|m| self.analyses_of(m).filter_map(TextAnalysis::terms).collect()).collect();
+        let mut opinions = vec![lexical::bm25(&documents, &query.words)];
+        let mut matched = hard_match(&documents, &query.words);
+        if let (Some(model), Some(bag)) = (self.model(), &query.bag) {
+            let (cosine, soft) = self.model_opinions(model, bag, dense.is_none());
+            opinions.extend(cosine);
+            opinions.push(soft.of_message.clone());
+            matched = soft;
+        }
+        opinions.extend(dense);
+
+        let mut fused = vec![0.0; messages];
+        for opinion in &opinions {
+            for (sum, spread) in fused.iter_mut().zip(spread(opinion, candidate)) {
+                *sum += spread / opinions.len() as f64;
+            }
+        }
+        fused.iter_mut().for_each(|x| *x = x.powf(CONTRAST));
+        borrow_from_neighbours(&mut fused);
+        for (x, named) in fused.iter_mut().zip(named_speakers(&documents, &query.words)) {
+            *x *= if named { 1.0 + SPEAKER } else { 1.0 };
+        }
+        let best = largest(&fused, candidate);
+        let relevance: Vec<f64> =
+            fused.iter().zip(candidate).map(|(x, &c)| if c { x / best.max(1e-9) } else { 0.0 }).collect();
+        // The share of the query that the best message matches.
+        let confidence = largest(&matched.of_message, candidate) / (matched.of_query + DOUBT);
+        let odds = relevance.iter().map(|relevance| (-SHARPNESS * confidence * (1.0 - relevance)).exp()).collect();
+        Relevance { relevance, odds }
+    }
+
+    /// The built-in model's two opinions: cosine (where `with_cosine`), and soft match.
+    fn model_opinions(&self, model: &StaticModel, query: &Bag, with_cosine: bool) -> (Option<Vec<f64>>, Match) {
+        let mut document_frequency = vec![0_u32; model.vocab_size()];
+        let mut seen_in = vec![usize::MAX; model.vocab_size()];
+        for (index, message) in self.messages.iter().enumerate() {
+            for &(token, _) in self.analyses_of(message).filter_map(TextAnalysis::bag).flat_map(|bag| bag.iter()) {
+                if std::mem::replace(&mut seen_in[token as usize], index) != index {
+                    document_frequency[token as usize] += 1;
+                }
+            }
+        }
+        let cosine = with_cosine.then(|| self.centred_cosine(model, query, &document_frequency));
+        (cosine, self.soft_match(model, query, &document_frequency))
+    }
+
+    /// Cosine of IDF-weighted vectors from which the conversation's mean vector is subtracted.
+    fn centred_cosine(&self, model: &StaticModel, query: &Bag, document_frequency: &[u32]) -> Vec<f64> {
+        use crate::embed::Embedder;
+        let messages = self.messages.len();
+        #[expect(clippy::cast_possible_truncation, reason = "weights of single-precision vectors")]
+        let weights: Vec<f32> =
+            document_frequency.iter().map(|&with_it| idf(messages, f64::from(with_it)) as f32).collect();
+        let weight = |token: u16| weights[token as usize];
+        let mut rows = self.pool_messages(&weight);
+        let mut asked = vec![0.0; model.dim()];
+        model.pool(std::iter::once(query), &weight, &mut asked);
+        centred_cosine(&mut rows, &mut asked)
+    }
+
+    /// Each token of the query looks for its nearest in the message; tokens weigh by the IDF of these matches.
+    fn soft_match(&self, model: &StaticModel, query: &Bag, document_frequency: &[u32]) -> Match {
+        let messages = self.messages.len();
+        let present: Vec<u16> =
+            (0..=u16::MAX).zip(document_frequency).filter(|(_, df)| **df > 0).map(|(token, _)| token).collect();
+        let mut near = vec![0.0_f32; model.vocab_size()];
+        let mut scored: Vec<(f64, Vec<f32>)> = Vec::new();
+        for &(token, _) in query.iter().filter(|(token, _)| !model.is_filler(*token)) {
+            model.similarities(token, &present, &mut near);
+            for &other in &present {
+                near[other as usize] = ((near[other as usize] - NEAR as f32) / (1.0 - NEAR as f32)).max(0.0);
+            }
+            let best_in = |message| {
+                let tokens = self.analyses_of(message).filter_map(TextAnalysis::bag).flat_map(|bag| bag.iter());
+                tokens.map(|&(other, _)| near[other as usize]).fold(0.0, f32::max)
+            };
+            let matches: Vec<f32> = self.messages.iter().map(best_in).collect();
+            let rarity = idf(messages, matches.iter().map(|&m| f64::from(m)).sum());
+            scored.push((rarity, matches));
+        }
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+        scored.truncate(QUERY_TOKENS);
+        let mut of_message = vec![0.0; messages];
+        for (rarity, matches) in &scored {
+            of_message.iter_mut().zip(matches).for_each(|(sum, &m)| *sum += rarity * f64::from(m));
+        }
+        Match { of_message, of_query: scored.iter().map(|(rarity, _)| rarity).sum() }
+    }
+}
+
+/// The match by words alone, where there is no model: a word is there or is not.
+fn hard_match(documents: &[Vec<&Terms>], query: &[u32]) -> Match {
+    let mut matched = Match { of_message: vec![0.0; documents.len()], of_query: 0.0 };
+    for &word in query {
+        let there = |document: &Vec<&Terms>| document.iter().any(|terms| terms.count(word) > 0);
+        let rarity = idf(documents.len(), documents.iter().filter(|document| there(document)).count() as f64);
+        matched.of_query += rarity;
+        for (sum, _) in matched.of_message.iter_mut().zip(documents).filter(|(_, document)| there(document)) {
+            *sum += rarity;
+        }
+    }
+    matched
+}
+
+/// Cosine of each row with `query`, the mean of the rows subtracted from both. Missing rows (zeros) stay out of the mean
+/// and are as unlike as can be.
+pub(crate) fn centred_cosine(rows: &mut [f32], query: &mut [f32]) -> Vec<f64> {
+    let dim = query.len();
+    let mut mean = vec![0.0_f32; dim];
+    let mut present = 0.0_f32;
+    for row in rows.chunks_exact(dim).filter(|row| crate::embed::is_present(row)) {
+        present += 1.0;
+        mean.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+    }
+    mean.iter_mut().for_each(|x| *x /= present.max(1.0));
+    query.iter_mut().zip(&mean).for_each(|(x, m)| *x -= m);
+    normalize(query);
+    let centred = |row: &mut [f32]| {
+        if !crate::embed::is_present(row) {
+            return -1.0;
+        }
+        row.iter_mut().zip(&mean).for_each(|(x, m)| *x -= m);
+        normalize(row);
+        f64::from(dot(row, query))
+    };
+    rows.chunks_exact_mut(dim).map(centred).collect()
+}
+
+/// Min-max over the candidates, 0 outside them.
+fn spread<'a>(opinion: &'a [f64], candidate: &'a [bool]) -> impl Iterator<Item = f64> + 'a {
+    let of_candidates = || opinion.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x);
+    let low = of_candidates().fold(f64::INFINITY, f64::min);
+    let range = (of_candidates().fold(f64::NEG_INFINITY, f64::max) - low).max(1e-9);
+    opinion.iter().zip(candidate).map(move |(x, &c)| if c { (x - low) / range } else { 0.0 })
+}
+
+fn largest(values: &[f64], candidate: &[bool]) -> f64 {
+    values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).fold(0.0, f64::max)
+}
+
+/// Add what every other message lends: `LENDING ^ distance` of its own. Two passes.
+fn borrow_from_neighbours(x: &mut [f64]) {
+    let mut forward = x.to_vec();
+    for i in 1..x.len() {
+        forward[i] += LENDING * forward[i - 1];
+    }
+    let mut lent_back = 0.0;
+    for i in (0..x.len()).rev() {
+        let own = x[i];
+        x[i] = forward[i] + lent_back;
+        lent_back = LENDING * (lent_back + own);
+    }
+}
+
+/// Whether each message was said by someone whom the query names.
+fn named_speakers(documents: &[Vec<&Terms>], query: &[u32]) -> Vec<bool> {
+    let label = |document: &Vec<&Terms>| document.first().map_or_else(Vec::new, |terms| terms.speaker.to_vec());
+    let labels: Vec<Vec<u32>> = documents.iter().map(label).collect();
+    let mut messages_of: FxHashMap<u32, usize> = query.iter().map(|&word| (word, 0)).collect();
+    for word in labels.iter().flatten() {
+        messages_of.entry(*word).and_modify(|messages| *messages += 1);
+    }
+    let named = |word: &u32| messages_of.get(word).is_some_and(|&messages| messages >= MIN_SPEAKER_MESSAGES);
+    labels.iter().map(|label| label.iter().any(named)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn borrowing_adds_what_the_others_lend() {
+        let mut x = [0.0, 8.0, 0.0, 0.0, 4.0];
+        borrow_from_neighbours(&mut x);
+        assert_eq!(x, [4.0 + 0.25, 8.0 + 0.5, 4.0 + 1.0, 2.0 + 2.0, 4.0 + 1.0]);
+    }
+
+    #[test]
+    fn spreading_sets_its_scale_by_the_candidates() {
+        let spread: Vec<f64> = spread(&[1.0, 3.0, 5.0, 100.0], &[true, true, true, false]).collect();
+        assert_eq!(spread, [0.0, 0.5, 1.0, 0.0]);
+    }
+
+    #[test]
+    fn the_mean_is_subtracted_from_rows_and_query() {
+        let mut rows = [1.0, 1.0, 1.0, -1.0, 0.0, 0.0];
+        let cosines = centred_cosine(&mut rows, &mut [1.0, 1.0]);
+        assert_eq!(cosines, [1.0, -1.0, -1.0]);
+    }
+}

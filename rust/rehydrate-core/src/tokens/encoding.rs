@@ -1,0 +1,101 @@
+//! Exact counts of an encoding: split the text, look each piece up, merge what has not been seen lately.
+
+use std::cell::RefCell;
+use std::thread::LocalKey;
+
+use rustc_hash::FxHashMap;
+
+use super::layout::{self, Key, SHORT};
+use super::vocabulary::{self, Vocabulary};
+use super::{merge, split};
+
+/// How many tokens o200k_base makes of a text.
+pub fn o200k_base(text: &str) -> usize {
+    thread_local!(static SEEN: RefCell<Seen> = const { RefCell::new(Seen::new()) });
+    count(text, split::o200k_base, &vocabulary::O200K_BASE, &SEEN)
+}
+
+/// How many tokens cl100k_base makes of a text.
+pub fn cl100k_base(text: &str) -> usize {
+    thread_local!(static SEEN: RefCell<Seen> = const { RefCell::new(Seen::new()) });
+    count(text, split::cl100k_base, &vocabulary::CL100K_BASE, &SEEN)
+}
+
+#[inline(always)]
+fn count(
+    text: &str,
+    piece_end: impl Fn(&str, usize) -> usize,
+    vocabulary: &Vocabulary,
+    seen: &'static LocalKey<RefCell<Seen>>,
+) -> usize {
+    seen.with_borrow_mut(|seen| {
+        let bytes = text.as_bytes();
+        let (mut tokens, mut start) = (0, 0);
+        while start < bytes.len() {
+            let end = piece_end(text, start);
+            tokens += match end - start {
+                len @ 1..=SHORT => seen.short(layout::key(layout::window(bytes, start), len), vocabulary),
+                _ => seen.long(&bytes[start..end], vocabulary),
+            } as usize;
+            start = end;
+        }
+        tokens
+    })
+}
+
+/// The counts of pieces seen lately by this thread: most words of a conversation come again.
+struct Seen {
+    /// Short pieces, each in the one place its hash names. An entry is the key with the count in the free half of the
+    /// length byte (a piece of 15 bytes has at most 15 tokens), 0 where there is none.
+    short: Vec<u128>,
+    /// Longer pieces, which are rare in Latin scripts and the rule in others.
+    long: FxHashMap<Box<[u8]>, u32>,
+}
+
+const SHORT_BITS: u32 = 14;
+const LONG_ENTRIES: usize = 4096;
+/// Longer ones hardly ever come again.
+const LONG_BYTES: usize = 128;
+
+impl Seen {
+    const fn new() -> Self {
+        Self { short: Vec::new(), long: FxHashMap::with_hasher(rustc_hash::FxBuildHasher) }
+    }
+
+    #[inline(always)]
+    fn short(&mut self, key: Key, vocabulary: &Vocabulary) -> u32 {
+        let place = layout::first_slot(layout::hash_key(key), SHORT_BITS);
+        match self.short.get(place) {
+            Some(&entry) if (entry ^ key) << 4 == 0 => (entry >> 124) as u32,
+            _ => self.learn(place, key, vocabulary),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn(&mut self, place: usize, key: Key, vocabulary: &Vocabulary) -> u32 {
+        if self.short.is_empty() {
+            self.short = vec![0; 1 << SHORT_BITS];
+        }
+        let tokens = merge::count_key(vocabulary, key);
+        self.short[place] = key | u128::from(tokens) << 124;
+        tokens
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn long(&mut self, piece: &[u8], vocabulary: &Vocabulary) -> u32 {
+        if piece.len() > LONG_BYTES {
+            return merge::count(vocabulary, piece);
+        }
+        if let Some(&tokens) = self.long.get(piece) {
+            return tokens;
+        }
+        let tokens = merge::count(vocabulary, piece);
+        if self.long.len() == LONG_ENTRIES {
+            self.long.clear();
+        }
+        self.long.insert(piece.into(), tokens);
+        tokens
+    }
+}

@@ -1,0 +1,141 @@
+//! Packing against the optimum by brute force, and the laws of the first survivor.
+use proptest::prelude::*;
+use rehydrate_core::lead::repair_lead;
+use rehydrate_core::pack::{FeatureLists, Packing, Problem, pack_coverage, pack_greedy};
+
+/// A small problem, owned.
+#[derive(Clone, Debug)]
+struct Case {
+    token_cost: Vec<u32>,
+    score: Vec<f64>,
+    pinned: Vec<bool>,
+    features: Vec<Vec<u32>>,
+    feature_weight: Vec<f64>,
+    budget_tokens: u64,
+}
+
+const FEATURES: u32 = 8;
+
+fn cases() -> impl Strategy<Value = Case> {
+    let unit = (0..30_u32, 0.0..2.0_f64, prop::bool::weighted(0.1), prop::collection::btree_set(0..FEATURES, 0..5));
+    let weights = prop::collection::vec(0.0..3.0_f64, FEATURES as usize);
+    (prop::collection::vec(unit, 0..11), weights, 0..150_u64).prop_map(|(units, feature_weight, budget_tokens)| Case {
+        token_cost: units.iter().map(|unit| unit.0).collect(),
+        score: units.iter().map(|unit| unit.1).collect(),
+        pinned: units.iter().map(|unit| unit.2).collect(),
+        features: units.iter().map(|unit| unit.3.iter().copied().collect()).collect(),
+        feature_weight,
+        budget_tokens,
+    })
+}
+
+impl Case {
+    fn with<R>(&self, run: impl FnOnce(&Problem<'_>) -> R) -> R {
+        let mut features = FeatureLists::default();
+        self.features.iter().for_each(|list| features.push(list.iter().copied()));
+        run(&Problem {
+            token_cost: &self.token_cost,
+            score: &self.score,
+            pinned: &self.pinned,
+            features: &features,
+            feature_weight: &self.feature_weight,
+            budget_tokens: self.budget_tokens,
+        })
+    }
+
+    fn tokens(&self, kept: &[bool]) -> u64 {
+        (0..kept.len()).filter(|&unit| kept[unit]).map(|unit| u64::from(self.token_cost[unit])).sum()
+    }
+
+    /// The objective, computed the obvious way.
+    fn value(&self, kept: &[bool]) -> f64 {
+        let units = || (0..kept.len()).filter(|&unit| kept[unit]);
+        let mentioned = |feature: u32| units().any(|unit| self.features[unit].contains(&feature));
+        let covered = (0..FEATURES).filter(|&f| mentioned(f)).map(|f| self.feature_weight[f as usize]);
+        units().map(|unit| self.score[unit]).sum::<f64>() + covered.sum::<f64>()
+    }
+
+    /// The best value of all subsets that hold the pinned units and fit.
+    fn optimum(&self) -> f64 {
+        let n = self.score.len();
+        (0..1_u32 << n)
+            .map(|subset| (0..n).map(|unit| subset >> unit & 1 == 1).collect::<Vec<bool>>())
+            .filter(|kept| (0..n).all(|unit| kept[unit] || !self.pinned[unit]))
+            .filter(|kept| self.tokens(kept) <= self.budget_tokens || *kept == self.pinned)
+            .map(|kept| self.value(&kept))
+            .fold(0.0, f64::max)
+    }
+
+    fn check(&self, packing: &Packing) -> Result<(), TestCaseError> {
+        prop_assert_eq!(packing.used_tokens, self.tokens(&packing.kept));
+        prop_assert!(packing.used_tokens <= self.budget_tokens || packing.kept == self.pinned);
+        prop_assert!((0..self.pinned.len()).all(|unit| packing.kept[unit] || !self.pinned[unit]));
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn coverage_packing_is_within_its_bound_of_the_optimum(case in cases()) {
+        let packing = case.with(pack_coverage);
+        case.check(&packing)?;
+        let value = case.value(&packing.kept);
+        prop_assert!((packing.value - value).abs() < 1e-9, "claims {} for {value}", packing.value);
+        // (1 - 1/e)/2 is what the best of density greedy and the best single unit guarantees.
+        let optimum = case.optimum();
+        prop_assert!(value >= 0.316 * optimum - 1e-9, "{value} where the optimum is {optimum}");
+    }
+
+    #[test]
+    fn greedy_packing_is_the_walk_by_score(case in cases()) {
+        let packing = case.with(pack_greedy);
+        case.check(&packing)?;
+        let mut order: Vec<usize> = (0..case.score.len()).collect();
+        order.sort_by(|&a, &b| case.score[b].partial_cmp(&case.score[a]).unwrap().then(b.cmp(&a)));
+        let mut kept = case.pinned.clone();
+        for unit in order {
+            let with_it = case.tokens(&kept) + u64::from(case.token_cost[unit]);
+            if !kept[unit] && with_it <= case.budget_tokens {
+                kept[unit] = true;
+            }
+        }
+        prop_assert_eq!(packing.kept, kept);
+    }
+
+    #[test]
+    fn packing_is_deterministic_and_leaves_no_room_unused(case in cases()) {
+        let packing = case.with(pack_coverage);
+        prop_assert_eq!(&packing, &case.with(pack_coverage));
+        let room = case.budget_tokens.saturating_sub(packing.used_tokens);
+        for unit in 0..case.score.len() {
+            prop_assert!(packing.kept[unit] || u64::from(case.token_cost[unit]) > room, "unit {unit} would fit");
+        }
+    }
+
+    #[test]
+    fn the_first_survivor_may_lead_and_the_budget_holds(
+        case in cases(),
+        lead in prop::collection::vec(any::<bool>(), 11),
+        system in prop::collection::vec(prop::bool::weighted(0.1), 11),
+    ) {
+        let n = case.score.len();
+        let case = Case { pinned: (0..n).map(|unit| case.pinned[unit] || system[unit]).collect(), ..case };
+        let first_turn = (0..n).find(|&unit| !system[unit]);
+        let mut packing = case.with(pack_coverage);
+        let before = packing.clone();
+        let pulled_in = case.with(|problem| repair_lead(problem, &system[..n], &lead[..n], &mut packing));
+        prop_assert_eq!(packing.used_tokens, case.tokens(&packing.kept));
+        prop_assert!((0..n).all(|unit| packing.kept[unit] || !case.pinned[unit]));
+        if first_turn.is_some_and(|first| lead[first]) {
+            let survivor = (0..n).find(|&unit| packing.kept[unit] && !system[unit]);
+            prop_assert!(survivor.is_none_or(|unit| lead[unit]));
+            let unavoidable = |unit: usize| case.pinned[unit] || Some(unit) == pulled_in;
+            let within = packing.used_tokens <= case.budget_tokens;
+            prop_assert!(within || (0..n).all(|unit| !packing.kept[unit] || unavoidable(unit)));
+        } else {
+            prop_assert_eq!(packing, before);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+"""`rehydrate compact` from the outside: what it writes, warns of and refuses."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import rehydrate
+from rehydrate import cli
+from rehydrate.cli import compact
+from rehydrate.cli.failure import INTERNAL, Failure
+from rehydrate.errors import Violation
+
+
+def test_an_array_stays_an_array_of_fewer_messages(run, chat, write):
+    write("chat.json", chat)
+    done = run("compact", "chat.json", "--query", "flights to Lisbon")
+    kept = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert 0 < len(kept) < len(chat)
+    assert [message for message in chat if message in kept] == kept
+    assert kept == rehydrate.compact_context(chat, "flights to Lisbon").messages
+
+
+def test_transcript_lines_are_written_byte_for_byte(run, transcript, write):
+    path = write("session.jsonl", transcript)
+    done = run("compact", "session.jsonl", "--ratio", "0.4")
+    lines = done.stdout.splitlines(keepends=True)
+    source = iter(path.read_bytes().splitlines(keepends=True))
+    assert 0 < len(lines) < len(transcript)
+    assert all(line in source for line in lines)
+
+
+def test_what_fits_is_written_as_it_was(run, transcript, write):
+    path = write("session.jsonl", transcript)
+    assert run("compact", "session.jsonl", "--ratio", "1").stdout == path.read_bytes()
+
+
+def test_compacting_the_output_again_with_room_changes_nothing(run, transcript, write):
+    write("session.jsonl", transcript)
+    once = run("compact", "session.jsonl", "--ratio", "40%").stdout
+    again = run("compact", "-", "--ratio", "100%", stdin=once)
+    assert (again.stdout, again.stderr) == (once, b"")
+
+
+def test_the_body_of_a_request_keeps_all_but_messages(run, chat, write):
+    body = {"model": "m", "system": "Be brief.", "messages": chat[1:], "tools": [{"name": "x"}]}
+    write("body.json", body)
+    written = json.loads(run("compact", "body.json").stdout)
+    assert {**written, "messages": None} == {**body, "messages": None}
+    assert 0 < len(written["messages"]) < len(body["messages"])
+
+
+def test_json_holds_messages_figures_and_what_was_dropped(run, chat, write):
+    write("chat.json", chat)
+    result = json.loads(run("compact", "chat.json", "--json").stdout)
+    assert [*result] == ["messages", "stats", "dropped"]
+    assert len(result["dropped"]) == result["stats"]["dropped"] > 0
+    explained = json.loads(run("compact", "chat.json", "--json", "--explain").stdout)
+    assert len(explained["explanation"]) == explained["stats"]["units"]
+
+
+def test_json_can_hold_half_a_surrogate_pair(run):
+    done = run("compact", "-", "--json", stdin=b'[{"role": "user", "content": "a \\ud800"}]')
+    assert json.loads(done.stdout)["messages"][0]["content"] == "a \ud800"
+
+
+def test_the_output_file_gets_the_messages_and_the_report_goes_to_standard_output(
+    run, chat, write, tmp_path
+):
+    write("chat.json", chat)
+    done = run("compact", "chat.json", "--explain", "-o", "small.json")
+    plain = run("compact", "chat.json")
+    assert (tmp_path / "small.json").read_bytes() == plain.stdout
+    assert "tokens" in done.stdout.decode().splitlines()[0]
+
+
+def test_the_input_is_never_overwritten(run, chat, write):
+    path = write("chat.json", chat)
+    before = path.read_bytes()
+    done = run("compact", "chat.json", "-o", "./chat.json")
+    assert (done.returncode, path.read_bytes()) == (2, before)
+    assert b"would overwrite the input" in done.stderr
+
+
+def test_options_reach_the_engine(run, chat, write):
+    write("chat.json", chat)
+    done = run(
+        *("compact", "chat.json", "--json", "--budget", "0.2k", "--counter", "words"),
+        *(
+            "--no-embedding",
+            "--format",
+            "plain",
+            "--scoring",
+            "chitta",
+            "--pin",
+            "1",
+            "--pin",
+            "-3",
+        ),
+    )
+    result = json.loads(done.stdout)
+    stats = result["stats"]
+    assert (stats["target_tokens"], stats["counter"], stats["embedding"]) == (200, "words", False)
+    assert chat[1] in result["messages"]
+    assert chat[-3] in result["messages"]
+
+
+def test_input_that_breaks_provider_rules_is_warned_of_and_compacted(run, write):
+    block = {"type": "tool_result", "tool_use_id": "none", "content": "x"}
+    orphans = [{"role": "user", "content": [block]}, {"role": "assistant", "content": "a"}]
+    write("broken.json", [*orphans * 5, {"role": "user", "content": "go on"}])
+    done = run("compact", "broken.json", "--format", "anthropic")
+    lines = done.stderr.decode().splitlines()
+    assert done.returncode == 0
+    assert json.loads(done.stdout)
+    assert re.fullmatch(
+        r"warning: broken.json breaks the provider's rules in \d+ places.*", lines[0]
+    )
+    assert len(lines) == 5
+    assert "tool_result_without_call" in lines[1]
+    assert re.fullmatch(r"  and \d+ more", lines[4])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["missing.json"], "missing.json: no such file"),
+        (["."], ". is a directory"),
+        ([], "required: FILE"),
+        (["chat.json", "--ratio", "40"], "'40' is no share of the tokens"),
+        (["chat.json", "--ratio", "nan"], "'nan' is no share"),
+        (["chat.json", "--ratio", "x%"], "'x%' is no share"),
+        (["chat.json", "--budget", "-1"], "'-1' is no number of tokens"),
+        (["chat.json", "--budget", "1", "--ratio", "1"], "not allowed with"),
+        (["chat.json", "--scoring", "best"], "choose from"),
+        (["chat.json", "--format", "gemini"], "choose from"),
+        (["chat.json", "--counter", "bytes"], "choose from"),
+        (["chat.json", "--pin", "99"], "pin names message 99 of 26"),
+        (["chat.json", "-o", "no/where.json"], "cannot be written: No such file"),
+        (["number.json"], "line 2 of number.json: message 1: content is an int"),
+        (["line.jsonl"], "line 2 of line.jsonl is not JSON"),
+    ],
+)
+def test_a_mistake_of_the_user_is_one_line_and_exit_code_2(run, chat, write, arguments, said):
+    write("chat.json", chat)
+    write("number.json", '[{"role": "user", "content": "a"},\n{"role": "user", "content": 7}]')
+    write("line.jsonl", ['{"role": "user", "content": "a"}', "oops", '{"role": "user"}'])
+    done = run("compact", *arguments)
+    lines = done.stderr.decode().splitlines()
+    assert (done.returncode, done.stdout, len(lines)) == (2, b"", 1)
+    assert lines[0].startswith("rehydrate")
+    assert said in lines[0]
+
+
+def test_a_file_name_cannot_send_escapes_to_the_terminal(run):
+    assert b"\x1b" not in run("compact", "\x1b[31mx").stderr
+
+
+def test_a_ratio_below_the_smallest_is_raised_and_said_so(run, chat, write):
+    write("chat.json", chat)
+    done = run("compact", "chat.json", "--ratio", "0.01")
+    assert done.returncode == 0
+    assert b"raised to 0.05" in done.stderr
+
+
+def test_a_result_that_breaks_new_rules_is_an_internal_error(monkeypatch, chat, write, capfdbinary):
+    path = write("chat.json", chat)
+    answers = iter([[], [Violation(1, "unknown_role", "made up")]])
+    monkeypatch.setattr(rehydrate, "validate", lambda *_: next(answers))
+    assert cli.main(["compact", str(path)]) == INTERNAL
+    written = capfdbinary.readouterr()
+    assert written.out == b""
+    assert b"made up (unknown_role); nothing was written" in written.err
+
+
+def test_a_broken_rule_of_the_input_is_not_held_against_the_output(monkeypatch, chat, write):
+    path = write("chat.json", chat)
+    answers = iter([[Violation(0, "first_not_user", "x")], [Violation(0, "first_not_user", "x")]])
+    monkeypatch.setattr(rehydrate, "validate", lambda *_: next(answers))
+    assert cli.main(["compact", str(path), "-o", str(path.with_name("out.json"))]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("20000", 20_000), ("20k", 20_000), ("1.5K", 1_500), ("1_000", 1_000), ("0", 0)],
+)
+def test_a_budget_is_read_as_people_write_it(text, tokens):
+    assert compact._tokens(text) == tokens
+
+
+@pytest.mark.parametrize("text", ["", "k", "1.5", "inf", "1e99k", "ten"])
+def test_what_is_no_budget_is_refused(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        compact._tokens(text)
+
+
+def test_a_reader_that_leaves_early_is_no_error(chat, write):
+    path = write("chat.json", [{"role": "user", "content": "x" * 500_000}])
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rehydrate", "compact", str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    process.stdout.read(1)
+    process.stdout.close()
+    _, errors = process.communicate(timeout=120)
+    assert (process.returncode, errors) == (cli.BROKEN_PIPE, b"")
+
+
+def test_an_interrupt_ends_quietly_with_130(monkeypatch, capfd):
+    def interrupted(_path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compact, "read", interrupted)
+    assert cli.main(["compact", "x"]) == cli.INTERRUPTED
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_failure_carries_its_exit_code():
+    assert (Failure("x").code, Failure("x", INTERNAL).code) == (2, 70)

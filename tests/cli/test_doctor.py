@@ -1,0 +1,49 @@
+"""The doctor: what it checks, and that it says what to do about what it finds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import rehydrate
+from rehydrate import _engine, cli
+from rehydrate.cli import doctor
+
+
+def test_a_sound_installation_passes(run):
+    done = run("doctor")
+    lines = done.stdout.decode().splitlines()
+    assert done.returncode == 0, done.stdout
+    assert not any(line.startswith("fail") for line in lines)
+    assert any(line.startswith("ok    embedded model") for line in lines)
+
+
+def test_json_holds_every_check(run):
+    result = json.loads(run("doctor", "--json").stdout)
+    assert result["ok"] is True
+    assert {check["name"] for check in result["checks"]} == set(doctor._CHECKS)
+    assert {check["status"] for check in result["checks"]} <= {"ok", "warn"}
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "broken", "check"),
+    [
+        (rehydrate, "count_tokens", lambda *_: 3, "token counts"),
+        (_engine, "embed", lambda texts: [[0.0] * 4 for _ in texts], "embedded model"),
+        (rehydrate, "compact_context", lambda *_, **__: 1 / 0, "compaction"),
+        (rehydrate, "__version__", "9.9.9", "rehydrate"),
+    ],
+)
+def test_what_is_broken_fails_with_a_remedy_and_exit_code_1(
+    monkeypatch, capfd, module, name, broken, check
+):
+    monkeypatch.setattr(module, name, broken)
+    assert cli.main(["doctor", "--json"]) == 1
+    result = json.loads(capfd.readouterr().out)
+    (failed,) = [found for found in result["checks"] if found["status"] == "fail"]
+    assert (result["ok"], failed["name"]) == (False, check)
+    assert failed["remedy"]
+
+
+def test_the_known_text_tells_the_encodings_apart():
+    assert len(set(doctor.KNOWN_TOKENS.values())) == len(doctor.KNOWN_TOKENS)

@@ -1,0 +1,198 @@
+"""The report: every line fits, columns stay aligned, and the sums are true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import rehydrate
+from rehydrate.cli import report as report_module
+from rehydrate.cli.report import Report
+from rehydrate.cli.terminal import Terminal, display_width
+from rehydrate.compact import report as reasons_module
+
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+WIDTHS = [20, 40, 60, 80, 100, 120, 160, 200]
+
+
+def lines_of(messages, width=120, query=None, ratio=0.4, **terminal):
+    compaction = rehydrate.compact_context(messages, query, ratio)
+    report = Report("chat.json", compaction, query is not None, Terminal(width, **terminal))
+    return [*report.lines()], compaction
+
+
+def table_of(lines, units):
+    header = next(place for place, line in enumerate(lines) if line.lstrip().startswith("#"))
+    return lines[header], lines[header + 1 : header + 1 + units]
+
+
+@pytest.fixture
+def hostile():
+    """Previews with wide characters, emoji, escapes, controls and right-to-left text."""
+    texts = [
+        "日本語のテキスト" * 30,
+        "\x1b[2J\x1b]0;owned\x07 alert \x9b31m",
+        "👩‍👩‍👧 family 🇩🇪 👍🏽 " * 20,
+        "שלום עולם \u202e reversed " * 10,
+        "tab\there\r\nnew\0line " * 20,
+        "z" + "\u0336" * 300,
+        "\ud800 half a pair",
+        "",
+    ]
+    return [{"role": role, "content": text} for text in texts for role in ("user", "assistant")] + [
+        {"role": "wei\x1b[31mrd-röle-名前", "content": "x"},
+        {"role": "user", "content": "end"},
+    ]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("colour", [False, True])
+def test_no_line_is_wider_than_the_terminal(chat, hostile, width, colour):
+    for messages in (chat, hostile):
+        for line in lines_of(messages, width, colour=colour)[0]:
+            assert display_width(ESCAPE.sub("", line)) <= width, line
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_in_a_message_reaches_the_terminal_as_a_command(hostile, width):
+    text = "\n".join(lines_of(hostile, width)[0])
+    assert not re.search(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text
+    )
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_columns_start_at_the_same_cell_on_every_line(hostile, width):
+    lines, compaction = lines_of(hostile, width)
+    header, rows = table_of(lines, compaction.stats.units)
+    decisions = {display_width(row[: re.search(r" (keep|drop) ", row).start()]) for row in rows}
+    assert len(decisions) == 1
+    assert header.rstrip().endswith("preview")
+
+
+def test_colour_changes_no_character(chat):
+    plain, _ = lines_of(chat)
+    coloured, _ = lines_of(chat, colour=True)
+    # The last figure of the head is a time, which differs from run to run.
+    assert [ESCAPE.sub("", line) for line in coloured[1:]] == plain[1:]
+    assert any(ESCAPE.search(line) for line in coloured)
+
+
+def test_dropped_units_are_dim_and_kept_ones_are_not(chat):
+    lines, compaction = lines_of(chat, colour=True)
+    header = next(place for place, line in enumerate(lines) if "tokens  score" in line)
+    rows = lines[header + 1 : header + 1 + compaction.stats.units]
+    for row, unit in zip(rows, compaction.explain(), strict=True):
+        assert row.startswith("\x1b[2m") is not unit.kept
+
+
+def test_ascii_is_enough(chat, hostile):
+    for messages in (chat, hostile):
+        lines, _ = lines_of(messages, unicode=False, encoding="ascii")
+        assert all(line.isascii() for line in lines)
+
+
+def test_there_is_one_line_for_every_unit(chat):
+    lines, compaction = lines_of(chat)
+    _, rows = table_of(lines, compaction.stats.units)
+    for row, unit in zip(rows, compaction.explain(), strict=True):
+        assert row.split()[0] == str(unit.messages[0])
+        assert f" {'keep' if unit.kept else 'drop'} " in row
+
+
+def test_wider_terminals_show_more_columns(chat):
+    headers = [
+        len(table_of(lines_of(chat, width)[0], 1)[0].split()) for width in (40, 80, 120, 200)
+    ]
+    assert headers == sorted(headers)
+    assert {"recency", "semantic", "coverage", "gain", "messages"} <= set(
+        table_of(lines_of(chat, 200)[0], 1)[0].split()
+    )
+
+
+def test_the_sums_by_role_add_up(chat):
+    lines, compaction = lines_of(chat)
+    (total,) = [line for line in lines if line.startswith("total")]
+    numbers = [int(number.replace(",", "")) for number in re.findall(r"[\d,]+", total)[:4]]
+    stats, units = compaction.stats, compaction.explain().units
+    assert numbers == [
+        sum(unit.kept for unit in units),
+        stats.after_tokens,
+        sum(not unit.kept for unit in units),
+        stats.before_tokens - stats.after_tokens,
+    ]
+
+
+def test_the_head_says_before_and_after_and_what_it_was_made_of(chat):
+    lines, compaction = lines_of(chat, 160)
+    stats = compaction.stats
+    head = lines[0]
+    assert head.startswith(f"{stats.before_tokens:,} → {stats.after_tokens:,} tokens")
+    for part in (f"-{stats.dropped_pct}%", "ms", "built-in embedding", "plain", "o200k_base"):
+        assert part in head
+
+
+def test_the_map_is_dark_where_tokens_are_kept(chat):
+    everything, _ = lines_of(chat, ratio=1.0)
+    (line,) = [line for line in everything if line.startswith("oldest")]
+    assert set(line[len("oldest ") : -len(" newest")]) == {"█"}
+
+
+def test_a_compaction_over_its_budget_says_so_and_what_to_do(chat):
+    lines, compaction = lines_of([{"role": "system", "content": "x " * 999}, *chat], ratio=0.05)
+    assert compaction.stats.over_budget
+    assert any(line.startswith("over budget: ") for line in lines)
+    assert any("raise --ratio or --budget" in line for line in lines)
+
+
+def test_the_next_step_names_the_query_until_there_is_one(chat):
+    assert any("--query" in line for line in lines_of(chat)[0])
+    assert not any("--query" in line for line in lines_of(chat, query="Lisbon")[0])
+
+
+def test_an_empty_conversation_has_a_report_too():
+    lines, _ = lines_of([])
+    assert "nothing to compact" in lines[-1]
+
+
+def test_every_reason_that_compaction_gives_has_a_short_form():
+    source = Path(reasons_module.__file__).read_text(encoding="utf-8")
+    for beginning, short, _ in report_module._REASONS:
+        assert len(short) <= report_module.SHORT_CELLS
+        known = beginning.strip() in source or beginning in (
+            *("last user turn", "open tool loop", "pinned by the caller", "system"),
+        )
+        assert known, beginning
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.3, 0.8])
+@pytest.mark.parametrize("scoring", ["balanced", "chitta"])
+def test_no_reason_is_without_a_short_form(chat, transcript, ratio, scoring):
+    import json
+
+    for messages in (chat, [json.loads(line) for line in transcript]):
+        for unit in rehydrate.compact_context(messages, None, ratio, scoring=scoring).explain():
+            assert report_module._short(unit.reason)[0] != "" and any(
+                unit.reason.startswith(beginning) for beginning, _, _ in report_module._REASONS
+            )
+
+
+def test_in_a_pipe_the_report_is_plain(run, chat, write):
+    write("chat.json", chat)
+    assert b"\x1b" not in run("compact", "chat.json", "--explain").stdout
+    forced = run("compact", "chat.json", "--explain", env={"FORCE_COLOR": "1"}).stdout
+    assert b"\x1b[" in forced
+    assert (
+        b"\x1b"
+        not in run(
+            "compact", "chat.json", "--explain", env={"FORCE_COLOR": "1", "NO_COLOR": "1"}
+        ).stdout
+    )
+
+
+def test_an_encoding_without_blocks_gets_ascii(run, chat, write):
+    write("chat.json", [*chat[:-1], {"role": "user", "content": "日本 é"}])
+    done = run("compact", "chat.json", "--explain", env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert done.stdout.isascii()

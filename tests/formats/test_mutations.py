@@ -1,0 +1,145 @@
+"""Validators find a violation planted in the middle of any valid conversation, and only that."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from rehydrate.formats import validate
+
+from tests.strategies import anthropic_conversations, openai_chat_conversations
+
+Round = list[dict[str, Any]]
+Mutation = tuple[Callable[[Round], None], list[tuple[int, str]]]
+
+# Each mutation changes a round and names the violations it plants, by position in the round.
+
+ANTHROPIC_ROUND: Round = [
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "planted_1", "name": "Read", "input": {}},
+            {"type": "tool_use", "id": "planted_2", "name": "Read", "input": {}},
+        ],
+    },
+    {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "planted_2", "content": "two"},
+            {"type": "tool_result", "tool_use_id": "planted_1", "content": "one"},
+            {"type": "text", "text": "and now?"},
+        ],
+    },
+    {"role": "assistant", "content": "Done."},
+]
+ANTHROPIC: dict[str, Mutation] = {
+    "drop one result": (lambda r: r[1]["content"].pop(0), [(0, "unanswered_tool_call")]),
+    "drop all results": (
+        lambda r: r[1].update(content="never mind"),
+        [(0, "unanswered_tool_call"), (0, "unanswered_tool_call")],
+    ),
+    "drop one call": (lambda r: r[0]["content"].pop(), [(1, "tool_result_without_call")]),
+    "swap call and results": (
+        lambda r: r.insert(0, r.pop(1)),
+        [
+            *[(0, "tool_result_without_call")] * 2,
+            *[(1, "unanswered_tool_call")] * 2,
+        ],
+    ),
+    "use an id twice": (
+        lambda r: r[0]["content"][2].update(id="planted_1"),
+        [(0, "duplicate_id"), (1, "tool_result_without_call"), (0, "unanswered_tool_call")],
+    ),
+    "answer twice": (
+        lambda r: r[1]["content"].insert(0, copy.deepcopy(r[1]["content"][0])),
+        [(1, "duplicate_result")],
+    ),
+    "put the text first": (
+        lambda r: r[1]["content"].insert(0, r[1]["content"].pop()),
+        [(1, "results_not_first"), (1, "results_not_first")],
+    ),
+    "split the results": (
+        lambda r: r.insert(1, {"role": "user", "content": [r[1]["content"].pop(0)]}),
+        [(2, "results_not_together")],
+    ),
+    "empty a text": (lambda r: r[0]["content"][0].update(text=""), [(0, "empty_text")]),
+    "blank a message": (lambda r: r[2].update(content=" \n"), [(2, "empty_text")]),
+    "empty a message": (lambda r: r[2].update(content=[]), [(2, "empty_content")]),
+    "rename the role": (lambda r: r[2].update(role="critic"), [(2, "unknown_role")]),
+}
+
+OPENAI_ROUND: Round = [
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "planted_1", "type": "function", "function": {"name": "f", "arguments": ""}},
+            {"id": "planted_2", "type": "function", "function": {"name": "f", "arguments": ""}},
+        ],
+    },
+    {"role": "tool", "tool_call_id": "planted_2", "content": "two"},
+    {"role": "tool", "tool_call_id": "planted_1", "content": "one"},
+    {"role": "assistant", "content": "Done."},
+]
+OPENAI: dict[str, Mutation] = {
+    "drop one result": (lambda r: r.pop(1), [(0, "unanswered_tool_call")]),
+    "drop one call": (lambda r: r[0]["tool_calls"].pop(), [(1, "tool_message_without_call")]),
+    "drop the calls": (
+        lambda r: r[0].pop("tool_calls"),
+        [
+            (0, "null_content_without_calls"),
+            (1, "tool_message_without_call"),
+            (2, "tool_message_without_call"),
+        ],
+    ),
+    "swap a result and what follows": (
+        lambda r: r.insert(2, r.pop()),
+        [(0, "unanswered_tool_call"), (3, "tool_message_without_call")],
+    ),
+    "use an id twice": (
+        lambda r: r[0]["tool_calls"][1].update(id="planted_1"),
+        [(0, "duplicate_id"), (1, "tool_message_without_call")],
+    ),
+    "answer twice": (lambda r: r.insert(1, dict(r[1])), [(2, "duplicate_result")]),
+    "lose an id": (
+        lambda r: r[1].update(tool_call_id=None),
+        [(1, "tool_message_without_call"), (0, "unanswered_tool_call")],
+    ),
+    "null a message": (lambda r: r[3].update(content=None), [(3, "null_content_without_calls")]),
+    "empty the calls": (lambda r: r[3].update(tool_calls=[]), [(3, "empty_tool_calls")]),
+    "rename the role": (lambda r: r[3].update(role="critic"), [(3, "unknown_role")]),
+}
+
+
+def planted(conversation: Round, round_: Round, mutation: Mutation) -> tuple[Round, list[Any]]:
+    """The mutated round near the start of the conversation, and where it is broken."""
+    mutate, violations = mutation
+    round_ = copy.deepcopy(round_)
+    mutate(round_)
+    head = conversation[:1] if conversation[0]["role"] in ("system", "developer") else []
+    rest = conversation[len(head) :]
+    head = [*head, {"role": "user", "content": "hi"}]
+    expected = sorted((len(head) + place, rule) for place, rule in violations)
+    return [*head, *round_, {"role": "user", "content": "go on"}, *rest], expected
+
+
+@pytest.mark.parametrize("name", sorted(ANTHROPIC))
+@settings(max_examples=20)
+@given(conversation=anthropic_conversations(max_turns=3))
+def test_anthropic_finds_what_a_mutation_broke(name, conversation):
+    entries, expected = planted(conversation, ANTHROPIC_ROUND, ANTHROPIC[name])
+    found = [(violation.index, violation.rule) for violation in validate(entries, "anthropic")]
+    assert sorted(found) == expected
+
+
+@pytest.mark.parametrize("name", sorted(OPENAI))
+@settings(max_examples=20)
+@given(conversation=openai_chat_conversations(max_turns=3))
+def test_openai_chat_finds_what_a_mutation_broke(name, conversation):
+    entries, expected = planted(conversation, OPENAI_ROUND, OPENAI[name])
+    found = [(violation.index, violation.rule) for violation in validate(entries, "openai_chat")]
+    assert sorted(found) == expected
