@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 import rehydrate
 from rehydrate import _engine, cli
 from rehydrate.cli import doctor
@@ -26,18 +27,18 @@ def test_json_holds_every_check(run):
 
 
 @pytest.mark.parametrize(
-    ("module", "name", "broken", "check"),
+    ("check", "place", "broken"),
     [
-        (rehydrate, "count_tokens", lambda *_: 3, "token counts"),
-        (_engine, "embed", lambda texts: [[0.0] * 4 for _ in texts], "embedded model"),
-        (rehydrate, "compact_context", lambda *_, **__: 1 / 0, "compaction"),
-        (rehydrate, "__version__", "9.9.9", "rehydrate"),
+        ("token counts", (rehydrate, "count_tokens"), lambda *_: 3),
+        ("embedded model", (_engine, "embed"), lambda texts: [[0.0] * 4 for _ in texts]),
+        ("compaction", (rehydrate, "compact_context"), lambda *_, **__: 1 / 0),
+        ("rehydrate", (rehydrate, "__version__"), "9.9.9"),
     ],
 )
 def test_what_is_broken_fails_with_a_remedy_and_exit_code_1(
-    monkeypatch, capfd, module, name, broken, check
+    monkeypatch, capfd, check, place, broken
 ):
-    monkeypatch.setattr(module, name, broken)
+    monkeypatch.setattr(*place, broken)
     assert cli.main(["doctor", "--json"]) == 1
     result = json.loads(capfd.readouterr().out)
     (failed,) = [found for found in result["checks"] if found["status"] == "fail"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 import rehydrate
 from rehydrate import cli
 from rehydrate.cli import compact

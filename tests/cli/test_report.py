@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 import rehydrate
 from rehydrate.cli import report as report_module
 from rehydrate.cli.report import Report
@@ -149,6 +150,26 @@ def test_a_compaction_over_its_budget_says_so_and_what_to_do(chat):
 def test_the_next_step_names_the_query_until_there_is_one(chat):
     assert any("--query" in line for line in lines_of(chat)[0])
     assert not any("--query" in line for line in lines_of(chat, query="Lisbon")[0])
+
+
+def test_scores_of_one_magnitude_have_linear_bars_and_many_magnitudes_logarithmic_ones():
+    linear = report_module._Scale.of([0.4, 0.6, 0.8])
+    assert (linear.is_logarithmic, linear.share(0.4), linear.share(0)) == (False, 0.5, 0)
+    wide = report_module._Scale.of([0.0001, 0.001, 1.0])
+    assert (wide.is_logarithmic, wide.share(1.0), wide.share(0.01)) == (True, 1.0, 0.5)
+    assert wide.share(1e-9) == wide.share(0) == 0
+    assert report_module._Scale.of([0.0]).share(0.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "figure"),
+    [
+        *((148.7, "149"), (99.6, "100"), (8.44, "8.4"), (1, "1.0"), (0.996, "1.0")),
+        *((0.31, "0.31"), (0.004, "0.004"), (0.00002, "2e-05"), (0, "0")),
+    ],
+)
+def test_figures_keep_the_digits_that_count(value, figure):
+    assert report_module._figure(value) == figure
 
 
 def test_an_empty_conversation_has_a_report_too():

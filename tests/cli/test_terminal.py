@@ -9,6 +9,7 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rehydrate.cli.terminal import PIPE_WIDTH, Terminal, display_width, pad
 
 

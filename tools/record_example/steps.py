@@ -11,17 +11,7 @@ import textwrap
 from dataclasses import dataclass, field
 
 __all__ = [
-    "Bash",
-    "Call",
-    "Edit",
-    "Glob",
-    "Grep",
-    "Read",
-    "Say",
-    "Step",
-    "Together",
-    "User",
-    "Write",
+    *("Bash", "Call", "Edit", "Glob", "Grep", "Read", "Say", "Step", "Together", "User", "Write"),
     "prose",
 ]
 

@@ -111,7 +111,7 @@ class Workshop:
             build = "cargo test --quiet --no-run -p rehydrate-core --lib"
             online = environment | {"CARGO_NET_OFFLINE": "false"}
             done = subprocess.run(
-                ["bash", "-c", build], cwd=root, env=online, capture_output=True, text=True
+                build.split(), cwd=root, env=online, capture_output=True, text=True, check=False
             )
             if done.returncode:
                 raise WorkshopError(f"{build} failed:\n{done.stderr[-2000:]}")
@@ -263,9 +263,9 @@ class Workshop:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(call.content, encoding="utf-8")
         place = f"{CWD}/{call.path}"
-        record = {"type": "create", "filePath": place, "content": call.content}
-        rest = {"structuredPatch": [], "originalFile": None}
-        return Outcome(f"File created successfully at: {place}", record | rest)
+        record: dict[str, Any] = {"type": "create", "filePath": place, "content": call.content}
+        record |= {"structuredPatch": [], "originalFile": None}
+        return Outcome(f"File created successfully at: {place}", record)
 
     def _files(self, under: str = "") -> list[str]:
         """Files that git knows or would know, as an agent's search tools see them."""

@@ -6,6 +6,8 @@ text comes last on the line, so that nothing it holds can move another column.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -19,6 +21,7 @@ ROLE_BAR_CELLS = 20
 ROLE_CELLS = 12
 SHORT_CELLS = 14
 SMALLEST_BAR = 4
+DECADES = 4
 NARROWEST_MAP = 10
 PREVIEW_CELLS = 28
 """What a preview must have left before a less important column is shown."""
@@ -165,7 +168,8 @@ class _Column(NamedTuple):
 
 
 _PREVIEW_RANK = 5
-_LAST_RANK = 10
+_LAST_RANK = 11
+_NEVER = _LAST_RANK + 1
 
 
 def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
@@ -207,17 +211,21 @@ def _columns(units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
 
 def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
     """All columns up to this rank; the last ranks write words out instead of adding a column."""
-    best = max(unit.score for unit in units) or 1.0
+    scale = _Scale.of([unit.score for unit in units])
     long_reasons, long_titles = rank >= _LAST_RANK - 1, rank >= _LAST_RANK
     recency, semantic, coverage = (
         ("recency", "semantic", "coverage") if long_titles else ("rec", "sem", "cov")
     )
 
+    # A signal that says the same of every unit is worth less room, or none.
+    has_memory = any(unit.coverage for unit in units)
+    has_odds = any(unit.odds != 1 for unit in units)
+
     def reason(unit: UnitReport) -> str:
         return unit.reason if long_reasons else _short(unit.reason)[0]
 
     def bar(unit: UnitReport) -> str:
-        return terminal.bar(unit.score / best, BAR_CELLS)
+        return terminal.bar(scale.share(unit.score), BAR_CELLS)
 
     def role_style(unit: UnitReport) -> str:
         return _ROLE_STYLES.get(unit.role, "bold")
@@ -230,19 +238,55 @@ def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> l
 
     columns = [
         _Column(0, "#", lambda unit: str(unit.messages[0])),
-        _Column(8, "messages", lambda unit: str(len(unit.messages))),
+        _Column(9, "messages", lambda unit: str(len(unit.messages))),
         _Column(2, "role", lambda unit: terminal.fit(unit.role, ROLE_CELLS), "<", role_style),
         _Column(0, "tokens", lambda unit: f"{unit.tokens:,}"),
-        _Column(1, "score", bar, "<", green),
-        _Column(4, "", lambda unit: f"{unit.score:.2f}"),
+        _Column(1, "log score" if scale.is_logarithmic else "score", bar, "<", green),
+        _Column(4, "", lambda unit: _figure(unit.score)),
         _Column(7, recency, lambda unit: f"{unit.recency:.2f}"),
         _Column(7, semantic, lambda unit: f"{unit.semantic:.2f}"),
-        _Column(7, coverage, lambda unit: f"{unit.coverage:.2f}"),
-        _Column(6, "gain", lambda unit: f"{unit.gain:.1f}"),
+        _Column(7 if has_memory else 8, coverage, lambda unit: f"{unit.coverage:.2f}"),
+        _Column(7 if has_odds else _NEVER, "odds", lambda unit: _figure(unit.odds)),
+        _Column(6, "gain", lambda unit: _figure(unit.gain)),
         _Column(0, "", lambda unit: "keep" if unit.kept else "drop", "<", green),
         _Column(3, "why", reason, "<", reason_style),
     ]
     return [column for column in columns if column.rank <= rank]
+
+
+class _Scale(NamedTuple):
+    """How a score becomes the length of a bar.
+
+    With a query, scores can spread over many orders of magnitude: then a bar shows their logarithm,
+    empty where the best score is DECADES powers of ten away.
+    """
+
+    best: float
+    is_logarithmic: bool
+
+    @classmethod
+    def of(cls, scores: Sequence[float]) -> _Scale:
+        """Logarithmic if half the bars would hardly be seen."""
+        best, median = max(scores), statistics.median(scores)
+        return cls(best, median < best / BAR_CELLS)
+
+    def share(self, score: float) -> float:
+        """The share of the bar to fill, 0 to 1."""
+        if score <= 0:
+            return 0.0
+        share = score / self.best
+        return max(1 + math.log10(share) / DECADES, 0.0) if self.is_logarithmic else share
+
+
+def _figure(value: float) -> str:
+    """Two or three digits that count, in few cells: 148, 8.4, 0.31, 0.004, 2e-05."""
+    if value >= 99.5 or value == 0:
+        return f"{value:,.0f}"
+    if value >= 0.995:
+        return f"{value:.1f}"
+    if value >= 0.095:
+        return f"{value:.2f}"
+    return f"{value:.3f}" if value >= 0.00095 else f"{value:.0e}"
 
 
 def _cells(column: _Column, units: Sequence[UnitReport]) -> int:

@@ -58,10 +58,10 @@ class Report:
         kept = self._selection.kept
         signals = self._selection.signals()
         rows = []
-        for unit, (best, tokens, gain, worth) in enumerate(self._selection.units()):
+        for unit, (best, tokens, gain, own, worth) in enumerate(self._selection.units()):
             whole = self._conversation.units[unit]
             structural, recency, semantic, coverage, odds, score = signals[best]
-            new = (gain - score) / worth if worth > 0 else 1.0
+            new = (gain - own) / worth if worth > 0 else 1.0
             reason = self._kept(unit) if kept[unit] else self._dropped(tokens, coverage, new)
             rows.append(
                 UnitReport(

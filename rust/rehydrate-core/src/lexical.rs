@@ -131,7 +131,7 @@ static STOP_WORDS: LazyLock<WordSet> = LazyLock::new(|| {
         "a an the and or but if of at by for with about to from in on off is are was were be been being do does did \
          done have has had having i you he she it we they me him her them my your his its our their this that these \
          those what which who whom whose when where why how will would can could should may might must not no so than \
-         too very just as into then there here also s t ll re ve m d",
+         too very just as into then there here also s t ll re ve m d now next please ok okay yes thanks thank let continue",
     )
 });
 

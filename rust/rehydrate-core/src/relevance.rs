@@ -22,8 +22,10 @@ const LENDING: f64 = 0.5;
 const SPEAKER: f64 = 1.0;
 /// A label seen on fewer messages is no speaker.
 const MIN_SPEAKER_MESSAGES: usize = 3;
-/// Logarithm of how much the best message outweighs an irrelevant one under full confidence.
-const SHARPNESS: f64 = 16.0;
+/// Logarithm of how much the best message outweighs an irrelevant one under full confidence, at the semantic signal's
+/// usual weight of 0.4; it grows with that weight, so that a weight of 0 switches the query off.
+const SHARPNESS: f64 = 24.0;
+const USUAL_SEMANTIC_WEIGHT: f64 = 0.4;
 /// Weight of words that the query might have had: one common word says little.
 const DOUBT: f64 = 2.0;
 /// A longer query is judged by its rarest tokens.
@@ -36,6 +38,8 @@ pub(crate) struct Relevance {
     /// `exp(-sharpness * confidence * (1 - relevance))`: the factor that calibrates a whole score. All 1 for a query
     /// without a content word, where structure, recency and novelty decide.
     pub odds: Vec<f64>,
+    /// What the odds of a wholly irrelevant message are: how little else counts beside the query.
+    pub floor: f64,
 }
 
 /// The query as the three opinions read it.
@@ -63,7 +67,7 @@ impl Prepared {
     /// Relevance of each message to `query`. `dense` are cosines from vectors of the caller's, if there are any; else the
     /// built-in model's are used, if there is one. `candidate` marks what is not kept anyway: the rest neither sets the
     /// scale nor lends.
-    pub(crate) fn relevance(&self, query: &Query, dense: Option<Vec<f64>>, candidate: &[bool]) -> Relevance {
+    pub(crate) fn relevance(&self, query: &Query, dense: Option<Vec<f64>>, candidate: &[bool], semantic_weight: f64) -> Relevance {
         let messages = self.messages.len();
         let documents: Vec<Vec<&Terms>> =
             self.messages.iter().map(|m| self.analyses_of(m).filter_map(TextAnalysis::terms).collect()).collect();
@@ -93,8 +97,9 @@ impl Prepared {
             fused.iter().zip(candidate).map(|(x, &c)| if c { x / best.max(1e-9) } else { 0.0 }).collect();
         // The share of the query that the best message matches.
         let confidence = largest(&matched.of_message, candidate) / (matched.of_query + DOUBT);
-        let odds = relevance.iter().map(|relevance| (-SHARPNESS * confidence * (1.0 - relevance)).exp()).collect();
-        Relevance { relevance, odds }
+        let sharpness = SHARPNESS * semantic_weight / USUAL_SEMANTIC_WEIGHT * confidence;
+        let odds = relevance.iter().map(|relevance| (-sharpness * (1.0 - relevance)).exp()).collect();
+        Relevance { relevance, odds, floor: (-sharpness).exp() }
     }
 
     /// The built-in model's two opinions: cosine (where `with_cosine`), and soft match.

@@ -66,6 +66,8 @@ pub struct Selection {
     pub best_message: Vec<usize>,
     /// Per unit, its tokens.
     pub unit_tokens: Vec<u32>,
+    /// Per unit, what its score alone is worth in the objective that was packed.
+    pub unit_worth: Vec<f64>,
     /// Per unit, the summed weights of the features it mentions, whoever else mentions them.
     pub feature_worth: Vec<f64>,
     /// Tokens of the pinned units, system included.
@@ -101,12 +103,16 @@ impl Prepared {
             })
             .collect();
         let message_scores: Vec<f64> = signals.iter().map(|signals| signals.score(&request.weights)).collect();
-        let (best_message, unit_scores) = self.best_of_units(&message_scores);
+        let (best_message, mut unit_scores) = self.best_of_units(&message_scores);
 
         let unit_tokens = self.unit_tokens();
         let features = match request.packing {
             PackMode::Greedy => coverage::Features::none(self.units.len()),
-            PackMode::Coverage => self.features(&signals),
+            PackMode::Coverage => {
+                let mut features = self.features(&signals);
+                features.balance(&mut unit_scores, measured.floor);
+                features
+            }
         };
         let problem = Problem {
             token_cost: &unit_tokens,
@@ -131,6 +137,7 @@ impl Prepared {
             signals,
             message_scores,
             best_message,
+            unit_worth: unit_scores,
             unit_tokens,
         })
     }

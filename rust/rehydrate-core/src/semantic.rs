@@ -12,6 +12,8 @@ pub(crate) struct Measured {
     pub similarity: Vec<f64>,
     /// Factor that calibrates a whole score; all 1 unless relevance was calibrated.
     pub odds: Vec<f64>,
+    /// How much anything but the query counts beside it, 1 without a query.
+    pub floor: f64,
     /// Whether vectors were behind it.
     pub embedding: bool,
 }
@@ -29,20 +31,21 @@ impl Prepared {
         let messages = self.messages.len();
         let space = self.space(request);
         let embedding = space.as_ref().is_some_and(|space| space.rows.chunks_exact(space.dim).any(is_present));
-        let odds = vec![1.0; messages];
-        let neutral = Measured { similarity: vec![NEUTRAL_SIMILARITY; messages], odds, embedding };
+        let plain = |similarity| Measured { similarity, odds: vec![1.0; messages], floor: 1.0, embedding };
+        let neutral = plain(vec![NEUTRAL_SIMILARITY; messages]);
         let Some(query) = request.query else { return neutral };
         match request.signals {
             SignalMode::Raw => {
                 let cosines = space.and_then(|space| space.cosines());
-                cosines.map_or(neutral, |similarity| Measured { similarity, odds: vec![1.0; messages], embedding })
+                cosines.map_or(neutral, plain)
             }
             SignalMode::Calibrated => {
                 // The built-in model is weighted anew for each conversation, so it goes by the texts, not by `space`.
                 let own = request.vectors.is_some();
                 let dense = space.filter(|_| own && embedding).and_then(Space::centred_cosines);
-                let found = self.relevance(&Query::new(query, self.model()), dense, candidate);
-                Measured { similarity: found.relevance, odds: found.odds, embedding }
+                let query = Query::new(query, self.model());
+                let found = self.relevance(&query, dense, candidate, request.weights.semantic);
+                Measured { similarity: found.relevance, odds: found.odds, floor: found.floor, embedding }
             }
         }
     }
