@@ -20,8 +20,8 @@ COUNTERS = ("words", "chars", "o200k_base", "cl100k_base")
 """Token counters inside the build."""
 
 MEDIA_TOKENS = 1_600
-"""Tokens an image or a document counts for: what Anthropic bills for its largest unscaled image, an upper bound for
-OpenAI's too. Their base64 payload is never counted as text."""
+"""Tokens an image or a document counts for: what Anthropic bills for its largest unscaled image, an
+upper bound for OpenAI's too. Their base64 payload is never counted as text."""
 
 _ROLE_CODES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 _OTHER_ROLE = 4
@@ -43,7 +43,9 @@ def prepare(
     messages = conversation.messages
     pieces = [piece for message in messages for piece in message.pieces]
     texts = [piece.text for piece in pieces]
-    unit_of = {index: unit for unit, whole in enumerate(conversation.units) for index in whole.members}
+    unit_of = {
+        index: unit for unit, whole in enumerate(conversation.units) for index in whole.members
+    }
     if conversation.user_first:
         may_lead = [unit.opens_with_user for unit in conversation.units]
     else:
@@ -59,7 +61,9 @@ def prepare(
         pinned=pinned,
         may_lead=may_lead,
         counter=counter if isinstance(counter, str) else "chars",
-        counts=None if isinstance(counter, str) else [_custom_count(counter, text) for text in texts],
+        counts=None
+        if isinstance(counter, str)
+        else [_custom_count(counter, text) for text in texts],
         embed=embed,
         calibrated=calibrated,
         coverage=coverage,
@@ -67,7 +71,10 @@ def prepare(
 
 
 def message_vectors(prepared: _native.Prepared) -> Vectors:
-    """The built-in model's vectors, shape (messages, 256), float32, rows of length 1 (or 0: nothing known of the text)."""
+    """The built-in model's vectors, shape (messages, 256), float32.
+
+    Rows have length 1, or 0 where nothing is known of the text.
+    """
     import numpy as np
 
     dim = prepared.dim or 0
@@ -84,7 +91,9 @@ def embed(texts: Sequence[str]) -> Vectors:
 
 def count(text: str, counter: str | CustomCounter) -> int:
     """Tokens of one text."""
-    return _native.count(text, counter) if isinstance(counter, str) else _custom_count(counter, text)
+    return (
+        _native.count(text, counter) if isinstance(counter, str) else _custom_count(counter, text)
+    )
 
 
 def check_counter(counter: object) -> str | CustomCounter:
@@ -93,14 +102,20 @@ def check_counter(counter: object) -> str | CustomCounter:
     Raises InvalidArgumentError for anything else.
     """
     if callable(counter) or (isinstance(counter, str) and counter in COUNTERS):
-        return counter  # type: ignore[return-value]  # a callable's result is checked when it counts
+        return counter
     known = ", ".join(map(repr, COUNTERS))
-    raise InvalidArgumentError(f"counter is {counter!r}; choose one of {known}, or pass a callable of str -> int")
+    raise InvalidArgumentError(
+        f"counter is {counter!r}; choose one of {known}, or pass a callable of str -> int"
+    )
 
 
 def counter_name(counter: str | CustomCounter) -> str:
     """How a counter is called in figures."""
-    return counter if isinstance(counter, str) else getattr(counter, "__name__", type(counter).__name__)
+    return (
+        counter
+        if isinstance(counter, str)
+        else getattr(counter, "__name__", type(counter).__name__)
+    )
 
 
 def _custom_count(counter: CustomCounter, text: str) -> int:
@@ -111,7 +126,7 @@ def _custom_count(counter: CustomCounter, text: str) -> int:
         exact = -1
     if exact != tokens or not 0 <= exact < 2**32:
         raise InvalidArgumentError(
-            f"counter {counter_name(counter)} returned {tokens!r} for a text of {len(text)} characters; "
+            f"counter {counter_name(counter)} returned {tokens!r} for {len(text)} characters; "
             "it must return a whole number from 0 up"
         )
     return exact

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, final
 
+__all__ = ["Prepared", "Selection", "__version__", "clear_cache", "count", "embed"]
+
 __version__: str
 
 @final

@@ -10,13 +10,8 @@ import re
 import textwrap
 from dataclasses import dataclass, field
 
-__all__ = [
-    *("Bash", "Call", "Edit", "Glob", "Grep", "Read", "Say", "Step", "Together", "User", "Write"),
-    "prose",
-]
-
 # A line break inside a paragraph; lists, quotes, tables and code keep theirs.
-_SOFT_BREAK = re.compile(r"(?<![\n:])\n(?![\n\-*>|`\d ])")
+_SOFT_BREAK = re.compile(r"(?<![\n:])\n(?![\n\-*>|\d ])")
 
 
 def prose(text: str) -> str:

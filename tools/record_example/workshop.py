@@ -108,7 +108,7 @@ class Workshop:
                 str(Path.home()): HOME,
             }
             progress("building the dependencies (minutes the first time)")
-            build = "cargo test --quiet --no-run -p rehydrate-core --lib"
+            build = "cargo test --quiet --no-run -p rehydrate-core --test pack"
             online = environment | {"CARGO_NET_OFFLINE": "false"}
             done = subprocess.run(
                 build.split(), cwd=root, env=online, capture_output=True, text=True, check=False

@@ -7,7 +7,6 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +194,7 @@ def _warn(document: Document, violations: Sequence[Violation]) -> None:
 
 def _as_json(compaction: Compaction, *, explain: bool) -> str:
     result = compaction.to_dict()
-    result["dropped"] = [asdict(dropped) for dropped in compaction.dropped]
+    result["dropped"] = [dropped._asdict() for dropped in compaction.dropped]
     if explain:
         result["explanation"] = compaction.explain().to_dict()
     text = json.dumps(result, ensure_ascii=False, indent=2)

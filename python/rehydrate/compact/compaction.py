@@ -1,14 +1,15 @@
-"""What a compaction returns: the kept messages, the figures, and the reason for every decision."""
+"""What a compaction returns: the kept messages, the figures, and the reason for every decision.
+
+Named tuples, not dataclasses: importing `dataclasses` alone would take half of `import rehydrate`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """Figures of one compaction. Tokens are in the counter's unit, times in milliseconds."""
 
     before_tokens: int
@@ -32,7 +33,7 @@ class Stats:
     embedding: bool
     """Whether vectors were really computed and used."""
     ignored: int
-    """Entries that no model sees (a transcript's progress lines): not counted, left out of a changed result."""
+    """Entries that no model sees (a transcript's progress lines): left out of a changed result."""
     degraded: tuple[str, ...]
     """What did not work and was done without, in words."""
     counter: str
@@ -40,11 +41,10 @@ class Stats:
     elapsed_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(NamedTuple):
     """One message that was left out, and why."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     """Place in the list that came in."""
     role: str
     tokens: int
@@ -53,12 +53,11 @@ class Dropped:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class UnitReport:
+class UnitReport(NamedTuple):
     """One unit's score, each of its signals, and the decision.
 
-    The signals are those of the unit's best message: ``score = structural * (w_r * recency + w_s * semantic
-    + w_n * (1 - coverage)) * odds`` with the weights of the ``Scoring`` in use.
+    The signals are those of the unit's best message: ``score = structural * (w_r * recency
+    + w_s * semantic + w_n * (1 - coverage)) * odds`` with the weights of the ``Scoring`` in use.
     """
 
     unit: int
@@ -74,19 +73,23 @@ class UnitReport:
     without a query, and under raw signals."""
     score: float
     gain: float
-    """What the unit added to the objective when it was taken, or would have added when it was last looked at: its score
-    and the weights of the features that nothing kept before it mentions."""
+    """What the unit added to the objective when it was taken, or would still add: under coverage
+    packing its share of everything's worth, for its score and for the features that nothing else
+    kept mentions; under greedy packing its score."""
     kept: bool
     reason: str
     preview: str
     """The beginning of its text, on one line."""
 
 
-@dataclass(frozen=True, slots=True)
 class Explanation:
     """The score of every unit and each of its signals; ``str()`` of it is a table."""
 
-    units: tuple[UnitReport, ...]
+    __slots__ = ("units",)
+
+    def __init__(self, units: tuple[UnitReport, ...]) -> None:
+        """Made by ``Compaction.explain``."""
+        self.units = units
 
     def __iter__(self) -> Iterator[UnitReport]:
         """The units' reports, in the order of the conversation."""
@@ -98,21 +101,22 @@ class Explanation:
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Rows of plain values, for JSON."""
-        return [asdict(unit) for unit in self.units]
+        return [unit._asdict() for unit in self.units]
 
     def __str__(self) -> str:
         """A table in plain text, one unit a line."""
         header = (
-            f"{'unit':>5} {'messages':>11} {'role':<9} {'tokens':>7} {'score':>6} {'recency':>7} {'semantic':>8} "
-            f"{'covered':>7} {'gain':>7}  {'':<4}  reason"
+            f"{'unit':>5} {'messages':>11} {'role':<9} {'tokens':>7} {'score':>6} {'recency':>7} "
+            f"{'semantic':>8} {'covered':>7} {'gain':>7}  {'':<4}  reason"
         )
         return "\n".join([header, *map(_row, self.units)])
 
 
 def _row(unit: UnitReport) -> str:
     return (
-        f"{unit.unit:>5} {span(unit.messages):>11} {unit.role:<9} {unit.tokens:>7,} {unit.score:>6.3f} "
-        f"{unit.recency:>7.3f} {unit.semantic:>8.3f} {unit.coverage:>7.3f} {unit.gain:>7.3f}  "
+        f"{unit.unit:>5} {span(unit.messages):>11} {unit.role:<9} {unit.tokens:>7,} "
+        f"{unit.score:>6.3f} {unit.recency:>7.3f} {unit.semantic:>8.3f} {unit.coverage:>7.3f} "
+        f"{unit.gain:>7.3f}  "
         f"{'keep' if unit.kept else 'drop'}  {unit.reason}"
     )
 
@@ -166,7 +170,7 @@ class Compaction:
 
     def to_dict(self) -> dict[str, Any]:
         """``{"messages": [...], "stats": {...}}``: the wire shape of the tool."""
-        return {"messages": list(self.messages), "stats": asdict(self.stats)}
+        return {"messages": list(self.messages), "stats": self.stats._asdict()}
 
     def __repr__(self) -> str:
         """The figures in a line."""

@@ -108,7 +108,9 @@ class Report:
             return self._pins[unit]
         if unit == self._selection.leader:
             return "a user turn must come first"
-        return "worth its tokens" if self._scoring.packing == "coverage" else "among the best scores"
+        return (
+            "worth its tokens" if self._scoring.packing == "coverage" else "among the best scores"
+        )
 
     def _dropped(self, tokens: int, coverage: float, new: float) -> str:
         room = self._target_tokens - self._selection.pinned_tokens
@@ -118,7 +120,11 @@ class Report:
             return f"memory covers {coverage:.0%} of it"
         if self._scoring.packing == "greedy":
             return "others score higher"
-        return "what it mentions is kept elsewhere" if new <= NOTHING_NEW else "others are worth more per token"
+        return (
+            "what it mentions is kept elsewhere"
+            if new <= NOTHING_NEW
+            else "others are worth more per token"
+        )
 
 
 def _roles(unit: Unit) -> str:

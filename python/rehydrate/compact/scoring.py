@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 from rehydrate.errors import InvalidArgumentError
 
@@ -16,48 +16,97 @@ STRUCTURAL_WEIGHT: Mapping[str, float] = MappingProxyType(
 
 UNKNOWN_ROLE_WEIGHT = 0.6
 
+Signals = Literal["calibrated", "raw"]
+Packing = Literal["coverage", "greedy"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class Scoring:
-    """How units are scored and packed.
+    """How units are scored and packed: an immutable value, every part of it by keyword.
 
-    A message is worth ``structural[role] * (recency * r + semantic * s + novelty * (1 - c))`` with ``r`` its recency
-    (0.1 oldest to 1.0 newest), ``s`` its similarity to the query and ``c`` the share of it that memory already covers.
-    A unit is worth its best message.
+    A message is worth ``structural[role] * (recency * r + semantic * s + novelty * (1 - c))
+    * odds`` with ``r`` its recency (0.1 oldest to 1.0 newest), ``s`` its similarity to the query
+    and ``c`` the share of it that memory already covers; ``odds`` is 1 unless signals are
+    calibrated to a query. A unit is worth its best message.
+
+    - ``recency``, ``semantic``, ``novelty``: weights of the three signals.
+    - ``structural``: weight by role; a role that is not named weighs 0.6.
+    - ``signals``: ``"calibrated"`` spreads the signals within the conversation and joins the
+      embedding with BM25 and with neighbouring turns; ``"raw"`` is plain cosine and linear
+      recency, chitta's formula to the letter.
+    - ``packing``: ``"coverage"`` also rewards keeping one mention of everything that matters;
+      ``"greedy"`` goes by score alone.
+    - ``counter``: the token counter used when the caller names none.
 
     >>> Scoring.named("chitta").packing
     'greedy'
-    >>> Scoring(recency=0.0, semantic=0.7).semantic
-    0.7
+    >>> Scoring(recency=0.0, semantic=0.7)
+    Scoring(recency=0.0, semantic=0.7)
     """
 
-    recency: float = 0.3
-    """Weight of the recency signal."""
-    semantic: float = 0.4
-    """Weight of the similarity to the query."""
-    novelty: float = 0.3
-    """Weight of what memory does not hold yet, ``1 - coverage``."""
-    structural: Mapping[str, float] = field(default_factory=lambda: STRUCTURAL_WEIGHT)
-    """Weight by role; a role that is not named weighs 0.6."""
-    signals: Literal["calibrated", "raw"] = "calibrated"
-    """``calibrated``: signals are spread evenly within the conversation, and similarity joins the embedding with BM25
-    and with neighbouring turns. ``raw``: plain cosine and linear recency, chitta's formula to the letter."""
-    packing: Literal["coverage", "greedy"] = "coverage"
-    """``coverage`` also rewards keeping one mention of everything that matters; ``greedy`` goes by score alone."""
-    counter: str = "o200k_base"
-    """Token counter used when the caller names none."""
+    __slots__ = ("counter", "novelty", "packing", "recency", "semantic", "signals", "structural")
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be a weight."""
-        for name in ("recency", "semantic", "novelty"):
-            _check_weight(name, getattr(self, name))
-        for role, weight in self.structural.items():
+    recency: float
+    semantic: float
+    novelty: float
+    structural: Mapping[str, float]
+    signals: Signals
+    packing: Packing
+    counter: str
+
+    def __init__(
+        self,
+        *,
+        recency: float = 0.3,
+        semantic: float = 0.4,
+        novelty: float = 0.3,
+        structural: Mapping[str, float] = STRUCTURAL_WEIGHT,
+        signals: Signals = "calibrated",
+        packing: Packing = "coverage",
+        counter: str = "o200k_base",
+    ) -> None:
+        """Take the parts; raises InvalidArgumentError for what cannot be one."""
+        for name, weight in (("recency", recency), ("semantic", semantic), ("novelty", novelty)):
+            _check_weight(name, weight)
+        for role, weight in structural.items():
             _check_weight(f"structural[{role!r}]", weight)
-        for name, known in (("signals", ("calibrated", "raw")), ("packing", ("coverage", "greedy"))):
-            if getattr(self, name) not in known:
-                raise InvalidArgumentError(
-                    f"Scoring.{name} is {getattr(self, name)!r}; choose one of {', '.join(known)}"
-                )
+        _check_choice("signals", signals, get_args(Signals))
+        _check_choice("packing", packing, get_args(Packing))
+        object.__setattr__(self, "recency", recency)
+        object.__setattr__(self, "semantic", semantic)
+        object.__setattr__(self, "novelty", novelty)
+        object.__setattr__(self, "structural", structural)
+        object.__setattr__(self, "signals", signals)
+        object.__setattr__(self, "packing", packing)
+        object.__setattr__(self, "counter", counter)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: a profile in use never changes."""
+        raise AttributeError(f"Scoring is immutable; make another one: Scoring({name}={value!r})")
+
+    def _parts(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __eq__(self, other: object) -> bool:
+        """Equal parts make equal profiles."""
+        return isinstance(other, Scoring) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        """By its parts."""
+        roles = tuple(sorted(self.structural.items()))
+        return hash(
+            (roles, *(part for part in self._parts().values() if part is not self.structural))
+        )
+
+    def __reduce__(self) -> tuple[partial[Scoring], tuple[()]]:
+        """Pickle by the parts."""
+        return partial(Scoring, **{**self._parts(), "structural": dict(self.structural)}), ()  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        """The parts that differ from the balanced profile."""
+        usual = PROFILES["balanced"]._parts()
+        parts = self._parts()
+        changed = [f"{name}={part!r}" for name, part in parts.items() if part != usual[name]]
+        return f"Scoring({', '.join(changed)})"
 
     @staticmethod
     def named(name: str) -> Scoring:
@@ -69,7 +118,8 @@ class Scoring:
             return PROFILES[name]
         except KeyError:
             raise InvalidArgumentError(
-                f"scoring is {name!r}; choose one of {', '.join(map(repr, PROFILES))}, or pass a Scoring(...)"
+                f"scoring is {name!r}; choose one of {', '.join(map(repr, PROFILES))}, "
+                "or pass a Scoring(...)"
             ) from None
 
     def weight_of(self, role: str) -> float:
@@ -78,8 +128,17 @@ class Scoring:
 
 
 def _check_weight(name: str, value: object) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < float("inf"):
+    if (
+        not isinstance(value, (int, float))
+        or isinstance(value, bool)
+        or not 0 <= value < float("inf")
+    ):
         raise InvalidArgumentError(f"Scoring.{name} is {value!r}; a weight is a number from 0 up")
+
+
+def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InvalidArgumentError(f"Scoring.{name} is {value!r}; choose one of {', '.join(known)}")
 
 
 PROFILES: Mapping[str, Scoring] = MappingProxyType(

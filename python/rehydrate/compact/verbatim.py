@@ -126,7 +126,11 @@ def compact_context(
     kept = report.kept_messages
     after = sum(tokens for tokens, keep in zip(message_tokens, kept, strict=True) if keep)
     dropped = len(kept) - sum(kept)
-    survivors = [messages[message.index] for message, keep in zip(conversation.messages, kept, strict=True) if keep]
+    survivors = [
+        messages[message.index]
+        for message, keep in zip(conversation.messages, kept, strict=True)
+        if keep
+    ]
     stats = Stats(
         before_tokens=before,
         after_tokens=after,
@@ -178,24 +182,27 @@ def _checked_budget(budget: object) -> int | None:
     if budget is None or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0):
         return None if budget is None else min(budget, 2**63)
     raise InvalidArgumentError(
-        f"budget_tokens is {budget!r}; pass a whole number of tokens from 0 up, or None to go by target_ratio"
+        f"budget_tokens is {budget!r}; pass a whole number of tokens from 0 up, "
+        "or None to go by target_ratio"
     )
 
 
 def _checked_embedder(embedder: object) -> Embedder | None:
     """The caller's own embedder, if it is one; None for the built-in one or none at all."""
-    if embedder is None or embedder == "auto" or embedder == "builtin":
+    if embedder is None or (isinstance(embedder, str) and embedder in {"auto", "builtin"}):
         return None
     if callable(embedder):
         own: Embedder = embedder
         return own
     raise InvalidArgumentError(
-        f"embedder is {embedder!r}; choose 'auto' or 'builtin' (the built-in model), None (no vectors), "
-        "or pass a callable of list[str] -> array of shape (texts, dimensions)"
+        f"embedder is {embedder!r}; choose 'auto' or 'builtin' (the built-in model), "
+        "None (no vectors), or pass a callable of list[str] -> array of shape (texts, dimensions)"
     )
 
 
-def _pins(conversation: Conversation, messages: Sequence[Any], pin: Iterable[Any]) -> dict[int, str]:
+def _pins(
+    conversation: Conversation, messages: Sequence[Any], pin: Iterable[Any]
+) -> dict[int, str]:
     """Units that are always kept, and why."""
     pins = {unit: "system" for unit, whole in enumerate(conversation.units) if whole.is_system}
     for unit, why in (
@@ -215,7 +222,8 @@ def _index_of(messages: Sequence[Any], entry: Any) -> int:
         if -len(messages) <= entry < len(messages):
             return entry % len(messages)
         raise InvalidArgumentError(
-            f"pin names message {entry} of {len(messages)}; an index goes from {-len(messages)} to {len(messages) - 1}"
+            f"pin names message {entry} of {len(messages)}; "
+            f"an index goes from {-len(messages)} to {len(messages) - 1}"
         )
     for index, message in enumerate(messages):
         if message is entry:
@@ -239,8 +247,8 @@ def _own_vectors(
         rows = np.ascontiguousarray(embedder([*texts, query] if query else texts), dtype=np.float32)
         expected = len(texts) + bool(query)
         if rows.ndim != 2 or rows.shape[0] != expected or rows.shape[1] == 0:
-            raise ValueError(f"shape {rows.shape} for {expected} texts")  # noqa: TRY301
-    except Exception as error:  # noqa: BLE001  whatever it raises, the answer goes on without it
+            raise ValueError(f"shape {rows.shape} for {expected} texts")
+    except Exception as error:
         degraded.append(f"embedder: {type(error).__name__}: {error}; went on without vectors")
         return None, None
     return rows[: len(texts)], rows[-1] if query else None
@@ -261,8 +269,8 @@ def _memory_coverage(
         recalled = memory.recall(vectors, RECALLED_NEIGHBOURS)
         rows = [_largest(row) for row in recalled]  # type: ignore[union-attr]
         if len(rows) != len(vectors):
-            raise ValueError(f"{len(rows)} rows for {len(vectors)} vectors")  # noqa: TRY301
-    except Exception as error:  # noqa: BLE001  a memory that is down covers nothing
+            raise ValueError(f"{len(rows)} rows for {len(vectors)} vectors")
+    except Exception as error:
         degraded.append(f"memory: {type(error).__name__}: {error}; nothing counts as covered")
         return None
     return rows

@@ -29,7 +29,7 @@ class _Budgeted:
 def keep_last(cost: Cost = estimate_cost) -> Compact:
     """Keep the longest run of whole steps at the end that fits the budget."""
 
-    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
+    def compact(messages: list[Message], _query: str | None, ratio: float) -> list[Message]:
         job = _budgeted(messages, ratio, cost)
         left, chosen = job.budget, []
         for step in reversed(range(len(job.steps))):
@@ -45,10 +45,10 @@ def keep_last(cost: Cost = estimate_cost) -> Compact:
 def keep_random(seed: int = 0, cost: Cost = estimate_cost) -> Compact:
     """Keep whole steps in a random order, each one that still fits; the same ones every time."""
 
-    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
+    def compact(messages: list[Message], _query: str | None, ratio: float) -> list[Message]:
         job = _budgeted(messages, ratio, cost)
         order = list(range(len(job.steps)))
-        random.Random(f"{seed} {query}").shuffle(order)
+        random.Random(f"{seed} {_query}").shuffle(order)
         left, chosen = job.budget, []
         for step in order:
             if job.costs[step] <= left:
@@ -65,7 +65,7 @@ def knows_the_future(cut: Cut, cost: Cost = estimate_cost) -> Compact:
     The better of covering by names per token and by names alone, so a few points under the optimum.
     """
 
-    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
+    def compact(messages: list[Message], _query: str | None, ratio: float) -> list[Message]:
         job = _budgeted(messages, ratio, cost)
         texts = ["\n".join(text_of(messages[i]) for i in step) for step in job.steps]
         has = [frozenset(name for name in cut.needed if name in text) for text in texts]

@@ -125,9 +125,9 @@ impl Prepared {
         let weights: Vec<f32> =
             document_frequency.iter().map(|&with_it| idf(messages, f64::from(with_it)) as f32).collect();
         let weight = |token: u16| weights[token as usize];
-        let mut rows = self.pool_messages(&weight);
+        let mut rows = self.pool_messages(weight);
         let mut asked = vec![0.0; model.dim()];
-        model.pool(std::iter::once(query), &weight, &mut asked);
+        model.pool(std::iter::once(query), weight, &mut asked);
         centred_cosine(&mut rows, &mut asked)
     }
 

@@ -56,9 +56,10 @@ impl Prepared {
             if !fits {
                 return Err(Error::Argument(format!("columns of different lengths: {columns:?}")));
             }
-            let pieces = texts.iter().zip(&kinds).map(|(text, &kind)| {
-                Ok(Piece { text: text.as_str(), kind: PieceKind::try_from(kind)? })
-            });
+            let pieces = texts
+                .iter()
+                .zip(&kinds)
+                .map(|(text, &kind)| Ok(Piece { text: text.as_str(), kind: PieceKind::try_from(kind)? }));
             let mut start = 0;
             let messages = (0..piece_ends.len()).map(|i| {
                 let pieces = start..piece_ends[i];
@@ -200,8 +201,9 @@ impl Selection {
 #[pyfunction]
 pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyBytes>, usize)> {
     let (rows, dim) = detached(py, || {
-        let model = StaticModel::builtin()
-            .ok_or_else(|| Error::Model("this build has no built-in model; build with the feature builtin-model".into()))?;
+        let model = StaticModel::builtin().ok_or_else(|| {
+            Error::Model("this build has no built-in model; build with the feature builtin-model".into())
+        })?;
         let texts: Vec<&str> = texts.iter().map(Text::as_str).collect();
         let mut rows = vec![0.0; texts.len() * model.dim()];
         model.embed(&texts, &mut rows)?;

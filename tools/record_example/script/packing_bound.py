@@ -220,17 +220,19 @@ STEPS: list[Step] = [
         packing and answer, since the bound must hold for what is handed out in the end.
         """
     ),
-    Read(path="rust/rehydrate-core/src/select.rs", start="^impl Prepared", limit=75),
+    Read(path="rust/rehydrate-core/src/select.rs"),
     Together(
         Read(path="rust/rehydrate-core/src/score.rs"),
-        Read(path="rust/rehydrate-core/src/unit.rs", start="^/// One message", limit=45),
+        Read(path="rust/rehydrate-core/src/unit.rs"),
     ),
     Grep(pattern=r"optimum|brute", path="rust"),
+    Read(path="rust/rehydrate-core/tests/pack.rs"),
     Say(
         """
         Scores are clamped at zero in `best_of_units` and weights are not negative, so the objective
         is monotone as the bound requires. Tests first: 500 small cases from a fixed seed, and the
-        optimum of each by trying every subset.
+        optimum of each by trying every subset, the way the
+        property tests of the packers do it.
         """
     ),
     Write(path=TEST, content=RUST_TEST),

@@ -1,4 +1,4 @@
-"""Third task: an error that lists many violations says what kinds they are."""
+"""Fourth task: an error that lists many violations says what kinds they are."""
 # ruff: noqa: E501  the code and the commands of a session are as wide as they are
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class InternalError(''',
         9 violations: message 0: ... (empty_text); ...; and 4 more (3 unanswered_tool_call, 1 empty_text)
         ```
 
-        All three are in the working tree. Tell me when to commit.
+        All four are in the working tree. Tell me when to commit.
         """
     ),
 ]

@@ -14,15 +14,16 @@ STEPS: list[Step] = [
             "Show the size of the change, and that Noa's folders are untouched",
         ),
     ),
+    Bash("git add --intent-to-add . && git diff", "Read the whole change once more"),
+    Say("It reads as intended. Now everything that it could have hit."),
     Bash(
-        "python -m pytest tests/formats tests/test_error_texts.py",
+        "python -m pytest tests/formats tests/test_error_texts.py tests/test_docs_examples.py",
         "Run the Python tests that could be hit",
         expect=r"\d+ passed",
         capture={"python_passed": r"(\d+) passed"},
     ),
     Bash(
-        "cargo test -p rehydrate-core --locked --lib pack 2>&1 | tail -5; "
-        "cargo test -p rehydrate-core --locked --test packing_share 2>&1 | tail -8",
+        "cargo test -p rehydrate-core --locked --test pack --test packing_share 2>&1",
         "Run the Rust tests of packing",
         expect="3 passed",
     ),
@@ -31,8 +32,7 @@ STEPS: list[Step] = [
         "See what the linter of the project looks at",
     ),
     Bash(
-        "ruff check python/rehydrate/formats python/rehydrate/errors.py tests/formats "
-        "tests/test_error_texts.py && mypy --strict python/rehydrate/errors.py | tail -3",
+        "ruff check $(git diff --name-only | grep 'py$') && mypy --strict python/rehydrate/errors.py | tail -3",
         "Lint and check types",
     ),
     Say(
@@ -76,6 +76,19 @@ git log --oneline -1""",
     ),
     Bash(
         """\
+git add docs/what-was-dropped.md tests/test_docs_examples.py &&
+git commit -q -F - <<'EOF'
+Tell support how to find out why a message was dropped
+
+The examples of the page are run by a test.
+
+Refs: RH-2313
+EOF
+git log --oneline -1""",
+        "Commit the third task",
+    ),
+    Bash(
+        """\
 git add python/rehydrate/errors.py tests/test_error_texts.py &&
 git commit -q -F - <<'EOF'
 Say of which rules the violations are that an error does not list
@@ -83,30 +96,31 @@ Say of which rules the violations are that an error does not list
 Refs: RH-2317
 EOF
 git log --oneline -1""",
-        "Commit the third task",
+        "Commit the fourth task",
     ),
     Together(
         Bash("git status --short", "Check that nothing is left over"),
         Bash(
-            "git log -3 --stat --format='%h %s%n%(trailers:key=Refs)'",
-            "Show the three commits",
-            expect=r"RH-2317[\s\S]*RH-2310[\s\S]*RH-2291",
+            "git log -4 --stat --format='%h %s%n%(trailers:key=Refs)'",
+            "Show the four commits",
+            expect=r"RH-2317[\s\S]*RH-2313[\s\S]*RH-2310[\s\S]*RH-2291",
         ),
         Bash(
-            "git diff --quiet HEAD~3 -- rust/rehydrate-core/src/embed tools/distill && echo untouched",
-            "Check Noa's folders across the three commits",
+            "git diff --quiet HEAD~4 -- rust/rehydrate-core/src/embed tools/distill && echo untouched",
+            "Check Noa's folders across the four commits",
             expect="untouched",
         ),
     ),
     User("Great. Give me the text for RH-2304, so that I can paste it.", pause=110),
     Say(
         """
-        Found while working on RH-2291 and RH-2310, left alone:
+        Found while working on RH-2291, RH-2310 and RH-2313, left alone:
 
         1. **`b64_json` is read as text.** `readable_texts` in
            `python/rehydrate/formats/_reading.py` skips `data` and, since RH-2291, `blob`, but not
            `b64_json`, which image endpoints return. Same symptom as Meridian's, same one-word fix
-           in `_OPAQUE_KEYS`, plus the question whether such a block is a medium.
+           in `_OPAQUE_KEYS`, plus the question whether such a block is a medium. A data URL with
+           parameters longer than 200 characters slips through too.
         2. **Bytes inside a JSON string count.** A client that puts an MCP result into an OpenAI
            tool message with `json.dumps` hands us one string; the base64 in it is text to us.
            Nothing in the formats can see it; needs a decision, not a patch.

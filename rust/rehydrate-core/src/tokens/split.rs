@@ -337,13 +337,12 @@ mod tests {
 
     fn assert_cut(text: &str, piece_end: impl Fn(&str, usize) -> usize, reference: &bpe_openai::Tokenizer) {
         let mut start = 0;
-            for piece in reference.split(text) {
-                let end = piece_end(text, start);
-                assert_eq!(text.get(start..end), Some(piece), "in {text:?} at {start}");
-                start = end;
-            }
-            assert_eq!(start, text.len(), "in {text:?}");
+        for piece in reference.split(text) {
+            let end = piece_end(text, start);
+            assert_eq!(text.get(start..end), Some(piece), "in {text:?} at {start}");
+            start = end;
         }
+        assert_eq!(start, text.len(), "in {text:?}");
     }
 
     #[test]
