@@ -119,12 +119,19 @@ def counter_name(counter: str | CustomCounter) -> str:
 
 
 def _custom_count(counter: CustomCounter, text: str) -> int:
-    tokens: Any = counter(text)
+    try:
+        tokens: Any = counter(text)
+    except Exception as error:
+        raise InvalidArgumentError(
+            f"counter {counter_name(counter)} raised {type(error).__name__}: {error} "
+            f"for {len(text)} characters; it must return a whole number for any text"
+        ) from error
     try:
         exact = int(tokens)
-    except (TypeError, ValueError):
-        exact = -1
-    if exact != tokens or not 0 <= exact < 2**32:
+        is_whole = bool(exact == tokens)
+    except (TypeError, ValueError, OverflowError):  # not one number, NaN, infinite
+        exact, is_whole = -1, False
+    if not (is_whole and 0 <= exact < 2**32):
         raise InvalidArgumentError(
             f"counter {counter_name(counter)} returned {tokens!r} for {len(text)} characters; "
             "it must return a whole number from 0 up"

@@ -15,6 +15,8 @@ STRUCTURAL_WEIGHT: Mapping[str, float] = MappingProxyType(
 """Weight of a message by role, as chitta has it."""
 
 UNKNOWN_ROLE_WEIGHT = 0.6
+MAX_WEIGHT = 1e6
+"""Weights only matter relative to each other; beyond this, sums of scores would lose precision."""
 
 Signals = Literal["calibrated", "raw"]
 Packing = Literal["coverage", "greedy"]
@@ -67,6 +69,10 @@ class Scoring:
         """Take the parts; raises InvalidArgumentError for what cannot be one."""
         for name, weight in (("recency", recency), ("semantic", semantic), ("novelty", novelty)):
             _check_weight(name, weight)
+        if not isinstance(structural, Mapping):
+            raise InvalidArgumentError(
+                f"Scoring.structural is {structural!r}; pass a mapping of role -> weight"
+            )
         for role, weight in structural.items():
             _check_weight(f"structural[{role!r}]", weight)
         _check_choice("signals", signals, get_args(Signals))
@@ -74,7 +80,7 @@ class Scoring:
         object.__setattr__(self, "recency", recency)
         object.__setattr__(self, "semantic", semantic)
         object.__setattr__(self, "novelty", novelty)
-        object.__setattr__(self, "structural", structural)
+        object.__setattr__(self, "structural", dict(structural))
         object.__setattr__(self, "signals", signals)
         object.__setattr__(self, "packing", packing)
         object.__setattr__(self, "counter", counter)
@@ -116,7 +122,7 @@ class Scoring:
         """
         try:
             return PROFILES[name]
-        except KeyError:
+        except (KeyError, TypeError):  # TypeError: something unhashable
             raise InvalidArgumentError(
                 f"scoring is {name!r}; choose one of {', '.join(map(repr, PROFILES))}, "
                 "or pass a Scoring(...)"
@@ -131,9 +137,11 @@ def _check_weight(name: str, value: object) -> None:
     if (
         not isinstance(value, (int, float))
         or isinstance(value, bool)
-        or not 0 <= value < float("inf")
+        or not 0 <= value <= MAX_WEIGHT
     ):
-        raise InvalidArgumentError(f"Scoring.{name} is {value!r}; a weight is a number from 0 up")
+        raise InvalidArgumentError(
+            f"Scoring.{name} is {value!r}; a weight is a number from 0 to {MAX_WEIGHT:g}"
+        )
 
 
 def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:

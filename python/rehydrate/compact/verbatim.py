@@ -92,6 +92,11 @@ def compact_context(
     if not (query is None or isinstance(query, str)):
         raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
     own_embedder = _checked_embedder(embedder)
+    if memory is not None and not callable(getattr(memory, "recall", None)):
+        raise InvalidArgumentError(
+            f"memory is of type {type(memory).__name__}, which has no recall; "
+            "pass an object with recall(vectors, k) -> similarities, or None"
+        )
 
     conversation = formats.parse(messages, format)
     pins = _pins(conversation, messages, pin)
@@ -170,12 +175,16 @@ async def acompact_context(
 
 
 def _checked_ratio(ratio: object) -> float:
-    if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or math.isnan(ratio):
+    if (
+        not isinstance(ratio, (int, float))
+        or isinstance(ratio, bool)
+        or (isinstance(ratio, float) and math.isnan(ratio))
+    ):
         raise InvalidArgumentError(
             f"target_ratio is {ratio!r}; pass a number, the share of the tokens to keep "
             f"(clamped to {MIN_RATIO}-1.0)"
         )
-    return min(max(float(ratio), MIN_RATIO), 1.0)
+    return float(min(max(ratio, MIN_RATIO), 1.0))  # a float only now: an int may be too large
 
 
 def _checked_budget(budget: object) -> int | None:
@@ -211,6 +220,10 @@ def _pins(
     ):
         if unit is not None:
             pins.setdefault(unit, why)
+    if isinstance(pin, (int, str, Mapping)) or not isinstance(pin, Iterable):
+        raise InvalidArgumentError(
+            f"pin is of type {type(pin).__name__}; pass a list of indices or message objects"
+        )
     wanted = [_index_of(messages, entry) for entry in pin]
     for unit in conversation.units_holding(wanted) if wanted else ():
         pins.setdefault(unit, "pinned by the caller")
@@ -237,20 +250,28 @@ def _index_of(messages: Sequence[Any], entry: Any) -> int:
 def _own_vectors(
     embedder: Embedder | None, conversation: Conversation, query: str | None, degraded: list[str]
 ) -> tuple[Any, Any]:
-    """Vectors of the messages and the query from the caller's embedder; (None, None) without."""
+    """Vectors of the messages and the query from the caller's embedder; (None, None) without.
+
+    Rows have length 1, or 0 where the embedder's row is no vector.
+    """
     if embedder is None or not conversation.messages:
         return None, None
     import numpy as np
 
     texts = [message.text for message in conversation.messages]
     try:
-        rows = np.ascontiguousarray(embedder([*texts, query] if query else texts), dtype=np.float32)
+        found = embedder([*texts, query] if query else texts)
+        rows = np.asarray(found, dtype=np.float64)
         expected = len(texts) + bool(query)
         if rows.ndim != 2 or rows.shape[0] != expected or rows.shape[1] == 0:
             raise ValueError(f"shape {rows.shape} for {expected} texts")
     except Exception as error:
         degraded.append(f"embedder: {type(error).__name__}: {error}; went on without vectors")
         return None, None
+    with np.errstate(all="ignore"):
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        units = (rows / lengths).astype(np.float32)
+    rows = np.where(np.isfinite(lengths) & (lengths > 0), units, np.float32(0))
     return rows[: len(texts)], rows[-1] if query else None
 
 

@@ -214,7 +214,10 @@ mod tests {
 
     #[test]
     fn identifiers_are_names_and_plain_words_are_words() {
-        assert_eq!(names("call parseRow, snake_case, HTTP, f0a9 and Upper"), ["parseRow", "snake_case", "HTTP", "f0a9"]);
+        assert_eq!(
+            names("call parseRow, snake_case, HTTP, f0a9 and Upper"),
+            ["parseRow", "snake_case", "HTTP", "f0a9"]
+        );
         let plain = features("The Größe of it");
         assert_eq!(plain, [("größe".to_string(), Class::Word)]);
         assert!(names("__init__").is_empty(), "underscores at the ends join nothing");

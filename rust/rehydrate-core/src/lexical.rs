@@ -235,7 +235,8 @@ mod tests {
         let documents: Vec<Vec<&Terms>> = texts.iter().map(|terms| vec![terms]).collect();
         let scores = bm25(&documents, &words("apple"));
         // lengths 3, 1, 3 (no stop word), 7/3 on average; idf = ln(1 + 1.5 / 2.5)
-        let expected = |tf: f64, length: f64| 1.6_f64.ln() * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / (7.0 / 3.0)));
+        let expected =
+            |tf: f64, length: f64| 1.6_f64.ln() * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / (7.0 / 3.0)));
         for (score, expected) in scores.iter().zip([expected(2.0, 3.0), expected(1.0, 1.0), 0.0]) {
             assert!((score - expected).abs() < 1e-12, "{score} {expected}");
         }

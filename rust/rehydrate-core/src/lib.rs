@@ -22,3 +22,4 @@ mod semantic;
 pub mod text;
 pub mod tokens;
 pub mod unit;
+mod voice;

@@ -136,7 +136,11 @@ struct Worths {
 }
 
 impl Worths {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "worths are not negative, at most 2^52")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "worths are not negative, at most 2^52"
+    )]
     fn of(problem: &Problem<'_>) -> Self {
         let total = problem.score.iter().chain(problem.feature_weight).sum::<f64>();
         // The largest power of two that keeps the sum of everything exact in an f64.

@@ -67,7 +67,13 @@ impl Prepared {
     /// Relevance of each message to `query`. `dense` are cosines from vectors of the caller's, if there are any; else the
     /// built-in model's are used, if there is one. `candidate` marks what is not kept anyway: the rest neither sets the
     /// scale nor lends.
-    pub(crate) fn relevance(&self, query: &Query, dense: Option<Vec<f64>>, candidate: &[bool], semantic_weight: f64) -> Relevance {
+    pub(crate) fn relevance(
+        &self,
+        query: &Query,
+        dense: Option<Vec<f64>>,
+        candidate: &[bool],
+        semantic_weight: f64,
+    ) -> Relevance {
         let messages = self.messages.len();
         let documents: Vec<Vec<&Terms>> =
             self.messages.iter().map(|m| self.analyses_of(m).filter_map(TextAnalysis::terms).collect()).collect();

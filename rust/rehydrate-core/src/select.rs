@@ -114,6 +114,7 @@ impl Prepared {
                 features
             }
         };
+        let pinned_tokens = (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(unit_tokens[u])).sum();
         let problem = Problem {
             token_cost: &unit_tokens,
             score: &unit_scores,
@@ -124,14 +125,19 @@ impl Prepared {
         };
         let mut packing = match request.packing {
             PackMode::Greedy => pack_greedy(&problem),
-            PackMode::Coverage => pack_coverage(&problem),
+            PackMode::Coverage => {
+                let free_tokens = request.target_tokens.saturating_sub(pinned_tokens);
+                let heard = self.heard_users(&unit_tokens, &pinned, free_tokens, measured.floor);
+                let first: Vec<bool> = pinned.iter().zip(&heard).map(|(&pinned, &heard)| pinned || heard).collect();
+                pack_coverage(&Problem { pinned: &first, ..problem })
+            }
         };
         let may_lead: Vec<bool> = self.units.iter().map(|unit| unit.may_lead).collect();
         let leader = lead::repair_lead(&problem, &system, &may_lead, &mut packing);
         Ok(Selection {
             leader,
             feature_worth: features.worth_of_units(self.units.len()),
-            pinned_tokens: (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(unit_tokens[u])).sum(),
+            pinned_tokens,
             embedding: measured.embedding,
             packing,
             signals,

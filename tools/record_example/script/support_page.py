@@ -147,7 +147,7 @@ EOF""",
     Read(path="rust/rehydrate-py/src/prepared.rs"),
     Say(
         """
-        The binding adds nothing of its own, good. How do the tests of the project pin these
+        The binding converts and hands on, the decisions are all in the core. How do the tests of the project pin these
         outcomes? If there are golden cases, the page's examples should look like them.
         """
     ),
@@ -221,13 +221,13 @@ EOF""",
     Say("How does the project run doctests of pages, if at all?"),
     Together(
         Read(path="pyproject.toml", start=r"tool\.pytest", limit=8),
-        Grep(pattern="doctest", path="tests"),
+        Grep(pattern=r"doctest|docs/", path="tests"),
         Grep(pattern="doctest", path="Makefile"),
     ),
     Say(
         """
-        Nothing runs the examples of pages yet. You want them not to go stale, so they need a test;
-        a small one that takes every page in docs.
+        You want the examples not to go stale, so the page gets a small test of its own, which takes
+        it by name; further pages are a word in a list.
         """
     ),
     Write(

@@ -118,8 +118,8 @@ class InternalError(''',
     ),
     Say(
         """
-        `collections` is loaded by the interpreter's own start-up modules anyway, so nothing is
-        added. RH-2317 is done:
+        `typing`, which errors.py imports already, loads `collections` itself, so nothing is added.
+        RH-2317 is done:
 
         ```
         9 violations: message 0: ... (empty_text); ...; and 4 more (3 unanswered_tool_call, 1 empty_text)

@@ -23,8 +23,8 @@ STEPS: list[Step] = [
         capture={"python_passed": r"(\d+) passed"},
     ),
     Bash(
-        "cargo test -p rehydrate-core --locked --test pack --test packing_share 2>&1",
-        "Run the Rust tests of packing",
+        "cargo test -p rehydrate-core --locked --test packing_share 2>&1",
+        "Run the Rust tests of the bound",
         expect="3 passed",
     ),
     Bash(
@@ -37,7 +37,7 @@ STEPS: list[Step] = [
     ),
     Say(
         """
-        {python_passed} Python tests and the packing tests pass. Nothing under
+        {python_passed} Python tests and those of the bound pass. Nothing under
         `rust/rehydrate-core/src/embed/` or `tools/distill` has changed, there is no new dependency
         and no new module in formats. One commit a task, each with its `Refs:` trailer.
         """
@@ -60,7 +60,7 @@ git log --oneline -1""",
     ),
     Bash(
         """\
-git add rust/rehydrate-core/src/pack.rs rust/rehydrate-core/tests/packing_share.rs &&
+git add rust/rehydrate-core &&
 git commit -q -F - <<'EOF'
 Say how much of the optimum a packing is sure of
 

@@ -73,7 +73,11 @@ impl StaticModel {
             dim,
             scales,
             rows,
-            inverse_norms: rows.chunks_exact(dim).map(inverse_norm).map(|x| if x.is_finite() { x } else { 0.0 }).collect(),
+            inverse_norms: rows
+                .chunks_exact(dim)
+                .map(inverse_norm)
+                .map(|x| if x.is_finite() { x } else { 0.0 })
+                .collect(),
             filler: vocab.lines().map(is_filler).collect(),
         })
     }
@@ -93,7 +97,8 @@ impl StaticModel {
         out.fill(0.0);
         let mut weighted = Vec::new();
         for bag in bags {
-            weighted.extend(bag.iter().map(|&(id, count)| (id, f32::from(count) * weight(id) * self.scales[id as usize])));
+            weighted
+                .extend(bag.iter().map(|&(id, count)| (id, f32::from(count) * weight(id) * self.scales[id as usize])));
         }
         add_rows(out, self.rows, &weighted);
         normalize(out);

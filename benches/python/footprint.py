@@ -1,0 +1,152 @@
+"""Import, first call, memory and wheel size: `python -m benches.python.footprint`."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benches.python.inputs import ROOT, Message, generated_chat, generated_session
+
+RUNS = 15
+MANY_MESSAGES = 10_000
+EAGER = "rehydrate"
+OPTIONAL = (
+    "numpy",
+    "anyio",
+    "trio",
+    "asyncio",
+    "tiktoken",
+    "tokenizers",
+    "onnxruntime",
+    "langchain_core",
+    "pydantic",
+)
+SMALL = '[{"role": "user", "content": "hello"}]'
+
+
+def measure(wheel_folder: Path) -> dict[str, Any]:
+    """Every figure."""
+    return {
+        "import": _import(),
+        "memory": {kind: _in_a_process_of_its_own(kind) for kind in _CONVERSATIONS},
+        "wheel": _wheel(wheel_folder),
+    }
+
+
+def _import() -> dict[str, Any]:
+    """Milliseconds over bare Python, medians of runs that take turns."""
+    programs = {
+        "bare": "pass",
+        "import": f"import {EAGER}",
+        "first_call": f"import {EAGER}; {EAGER}.compact_context({SMALL})",
+    }
+    runs: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(RUNS):
+        for name, program in programs.items():
+            started = time.perf_counter()
+            subprocess.run([sys.executable, "-c", program], check=True)
+            runs[name].append((time.perf_counter() - started) * 1e3)
+    ask = f"import sys, {EAGER}; print(*(name for name in {OPTIONAL!r} if name in sys.modules))"
+    told = subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True)
+    return {f"{name}_ms": median(times) for name, times in runs.items()} | {
+        "loaded": told.stdout.split()
+    }
+
+
+def _sessions() -> list[Message]:
+    """Some 10,000 messages of a coding agent: two a unit, now and then a request."""
+    return generated_session(units=MANY_MESSAGES * 25 // 49, size_bytes=MANY_MESSAGES * 800)
+
+
+_CONVERSATIONS: dict[str, Callable[[], list[Message]]] = {
+    "coding": _sessions,
+    "chat": lambda: generated_chat(MANY_MESSAGES),
+}
+
+
+def _in_a_process_of_its_own(kind: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benches.python.footprint", "--grow", kind]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    figures: dict[str, float] = json.loads(told.stdout)
+    return figures
+
+
+def _grow(kind: str) -> dict[str, float]:
+    """What stays resident of a conversation after its compaction, the result thrown away."""
+    import rehydrate
+
+    messages = _CONVERSATIONS[kind]()
+    size = sum(len(text.encode()) for text in _texts(messages))
+    # Models and vocabularies are loaded before anything is weighed.
+    rehydrate.compact_context(generated_chat(200), "what about the garden?")
+    _trim()
+    before = _resident_bytes()
+    rehydrate.compact_context(messages, "what about the gain per token?")
+    peak = _resident_bytes()
+    _trim()
+    after = _resident_bytes()
+    return {
+        "messages": len(messages),
+        "text_bytes": size,
+        "held_bytes": after - before,
+        "after_call_bytes": peak - before,
+        "held_per_text": (after - before) / size,
+    }
+
+
+def _texts(messages: Sequence[Message]) -> list[str]:
+    from benches.python.inputs import texts_of
+
+    return texts_of(list(messages))
+
+
+def _trim() -> None:
+    """Give back what is free, so that resident is what is held."""
+    import ctypes
+
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
+def _wheel(folder: Path) -> dict[str, Any] | None:
+    wheels = sorted(folder.glob("*.whl"), key=lambda wheel: wheel.stat().st_mtime)
+    return {"name": wheels[-1].name, "bytes": wheels[-1].stat().st_size} if wheels else None
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--build-wheel", action="store_true", help="build one instead of weighing what dist/ holds"
+    )
+    parser.add_argument("--grow", choices=_CONVERSATIONS, help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.grow:
+        figures: dict[str, Any] = _grow(asked.grow)
+    elif asked.build_wheel:
+        with tempfile.TemporaryDirectory() as folder:
+            build = [sys.executable, "-m", "maturin", "build", "--release", "-q", "--out", folder]
+            subprocess.run(build, cwd=ROOT, check=True)
+            figures = measure(Path(folder))
+    else:
+        figures = measure(ROOT / "dist")
+    json.dump(figures, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""What users reach for today, set up to do the same work on the same texts."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tiktoken
+import tiktoken_ext.openai_public as openai_encodings  # type: ignore[import-untyped]
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+    trim_messages,
+)
+
+from benches.python.inputs import ROOT, Message
+from rehydrate import formats
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+Kept = list[BaseMessage]
+
+
+@cache
+def encoding(name: str) -> tiktoken.Encoding:
+    """tiktoken's own encoding, its vocabulary from the `bpe-openai` crate, not the network.
+
+    Everything else, the split pattern above all, is what tiktoken ships.
+    """
+    vocabulary = _crate_folder("bpe-openai") / "data" / f"{name}.tiktoken.gz"
+
+    def ranks(*_: object, **__: object) -> dict[bytes, int]:
+        pairs = (
+            line.split() for line in gzip.decompress(vocabulary.read_bytes()).splitlines() if line
+        )
+        return {base64.b64decode(token): int(rank) for token, rank in pairs}
+
+    download = openai_encodings.load_tiktoken_bpe
+    openai_encodings.load_tiktoken_bpe = ranks
+    try:
+        return tiktoken.Encoding(**getattr(openai_encodings, name)())
+    finally:
+        openai_encodings.load_tiktoken_bpe = download
+
+
+@cache
+def _crate_folder(name: str) -> Path:
+    command = ["cargo", "metadata", "--format-version", "1", "--offline", "--locked"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    crates = json.loads(told.stdout)["packages"]
+    return next(Path(crate["manifest_path"]).parent for crate in crates if crate["name"] == name)
+
+
+@cache
+def wordpiece() -> Tokenizer:
+    """The `tokenizers` package's WordPiece over the built-in model's vocabulary, as in BERT."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    vocabulary = (ROOT / "rust" / "rehydrate-core" / "model" / "vocab.txt").read_text(
+        encoding="utf-8"
+    )
+    ids = {token: index for index, token in enumerate(vocabulary.splitlines())}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def to_langchain(messages: Sequence[Message]) -> Kept:
+    """A conversation in any format that `rehydrate` reads, as LangChain has it.
+
+    A message's id is the indices of the messages it was made of, such as `3` or `3,4`: an
+    assistant's turn that a transcript splits into lines becomes one message again.
+    """
+    conversation = formats.parse(list(messages))
+    found: Kept = []
+    turn: str | None = None
+    for parsed in conversation.messages:
+        entry = messages[parsed.index]
+        body = entry.get("message", entry)
+        content = body.get("content")
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+        index = str(parsed.index)
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        text = "\n".join(str(block["text"]) for block in blocks if block.get("text"))
+        if body["role"] == "assistant":
+            calls = [
+                {
+                    "name": block["name"],
+                    "args": block["input"],
+                    "id": block["id"],
+                    "type": "tool_call",
+                }
+                for block in blocks
+                if block.get("type") == "tool_use"
+            ] + [_openai_call(call) for call in body.get("tool_calls") or ()]
+            same = turn is not None and turn == body.get("id") and isinstance(found[-1], AIMessage)
+            if same and isinstance(before := found[-1], AIMessage):
+                text = "\n".join(filter(None, (str(before.content), text)))
+                found[-1] = AIMessage(
+                    text, tool_calls=[*before.tool_calls, *calls], id=f"{before.id},{index}"
+                )
+            else:
+                found.append(AIMessage(text, tool_calls=calls, id=index))
+            turn = body.get("id")
+        elif body["role"] == "tool":
+            found.append(
+                ToolMessage(str(content), tool_call_id=str(body.get("tool_call_id")), id=index)
+            )
+        elif body["role"] == "system":
+            found.append(SystemMessage(text, id=index))
+        else:
+            for block in results:
+                answer = block.get("content")
+                words = (
+                    answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
+                )
+                found.append(ToolMessage(words, tool_call_id=block["tool_use_id"], id=index))
+            if text or not results:
+                found.append(HumanMessage(text, id=index))
+    return found
+
+
+def indices_of(message: BaseMessage) -> list[int]:
+    """The indices of the messages that a LangChain message was made of."""
+    return [int(index) for index in str(message.id).split(",")]
+
+
+def trim(messages: Kept, max_tokens: int, counter: Any) -> Kept:
+    """`trim_messages` as its documentation has it: the last that fit, system kept.
+
+    It may begin with an assistant's turn too: in an agent's session the last user turn is often so
+    far back that nothing would be left.
+    """
+    kept: Kept = trim_messages(
+        messages,
+        max_tokens=max_tokens,
+        token_counter=counter,
+        strategy="last",
+        include_system=True,
+        start_on=("human", "ai"),
+    )
+    return kept
+
+
+def o200k_counter() -> Callable[[Kept], int]:
+    """tiktoken over what each message says, calls, and answers."""
+    encode = encoding("o200k_base").encode_ordinary
+
+    def count(messages: Kept) -> int:
+        return sum(len(encode(text)) for message in messages for text in _counted_texts(message))
+
+    return count
+
+
+def _counted_texts(message: BaseMessage) -> list[str]:
+    calls = getattr(message, "tool_calls", ())
+    called = [call["name"] + json.dumps(call["args"], ensure_ascii=False) for call in calls]
+    return [str(message.content), *called]
+
+
+_NAME = re.compile(r"[\w./@~-]+")
+_TELLING = re.compile(r"\w[./@_-]\w|\d|[a-z][A-Z]")
+
+
+def plain_python(texts: Sequence[str], query: str, ratio: float) -> list[int]:
+    """A compactor as one would write it with no model at hand; the indices of the texts kept.
+
+    WordPiece by `tokenizers`, cosine of token counts in numpy, names by regular expression, exact
+    tokens by `tiktoken`, the three-signal formula, a sort, greedy.
+    """
+    tokenizer, encode = wordpiece(), encoding("o200k_base").encode_ordinary
+    size = tokenizer.get_vocab_size()
+
+    def bag(text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        counts = np.bincount(np.asarray(ids, dtype=np.int64), minlength=size).astype(np.float32)
+        return counts / max(float(np.linalg.norm(counts)), 1e-9)
+
+    asked = bag(query)
+    similarity = [float(bag(text) @ asked) for text in texts]
+    tokens = [len(encode(text)) for text in texts]
+    names = [{run for run in _NAME.findall(text) if _TELLING.search(run)} for text in texts]
+    seen: set[str] = set()
+    score = [0.0] * len(texts)
+    for index in reversed(range(len(texts))):
+        fresh = len(names[index] - seen) / max(1, len(names[index]))
+        seen |= names[index]
+        recency = 0.1 + 0.9 * index / max(1, len(texts) - 1)
+        score[index] = 0.3 * recency + 0.4 * similarity[index] + 0.3 * fresh
+    left = int(sum(tokens) * ratio)
+    kept = []
+    for index in sorted(range(len(texts)), key=lambda i: (-score[i], -i)):
+        if tokens[index] <= left:
+            left -= tokens[index]
+            kept.append(index)
+    return sorted(kept)
+
+
+def _openai_call(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    try:
+        args = json.loads(function["arguments"])
+    except ValueError:
+        args = {"raw": function["arguments"]}
+    return {"name": function["name"], "args": args, "id": call["id"], "type": "tool_call"}

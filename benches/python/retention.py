@@ -1,0 +1,217 @@
+"""Retention and the laws, on real conversations: `python -m benches.python.retention`.
+
+The conversations are not part of this repository. Their folder is the argument, or
+`REHYDRATE_DATA`, or `../shared/data`; without it there is nothing to measure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import rehydrate
+from benches.python import peers
+from benches.python.inputs import ROOT, Message
+from rehydrate.retention import (
+    CODING_CUTS,
+    CUT_RATIOS,
+    QUESTION_RATIOS,
+    SUPPORT_CUTS,
+    Compact,
+    Conversation,
+    Cut,
+    Retention,
+    cut_sessions,
+    keep_last,
+    keep_random,
+    knows_the_future,
+    measure_cuts,
+    measure_questions,
+    read_claude_code,
+    read_locomo,
+    read_tau_bench,
+)
+
+LAW_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+PROFILES = ("chitta", "balanced")
+LONG_SESSION_MESSAGES = 200
+"""Sessions shorter than this are too short to be cut five times."""
+
+Means = dict[str, dict[str, dict[float, float]]]
+
+
+def data_folder(named: str | None = None) -> Path | None:
+    """Where the conversations are, if they are there."""
+    folder = Path(named or os.environ.get("REHYDRATE_DATA") or ROOT.parent / "shared" / "data")
+    return folder if folder.is_dir() else None
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    """Every table, and what became of the laws."""
+    chats = read_locomo(folder / "locomo_dev.json")
+    support = read_tau_bench(folder / "airline_dev.json")
+    sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
+    long_sessions = [
+        session for session in sessions if len(session.messages) > LONG_SESSION_MESSAGES
+    ]
+    coding_cuts = cut_sessions(long_sessions, CODING_CUTS)
+    support_cuts = cut_sessions(support, SUPPORT_CUTS, min_messages=24, min_needed=3)
+    return {
+        "questions": {
+            "conversations": len(chats),
+            "questions": sum(len(chat.questions) for chat in chats),
+            "methods": _questions(chats),
+        },
+        "coding": {"cuts": len(coding_cuts), "methods": _cuts(coding_cuts)},
+        "airline": {"cuts": len(support_cuts), "methods": _cuts(support_cuts)},
+        "laws": check_laws([*chats, *support, *sessions]),
+    }
+
+
+def ours(**options: Any) -> Compact:
+    """`compact_context` with these options, as the harness calls a compactor."""
+
+    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
+        return rehydrate.compact_context(messages, query, ratio, **options).messages
+
+    return compact
+
+
+def trim_messages(cost: Callable[[Message], int]) -> Compact:
+    """LangChain's `trim_messages` at the same budget, by the same count of the same messages.
+
+    A turn that LangChain keeps in part (one of several parallel results) counts as kept.
+    """
+
+    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
+        del query
+        turns = peers.to_langchain(messages)
+
+        def count(counted: peers.Kept) -> int:
+            return sum(
+                cost(messages[i]) for i in {i for turn in counted for i in peers.indices_of(turn)}
+            )
+
+        budget = int(sum(map(cost, messages)) * ratio + 1e-9)
+        kept = {i for turn in peers.trim(turns, budget, count) for i in peers.indices_of(turn)}
+        return [message for i, message in enumerate(messages) if i in kept]
+
+    return compact
+
+
+def check_laws(conversations: Sequence[Conversation]) -> dict[str, int]:
+    """Compact every conversation at every ratio under each profile, and hold it to the laws.
+
+    A violation counts where the output breaks a provider's rule that the input did not break.
+    """
+    tally = dict.fromkeys(
+        ("compactions", "violations", "not_verbatim", "out_of_order", "over_target"), 0
+    )
+    tally |= {"conversations": len(conversations), "invalid_inputs": 0, "messages": 0}
+    for conversation in conversations:
+        messages, before = conversation.messages, json.dumps(conversation.messages)
+        place = {id(message): index for index, message in enumerate(messages)}
+        faults = len(rehydrate.validate(messages, conversation.format))
+        tally["invalid_inputs"] += bool(faults)
+        tally["messages"] += len(messages)
+        for ratio in LAW_RATIOS:
+            for profile in PROFILES:
+                kept = rehydrate.compact_context(
+                    messages, None, ratio, scoring=profile, format=conversation.format
+                )
+                order = [place.get(id(message), -1) for message in kept.messages]
+                tally["compactions"] += 1
+                tally["violations"] += max(
+                    0, len(rehydrate.validate(kept.messages, conversation.format)) - faults
+                )
+                tally["not_verbatim"] += order.count(-1)
+                tally["out_of_order"] += order != sorted(set(order))
+                tally["over_target"] += (
+                    kept.stats.after_tokens > kept.stats.target_tokens
+                    and not kept.stats.over_budget
+                )
+        tally["not_verbatim"] += json.dumps(messages) != before
+    return tally
+
+
+def _questions(chats: list[Conversation]) -> Means:
+    cost = _cost()
+    unnamed = [_without_speakers(chat) for chat in chats]
+    methods: list[tuple[str, list[Conversation], Compact]] = [
+        ("random", chats, keep_random(cost=cost)),
+        ("keep the last", chats, keep_last(cost)),
+        ("chitta", chats, ours(scoring="chitta")),
+        ("balanced", chats, ours()),
+        ("balanced, no embedder", chats, ours(embedder=None)),
+        ("balanced, texts without speakers' names", unnamed, ours()),
+    ]
+    return {
+        name: _means(measure_questions(among, compact, QUESTION_RATIOS, cost=cost), name)
+        for name, among, compact in methods
+    }
+
+
+def _cuts(cuts: list[Cut]) -> Means:
+    cost = _cost()
+    kind = cuts[0].format if cuts else "auto"
+    methods: list[tuple[str, Compact]] = [
+        ("keep the last", keep_last(cost)),
+        ("LangChain trim_messages", trim_messages(cost)),
+        ("chitta", ours(scoring="chitta", format=kind)),
+        ("balanced", ours(format=kind)),
+    ]
+    found = {
+        name: _means(measure_cuts(cuts, compact, CUT_RATIOS, cost=cost), name)
+        for name, compact in methods
+    }
+    limits = [
+        measure_cuts([cut], knows_the_future(cut, cost), CUT_RATIOS, cost=cost) for cut in cuts
+    ]
+    every = Retention(tuple(score for limit in limits for score in limit.scores))
+    return found | {"knows the future": _means(every, "knows the future")}
+
+
+def _means(found: Retention, name: str) -> dict[str, dict[float, float]]:
+    print(f"  {time.strftime('%H:%M:%S')}  {name}: {found.means()}", file=sys.stderr, flush=True)
+    return {"retained": found.means(), "cost": found.cost_ratios()}
+
+
+def _cost() -> Callable[[Message], int]:
+    """Exact tokens of a message, counted once: the unit of every budget here."""
+    known: dict[int, tuple[Message, int]] = {}
+
+    def cost(message: Message) -> int:
+        if id(message) not in known:
+            known[id(message)] = (
+                message,
+                rehydrate.count_tokens([message]),
+            )  # held, so that its id stays its own
+        return known[id(message)][1]
+
+    return cost
+
+
+def _without_speakers(chat: Conversation) -> Conversation:
+    """The chat with each turn's `Name: ` taken off: other conversations do not have it."""
+    messages = [{**m, "content": str(m["content"]).partition(": ")[2]} for m in chat.messages]
+    return Conversation(chat.name, messages, chat.format, chat.questions)
+
+
+def main() -> None:
+    """Print the figures as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", help="folder of the conversations")
+    folder = data_folder(parser.parse_args().folder)
+    if folder is None:
+        sys.exit("retention: no conversations; name their folder, or set REHYDRATE_DATA")
+    json.dump(measure(folder), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

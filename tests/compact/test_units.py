@@ -1,0 +1,169 @@
+"""Units, pins and leaders, on conversations small enough to read."""
+
+from __future__ import annotations
+
+import pytest
+
+import rehydrate
+from rehydrate import compact_context, validate
+from tests.compact.cases import talk, words
+from tests.strategies import Entry
+
+LONG = "word " * 60
+
+
+def call(*ids: str) -> Entry:
+    blocks = [{"type": "tool_use", "id": i, "name": "Read", "input": {"path": i}} for i in ids]
+    return {"role": "assistant", "content": blocks}
+
+
+def result(*ids: str, text: str = LONG) -> Entry:
+    blocks = [{"type": "tool_result", "tool_use_id": i, "content": text} for i in ids]
+    return {"role": "user", "content": blocks}
+
+
+def reasons(compaction: rehydrate.Compaction) -> dict[int, str]:
+    return {place: row.reason for row in compaction.explain() for place in row.messages}
+
+
+def contents(compaction: rehydrate.Compaction) -> list[str]:
+    return [message["content"] for message in compaction.messages]
+
+
+def test_parallel_calls_and_their_results_are_one_unit():
+    messages = [
+        *talk("user: read both"),
+        call("a", "b"),
+        result("a", "b"),
+        *talk("assistant: read", "user: thanks"),
+    ]
+    rows = list(compact_context(messages, budget_tokens=10).explain())
+    assert [row.messages for row in rows] == [(0,), (1, 2), (3,), (4,)]
+    assert not rows[1].kept
+    assert rows[1].role == "tool use"
+
+
+def test_an_open_tool_loop_is_kept_whole_whatever_it_costs():
+    messages = [*talk("user: " + LONG, "assistant: ok", "user: go"), call("a", "b"), result("a")]
+    compaction = compact_context(messages, budget_tokens=1)
+    assert compaction.messages == messages[2:]
+    assert compaction.stats.over_budget
+    assert reasons(compaction)[3] == reasons(compaction)[4] == "open tool loop"
+
+
+def test_system_messages_anywhere_are_kept_and_charged_first():
+    messages = talk("system: " + LONG, "user: one", "assistant: two", "system: three", "user: four")
+    compaction = compact_context(messages, budget_tokens=70, counter=words)
+    assert contents(compaction)[0] == LONG
+    assert "three" in contents(compaction)
+    assert compaction.stats.pinned_tokens == 62
+    assert compaction.stats.after_tokens <= 70
+
+
+def test_a_developer_message_is_a_system_message():
+    messages = talk("developer: " + LONG, "user: one", "assistant: two", "user: three")
+    compaction = compact_context(messages, budget_tokens=0)
+    assert contents(compaction) == [LONG, "three"]
+    assert reasons(compaction)[0] == "system"
+
+
+def test_pinned_units_alone_may_exceed_the_budget_and_then_nothing_else_is_kept():
+    messages = talk("user: a b c", "assistant: d", "user: e", "assistant: f", "user: g h i j")
+    compaction = compact_context(messages, budget_tokens=3, counter=words)
+    assert contents(compaction) == ["g h i j"]
+    assert compaction.stats.over_budget
+    assert compaction.stats.pinned_tokens == compaction.stats.after_tokens == 4
+
+
+def test_nothing_else_is_kept_either_when_only_the_leader_of_a_pin_exceeds_the_budget():
+    messages = talk("user: " + LONG, "assistant: pinned words", "assistant: tiny", "user: last")
+    compaction = compact_context(messages, pin=[1], budget_tokens=6, counter=words)
+    assert contents(compaction) == [LONG, "pinned words", "last"]
+    assert compaction.stats.over_budget
+    assert reasons(compaction)[0] == "a user turn must come first"
+
+
+def test_the_user_turn_before_the_first_survivor_is_pulled_in():
+    messages = talk(
+        "user: hello there", "assistant: needle", "user: two two", "assistant: three", "user: four"
+    )
+    # The newer "two two" scores higher, and gives way.
+    compaction = compact_context(
+        messages, pin=[1], budget_tokens=4, counter=words, scoring="chitta"
+    )
+    assert contents(compaction) == ["hello there", "needle", "four"]
+    assert reasons(compaction)[0] == "a user turn must come first"
+    assert not compaction.stats.over_budget
+
+
+def test_a_conversation_that_did_not_begin_with_the_user_need_not_end_up_so():
+    messages = talk("assistant: welcome", "user: " + LONG, "assistant: yes", "user: bye")
+    compaction = compact_context(messages, pin=[2], budget_tokens=2, counter=words)
+    assert contents(compaction) == ["yes", "bye"]
+
+
+@pytest.mark.parametrize("pin", [[1], [-3], (1,), {1}])
+def test_a_pin_is_an_index_from_either_end(pin: object):
+    messages = talk("user: one", "assistant: two", "user: three", "user: four")
+    compaction = compact_context(messages, pin=pin, budget_tokens=0)
+    assert reasons(compaction)[1] == "pinned by the caller"
+    assert contents(compaction) == ["one", "two", "four"]
+
+
+def test_a_pin_may_be_the_very_message():
+    messages = talk("user: same", "user: same", "user: last")
+    compaction = compact_context(messages, pin=[messages[1]], budget_tokens=0)
+    assert [message is messages[1] for message in compaction.messages] == [True, False]
+
+
+def test_a_pin_on_a_result_keeps_its_call():
+    messages = [*talk("user: go"), call("a"), result("a"), *talk("assistant: k", "user: bye")]
+    compaction = compact_context(messages, pin=[2], budget_tokens=0)
+    assert compaction.messages == [messages[0], messages[1], messages[2], messages[4]]
+    assert validate(compaction.messages, "anthropic") == []
+
+
+def test_a_pin_on_an_entry_that_no_model_sees_pins_nothing():
+    said = {"role": "user", "content": LONG}
+    lines = [
+        {"type": "user", "uuid": "1", "message": said},
+        {"type": "progress", "uuid": "2"},
+        {"type": "user", "uuid": "3", "message": {"role": "user", "content": "bye"}},
+    ]
+    compaction = compact_context(lines, pin=[1], budget_tokens=2)
+    assert compaction.messages == [lines[2]]
+    assert compaction.stats.ignored == 1
+
+
+def test_any_sequence_and_any_mapping_will_do():
+    from collections import UserDict, deque
+
+    messages = deque(UserDict(message) for message in talk("user: one", "assistant: two"))
+    compaction = compact_context(messages, budget_tokens=0)
+    assert isinstance(compaction.messages, list)
+    assert compaction.messages[0] is messages[0]
+
+
+def test_the_same_object_twice_is_two_messages():
+    again = {"role": "user", "content": "again"}
+    assert compact_context([again, again], target_ratio=1.0).messages == [again, again]
+    assert len(compact_context([again, again], budget_tokens=1).messages) == 1
+
+
+@pytest.mark.parametrize("blank", ["", " \n", [{"type": "text", "text": "\n\n"}]])
+def test_a_line_that_no_model_gets_to_see_is_no_leader(blank: object):
+    def line(role: str, content: object) -> Entry:
+        return {
+            "type": role,
+            "uuid": str(id(content)),
+            "message": {"role": role, "content": content},
+        }
+
+    lines = [
+        *(line("user", "hello there friend"), line("assistant", "first answer")),
+        *(line("user", blank), line("assistant", "pinned"), line("user", "bye")),
+    ]
+    assert validate(lines) == []
+    compaction = compact_context(lines, pin=[3], budget_tokens=3, counter=words)
+    assert validate(compaction.messages) == []
+    assert compaction.messages[0] is lines[0]

@@ -1,0 +1,160 @@
+"""The surface: exported names, signatures, docstrings that run, and what an import costs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import json
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import rehydrate
+
+EXPORTED = [
+    "Compaction",
+    "Dropped",
+    "Explanation",
+    "InternalError",
+    "InvalidArgumentError",
+    "InvalidConversationError",
+    "InvalidMessageError",
+    "RehydrateError",
+    "Scoring",
+    "Stats",
+    "UnitReport",
+    "UnknownFormatError",
+    "Violation",
+    "__version__",
+    "acompact_context",
+    "compact_context",
+    "count_tokens",
+    "detect_format",
+    "estimate_tokens",
+    "validate",
+]
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(rehydrate.__path__, "rehydrate.")
+    if not module.name.endswith(("__main__", "._native"))
+)
+
+
+def test_the_exported_names_are_these():
+    assert rehydrate.__all__ == EXPORTED
+    assert all(hasattr(rehydrate, name) for name in EXPORTED)
+
+
+@pytest.mark.parametrize("name", sorted(set(EXPORTED) - {"__version__"}))
+def test_an_exported_name_has_a_docstring_and_every_public_part_of_it_too(name: str):
+    exported = getattr(rehydrate, name)
+    assert inspect.getdoc(exported)
+    if inspect.isclass(exported):
+        for part, value in vars(exported).items():
+            if inspect.isfunction(value) and not part.startswith("_"):
+                assert value.__doc__, f"{name}.{part}"
+
+
+@pytest.mark.parametrize("name", ["rehydrate", *MODULES])
+def test_the_examples_in_docstrings_run(name: str):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize(
+    "documented",
+    [
+        *(rehydrate.compact_context, rehydrate.count_tokens, rehydrate.estimate_tokens),
+        *(rehydrate.validate, rehydrate.detect_format, rehydrate.Scoring),
+    ],
+    ids=lambda documented: documented.__name__,
+)
+def test_what_a_newcomer_calls_first_has_an_example(documented: object):
+    assert ">>> " in inspect.getdoc(documented)
+
+
+def test_the_signature_of_compact_context_is_the_contracts():
+    parameters = inspect.signature(rehydrate.compact_context).parameters
+    by_position = {
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    }
+    by_keyword = {
+        name: parameter.default
+        for name, parameter in parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    assert by_position == {"messages": inspect.Parameter.empty, "query": None, "target_ratio": 0.4}
+    assert by_keyword == {
+        "budget_tokens": None,
+        "memory": None,
+        "scoring": "balanced",
+        "embedder": "auto",
+        "counter": None,
+        "format": "auto",
+        "granularity": "message",
+        "pin": (),
+    }
+
+
+def test_the_fields_of_the_results_are_these():
+    assert rehydrate.Stats._fields == (
+        *("before_tokens", "after_tokens", "target_tokens", "dropped", "dropped_pct"),
+        *("dropped_messages_pct", "units", "pinned_tokens", "over_budget", "changed"),
+        *("embedding", "ignored", "degraded", "counter", "format", "elapsed_ms"),
+    )
+    assert rehydrate.Dropped._fields == ("index", "role", "tokens", "unit", "score", "reason")
+    assert rehydrate.UnitReport._fields == (
+        *("unit", "messages", "role", "tokens", "structural", "recency", "semantic"),
+        *("coverage", "odds", "score", "gain", "kept", "reason", "preview"),
+    )
+    assert rehydrate.Violation._fields == ("index", "rule", "message")
+
+
+def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
+    tree = {
+        rehydrate.InvalidArgumentError: ValueError,
+        rehydrate.UnknownFormatError: rehydrate.InvalidArgumentError,
+        rehydrate.InvalidMessageError: (ValueError, TypeError),
+        rehydrate.InvalidConversationError: ValueError,
+        rehydrate.InternalError: RuntimeError,
+    }
+    for error, builtin in tree.items():
+        assert issubclass(error, rehydrate.RehydrateError)
+        assert all(
+            issubclass(error, base)
+            for base in (builtin if isinstance(builtin, tuple) else (builtin,))
+        )
+    raised = {getattr(rehydrate, name) for name in EXPORTED if name.endswith("Error")}
+    assert raised == {rehydrate.RehydrateError, *tree}
+
+
+def test_importing_the_package_loads_nothing_but_itself_and_the_standard_library():
+    script = """
+import json, sys
+before = set(sys.modules)
+import rehydrate
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+    run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    loaded = {name.partition(".")[0] for name in json.loads(run.stdout)}
+    assert loaded - sys.stdlib_module_names == {"rehydrate"}
+    # Slow to import, and wanted by few calls.
+    assert loaded.isdisjoint({"asyncio", "inspect", "logging", "unittest"})
+
+
+def test_the_version_is_that_of_the_distribution():
+    from importlib.metadata import version
+
+    assert rehydrate.__version__ == version("rehydrate")
+
+
+def test_the_package_says_that_it_is_typed():
+    from importlib.resources import files
+
+    assert files("rehydrate").joinpath("py.typed").is_file()
