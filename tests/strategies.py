@@ -15,6 +15,7 @@ from itertools import count
 from typing import Any
 
 from hypothesis import strategies as st
+
 from rehydrate.messages import Conversation
 
 Entry = dict[str, Any]

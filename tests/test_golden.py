@@ -30,9 +30,7 @@ class Covers:
 @pytest.mark.parametrize("case", CHITTA, ids=lambda case: case["name"])
 def test_chitta_reproduces_the_scores_worked_out_by_hand(case: dict[str, Any]) -> None:
     rows = case["messages"]
-    messages = [
-        {"role": row["role"], "content": " ".join(["word"] * row["words"])} for row in rows
-    ]
+    messages = [{"role": row["role"], "content": " ".join(["word"] * row["words"])} for row in rows]
     vectors = [row["vector"] for row in rows]
     if "query_vector" in case:
         vectors.append(case["query_vector"])

@@ -66,7 +66,7 @@ def test_a_step_holds_a_call_with_all_its_results() -> None:
         result("2", "b"),
         {"role": "user", "content": "c"},
     ]
-    assert steps(parallel) == [range(0, 3), range(3, 4)]
+    assert steps(parallel) == [range(3), range(3, 4)]
 
 
 def test_a_step_holds_the_entries_that_a_transcript_split_one_message_into() -> None:
@@ -80,7 +80,7 @@ def test_a_step_holds_the_entries_that_a_transcript_split_one_message_into() -> 
         entry("user", None, {"type": "tool_result", "tool_use_id": "t2", "content": "y"}),
         entry("assistant", "m2", {"type": "text", "text": "Done."}),
     ]
-    assert steps(entries) == [range(0, 4), range(4, 5)]
+    assert steps(entries) == [range(4), range(4, 5)]
 
 
 def test_text_includes_calls_and_results_in_every_format_but_no_thinking() -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+
 from rehydrate.formats import parse, validate
 from rehydrate.messages import PieceKind
 

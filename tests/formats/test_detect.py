@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from rehydrate import formats
 from rehydrate.errors import (
     InvalidArgumentError,

@@ -8,9 +8,9 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format, parse, validate
-
 from tests.strategies import BY_FORMAT, conversations, damaged, kept_units, survivors
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from rehydrate.formats import validate
 
+from rehydrate.formats import validate
 from tests.strategies import anthropic_conversations, openai_chat_conversations
 
 Round = list[dict[str, Any]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from rehydrate.formats import parse, validate
 from rehydrate.messages import PieceKind
 

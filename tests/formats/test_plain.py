@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rehydrate.formats import parse, validate
 from rehydrate.messages import PieceKind
 

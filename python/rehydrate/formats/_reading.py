@@ -19,6 +19,7 @@ __all__ = [
     "as_list",
     "as_role",
     "as_sequence",
+    "holds_bytes",
     "readable_texts",
     "tool_input_text",
     "type_of",
@@ -39,7 +40,7 @@ _bounded.maxstring = _bounded.maxother = 4000
 _OPAQUE_KEYS = frozenset(
     {
         *("type", "id", "tool_use_id", "file_id", "caller", "cache_control", "media_type"),
-        *("data", "signature", "encrypted_content", "encrypted_index", "encrypted_stdout"),
+        *("data", "blob", "signature", "encrypted_content", "encrypted_index", "encrypted_stdout"),
     }
 )
 _MAX_DEPTH = 8
@@ -140,6 +141,16 @@ def tool_input_text(name: object, value: object) -> str:
         except Exception:
             value = _bounded.repr(value)
     return f"{name} {value}" if isinstance(name, str) else value
+
+
+def holds_bytes(block: Mapping[str, Any]) -> bool:
+    """Whether it is an MCP resource with bytes in it: a medium, whatever its MIME type.
+
+    >>> holds_bytes({"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": "JVBE"}})
+    True
+    """
+    resource = block.get("resource")
+    return isinstance(resource, Mapping) and isinstance(resource.get("blob"), str)
 
 
 def readable_texts(value: object, depth: int = 0) -> Iterator[str]:

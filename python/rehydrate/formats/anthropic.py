@@ -22,6 +22,7 @@ from rehydrate.formats._reading import (
     PROOF,
     as_entry,
     as_role,
+    holds_bytes,
     readable_texts,
     tool_input_text,
     type_of,
@@ -236,6 +237,9 @@ def _read_other(draft: _Draft, block: Mapping[str, Any], kind: PieceKind) -> Non
         draft.add(block.get("text"), kind)
     elif block_type in MEDIA_TYPES:
         draft.images += 1
+    elif holds_bytes(block):
+        draft.images += 1
+        draft.add_readable(block, kind)
     elif block_type == "document":
         draft.add_readable([block.get("title"), block.get("context")], kind)
         source = block.get("source")

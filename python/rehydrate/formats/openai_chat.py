@@ -19,6 +19,7 @@ from rehydrate.formats._reading import (
     as_entry,
     as_list,
     as_role,
+    holds_bytes,
     readable_texts,
     tool_input_text,
     type_of,
@@ -231,6 +232,7 @@ def _read_content(content: object, index: int, kind: PieceKind, pieces: list[Pie
         if type_of(part) in MEDIA_TYPES:
             images += 1
         else:
+            images += holds_bytes(part)
             pieces += [Piece(text, kind) for text in readable_texts(part)]
     return images
 

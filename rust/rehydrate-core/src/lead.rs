@@ -26,15 +26,19 @@ pub fn repair_lead(problem: &Problem<'_>, skip: &[bool], may_lead: &[bool], pack
             continue; // what made room may have been the first survivor: look again
         }
         let next_leader = turns(first..units).find(|&unit| packing.kept[unit] && may_lead[unit]);
-        let unpinned = |unit: &usize| packing.kept[*unit] && !problem.pinned[*unit];
-        let in_the_way: Vec<usize> = turns(first..next_leader.unwrap_or(first)).filter(unpinned).collect();
-        if in_the_way.is_empty() || in_the_way[0] != first {
-            // Pinned units stay whatever it costs, and so does the leader they need.
+        let unpinned = |range| turns(range).filter(|&unit| packing.kept[unit] && !problem.pinned[unit]);
+        if problem.pinned[first] {
+            // Pinned units stay whatever it costs, and so does the leader they need; nothing else then.
+            for unit in unpinned(0..units).collect::<Vec<_>>() {
+                drop_unit(problem, packing, unit);
+            }
             packing.kept[leader] = true;
             packing.used_tokens += u64::from(problem.token_cost[leader]);
             return Some(leader);
         }
-        in_the_way.into_iter().for_each(|unit| drop_unit(problem, packing, unit));
+        for unit in unpinned(first..next_leader.unwrap_or(units)).collect::<Vec<_>>() {
+            drop_unit(problem, packing, unit);
+        }
     }
     None
 }
@@ -66,5 +70,4 @@ fn make_room(problem: &Problem<'_>, packing: &mut Packing, leader: usize) -> boo
 fn drop_unit(problem: &Problem<'_>, packing: &mut Packing, unit: usize) {
     packing.kept[unit] = false;
     packing.used_tokens -= u64::from(problem.token_cost[unit]);
-    packing.value -= packing.gain[unit];
 }

@@ -75,7 +75,7 @@ pub struct Packing {
     pub gain: Vec<f64>,
     /// Tokens of the kept units. Over the budget only when the pinned ones alone are.
     pub used_tokens: u64,
-    /// Sum of the gains of the kept units: the objective.
+    /// The objective that packing reached; a later repair of the first survivor leaves it as it is.
     pub value: f64,
 }
 
