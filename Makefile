@@ -45,7 +45,7 @@ lint: $(VENV)/.installed  ## formatting, lints, types, layers
 
 bench: $(VENV)/.installed  ## every figure of benches/RESULTS.md, peers beside us
 	$(BIN)/python -m pip install -q -e '.[dev,bench]'
-	cargo bench -q -p rehydrate-core --locked
+	cargo bench -q -p rehydrate-core --locked --bench '*' -- --warm-up-time 1 --measurement-time 2
 	$(BIN)/python benches/report.py
 
 wheel: $(BIN)/python  ## the wheel and the sdist, in dist/

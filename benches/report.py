@@ -39,11 +39,13 @@ class Row:
         """As a line of a table."""
         sign = ">= " if self.more_is_better else "<= "
         bounds = [
-            f"{sign}{_number(bound)} {self.unit}" if bound is not None else ""
+            f"{sign}{_number(bound)} {self.unit}".strip() if bound is not None else ""
             for bound in (self.want, self.beyond)
         ]
         measured = (
-            "not measured" if self.value is None else f"**{_number(self.value)} {self.unit}**"
+            "not measured"
+            if self.value is None
+            else f"**{f'{_number(self.value)} {self.unit}'.strip()}**"
         )
         return [self.case, *bounds, measured, self._verdict(), self.beside, self.limit]
 
@@ -89,8 +91,8 @@ COLD_LIMIT = (
     "sharing one scan would save passes over memory, not the work in each"
 )
 WARM_LIMIT = (
-    "The stateless call: Python parses every dict again and every text is hashed again; "
-    "a conversation that remembers its prefix would do neither"
+    "The call is stateless: Python parses every dict again (the row below), every text is hashed "
+    "again, and scores and features are worked out anew"
 )
 
 
@@ -131,6 +133,11 @@ def _compactions(of: Figures, session: str, targets: bool) -> list[Row]:
             )
         )
     rows += [
+        Row(
+            "of which: parsing and grouping in Python",
+            _ms(of[f"bench_parse[{session}]"]),
+            "ms",
+        ),
         Row(
             "peer: plain Python, no model",
             _ms(plain),
@@ -313,12 +320,10 @@ def growth(of: Figures) -> Iterable[str]:
         lines.append([f"{messages:,}", _or_dash(_ms(timing), "ms"), _or_dash(each, "us"), grown])
     yield from _table(["messages", "median", "a message", "against 1,000"], lines)
     yield (
-        "What limits it: past the processor's caches each text costs some misses: its entry in "
-        "the content cache, its "
-        "features' ids, its units' gains. From 2,000 units on, packing makes two passes instead "
-        "of five. Where a "
-        "conversation is larger than the content cache (256 MB), texts seen first are derived "
-        "anew at the next call."
+        "What limits it: tables by hash (cached texts, features) that outgrow the processor's "
+        "caches. From 2,000 units on, packing makes two passes instead of five. At a million "
+        "messages the content cache (256 MB) is full: texts seen first are derived anew at the "
+        "next call."
     )
     yield ""
 
@@ -328,16 +333,11 @@ CUT_TARGETS = {
     "coding": {0.1: 0.72, 0.2: 0.82, 0.4: 0.95},
     "airline": {0.1: 0.37, 0.2: 0.68, 0.4: 0.89},
 }
-CUT_LIMITS = {
-    "coding": "A whole message is the unit: a long tool result that holds one needed name costs "
-    "all of its tokens, which "
-    "excerpts will not. The rest is the future: which of many names are used next cannot be read "
-    "off the past",
-    "airline": "The needed ids stand in a few long results of lookups, which whole do not fit "
-    "the smallest budget; "
-    "the distance to the one that knows the future is small there, and excerpts are what moves "
-    "the limit itself",
-}
+WHOLE_MESSAGES = (
+    "Whole messages are the unit, so one needed name in a long tool result costs all its tokens: "
+    "the line of the one that knows the future is what that allows. The distance to it is the "
+    "future itself: which of the many names mentioned will be used is not in the past"
+)
 
 
 def retention(of: Figures) -> Iterable[str]:
@@ -369,9 +369,8 @@ def retention(of: Figures) -> Iterable[str]:
     yield from _table(["method", *map(str, ratios)], lines)
     yield _verdict("balanced", asked["methods"], QUESTION_TARGETS["want"])
     yield (
-        "What limits it: questions whose evidence shares neither words nor near synonyms with "
-        "them, and those with "
-        "many evidence turns spread over a conversation, which a small budget cannot hold together."
+        "What limits it, as far as can be told without reading each miss: evidence that shares "
+        "neither words nor near synonyms with its question."
     )
     yield ""
     for kind, title in (("coding", "coding sessions"), ("airline", "airline support")):
@@ -397,7 +396,7 @@ def retention(of: Figures) -> Iterable[str]:
         )
         yield from _table(["method", *map(str, shares)], lines)
         yield _verdict("balanced", part["methods"], want)
-        yield f"What limits it: {CUT_LIMITS[kind]}."
+        yield f"What limits it: {WHOLE_MESSAGES}."
         yield ""
 
 
@@ -409,7 +408,7 @@ def laws(of: Figures) -> Iterable[str]:
     yield from _section(
         "The laws, on every conversation",
         f"{told['conversations']} conversations of {told['messages']:,} messages, ratios 0.05 to "
-        "1.0, each profile: "
+        "1.0, each profile, with and without a query: "
         f"{told['compactions']:,} compactions. {told['invalid_inputs']} of the inputs break a "
         "provider's rule themselves; "
         "a violation counts where the output breaks more.",
@@ -420,11 +419,12 @@ def laws(of: Figures) -> Iterable[str]:
         Row("messages changed, or not the very object that came in", told["not_verbatim"], "", 0),
         Row("results out of order, or with a message twice", told["out_of_order"], "", 0),
         Row(
-            "over the target, and `over_budget` not set",
+            "over the target though the pinned units fit it",
             told["over_target"],
             "",
             0,
-            limit="A user turn pulled in to lead is counted in the budget too",
+            beside=f"over it by pinned units alone: {told['pinned_over_target']:,}",
+            limit="Units always kept may cost more than a small budget: `over_budget` says so",
         ),
     ]
     yield from _table(HEADER, [row.cells() for row in rows])
@@ -450,8 +450,7 @@ def footprint(of: Figures) -> Iterable[str]:
             "ms",
             60,
             beside=f"bare Python {bare:.0f} ms",
-            limit="Mapping the extension with the vocabularies in it; dataclasses are made at "
-            "import",
+            limit="By `python -X importtime`: loading the native module, then making dataclasses",
         ),
         Row(
             "optional or heavy packages that it loads",
@@ -514,25 +513,20 @@ def preamble(of: Figures) -> Iterable[str]:
     """What the figures were made on, and how far to trust them."""
     yield "# Results"
     yield ""
-    yield f"Written by `make bench` on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}; do not "
-    "edit."
-    yield "Medians. Absolute times depend on the machine and its load; the ratios to peers are "
-    "from the same run."
+    yield f"Written by `make bench` on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}."
+    yield "Medians. Times depend on the machine and its load; ratios are from one run."
     yield ""
     yield from (f"- {name}: {value}" for name, value in figures.machine().items())
-    yield f"- load average: {of.load_before:.1f} before the Python part, {of.load_after:.1f} "
-    "after it"
+    yield f"- load average: {of.load_before:.1f} before the Python part, {of.load_after:.1f} after"
     if of.criterion_from:
         first, last = of.criterion_from
         yield f"- Criterion's figures: from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
         if first < figures.newest_source():
-            yield "- **Stale: some of Criterion's figures are older than the newest source; run "
-            "`make bench`.**"
+            yield "- **Stale: some of Criterion's figures are older than the newest source.**"
     else:
         yield "- **Criterion's figures are missing: run `make bench`.**"
     if of.load_before > 0.75 * (os.cpu_count() or 1):
-        yield "- **Noisy: other work ran on this machine; absolute times are too long by an "
-        "unknown factor.**"
+        yield "- **Noisy: the machine was busy; absolute times are too long by an unknown factor.**"
     yield ""
 
 
@@ -571,7 +565,7 @@ def _times(ours: Timing | None, peers: Sequence[tuple[str, Timing | None]]) -> s
     if ours is None:
         return ""
     return ", ".join(
-        f"{_number(peer.seconds / ours.seconds)} x {name}" for name, peer in peers if peer
+        f"{name} takes {_number(peer.seconds / ours.seconds)} x" for name, peer in peers if peer
     )
 
 

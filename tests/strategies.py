@@ -10,7 +10,7 @@ kept_units(conversation)    positions of units that a compaction may keep
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from typing import Any
 
@@ -339,11 +339,26 @@ def damaged(draw: Draw, entries: list[Entry]) -> list[Entry]:
     return broken
 
 
+def missing_opener(conversation: Conversation, kept: Collection[int]) -> int | None:
+    """The user unit to pull in, if without it these units would not start with the user.
+
+    None: nothing is missing, or the list holds no user unit before the first survivor.
+    """
+    if not conversation.user_first:
+        return None
+    units = conversation.units
+    first = min((place for place in kept if not units[place].is_system), default=None)
+    if first is None or units[first].opens_with_user:
+        return None
+    openers = (place for place in range(first - 1, -1, -1) if units[place].opens_with_user)
+    return next(openers, None)
+
+
 @st.composite
 def kept_units(draw: Draw, conversation: Conversation) -> list[int]:
     """Units that a compaction may keep: any, with what makes the first one the user's."""
     kept = {place for place in range(len(conversation.units)) if draw(st.booleans())}
-    opener = conversation.missing_opener(kept)
+    opener = missing_opener(conversation, kept)
     return sorted(kept if opener is None else kept | {opener})
 
 

@@ -20,7 +20,7 @@ from benches.python.inputs import (
     recorded_session,
     texts_of,
 )
-from rehydrate import _native
+from rehydrate import _native, formats
 
 ROUNDS = 15
 PROFILES = ("chitta", "balanced")
@@ -77,6 +77,11 @@ def bench_warm(benchmark: Any, session: list[Message], scoring: str, query: str 
     benchmark.pedantic(
         rehydrate.compact_context, setup=one_more, rounds=5 * ROUNDS, warmup_rounds=5
     )
+
+
+def bench_parse(benchmark: Any, session: list[Message]) -> None:
+    """The Python part of a call: dicts to messages, pieces and units."""
+    benchmark.pedantic(formats.parse, args=(session,), rounds=5 * ROUNDS, warmup_rounds=5)
 
 
 def bench_plain_python(benchmark: Any, session: list[Message]) -> None:

@@ -59,6 +59,10 @@ def estimate_tokens(
 
 
 def _tokens(content: Any, counter: str, tools: Iterable[Mapping[str, Any]], format: str) -> int:  # noqa: A002
+    if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
+        raise InvalidArgumentError(
+            f"tools is of type {type(tools).__name__}; pass a list of tool definitions"
+        )
     schemas = sum(_engine.count(_compact_json(tool), counter) for tool in tools)
     if isinstance(content, str):
         return schemas + _engine.count(content, counter)

@@ -9,7 +9,7 @@ Named tuples, not dataclasses: they are made by the thousand on the hot path, in
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -82,9 +82,14 @@ class Unit(NamedTuple):
 
     @property
     def opens_with_user(self) -> bool:
-        """Whether a conversation may start here for a provider that wants a user message first."""
+        """Whether a conversation may start here for a provider that wants a user message first.
+
+        A message of nothing but white space will not do: Claude Code leaves it out when it sends.
+        """
         first = self.messages[0]
-        return first.role == "user" and not first.answers
+        if first.role != "user" or first.answers:
+            return False
+        return first.images > 0 or any(not piece.text.isspace() for piece in first.pieces)
 
     @property
     def calls_tools(self) -> bool:
@@ -141,31 +146,16 @@ class Conversation(NamedTuple):
                         return position if units[position].calls_tools else None
         return None
 
-    def pins(self) -> tuple[int, ...]:
-        """The units that are always kept: system, the last user turn, the open tool loop."""
-        pinned = {position for position, unit in enumerate(self.units) if unit.is_system}
-        pinned.update(
-            position
-            for position in (self.last_user_turn(), self.open_tool_loop())
-            if position is not None
-        )
-        return tuple(sorted(pinned))
-
-    def missing_opener(self, kept: Collection[int]) -> int | None:
-        """The user unit to pull in, if without it these units would not start with the user.
-
-        None: nothing is missing, or the list holds no user unit before the first survivor.
-        """
-        if not self.user_first:
-            return None
-        spoken = (position for position in kept if not self.units[position].is_system)
-        first = min(spoken, default=None)
-        if first is None or self.units[first].opens_with_user:
-            return None
-        for position in range(first - 1, -1, -1):
-            if self.units[position].opens_with_user:
-                return position
-        return None
+    def pins(self) -> dict[int, str]:
+        """The units that are always kept, and why: system, last user turn, open tool loop."""
+        pins = {position: "system" for position, unit in enumerate(self.units) if unit.is_system}
+        for position, why in (
+            (self.last_user_turn(), "last user turn"),
+            (self.open_tool_loop(), "open tool loop"),
+        ):
+            if position is not None:
+                pins.setdefault(position, why)
+        return pins
 
     def units_holding(self, indices: Iterable[int]) -> tuple[int, ...]:
         """The units of these indices of the caller's list, ascending; ignored entries have none."""

@@ -222,7 +222,7 @@ def test_system_entries_stand_outside_of_the_rules():
     system = {"role": "system", "content": "Be brief."}
     entries = [system, HELLO, assistant(call("a")), system, user(result("a"))]
     assert broken(*entries) == []
-    assert parse(entries, "anthropic").pins() == (0, 1, 2, 3)
+    assert parse(entries, "anthropic").pins().keys() == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize(
@@ -244,11 +244,8 @@ def test_broken_input_keeps_together_what_pairs_it_has(entries, expected):
     assert members(*entries) == expected
 
 
-def test_the_opener_is_the_nearest_user_message_before_the_first_survivor():
-    conversation = parse([*ROUND, HELLO, assistant(text("x")), assistant(text("y"))], "anthropic")
-    assert [unit.members for unit in conversation.units] == [(0,), (1, 2), (3,), (4,), (5,)]
-    assert conversation.missing_opener([4]) == 2
-    assert conversation.missing_opener([1, 2]) == 0
-    assert conversation.missing_opener([0, 4]) is None
-    assert conversation.missing_opener([]) is None
-    assert parse([assistant(text("x"))], "anthropic").missing_opener([0]) is None
+def test_a_blank_user_message_opens_no_conversation():
+    conversation = parse([*ROUND, HELLO, user(text(" \n")), assistant(text("x"))], "anthropic")
+    opens = [unit.opens_with_user for unit in conversation.units]
+    assert opens == [True, False, True, False, False]
+    assert conversation.user_first

@@ -123,7 +123,7 @@ def test_pins_hold_system_the_last_user_turn_and_the_open_loop(named):
 def test_an_empty_list_is_an_empty_valid_conversation(name):
     conversation = parse([], name)
     assert conversation.units == () and conversation.messages == ()
-    assert conversation.pins() == ()
+    assert conversation.pins() == {}
     assert validate([], name) == []
 
 

@@ -134,4 +134,4 @@ def test_a_call_unanswered_at_the_very_end_is_an_open_loop():
 def test_no_user_message_is_needed_at_the_start():
     conversation = parse([calling("a"), tool("a")])
     assert broken(calling("a"), tool("a")) == []
-    assert conversation.missing_opener([0]) is None
+    assert not conversation.user_first

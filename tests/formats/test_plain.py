@@ -27,8 +27,8 @@ def test_text_parts_and_a_missing_content_are_read():
     assert (violation.index, violation.rule) == (1, "null_content_without_calls")
 
 
-@pytest.mark.parametrize(("first", "opener"), [("user", 1), ("assistant", None)])
-def test_a_list_that_starts_with_the_user_goes_on_doing_so(first, opener):
+@pytest.mark.parametrize(("first", "user_first"), [("user", True), ("assistant", False)])
+def test_a_list_that_starts_with_the_user_goes_on_doing_so(first, user_first):
     roles = ["system", first, "assistant"]
     conversation = parse([{"role": role, "content": "x"} for role in roles])
-    assert conversation.missing_opener([0, 2]) == opener
+    assert conversation.user_first is user_first

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from rehydrate import _engine, formats
 from rehydrate.compact.compaction import Compaction, Stats
+from rehydrate.compact.pins import pinned_units
 from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
+from rehydrate.compact.vectors import Embedder, Memory, memory_coverage, own_vectors
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.messages import Conversation
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from rehydrate import _native
 
 MIN_RATIO = 0.05
-RECALLED_NEIGHBOURS = 3
-"""How many of its nearest memories a message is compared with."""
-
-
-class RecallsMemories(Protocol):
-    """A memory, as far as compaction asks: how near are the nearest k memories to each vector."""
-
-    def recall(self, vectors: Any, k: int) -> ArrayLike:
-        """Cosine similarities, shape (len(vectors), up to k), for float32 rows of length 1."""
-
-
-Embedder = Callable[[list[str]], "ArrayLike"]
-"""Texts to vectors, shape (texts, dimensions). A row of zeros or NaN is "no vector"."""
 
 
 def compact_context(
@@ -42,7 +27,7 @@ def compact_context(
     target_ratio: float = 0.4,
     *,
     budget_tokens: int | None = None,
-    memory: RecallsMemories | None = None,
+    memory: Memory | None = None,
     scoring: str | Scoring = "balanced",
     embedder: str | Embedder | None = "auto",
     counter: str | Callable[[str], int] | None = None,
@@ -99,7 +84,7 @@ def compact_context(
         )
 
     conversation = formats.parse(messages, format)
-    pins = _pins(conversation, messages, pin)
+    pins = pinned_units(conversation, messages, pin)
     prepared = _engine.prepare(
         conversation,
         weight_of=profile.weight_of,
@@ -115,12 +100,12 @@ def compact_context(
 
     asked = query if query and query.strip() else None
     degraded: list[str] = []
-    vectors, query_vector = _own_vectors(own_embedder, conversation, asked, degraded)
+    vectors, query_vector = own_vectors(own_embedder, conversation, asked, degraded)
     selection = prepared.select(
         query=asked,
         vectors=vectors,
         query_vector=query_vector,
-        memory_coverage=_memory_coverage(memory, prepared, vectors, degraded),
+        memory_coverage=memory_coverage(memory, prepared, vectors, degraded),
         weights=(profile.recency, profile.semantic, profile.novelty),
         calibrated=profile.signals == "calibrated",
         coverage=profile.packing == "coverage",
@@ -187,9 +172,12 @@ def _checked_ratio(ratio: object) -> float:
     return float(min(max(ratio, MIN_RATIO), 1.0))  # a float only now: an int may be too large
 
 
-def _checked_budget(budget: object) -> int | None:
-    if budget is None or (isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0):
-        return None if budget is None else min(budget, 2**63)
+def _checked_budget(budget: Any) -> int | None:
+    if budget is None:
+        return None
+    with suppress(TypeError):  # numpy's integers are integers too
+        if not isinstance(budget, bool) and (tokens := operator.index(budget)) >= 0:
+            return min(tokens, 2**63)
     raise InvalidArgumentError(
         f"budget_tokens is {budget!r}; pass a whole number of tokens from 0 up, "
         "or None to go by target_ratio"
@@ -207,103 +195,6 @@ def _checked_embedder(embedder: object) -> Embedder | None:
         f"embedder is {embedder!r}; choose 'auto' or 'builtin' (the built-in model), "
         "None (no vectors), or pass a callable of list[str] -> array of shape (texts, dimensions)"
     )
-
-
-def _pins(
-    conversation: Conversation, messages: Sequence[Any], pin: Iterable[Any]
-) -> dict[int, str]:
-    """Units that are always kept, and why."""
-    pins = {unit: "system" for unit, whole in enumerate(conversation.units) if whole.is_system}
-    for unit, why in (
-        (conversation.last_user_turn(), "last user turn"),
-        (conversation.open_tool_loop(), "open tool loop"),
-    ):
-        if unit is not None:
-            pins.setdefault(unit, why)
-    if isinstance(pin, (int, str, Mapping)) or not isinstance(pin, Iterable):
-        raise InvalidArgumentError(
-            f"pin is of type {type(pin).__name__}; pass a list of indices or message objects"
-        )
-    wanted = [_index_of(messages, entry) for entry in pin]
-    for unit in conversation.units_holding(wanted) if wanted else ():
-        pins.setdefault(unit, "pinned by the caller")
-    return pins
-
-
-def _index_of(messages: Sequence[Any], entry: Any) -> int:
-    if isinstance(entry, int) and not isinstance(entry, bool):
-        if -len(messages) <= entry < len(messages):
-            return entry % len(messages)
-        raise InvalidArgumentError(
-            f"pin names message {entry} of {len(messages)}; "
-            f"an index goes from {-len(messages)} to {len(messages) - 1}"
-        )
-    for index, message in enumerate(messages):
-        if message is entry:
-            return index
-    raise InvalidArgumentError(
-        f"pin holds a {type(entry).__name__} that is none of the messages; "
-        "pass an index, or the very object that is in the list"
-    )
-
-
-def _own_vectors(
-    embedder: Embedder | None, conversation: Conversation, query: str | None, degraded: list[str]
-) -> tuple[Any, Any]:
-    """Vectors of the messages and the query from the caller's embedder; (None, None) without.
-
-    Rows have length 1, or 0 where the embedder's row is no vector.
-    """
-    if embedder is None or not conversation.messages:
-        return None, None
-    import numpy as np
-
-    texts = [message.text for message in conversation.messages]
-    try:
-        found = embedder([*texts, query] if query else texts)
-        rows = np.asarray(found, dtype=np.float64)
-        expected = len(texts) + bool(query)
-        if rows.ndim != 2 or rows.shape[0] != expected or rows.shape[1] == 0:
-            raise ValueError(f"shape {rows.shape} for {expected} texts")
-    except Exception as error:
-        degraded.append(f"embedder: {type(error).__name__}: {error}; went on without vectors")
-        return None, None
-    with np.errstate(all="ignore"):
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        units = (rows / lengths).astype(np.float32)
-    rows = np.where(np.isfinite(lengths) & (lengths > 0), units, np.float32(0))
-    return rows[: len(texts)], rows[-1] if query else None
-
-
-def _memory_coverage(
-    memory: RecallsMemories | None, prepared: _native.Prepared, vectors: Any, degraded: list[str]
-) -> list[float] | None:
-    """Per message the largest similarity to what memory holds; None where nothing is known."""
-    if memory is None or not prepared.message_tokens:
-        return None
-    if vectors is None:
-        if prepared.dim is None:
-            degraded.append("memory: no vectors to recall with; nothing counts as covered")
-            return None
-        vectors = _engine.message_vectors(prepared)
-    try:
-        recalled = memory.recall(vectors, RECALLED_NEIGHBOURS)
-        rows = [_largest(row) for row in recalled]  # type: ignore[union-attr]
-        if len(rows) != len(vectors):
-            raise ValueError(f"{len(rows)} rows for {len(vectors)} vectors")
-    except Exception as error:
-        degraded.append(f"memory: {type(error).__name__}: {error}; nothing counts as covered")
-        return None
-    return rows
-
-
-def _largest(similarities: Any) -> float:
-    """The largest finite number of a row, or the number itself; 0 where there is none."""
-    try:
-        numbers = [float(similarity) for similarity in similarities]
-    except TypeError:
-        numbers = [float(similarities)]
-    return max((number for number in numbers if math.isfinite(number)), default=0.0)
 
 
 def _percent(part: int, whole: int) -> float:

@@ -5,8 +5,8 @@ mod session;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rehydrate_core::embed::Embedder;
 use rehydrate_core::embed::builtin::{Bag, StaticModel};
+use rehydrate_core::embed::{Embedder, normalize};
 
 use session::{QUERY, Session};
 
@@ -25,7 +25,9 @@ fn embedding(criterion: &mut Criterion) {
     group.bench_function("pool", |b| {
         b.iter(|| {
             for (bag, row) in bags.iter().zip(rows.chunks_exact_mut(model.dim())) {
-                model.pool(std::iter::once(black_box(bag)), |_| 1.0, row);
+                row.fill(0.0);
+                model.add(black_box(bag), |_| 1.0, row);
+                normalize(row);
             }
         });
     });

@@ -34,7 +34,7 @@ pub fn normalize(vector: &mut [f32]) {
 /// Whether `vector` stands for a text that was really embedded.
 #[must_use]
 pub fn is_present(vector: &[f32]) -> bool {
-    vector.iter().any(|&x| x != 0.0)
+    vector.iter().any(|&x| x != 0.0) && vector.iter().all(|x| x.is_finite())
 }
 
 /// Inner product. Eight partial sums let the compiler use whole vector registers without changing the order of

@@ -2,6 +2,7 @@
 use std::sync::Arc;
 
 use crate::embed::builtin::StaticModel;
+use crate::embed::{Embedder, normalize};
 use crate::text::{Needs, TextAnalysis};
 use crate::unit::{Message, PieceKind, Unit};
 
@@ -38,16 +39,24 @@ impl Prepared {
     /// conversation, so that memories can be compared with it); empty if the conversation was not prepared for it.
     #[must_use]
     pub fn message_vectors(&self) -> Vec<f32> {
-        self.pool_messages(|_| 1.0)
+        self.pool(|analysis, model, row| analysis.add_to(row, model))
     }
 
-    /// [`Prepared::message_vectors`] with each token weighted by `weight` of its id.
-    pub(crate) fn pool_messages(&self, weight: impl Fn(u16) -> f32 + Copy) -> Vec<f32> {
-        use crate::embed::Embedder;
+    /// The same with each token weighted by `weight` of its id.
+    pub(crate) fn weighted_vectors(&self, weight: impl Fn(u16) -> f32) -> Vec<f32> {
+        self.pool(|analysis, model, row| {
+            if let Some(bag) = analysis.bag() {
+                model.add(bag, &weight, row);
+            }
+        })
+    }
+
+    fn pool(&self, add: impl Fn(&TextAnalysis, &StaticModel, &mut [f32])) -> Vec<f32> {
         let Some(model) = self.model() else { return Vec::new() };
         let mut rows = vec![0.0; self.messages.len() * model.dim()];
         for (message, row) in self.messages.iter().zip(rows.chunks_exact_mut(model.dim())) {
-            model.pool(self.analyses_of(message).filter_map(TextAnalysis::bag), weight, row);
+            self.analyses_of(message).for_each(|analysis| add(analysis, model, row));
+            normalize(row);
         }
         rows
     }

@@ -125,15 +125,13 @@ impl Prepared {
 
     /// Cosine of IDF-weighted vectors from which the conversation's mean vector is subtracted.
     fn centred_cosine(&self, model: &StaticModel, query: &Bag, document_frequency: &[u32]) -> Vec<f64> {
-        use crate::embed::Embedder;
         let messages = self.messages.len();
         #[expect(clippy::cast_possible_truncation, reason = "weights of single-precision vectors")]
         let weights: Vec<f32> =
             document_frequency.iter().map(|&with_it| idf(messages, f64::from(with_it)) as f32).collect();
         let weight = |token: u16| weights[token as usize];
-        let mut rows = self.pool_messages(weight);
-        let mut asked = vec![0.0; model.dim()];
-        model.pool(std::iter::once(query), weight, &mut asked);
+        let mut rows = self.weighted_vectors(weight);
+        let mut asked = model.vector(query, weight);
         centred_cosine(&mut rows, &mut asked)
     }
 

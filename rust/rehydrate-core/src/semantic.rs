@@ -57,11 +57,7 @@ impl Prepared {
             return Some(Space { dim, rows: vectors.messages.into(), query: vectors.query.map(<[f32]>::to_vec) });
         }
         let model = self.model()?;
-        let query = request.query.map(|query| {
-            let mut row = vec![0.0; model.dim()];
-            model.pool(std::iter::once(&model.bag(query)), |_| 1.0, &mut row);
-            row
-        });
+        let query = request.query.map(|query| model.vector(&model.bag(query), |_| 1.0));
         Some(Space { dim: model.dim(), rows: self.message_vectors().into(), query })
     }
 }

@@ -9,11 +9,16 @@ use crate::lexical::{self, Terms};
 use crate::tokens::Counter;
 use crate::unit::{Piece, PieceKind};
 
+/// From this many distinct tokens on, a text's plain vector is cached: a kilobyte instead of adding as many rows again.
+const LONG_TEXT_TOKENS: usize = 256;
+
 /// Everything derived from one text, each part on first use.
 #[derive(Default)]
 pub struct TextAnalysis {
     counts: [OnceLock<u32>; 4],
     bag: OnceLock<Bag>,
+    /// Sum of the bag's plain token vectors, kept for long texts only: there it saves the most and weighs the least.
+    sum: OnceLock<Box<[f32]>>,
     terms: OnceLock<Terms>,
     mentions: OnceLock<Mentions>,
 }
@@ -53,6 +58,20 @@ impl TextAnalysis {
     #[must_use]
     pub fn bag(&self) -> Option<&Bag> {
         self.bag.get()
+    }
+
+    /// Add the plain vectors of the text's tokens to `out`.
+    pub fn add_to(&self, out: &mut [f32], model: &StaticModel) {
+        let Some(bag) = self.bag.get() else { return };
+        if bag.len() < LONG_TEXT_TOKENS {
+            return model.add(bag, |_| 1.0, out);
+        }
+        let sum = self.sum.get_or_init(|| {
+            let mut sum = vec![0.0; out.len()];
+            model.add(bag, |_| 1.0, &mut sum);
+            sum.into()
+        });
+        out.iter_mut().zip(sum).for_each(|(out, sum)| *out += sum);
     }
 
     /// The words of the text for BM25, once they have been asked for.

@@ -90,18 +90,20 @@ impl StaticModel {
         count_runs(ids)
     }
 
-    /// Write into `out` the L2-normalised sum of the token vectors of `bags`, each token weighted by its count and by
-    /// `weight` of its id.
-    pub fn pool<'b>(&self, bags: impl Iterator<Item = &'b Bag>, weight: impl Fn(u16) -> f32, out: &mut [f32]) {
+    /// Add to `out` the vectors of the tokens of `bag`, each times its count and `weight` of its id.
+    pub fn add(&self, bag: &Bag, weight: impl Fn(u16) -> f32, out: &mut [f32]) {
         debug_assert_eq!(out.len(), self.dim);
-        out.fill(0.0);
-        let mut weighted = Vec::new();
-        for bag in bags {
-            weighted
-                .extend(bag.iter().map(|&(id, count)| (id, f32::from(count) * weight(id) * self.scales[id as usize])));
-        }
-        add_rows(out, self.rows, &weighted);
-        normalize(out);
+        let weighted = |&(id, count)| (id, f32::from(count) * weight(id) * self.scales[id as usize]);
+        add_rows(out, self.rows, &bag.iter().map(weighted).collect::<Vec<_>>());
+    }
+
+    /// The vector of one text by itself: length 1, or zeros where nothing of it is known.
+    #[must_use]
+    pub fn vector(&self, bag: &Bag, weight: impl Fn(u16) -> f32) -> Vec<f32> {
+        let mut vector = vec![0.0; self.dim];
+        self.add(bag, weight, &mut vector);
+        normalize(&mut vector);
+        vector
     }
 
     /// Write the cosine of `token` with each of `others` into `out`, which is indexed by token id.
@@ -133,7 +135,7 @@ impl Embedder for StaticModel {
 
     fn embed(&self, texts: &[&str], out: &mut [f32]) -> Result<()> {
         for (text, row) in texts.iter().zip(out.chunks_exact_mut(self.dim)) {
-            self.pool(std::iter::once(&self.bag(text)), |_| 1.0, row);
+            row.copy_from_slice(&self.vector(&self.bag(text), |_| 1.0));
         }
         Ok(())
     }

@@ -348,9 +348,14 @@ mod tests {
     #[test]
     fn every_character_splits_like_the_patterns_in_every_neighbourhood() {
         for c in char::MIN..=char::MAX {
-            assert_pieces(&format!(
-                "{c}a{c}A{c}Ab{c} {c}  {c} x{c}\n{c}\r\n {c}1{c}23.{c}/'{c}x'{c}S{c}'s{c}{c}A {c}{c}"
-            ));
+            // Beyond the first two planes there are ideographs, tags and nothing: every character is still tried, but
+            // all its neighbours only on a sample.
+            if c < '\u{20000}' || u32::from(c) % 64 == 0 || ('\u{E0000}'..'\u{E0200}').contains(&c) {
+                assert_pieces(&format!(
+                    "{c}a{c}A{c}Ab{c} {c}  {c} x{c}\n{c}\r\n {c}1{c}23.{c}/'{c}x'{c}S{c}'s{c}{c}A {c}{c}"
+                ));
+            }
+            assert_pieces(&format!("{c}a"));
             assert_pieces(&format!("{c}\n"));
             assert_pieces(&format!(" \t{c}"));
         }
