@@ -38,7 +38,7 @@ const SCORE_SHARE: f64 = 0.05;
 struct Feature {
     class: Class,
     acted_on: bool,
-    last_unit: usize,
+    last_unit: Option<usize>,
     memory_coverage: f64,
 }
 
@@ -66,31 +66,39 @@ impl Features {
 impl Prepared {
     /// The features of all units but the system's, which are there anyway.
     pub(crate) fn features(&self, signals: &[Signals]) -> Features {
+        let mentions_in_all: usize = self.analyses.iter().filter_map(|a| a.mentions()).map(|m| m.len()).sum();
         let mut id_of_hash: FxHashMap<u32, u32> = FxHashMap::default();
-        let mut features: Vec<Feature> = Vec::new();
-        let mut lists: Vec<Vec<u32>> = vec![Vec::new(); self.units.len()];
-        for (message, signals) in self.messages.iter().zip(signals).filter(|(message, _)| !message.is_system()) {
-            for piece in message.pieces.clone().filter(|&piece| self.kinds[piece] != PieceKind::Thinking) {
-                let acted_on = self.kinds[piece] == PieceKind::ToolInput;
+        id_of_hash.reserve(mentions_in_all / 2);
+        let mut features: Vec<Feature> = Vec::with_capacity(mentions_in_all / 2);
+        let mut of_unit = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
+        for (unit, messages) in self.messages_of_units().into_iter().enumerate() {
+            for (message, piece) in messages.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
+            {
+                let kind = self.kinds[piece];
+                if kind == PieceKind::Thinking || self.messages[message].is_system() {
+                    continue;
+                }
+                let acted_on = kind == PieceKind::ToolInput;
                 for mention in self.analyses[piece].mentions().into_iter().flatten() {
                     let id = *id_of_hash.entry(mention.hash).or_insert_with(|| {
-                        features.push(Feature { class: mention.class, acted_on, last_unit: 0, memory_coverage: 0.0 });
+                        features.push(Feature {
+                            class: mention.class,
+                            acted_on,
+                            last_unit: None,
+                            memory_coverage: 0.0,
+                        });
                         u32::try_from(features.len() - 1).expect("fewer features than hashes")
                     });
                     let feature = &mut features[id as usize];
+                    if feature.last_unit.replace(unit) != Some(unit) {
+                        of_unit.mention(id);
+                    }
                     feature.class = feature.class.min(mention.class);
                     feature.acted_on |= acted_on;
-                    feature.last_unit = feature.last_unit.max(message.unit);
-                    feature.memory_coverage = feature.memory_coverage.max(signals.coverage);
-                    lists[message.unit].push(id);
+                    feature.memory_coverage = feature.memory_coverage.max(signals[message].coverage);
                 }
             }
-        }
-        let mut of_unit = FeatureLists::default();
-        for mut list in lists {
-            list.sort_unstable();
-            list.dedup();
-            of_unit.push(list);
+            of_unit.end_unit();
         }
         let newest = self.units.len().saturating_sub(1);
         Features { of_unit, weight: features.iter().map(|feature| feature.worth(newest)).collect() }
@@ -99,7 +107,7 @@ impl Prepared {
 
 impl Feature {
     fn worth(&self, newest_unit: usize) -> f64 {
-        let age_units = (newest_unit - self.last_unit) as f64;
+        let age_units = (newest_unit - self.last_unit.unwrap_or(0)) as f64;
         worth_of_class(self.class) * if self.acted_on { ACTED_ON } else { 1.0 } / (1.0 + age_units / HALF_WORTH_UNITS)
             * (1.0 - self.memory_coverage)
     }

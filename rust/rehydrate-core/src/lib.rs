@@ -19,6 +19,7 @@ mod relevance;
 pub mod score;
 pub mod select;
 mod semantic;
+mod soft_match;
 pub mod text;
 pub mod tokens;
 pub mod unit;

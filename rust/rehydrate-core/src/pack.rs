@@ -30,22 +30,44 @@ impl FeatureLists {
         Self { ends: vec![0; units], ids: Vec::new() }
     }
 
+    /// No lists yet, with room for `units` of them and `mentions` ids in all.
+    #[must_use]
+    pub fn with_capacity(units: usize, mentions: usize) -> Self {
+        Self { ends: Vec::with_capacity(units), ids: Vec::with_capacity(mentions) }
+    }
+
     /// Append the list of the next unit.
     pub fn push(&mut self, ids: impl IntoIterator<Item = u32>) {
         self.ids.extend(ids);
+        self.end_unit();
+    }
+
+    /// Append an id to the list of the unit that has not ended yet.
+    pub fn mention(&mut self, id: u32) {
+        self.ids.push(id);
+    }
+
+    /// End the list of the current unit.
+    pub fn end_unit(&mut self) {
         self.ends.push(u32::try_from(self.ids.len()).expect("under 4 billion mentions"));
+    }
+
+    /// How many units mention each of `features` features.
+    fn mentions_of_each(&self, features: usize) -> Vec<u32> {
+        let mut mentions = vec![0_u32; features];
+        for &feature in &self.ids {
+            mentions[feature as usize] += 1;
+        }
+        mentions
     }
 
     /// The other way round: for each of `features` features the units that mention it, ascending.
     fn inverted(&self, units: usize, features: usize) -> Self {
-        let mut starts = vec![0_u32; features + 1];
-        for &feature in &self.ids {
-            starts[feature as usize + 1] += 1;
+        let mut ends = self.mentions_of_each(features);
+        for feature in 1..features {
+            ends[feature] += ends[feature - 1];
         }
-        for feature in 0..features {
-            starts[feature + 1] += starts[feature];
-        }
-        let ends = starts[1..].to_vec();
+        let mut starts: Vec<u32> = std::iter::once(0).chain(ends.iter().copied()).collect();
         let mut ids = vec![0_u32; self.ids.len()];
         for unit in 0..units {
             for &feature in self.of(unit) {
@@ -100,83 +122,115 @@ pub fn pack_greedy(problem: &Problem<'_>) -> Packing {
 
 /// Exponents `a` of the passes by `gain / tokens^a`, from gain per token to gain alone.
 const EXPONENTS: [f64; 5] = [1.0, 0.75, 0.5, 0.25, 0.0];
-/// From this many units on the two extreme passes alone: the ones between add under 1% (DESIGN.md, packing).
+/// From this many units on gain per token alone, against the best single unit: the other passes add under 1% there.
 const MANY_UNITS: usize = 2_000;
 
 /// Keep the units that maximise `sum of scores + sum of weights of the features mentioned at least once`.
 ///
-/// The objective is monotone submodular: a unit's gain only ever shrinks. The best of greedy by gain per token and greedy
-/// by gain is within a constant factor of the optimum (Khuller, Moss and Naor 1999; Leskovec et al. 2007); passes between
-/// the two do better in practice. Gains are whole numbers, so that taking a covered feature's weight off every unit that
+/// The objective is monotone submodular: a unit's gain only ever shrinks. The best of greedy by gain per token and the
+/// best single unit is within a constant factor of the optimum (Khuller, Moss and Naor 1999; Leskovec et al. 2007).
+/// Greedy by gain alone begins with that single unit and goes on; passes between the two do better in practice. Gains are whole numbers, so that taking a covered feature's weight off every unit that
 /// mentions it is exact and every machine packs alike.
 #[must_use]
 pub fn pack_coverage(problem: &Problem<'_>) -> Packing {
     let worths = Worths::of(problem);
-    let pass = |&exponent: &f64| worths.greedy(problem, exponent);
     let best = if problem.score.len() < MANY_UNITS {
-        EXPONENTS.iter().map(pass).reduce(better)
+        let passes = EXPONENTS.iter().map(|&exponent| worths.greedy(problem, exponent));
+        passes.reduce(better).expect("at least one pass")
     } else {
-        [1.0, 0.0].iter().map(pass).reduce(better)
+        better(worths.greedy(problem, 1.0), worths.best_single(problem))
     };
-    best.expect("at least one pass").into_packing(problem, &worths)
+    best.into_packing(&worths)
 }
 
 fn better(best: Pass, next: Pass) -> Pass {
     if next.value > best.value { next } else { best }
 }
 
-/// Scores and weights as whole numbers, and which units mention each feature.
+/// Scores and weights as whole numbers, and who shares which feature.
 struct Worths {
     /// Whole-number worth of 1.0.
     one: f64,
     /// Per unit, its score and the weights of all its features.
     full_gain: Vec<u64>,
-    weight: Vec<u64>,
-    units_of_feature: FeatureLists,
+    /// Per unit, those of its features that others mention too, numbered anew. A feature of one unit alone (most are)
+    /// is part of that unit's gain whatever else is taken, and nothing needs to be kept up to date for it.
+    shared: FeatureLists,
+    /// Weight of each shared feature.
+    weight: Vec<u32>,
+    /// The units that mention each shared feature.
+    units_of_shared: FeatureLists,
 }
 
 impl Worths {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "worths are not negative, at most 2^52"
-    )]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scaled to fit, and not negative")]
     fn of(problem: &Problem<'_>) -> Self {
-        let total = problem.score.iter().chain(problem.feature_weight).sum::<f64>();
-        // The largest power of two that keeps the sum of everything exact in an f64.
-        let one = if total > 0.0 { 2_f64.powi(51 - total.log2().ceil() as i32) } else { 1.0 };
-        let whole = |worth: f64| (worth * one + 0.5) as u64;
-        let weight: Vec<u64> = problem.feature_weight.iter().map(|&weight| whole(weight)).collect();
-        let features = |unit| problem.features.of(unit).iter().map(|&f| weight[f as usize]);
-        let full_gain = (0..problem.score.len()).map(|unit| whole(problem.score[unit]) + features(unit).sum::<u64>());
-        Self {
-            one,
-            full_gain: full_gain.collect(),
-            units_of_feature: problem.features.inverted(problem.score.len(), weight.len()),
-            weight,
+        let largest = problem.score.iter().chain(problem.feature_weight).copied().fold(0.0, f64::max);
+        // A power of two, so that scaling is exact; every worth is then at most 2^31.
+        let one = if largest > 0.0 { 2_f64.powi((30 - largest.log2().floor() as i32).min(1_000)) } else { 1.0 };
+        let whole = |worth: f64| (worth * one + 0.5) as u32;
+        let weights: Vec<u32> = problem.feature_weight.iter().map(|&weight| whole(weight)).collect();
+        let units = problem.score.len();
+        let mentions = problem.features.mentions_of_each(weights.len());
+        let mut number = vec![NONE; weights.len()];
+        let mut weight = Vec::new();
+        let mut shared = FeatureLists::with_capacity(units, problem.features.ids.len());
+        let mut full_gain = Vec::with_capacity(units);
+        for unit in 0..units {
+            let mut gain = u64::from(whole(problem.score[unit]));
+            for &feature in problem.features.of(unit) {
+                let feature = feature as usize;
+                gain += u64::from(weights[feature]);
+                if mentions[feature] > 1 {
+                    if number[feature] == NONE {
+                        number[feature] = weight.len() as u32;
+                        weight.push(weights[feature]);
+                    }
+                    shared.mention(number[feature]);
+                }
+            }
+            shared.end_unit();
+            full_gain.push(gain);
         }
+        Self { one, full_gain, units_of_shared: shared.inverted(units, weight.len()), shared, weight }
     }
 
-    /// One pass: take the unit of the largest `gain / tokens^exponent` that fits, again and again.
-    fn greedy(&self, problem: &Problem<'_>, exponent: f64) -> Pass {
-        let units = problem.score.len();
+    /// The pinned units, and of the others the one of most gain that fits beside them.
+    fn best_single(&self, problem: &Problem<'_>) -> Pass {
+        let mut pass = self.pinned(problem);
+        let fitting = (0..problem.score.len()).filter(|&unit| !pass.kept[unit] && pass.fits(unit, problem));
+        if let Some(unit) = fitting.max_by_key(|&unit| pass.gain[unit]) {
+            pass.take(unit, problem, self);
+        }
+        pass
+    }
+
+    /// A pass that has taken the pinned units and nothing else.
+    fn pinned(&self, problem: &Problem<'_>) -> Pass {
         let mut pass = Pass {
-            kept: vec![false; units],
+            kept: vec![false; problem.score.len()],
             gain: self.full_gain.clone(),
             covered: vec![false; self.weight.len()],
             used_tokens: 0,
             value: 0,
         };
-        for unit in (0..units).filter(|&unit| problem.pinned[unit]) {
+        for unit in (0..problem.score.len()).filter(|&unit| problem.pinned[unit]) {
             pass.take(unit, problem, self);
         }
+        pass
+    }
+
+    /// One pass: take the unit of the largest `gain / tokens^exponent` that fits, again and again.
+    fn greedy(&self, problem: &Problem<'_>, exponent: f64) -> Pass {
+        let units = problem.score.len();
+        let mut pass = self.pinned(problem);
         let per_token: Vec<f32> = problem.token_cost.iter().map(|&tokens| inverse_power(tokens, exponent)).collect();
         let mut queue = BucketQueue::new(units);
         for unit in (0..units).filter(|&unit| !problem.pinned[unit]) {
             queue.push(unit, pass.gain[unit] as f32 * per_token[unit]);
         }
         while let Some((unit, bucket)) = queue.pop() {
-            if pass.used_tokens + u64::from(problem.token_cost[unit]) > problem.budget_tokens {
+            if !pass.fits(unit, problem) {
                 continue; // the budget only shrinks: it will not fit later either
             }
             let rate = pass.gain[unit] as f32 * per_token[unit];
@@ -200,25 +254,29 @@ struct Pass {
 }
 
 impl Pass {
+    fn fits(&self, unit: usize, problem: &Problem<'_>) -> bool {
+        self.used_tokens + u64::from(problem.token_cost[unit]) <= problem.budget_tokens
+    }
+
     fn take(&mut self, unit: usize, problem: &Problem<'_>, worths: &Worths) {
         self.kept[unit] = true;
         self.used_tokens += u64::from(problem.token_cost[unit]);
         let gain = self.gain[unit];
         self.value += gain;
-        for &feature in problem.features.of(unit) {
+        for &feature in worths.shared.of(unit) {
             let feature = feature as usize;
             if !std::mem::replace(&mut self.covered[feature], true) {
-                for &other in worths.units_of_feature.of(feature) {
-                    self.gain[other as usize] -= worths.weight[feature];
+                let weight = u64::from(worths.weight[feature]);
+                for &other in worths.units_of_shared.of(feature) {
+                    self.gain[other as usize] -= weight;
                 }
             }
         }
         self.gain[unit] = gain; // what it was worth when it was taken
     }
 
-    fn into_packing(self, problem: &Problem<'_>, worths: &Worths) -> Packing {
-        let gain: Vec<f64> = self.gain.iter().map(|&gain| gain as f64 / worths.one).collect();
-        debug_assert_eq!(gain.len(), problem.score.len());
+    fn into_packing(self, worths: &Worths) -> Packing {
+        let gain = self.gain.iter().map(|&gain| gain as f64 / worths.one).collect();
         Packing { kept: self.kept, gain, used_tokens: self.used_tokens, value: self.value as f64 / worths.one }
     }
 }

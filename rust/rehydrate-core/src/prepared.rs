@@ -66,6 +66,15 @@ impl Prepared {
         self.analyses[message.pieces.clone()].iter().map(Arc::as_ref)
     }
 
+    /// Per unit, its messages in order.
+    pub(crate) fn messages_of_units(&self) -> Vec<Vec<usize>> {
+        let mut members = vec![Vec::new(); self.units.len()];
+        for (index, message) in self.messages.iter().enumerate() {
+            members[message.unit].push(index);
+        }
+        members
+    }
+
     /// Tokens of each unit: the sum of its messages'.
     pub(crate) fn unit_tokens(&self) -> Vec<u32> {
         let mut tokens = vec![0_u32; self.units.len()];

@@ -10,10 +10,9 @@ use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::{dot, normalize};
 use crate::lexical::{self, Terms, idf};
 use crate::prepared::Prepared;
+use crate::soft_match::{Match, soft_match};
 use crate::text::TextAnalysis;
 
-/// Cosine of two tokens from which they count as related.
-const NEAR: f64 = 0.3;
 /// Lets one strong match outweigh several weak ones.
 const CONTRAST: f64 = 1.5;
 /// What a message lends its neighbours, to the power of the distance.
@@ -28,9 +27,6 @@ const SHARPNESS: f64 = 24.0;
 const USUAL_SEMANTIC_WEIGHT: f64 = 0.4;
 /// Weight of words that the query might have had: one common word says little.
 const DOUBT: f64 = 2.0;
-/// A longer query is judged by its rarest tokens.
-const QUERY_TOKENS: usize = 32;
-
 /// Relevance of each message.
 pub(crate) struct Relevance {
     /// 1 for the most relevant message that is not kept anyway.
@@ -55,12 +51,6 @@ impl Query {
         words.dedup();
         Self { words, bag: model.map(|model| model.bag(text)) }
     }
-}
-
-/// How much of the query each message matches, and how much there is to match.
-struct Match {
-    of_message: Vec<f64>,
-    of_query: f64,
 }
 
 impl Prepared {
@@ -120,7 +110,9 @@ impl Prepared {
             }
         }
         let cosine = with_cosine.then(|| self.centred_cosine(model, query, &document_frequency));
-        (cosine, self.soft_match(model, query, &document_frequency))
+        let bags: Vec<Vec<&Bag>> =
+            self.messages.iter().map(|m| self.analyses_of(m).filter_map(TextAnalysis::bag).collect()).collect();
+        (cosine, soft_match(model, query, &bags, &document_frequency))
     }
 
     /// Cosine of IDF-weighted vectors from which the conversation's mean vector is subtracted.
@@ -133,35 +125,6 @@ impl Prepared {
         let mut rows = self.weighted_vectors(weight);
         let mut asked = model.vector(query, weight);
         centred_cosine(&mut rows, &mut asked)
-    }
-
-    /// Each token of the query looks for its nearest in the message; tokens weigh by the IDF of these matches.
-    fn soft_match(&self, model: &StaticModel, query: &Bag, document_frequency: &[u32]) -> Match {
-        let messages = self.messages.len();
-        let present: Vec<u16> =
-            (0..=u16::MAX).zip(document_frequency).filter(|(_, df)| **df > 0).map(|(token, _)| token).collect();
-        let mut near = vec![0.0_f32; model.vocab_size()];
-        let mut scored: Vec<(f64, Vec<f32>)> = Vec::new();
-        for &(token, _) in query.iter().filter(|(token, _)| !model.is_filler(*token)) {
-            model.similarities(token, &present, &mut near);
-            for &other in &present {
-                near[other as usize] = ((near[other as usize] - NEAR as f32) / (1.0 - NEAR as f32)).max(0.0);
-            }
-            let best_in = |message| {
-                let tokens = self.analyses_of(message).filter_map(TextAnalysis::bag).flat_map(|bag| bag.iter());
-                tokens.map(|&(other, _)| near[other as usize]).fold(0.0, f32::max)
-            };
-            let matches: Vec<f32> = self.messages.iter().map(best_in).collect();
-            let rarity = idf(messages, matches.iter().map(|&m| f64::from(m)).sum());
-            scored.push((rarity, matches));
-        }
-        scored.sort_by(|a, b| b.0.total_cmp(&a.0));
-        scored.truncate(QUERY_TOKENS);
-        let mut of_message = vec![0.0; messages];
-        for (rarity, matches) in &scored {
-            of_message.iter_mut().zip(matches).for_each(|(sum, &m)| *sum += rarity * f64::from(m));
-        }
-        Match { of_message, of_query: scored.iter().map(|(rarity, _)| rarity).sum() }
     }
 }
 

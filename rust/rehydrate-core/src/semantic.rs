@@ -18,6 +18,12 @@ pub(crate) struct Measured {
     pub embedding: bool,
 }
 
+impl Measured {
+    fn plain(similarity: Vec<f64>, embedding: bool) -> Self {
+        Self { odds: vec![1.0; similarity.len()], similarity, floor: 1.0, embedding }
+    }
+}
+
 /// Vectors of one space, not yet compared.
 struct Space<'a> {
     dim: usize,
@@ -29,15 +35,15 @@ impl Prepared {
     /// Measure similarity to the query of `request`; 0.5 where there is nothing to compare.
     pub(crate) fn measure(&self, request: &Request<'_>, candidate: &[bool]) -> Measured {
         let messages = self.messages.len();
+        let Some(query) = request.query else {
+            return Measured::plain(vec![NEUTRAL_SIMILARITY; messages], self.embeds(request));
+        };
         let space = self.space(request);
         let embedding = space.as_ref().is_some_and(|space| space.rows.chunks_exact(space.dim).any(is_present));
-        let plain = |similarity| Measured { similarity, odds: vec![1.0; messages], floor: 1.0, embedding };
-        let neutral = plain(vec![NEUTRAL_SIMILARITY; messages]);
-        let Some(query) = request.query else { return neutral };
         match request.signals {
             SignalMode::Raw => {
                 let cosines = space.and_then(|space| space.cosines());
-                cosines.map_or(neutral, plain)
+                Measured::plain(cosines.unwrap_or_else(|| vec![NEUTRAL_SIMILARITY; messages]), embedding)
             }
             SignalMode::Calibrated => {
                 // The built-in model is weighted anew for each conversation, so it goes by the texts, not by `space`.
@@ -48,6 +54,17 @@ impl Prepared {
                 Measured { similarity: found.relevance, odds: found.odds, floor: found.floor, embedding }
             }
         }
+    }
+
+    /// Whether there is an embedder that works. Without a query nothing is compared, so the newest text that it knows
+    /// anything of is embedded, and no other.
+    fn embeds(&self, request: &Request<'_>) -> bool {
+        if let Some(vectors) = request.vectors {
+            return vectors.messages.chunks_exact(vectors.dim.max(1)).any(is_present);
+        }
+        let Some(model) = self.model() else { return false };
+        let mut bags = self.analyses.iter().rev().filter_map(|analysis| analysis.bag());
+        bags.any(|bag| is_present(&model.vector(bag, |_| 1.0)))
     }
 
     /// The caller's vectors, or else the built-in model's.

@@ -1,0 +1,123 @@
+//! Soft match: each token of a query looks for its nearest token in each message.
+use crate::embed::builtin::{Bag, StaticModel};
+use crate::lexical::idf;
+
+/// Cosine of two tokens from which they count as related.
+const NEAR: f32 = 0.3;
+/// A longer query is judged by its rarest tokens.
+const QUERY_TOKENS: usize = 32;
+/// Tokens that are looked for at once: one row of bytes a token of the vocabulary, one vector instruction a row.
+const LANES: usize = 16;
+
+/// How much of a query each message matches, and how much there is to match.
+pub(crate) struct Match {
+    pub of_message: Vec<f64>,
+    pub of_query: f64,
+}
+
+/// Match `query` with `messages`, each the bags of its texts. A query token matches a message by its nearest token there,
+/// `max(cosine - 0.3, 0) / 0.7`, in steps of 1/255, and weighs by the IDF of these matches. `document_frequency` says in
+/// how many messages each token of the vocabulary stands.
+pub(crate) fn soft_match(
+    model: &StaticModel,
+    query: &Bag,
+    messages: &[Vec<&Bag>],
+    document_frequency: &[u32],
+) -> Match {
+    let present: Vec<u16> = (0..=u16::MAX).zip(document_frequency).filter(|(_, df)| **df > 0).map(|p| p.0).collect();
+    let mut asked: Vec<u16> = query.iter().map(|entry| entry.0).filter(|&token| !model.is_filler(token)).collect();
+    asked.sort_by_key(|&token| (document_frequency[token as usize], token));
+    asked.truncate(2 * QUERY_TOKENS);
+
+    let mut scored: Vec<(f64, Vec<u8>)> = Vec::with_capacity(asked.len());
+    let mut near = vec![[0_u8; LANES]; document_frequency.len()];
+    let mut cosines = vec![0.0_f32; document_frequency.len()];
+    for tokens in asked.chunks(LANES) {
+        for (lane, &token) in tokens.iter().enumerate() {
+            model.similarities(token, &present, &mut cosines);
+            for &other in &present {
+                near[other as usize][lane] = nearness(cosines[other as usize]);
+            }
+        }
+        let best: Vec<[u8; LANES]> = messages.iter().map(|bags| nearest(bags, &near)).collect();
+        for lane in 0..tokens.len() {
+            let matches: Vec<u8> = best.iter().map(|lanes| lanes[lane]).collect();
+            let matched = matches.iter().map(|&step| of_step(step)).sum();
+            scored.push((idf(messages.len(), matched), matches));
+        }
+    }
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0));
+    scored.truncate(QUERY_TOKENS);
+    let mut of_message = vec![0.0; messages.len()];
+    for (rarity, matches) in &scored {
+        of_message.iter_mut().zip(matches).for_each(|(sum, &step)| *sum += rarity * of_step(step));
+    }
+    Match { of_message, of_query: scored.iter().map(|(rarity, _)| rarity).sum() }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 255")]
+fn nearness(cosine: f32) -> u8 {
+    (((cosine - NEAR) / (1.0 - NEAR)).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
+}
+
+fn of_step(step: u8) -> f64 {
+    f64::from(step) / 255.0
+}
+
+/// Per lane the largest nearness of any token in the bags.
+fn nearest(bags: &[&Bag], near: &[[u8; LANES]]) -> [u8; LANES] {
+    let mut best = [0; LANES];
+    for &(token, _) in bags.iter().flat_map(|bag| bag.iter()) {
+        let row = &near[token as usize];
+        for lane in 0..LANES {
+            best[lane] = best[lane].max(row[lane]);
+        }
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The obvious way: every token of the query against every token of the message.
+    fn by_hand(model: &StaticModel, query: &Bag, messages: &[Bag]) -> (Vec<f64>, f64) {
+        let mut cosine = vec![0.0; model.vocab_size()];
+        let mut of_message = vec![0.0; messages.len()];
+        let mut of_query = 0.0;
+        for &(token, _) in query.iter().filter(|entry| !model.is_filler(entry.0)) {
+            let best: Vec<f64> = messages
+                .iter()
+                .map(|bag| {
+                    let tokens: Vec<u16> = bag.iter().map(|entry| entry.0).collect();
+                    model.similarities(token, &tokens, &mut cosine);
+                    tokens.iter().map(|&t| f64::from((cosine[t as usize] - 0.3) / 0.7)).fold(0.0, f64::max)
+                })
+                .collect();
+            let rarity = idf(messages.len(), best.iter().sum());
+            of_query += rarity;
+            of_message.iter_mut().zip(best).for_each(|(sum, best)| *sum += rarity * best);
+        }
+        (of_message, of_query)
+    }
+
+    #[test]
+    fn lanes_and_bytes_give_what_the_obvious_way_gives() {
+        let Some(model) = StaticModel::builtin() else { return };
+        let texts =
+            ["the invoice was paid in march", "a dog barked", "payment of bills, receipts", "", "cats and dogs"];
+        let messages: Vec<Bag> = texts.iter().map(|text| model.bag(text)).collect();
+        let mut document_frequency = vec![0; model.vocab_size()];
+        messages.iter().flat_map(|bag| bag.iter()).for_each(|entry| document_frequency[entry.0 as usize] += 1);
+        let query = model
+            .bag("which bill did the hound pay for? a puppy kennel cost statement price money animal seventeen april");
+        let found =
+            soft_match(model, &query, &messages.iter().map(|bag| vec![bag]).collect::<Vec<_>>(), &document_frequency);
+        let (of_message, of_query) = by_hand(model, &query, &messages);
+        assert!((found.of_query - of_query).abs() < 0.05, "{} {of_query}", found.of_query);
+        for (found, expected) in found.of_message.iter().zip(&of_message) {
+            assert!((found - expected).abs() < 0.05, "{found} {expected}");
+        }
+        assert!(of_message[2] > of_message[3] && of_message[1] > of_message[3]);
+    }
+}
