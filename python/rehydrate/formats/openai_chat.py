@@ -85,7 +85,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
                 links.append((caller, index))
         else:
             made: list[_Call] = []
-            if len(entry) > 2:  # more than role and content
+            if len(entry) > 2 or "content" not in entry:  # more than role and content
                 _read_extras(entry, pieces)
                 made = _calls(entry, index)
                 calls = tuple([call.id for call in made if call.id is not None])

@@ -22,7 +22,7 @@ impl Prepared {
         let mut left = free_tokens as f64 * SHARE * weight;
         for unit in (0..self.units.len()).rev().filter(|&unit| !pinned[unit]) {
             let tokens = f64::from(unit_tokens[unit]);
-            heard[unit] = heard[unit] && tokens <= left;
+            heard[unit] = heard[unit] && left > 0.0 && tokens <= left;
             left -= if heard[unit] { tokens } else { 0.0 };
         }
         heard
