@@ -40,6 +40,8 @@ def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) ->
     answered: dict[str, int] = {}
     early: list[tuple[str, int]] = []
     for position, message in enumerate(messages):
+        if not (message.calls or message.answers):
+            continue
         for call in message.calls:
             unanswered.setdefault(call, []).append(position)
         for answer in message.answers:

@@ -148,11 +148,19 @@ def read_content(content: object, index: int) -> Body:
             continue
         block = item if type(item) is dict else as_entry(item, index, f"content[{place}]")
         kind = block.get("type")
-        if kind == "tool_result":
+        # Written out for the two kinds that nearly every block is of.
+        if kind == "text":
+            text = block.get("text")
+            if text and isinstance(text, str):
+                draft.pieces.append(Piece(text, _TEXT))
+        elif kind == "tool_result":
             results += 1
-            _read_result(draft, block, place)
-        elif kind == "text":
-            draft.add(block.get("text"), _TEXT)
+            result, answer = block.get("content"), block.get("tool_use_id")
+            if result and type(result) is str and type(answer) is str:
+                draft.answers.append(answer)
+                draft.pieces.append(Piece(result, _TOOL_RESULT))
+            else:
+                _read_result(draft, block, place)
         elif kind == "tool_use":
             _read_call(draft, block)
         else:
