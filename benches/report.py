@@ -321,7 +321,7 @@ def growth(of: Figures) -> Iterable[str]:
     yield from _table(["messages", "median", "a message", "against 1,000"], lines)
     yield (
         "What limits it: tables by hash (cached texts, features) that outgrow the processor's "
-        "caches. From 2,000 units on, packing makes two passes instead of five. At a million "
+        "caches. From 2,000 units on, packing makes one pass instead of five. At a million "
         "messages the content cache (256 MB) is full: texts seen first are derived anew at the "
         "next call."
     )
@@ -450,7 +450,7 @@ def footprint(of: Figures) -> Iterable[str]:
             "ms",
             60,
             beside=f"bare Python {bare:.0f} ms",
-            limit="By `python -X importtime`: loading the native module, then making dataclasses",
+            limit="By `python -X importtime`: loading the native module and the formats",
         ),
         Row(
             "optional or heavy packages that it loads",

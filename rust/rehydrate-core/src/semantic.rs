@@ -38,17 +38,18 @@ impl Prepared {
         let Some(query) = request.query else {
             return Measured::plain(vec![NEUTRAL_SIMILARITY; messages], self.embeds(request));
         };
-        let space = self.space(request);
-        let embedding = space.as_ref().is_some_and(|space| space.rows.chunks_exact(space.dim).any(is_present));
         match request.signals {
             SignalMode::Raw => {
-                let cosines = space.and_then(|space| space.cosines());
+                let space = self.space(request);
+                let embedding = space.as_ref().is_some_and(|space| space.rows.chunks_exact(space.dim).any(is_present));
+                let cosines = space.and_then(Space::cosines);
                 Measured::plain(cosines.unwrap_or_else(|| vec![NEUTRAL_SIMILARITY; messages]), embedding)
             }
             SignalMode::Calibrated => {
-                // The built-in model is weighted anew for each conversation, so it goes by the texts, not by `space`.
-                let own = request.vectors.is_some();
-                let dense = space.filter(|_| own && embedding).and_then(Space::centred_cosines);
+                let embedding = self.embeds(request);
+                // The built-in model is weighted anew for each conversation, so it goes by the texts, not by vectors.
+                let own = request.vectors.is_some() && embedding;
+                let dense = if own { self.space(request).and_then(Space::centred_cosines) } else { None };
                 let query = Query::new(query, self.model());
                 let found = self.relevance(&query, dense, candidate, request.weights.semantic);
                 Measured { similarity: found.relevance, odds: found.odds, floor: found.floor, embedding }
@@ -56,8 +57,8 @@ impl Prepared {
         }
     }
 
-    /// Whether there is an embedder that works. Without a query nothing is compared, so the newest text that it knows
-    /// anything of is embedded, and no other.
+    /// Whether there is an embedder that works: the caller's gave vectors, or the built-in model gives one for the newest
+    /// text that it knows anything of.
     fn embeds(&self, request: &Request<'_>) -> bool {
         if let Some(vectors) = request.vectors {
             return vectors.messages.chunks_exact(vectors.dim.max(1)).any(is_present);
