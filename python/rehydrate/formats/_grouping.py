@@ -39,9 +39,8 @@ def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) ->
     unanswered: dict[str, list[int]] = {}
     answered: dict[str, int] = {}
     early: list[tuple[str, int]] = []
-    for position, message in enumerate(messages):
-        if not (message.calls or message.answers):
-            continue
+    paired = [(place, each) for place, each in enumerate(messages) if each.calls or each.answers]
+    for position, message in paired:
         for call in message.calls:
             unanswered.setdefault(call, []).append(position)
         for answer in message.answers:
