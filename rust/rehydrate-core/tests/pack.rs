@@ -82,7 +82,9 @@ proptest! {
         let packing = case.with(pack_coverage);
         case.check(&packing)?;
         let value = case.value(&packing.kept);
-        prop_assert!((packing.value - value).abs() < 1e-9, "claims {} for {value}", packing.value);
+        // Worths are whole numbers of 2^-29 here (the largest is under 4), and at most 19 of them are added up.
+        let rounding = 19.0 * 0.5_f64.powi(30);
+        prop_assert!((packing.value - value).abs() <= rounding, "claims {} for {value}", packing.value);
         // (1 - 1/e)/2 is what the best of density greedy and the best single unit guarantees.
         let optimum = case.optimum();
         prop_assert!(value >= 0.316 * optimum - 1e-9, "{value} where the optimum is {optimum}");
