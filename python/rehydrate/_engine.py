@@ -89,11 +89,9 @@ def embed(texts: Sequence[str]) -> Vectors:
     return np.frombuffer(rows, dtype=np.float32).reshape(-1, dim)
 
 
-def count(text: str, counter: str | CustomCounter) -> int:
-    """Tokens of one text."""
-    return (
-        _native.count(text, counter) if isinstance(counter, str) else _custom_count(counter, text)
-    )
+def count(text: str, counter: str) -> int:
+    """Tokens of one text by a counter inside the build."""
+    return _native.count(text, counter)
 
 
 def check_counter(counter: object) -> str | CustomCounter:

@@ -74,7 +74,7 @@ pub struct Selection {
     pub pinned_tokens: u64,
     /// The unit pulled in so that a user turn comes first, if that was needed.
     pub leader: Option<usize>,
-    /// Whether vectors were really computed and used.
+    /// Whether vectors were really computed; without a query the newest text alone is embedded.
     pub embedding: bool,
 }
 

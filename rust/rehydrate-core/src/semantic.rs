@@ -14,7 +14,7 @@ pub(crate) struct Measured {
     pub odds: Vec<f64>,
     /// How much anything but the query counts beside it, 1 without a query.
     pub floor: f64,
-    /// Whether vectors were behind it.
+    /// Whether vectors were really computed.
     pub embedding: bool,
 }
 

@@ -164,7 +164,7 @@ impl Selection {
         self.core.pinned_tokens
     }
 
-    /// Whether vectors were really computed and used.
+    /// Whether vectors were really computed; without a query the newest text alone is embedded.
     #[getter]
     fn embedding(&self) -> bool {
         self.core.embedding
