@@ -1,0 +1,154 @@
+"""The tool that is served: what compact_context takes and gives, as JSON Schema, and calling it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, get_type_hints
+
+from rehydrate._engine import COUNTERS
+from rehydrate.compact.compaction import Stats
+from rehydrate.compact.scoring import PROFILES
+from rehydrate.compact.verbatim import compact_context
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError
+from rehydrate.formats import FORMATS
+
+NAME = "compact_context"
+
+WRONG_ARGUMENTS = (InvalidArgumentError, InvalidMessageError)
+"""What `call` raises where the arguments are at fault."""
+
+DESCRIPTION = (
+    "Make a conversation fit a token budget without rewriting it: whole messages are kept word for "
+    "word, in order, or dropped. Tool calls stay with their results, so the provider accepts what "
+    "is left. System messages, the last user turn and an open tool loop are always kept. With a "
+    "query, what answers it is kept; without one, what an agent that goes on working will need."
+)
+
+ARGUMENTS: Mapping[str, dict[str, Any]] = {
+    "messages": {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "The conversation: messages for Anthropic or OpenAI chat, plain role and "
+        "content, or the lines of a Claude Code transcript.",
+    },
+    "query": {
+        "type": ["string", "null"],
+        "description": "What the next turn is about.",
+    },
+    "target_ratio": {
+        "type": "number",
+        "description": "Share of the tokens to keep; what lies outside 0.05 to 1 is taken as the "
+        "nearer end.",
+    },
+    "budget_tokens": {
+        "type": ["integer", "null"],
+        "minimum": 0,
+        "description": "Tokens to keep, instead of target_ratio.",
+    },
+    "scoring": {
+        "type": "string",
+        "enum": [*PROFILES],
+        "description": "How messages are judged; chitta is the plain formula of three signals.",
+    },
+    "counter": {
+        "type": ["string", "null"],
+        "enum": [*COUNTERS, None],
+        "description": "What counts tokens: an exact encoding, or an estimate by words or "
+        "characters. null: the scoring's own.",
+    },
+    "format": {
+        "type": "string",
+        "enum": ["auto", *FORMATS],
+        "description": "The messages' format, where it should not be detected.",
+    },
+    "granularity": {
+        "type": "string",
+        "enum": ["message"],
+        "description": "What is kept or dropped as a whole.",
+    },
+    "pin": {
+        "type": "array",
+        "items": {"type": "integer"},
+        "description": "Messages that are always kept: their indices, from the end if negative.",
+    },
+}
+"""The arguments that cross as JSON; their defaults are those of the Python function."""
+
+NOT_SERVED = {
+    "memory": "an object with methods, which JSON cannot carry",
+    "embedder": "a callable, or which of the server's own models to use: the server's choice",
+}
+"""The function's other parameters, and why a client cannot set them."""
+
+_JSON_TYPES: Mapping[Any, dict[str, Any]] = {
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    str: {"type": "string"},
+    tuple[str, ...]: {"type": "array", "items": {"type": "string"}},
+}
+
+
+def describe() -> dict[str, Any]:
+    """The tool as `tools/list` shows it.
+
+    >>> describe()["inputSchema"]["required"]
+    ['messages']
+    """
+    return {
+        "name": NAME,
+        "description": DESCRIPTION,
+        "inputSchema": {
+            "type": "object",
+            "properties": {name: schema | _default(name) for name, schema in ARGUMENTS.items()},
+            "required": ["messages"],
+            "additionalProperties": False,
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "messages": {"type": "array", "items": {"type": "object"}},
+                "stats": {
+                    "type": "object",
+                    "properties": {
+                        name: _JSON_TYPES[kind] for name, kind in get_type_hints(Stats).items()
+                    },
+                    "required": [*Stats._fields],
+                },
+            },
+            "required": ["messages", "stats"],
+        },
+    }
+
+
+def call(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"messages": [...], "stats": {...}}`` of what is kept.
+
+    Raises one of ``WRONG_ARGUMENTS`` for arguments outside their limits; each names the value,
+    the limit and the remedy. The caller has made sure that all names are among ``ARGUMENTS``.
+
+    >>> call({"messages": [{"role": "user", "content": "hello"}]})["messages"]
+    [{'role': 'user', 'content': 'hello'}]
+    """
+    if "messages" not in arguments:
+        raise InvalidArgumentError("messages is missing; send the conversation as an array")
+    return compact_context(**{name: _whole(value) for name, value in arguments.items()}).to_dict()
+
+
+def _whole(value: Any) -> Any:
+    """JSON has one kind of number: 20000.0 is an integer to it and to JSON Schema."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return [_whole(entry) for entry in value] if _are_numbers(value) else value
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, (int, float)) for entry in value)
+
+
+def _default(name: str) -> dict[str, Any]:
+    default = inspect.signature(compact_context).parameters[name].default
+    if default is inspect.Parameter.empty:
+        return {}
+    return {"default": list(default) if isinstance(default, tuple) else default}

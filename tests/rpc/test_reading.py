@@ -1,0 +1,185 @@
+"""The splitter: any layout, any splitting, any rubbish, and always the same pieces."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rehydrate.rpc.reading import Malformed, Parsed, Splitter
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+json_values = st.recursive(
+    scalars.filter(lambda value: value not in (float("inf"), float("-inf"))),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=12,
+)
+layouts = st.sampled_from([{}, {"indent": 0}, {"indent": 2}, {"separators": (",", ":")}])
+gaps = st.sampled_from(["\n", " ", "\r\n", "\n\n\t ", "\n\ufeff"])
+rubbish = st.sampled_from(
+    [
+        *(b"oops", b"}", b"]", b"{]", b'{"a"', b'{"a": [1', b"[", b'"open', b'{"a": "b\n', b"nul"),
+        *(b"Content-Length: 12\r\n\r\n", b"\xef\xbb\xbf", b"\xff", b'"\xff"', b"{'a': 1}", b"\\"),
+        *(b"[{]}\n", b'{"x": {}{}}', b"\n", b"  \n", b"NaN", b"1e999", b'{"jsonrpc": 1}', b'"\\'),
+    ]
+)
+
+
+def pieces(data: bytes, cuts: list[int] | None = None, **options: int) -> list[Parsed | Malformed]:
+    splitter = Splitter(**options)
+    edges = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts or ())})
+    found = []
+    for start, end in pairwise(edges):
+        found += splitter.feed(data[start:end])
+    return found + splitter.close()
+
+
+def values(data: bytes) -> list[object]:
+    return [
+        piece.value if isinstance(piece, Parsed) else type(piece).__name__ for piece in pieces(data)
+    ]
+
+
+@given(st.lists(st.tuples(json_values, layouts, gaps), max_size=6), st.lists(st.integers(0)))
+def test_any_values_in_any_layout_come_out_as_they_went_in(told, cuts):
+    data = "".join(json.dumps(value, **layout) + gap for value, layout, gap in told)
+    expected = [Parsed(value) for value, _, _ in told]
+    assert pieces(data.encode(), cuts) == expected
+
+
+@given(st.lists(st.lists(json_values, max_size=2), max_size=6), st.lists(st.integers(0)))
+def test_values_that_end_by_themselves_need_no_gap(told, cuts):
+    data = "".join(json.dumps(value, ensure_ascii=False) for value in told)
+    assert pieces(data.encode(), cuts) == [Parsed(value) for value in told]
+
+
+valid = json_values.map(lambda value: json.dumps(value).encode())
+streams = st.lists(valid | rubbish | st.sampled_from([b"\n", b" ", b"\n{}"]), max_size=12)
+
+
+@given(streams, st.lists(st.integers(0)), st.sampled_from([5, 16, 2**20]))
+def test_where_reads_end_changes_nothing_whatever_is_read(parts, cuts, max_bytes):
+    data = b"".join(parts)
+    whole = pieces(data, max_bytes=max_bytes)
+    assert pieces(data, cuts, max_bytes=max_bytes) == whole
+    assert pieces(data, list(range(len(data))), max_bytes=max_bytes) == whole
+
+
+REQUEST = b'{"jsonrpc": "2.0", "id": 7}'
+
+
+@given(st.lists(rubbish, min_size=1, max_size=4).map(b"".join))
+def test_a_request_on_a_line_of_its_own_is_found_behind_any_rubbish(before):
+    found = values(before + b"\n" + REQUEST + b"\n" + REQUEST)
+    assert found.count(json.loads(REQUEST)) == 2
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b'{"jsonrpc": "2.0", "id": 1',
+        b'{"jsonrpc": "2.0", "id":',
+        b'{"jsonrpc": "2.0", "params": [',
+        b'{"jsonrpc": "2.0", "method": "pi',
+        b'{"jsonrpc": "2.0", "method": "pi\\',
+        b'{"jsonrpc": "2.0", "id": 1]',
+        b'{"jsonrpc": "2.0", "id": 1}}',
+        b"what is this?",
+        b"]",
+        b"\x00\x01",
+        b'["\xff"]',
+    ],
+)
+@pytest.mark.parametrize("indent", [b"", b"  "])
+def test_what_follows_a_broken_line_is_read(broken, indent):
+    found = values(indent + broken + b"\n" + indent + REQUEST + b"\r\n" + indent + REQUEST + b"\n")
+    requests = [value for value in found if value == json.loads(REQUEST)]
+    assert len(requests) == 2
+    assert found.count("Malformed") == 1
+
+
+@pytest.mark.parametrize("broken", [b'{"jsonrpc": "2.0", "id": 1', b'{"id": "pi', b"oops"])
+def test_the_request_after_a_broken_line_is_not_kept_waiting(broken):
+    splitter = Splitter()
+    first = splitter.feed(broken + b"\n")
+    second = splitter.feed(REQUEST)
+    assert [type(piece) for piece in first + second] == [Malformed, Parsed]
+
+
+def test_a_broken_pretty_printed_value_is_reported_once():
+    broken = b'{\n  "a": [1, 2},\n  "b": {\n    "c": [{}]\n  }\n}\n'
+    assert values(broken + REQUEST) == ["Malformed", json.loads(REQUEST)]
+    assert values(b'{\n  "a": oops,\n  "b": [\n]}\n' + REQUEST) == [
+        "Malformed",
+        json.loads(REQUEST),
+    ]
+
+
+def test_a_message_that_quotes_brackets_and_quotes_is_one_value():
+    value = {"text": '}]{["\\', '"}': ["\\\\", "\n\r\t", "\u2028"]}
+    assert values(json.dumps(value).encode() * 3) == [value] * 3
+
+
+def test_several_values_stand_on_one_line_with_rubbish_at_the_end():
+    assert values(b'{"a":1}[2] 3 true"x"{} oops {}\n[]') == [
+        *({"a": 1}, [2], 3, True, "x", {}, "Malformed", []),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"[NaN]", "NaN is no JSON"),
+        (b"[-Infinity]", "-Infinity is no JSON"),
+        (b"[1e999]", "too large"),
+        (b"[" + b"1" * 5_000 + b"]", "5000 digits"),
+        (b"[" * 10_000 + b"]" * 10_000, "nested too deeply"),
+        (b'["\xc3"]', "not UTF-8: 0xc3 at byte 2"),
+        (b'["a\x01"]', "control character, at byte 3"),
+        (b"[1,]", "at character"),
+        (b'{"a": 1', "ends before its brackets do"),
+        (b'"a', "ends before its brackets do"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_is_no_json_says_why(data, reason):
+    (found,) = pieces(data)
+    assert isinstance(found, Malformed)
+    assert reason in found.reason
+
+
+def test_of_a_name_given_twice_the_last_counts():
+    assert values(b'{"a": 1, "a": 2}') == [{"a": 2}]
+
+
+def test_half_a_surrogate_pair_is_a_value():
+    assert values(b'["\\ud800"]') == [["\ud800"]]
+
+
+def test_a_value_over_the_limit_is_refused_and_the_next_line_read():
+    large = b'["' + b"x" * 100 + b'"]\n'
+    (refused, after) = pieces(large + b"[1]", max_bytes=50)
+    assert refused.reason.startswith("it has more than 50 bytes; send a smaller one")
+    assert after == Parsed([1])
+
+
+@pytest.mark.parametrize("endless", [b" ", b"x", b"[", b'"', b"Content-Length:", b"oops\n "])
+def test_memory_is_bounded_whatever_comes(endless):
+    splitter = Splitter(max_bytes=1_000)
+    for _ in range(500):
+        splitter.feed(endless * 20)
+        assert len(splitter._buffer) + len(splitter._open) < 4_000
+
+
+def test_headers_are_read_past_and_remembered():
+    splitter = Splitter()
+    framed = b"Content-Length: 2\r\nContent-Type: application/json\r\n\r\n{}"
+    assert splitter.feed(framed * 2) == [Parsed({}), Parsed({})]
+    assert splitter.has_headers
+
+
+def test_brackets_that_never_close_are_one_mistake_however_many():
+    assert values(b"[\n" * 20_000 + b'{"a":\n' * 20_000) == ["Malformed"]

@@ -1,0 +1,63 @@
+"""The tool's schema says what the Python function says."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+
+import pytest
+
+import rehydrate
+from rehydrate.rpc import tools
+
+HELLO = [{"role": "user", "content": "hello"}]
+INPUT = tools.describe()["inputSchema"]
+CHOICES = [name for name, schema in INPUT["properties"].items() if "enum" in schema]
+
+
+def test_every_parameter_is_an_argument_or_is_left_out_for_a_reason():
+    parameters = inspect.signature(rehydrate.compact_context).parameters
+    assert set(tools.ARGUMENTS) | set(tools.NOT_SERVED) == set(parameters)
+    assert not set(tools.ARGUMENTS) & set(tools.NOT_SERVED)
+
+
+def test_the_defaults_are_the_functions_and_have_the_type_they_should():
+    parameters = inspect.signature(rehydrate.compact_context).parameters
+    names = {list: "array", str: "string", float: "number", int: "integer", type(None): "null"}
+    for name, schema in INPUT["properties"].items():
+        default = parameters[name].default
+        if default is inspect.Parameter.empty:
+            assert name in INPUT["required"]
+            continue
+        assert schema["default"] == (list(default) if isinstance(default, tuple) else default)
+        kinds = [schema["type"]] if isinstance(schema["type"], str) else schema["type"]
+        assert names[type(schema["default"])] in kinds
+    assert INPUT["required"] == ["messages"]
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_choices_of_the_schema_are_those_that_the_function_takes(name):
+    choices = INPUT["properties"][name]["enum"]
+    for choice in choices:
+        rehydrate.compact_context([], **{name: choice})
+    with pytest.raises(rehydrate.InvalidArgumentError) as refused:
+        rehydrate.compact_context([], **{name: "something else"})
+    offered = str(refused.value).partition(";")[2]
+    assert set(re.findall(r"'(\w+)'", offered)) == {choice for choice in choices if choice}
+
+
+def test_every_argument_is_described_and_the_schema_is_plain_json():
+    assert all(schema["description"] for schema in INPUT["properties"].values())
+    assert json.loads(json.dumps(tools.describe())) == tools.describe()
+
+
+def test_the_result_has_the_shape_that_the_schema_gives():
+    found = tools.call({"messages": HELLO})
+    schema = tools.describe()["outputSchema"]
+    assert [*found] == schema["required"]
+    stats = schema["properties"]["stats"]
+    assert [*found["stats"]] == stats["required"] == [*stats["properties"]]
+    types = {"integer": int, "number": float, "boolean": bool, "string": str, "array": list}
+    for name, value in json.loads(json.dumps(found["stats"])).items():
+        assert type(value) is types[stats["properties"][name]["type"]], name
