@@ -46,7 +46,7 @@ lint: $(VENV)/.installed  ## formatting, lints, types, layers
 bench: $(VENV)/.installed  ## every figure of benches/RESULTS.md, peers beside us
 	$(BIN)/python -m pip install -q -e '.[dev,bench]'
 	cargo bench -q -p rehydrate-core --locked --bench '*' -- --warm-up-time 1 --measurement-time 2
-	$(BIN)/python benches/report.py
+	$(BIN)/python -m benches.report
 
 wheel: $(BIN)/python  ## the wheel and the sdist, in dist/
 	$(BIN)/python -m pip install -q maturin==1.16.0

@@ -1,0 +1,99 @@
+"""Reads what the benches left behind: medians by name, tables, parts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from benches.report.rows import Part
+from benches.report.timings import Timing
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+KEPT = TARGET / "bench"
+"""Where the figures of the Python part stay, so that a report can be written again from them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All there is to report; what could not be measured is None."""
+
+    timings: dict[str, Timing]
+    criterion_from: tuple[datetime, datetime] | None
+    retention: dict[str, Any] | None
+    footprint: dict[str, Any]
+    load_before: float
+    load_after: float
+    parts: dict[str, Part | None] = field(default_factory=dict)
+    """By module of `benches/python`; None where its command failed."""
+
+    def __getitem__(self, name: str) -> Timing | None:
+        """A median by name: `tokens/o200k_base/cold` of Criterion, `bench_cold[balanced-query]`."""
+        return self.timings.get(name)
+
+
+def read(parts: Sequence[str] = ()) -> Figures:
+    """Criterion's medians and those of the last run of `running.run_python_benches`."""
+    timings = dict(_pytest_benchmarks(KEPT / "speed.json"))
+    times: list[float] = []
+    for name, timing, modified in _criterion(TARGET / "criterion"):
+        timings[name] = timing
+        times.append(modified)
+    load = _json(KEPT / "load.json") or {"before": 0.0, "after": 0.0}
+    return Figures(
+        timings=timings,
+        criterion_from=(moment(min(times)), moment(max(times))) if times else None,
+        retention=_json(KEPT / "retention.json"),
+        footprint=_json(KEPT / "footprint.json") or {},
+        load_before=load["before"],
+        load_after=load["after"],
+        parts={name: _part(part_file(name)) for name in parts},
+    )
+
+
+def part_file(name: str) -> Path:
+    """Where what a part prints is kept."""
+    return KEPT / f"part-{name}.json"
+
+
+def moment(seconds: float) -> datetime:
+    """A time of a file, here."""
+    return datetime.fromtimestamp(seconds).astimezone()
+
+
+def _part(path: Path) -> Part | None:
+    try:
+        return Part.from_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # it was not run, or ended before it had printed all
+        return None
+
+
+def _criterion(folder: Path) -> Iterator[tuple[str, Timing, float]]:
+    for about in folder.rglob("new/benchmark.json"):
+        bench = _json(about)
+        estimates = about.with_name("estimates.json")
+        known = _json(estimates)
+        if not bench or not known:
+            continue
+        throughput = bench.get("throughput") or {}
+        size, elements = throughput.get("Bytes") or 0, throughput.get("Elements") or 0
+        seconds = known["median"]["point_estimate"] / 1e9
+        yield bench["full_id"], Timing(seconds, size, elements), estimates.stat().st_mtime
+
+
+def _pytest_benchmarks(path: Path) -> Iterator[tuple[str, Timing]]:
+    for bench in (_json(path) or {}).get("benchmarks", ()):
+        extra = bench["extra_info"]
+        yield bench["name"], Timing(bench["stats"]["median"], extra.get("bytes", 0), extra=extra)
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found

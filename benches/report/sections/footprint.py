@@ -1,0 +1,77 @@
+"""Import, memory, size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from benches.report.figures import Figures
+from benches.report.markdown import rows_table, section
+from benches.report.rows import Row
+
+
+def footprint(of: Figures) -> Iterable[str]:
+    """Import, memory, size."""
+    if not of.footprint:
+        return
+    told, memory, wheel = of.footprint["import"], of.footprint["memory"], of.footprint["wheel"]
+    yield from section(
+        "Footprint",
+        "Processes of their own. Memory is what stays resident after a cold balanced compaction "
+        "with a query, its result "
+        "thrown away: the content cache.",
+        "python -m benches.python.footprint",
+    )
+    bare = told["bare_ms"]
+    rows = [
+        Row(
+            "`import rehydrate`, over bare Python",
+            told["import_ms"] - bare,
+            "ms",
+            60,
+            beside=f"bare Python {bare:.0f} ms",
+            limit="By `python -X importtime`: loading the native module and the formats",
+        ),
+        Row(
+            "optional or heavy packages that it loads",
+            len(told["loaded"]),
+            "",
+            0,
+            beside=", ".join(told["loaded"]),
+        ),
+        Row(
+            "import and a first, tiny compaction, over bare Python",
+            told["first_call_ms"] - bare,
+            "ms",
+            limit="The model's and the encoding's tables are built at first use",
+        ),
+    ]
+    for kind, label in (("coding", "a coding agent's"), ("chat", "short chat messages")):
+        grown = memory[kind]
+        mean = grown["text_bytes"] / grown["messages"]
+        rows.append(
+            Row(
+                f"memory for {grown['messages']:,} messages, {label} ({mean:,.0f} bytes each)",
+                grown["held_per_text"],
+                "x its text",
+                3,
+                beside=f"{grown['held_bytes'] / 1e6:.1f} MB for {grown['text_bytes'] / 1e6:.1f} MB",
+                limit="A bag, words and names for every text: their entries grow with its "
+                "distinct words"
+                if kind == "coding"
+                else "Some hundred bytes for every text whatever its size: counts, three lists, "
+                "its place in the cache",
+            )
+        )
+    rows.append(
+        Row(
+            "wheel",
+            wheel["bytes"] / 1e6 if wheel else None,
+            "MB",
+            15,
+            beside=wheel["name"]
+            if wheel
+            else "none in dist/: `make wheel` first, or `--build-wheel`",
+            limit="Two vocabularies and the static model's int8 rows, none of which compress well",
+        )
+    )
+    yield from rows_table(rows)

@@ -1,0 +1,21 @@
+"""What the modules of `benches/python` say of themselves, a section each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from benches.report.figures import Figures
+from benches.report.markdown import rows_table, section
+
+
+def parts(of: Figures) -> Iterable[str]:
+    """Every part, in the order of `running.PARTS`; one that failed says so."""
+    for name, part in of.parts.items():
+        command = f"python -m benches.python.{name}"
+        if part is None:
+            yield from section(name.capitalize(), "Not measured: the command failed.", command)
+            continue
+        yield from section(part.title, part.about, command)
+        yield from rows_table(part.rows)
+        if part.notes:
+            yield from (part.notes, "")

@@ -1,0 +1,102 @@
+"""How much of what is needed later is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from benches.report.figures import Figures
+from benches.report.markdown import section, table
+
+QUESTION_TARGETS = {"want": {0.1: 0.87, 0.05: 0.81}, "beyond": {0.1: 0.92}}
+CUT_TARGETS = {
+    "coding": {0.1: 0.72, 0.2: 0.82, 0.4: 0.95},
+    "airline": {0.1: 0.37, 0.2: 0.68, 0.4: 0.89},
+}
+WHOLE_MESSAGES = (
+    "Whole messages are the unit, so one needed name in a long tool result costs all its tokens: "
+    "the line of the one that knows the future is what that allows. The distance to it is the "
+    "future itself: which of the many names mentioned will be used is not in the past"
+)
+
+
+def retention(of: Figures) -> Iterable[str]:
+    """How much of what is needed later is kept."""
+    found = of.retention
+    command = "python -m benches.python.retention"
+    if found is None:
+        yield from section(
+            "Retention",
+            "Not measured: the conversations in `../shared/data` are not here.",
+            command,
+        )
+        return
+    asked = found["questions"]
+    yield from section(
+        "Retention with a question",
+        f"LoCoMo, {asked['conversations']} conversations, {asked['questions']} questions: the "
+        "share of a question's "
+        "evidence turns still there, by share of the o200k_base tokens kept. Whole messages, the "
+        "built-in embedder.",
+        command,
+    )
+    ratios = (0.4, 0.2, 0.1, 0.05)
+    lines = _retained(asked["methods"], ratios)
+    lines += [
+        [f"*{name}*", *(_share(targets.get(ratio)) for ratio in ratios)]
+        for name, targets in QUESTION_TARGETS.items()
+    ]
+    yield from table(["method", *map(str, ratios)], lines)
+    yield _verdict("balanced", asked["methods"], QUESTION_TARGETS["want"])
+    yield (
+        "What limits it, as far as can be told without reading each miss: evidence that shares "
+        "neither words nor near synonyms with its question."
+    )
+    yield ""
+    for kind, title in (("coding", "coding sessions"), ("airline", "airline support")):
+        part = found[kind]
+        yield from section(
+            f"Retention without a question: {title}",
+            f"{part['cuts']} cuts: of the names that tool calls after the cut use and that were "
+            "mentioned before it, the "
+            "share still mentioned, by share of the o200k_base tokens kept. trim_messages counts "
+            "by the same measure.",
+            command,
+        )
+        shares = (0.1, 0.2, 0.4)
+        want, limit = CUT_TARGETS[kind], part["methods"]["knows the future"]["retained"]
+        beyond = {ratio: (want[ratio] + limit[str(ratio)]) / 2 for ratio in shares}
+        lines = _retained(part["methods"], shares)
+        lines.append(["*want*", *(_share(want[ratio]) for ratio in shares)])
+        lines.append(
+            [
+                "*beyond: half way from there to the limit*",
+                *(_share(beyond[ratio]) for ratio in shares),
+            ]
+        )
+        yield from table(["method", *map(str, shares)], lines)
+        yield _verdict("balanced", part["methods"], want)
+        yield f"What limits it: {WHOLE_MESSAGES}."
+        yield ""
+
+
+def _retained(
+    methods: dict[str, dict[str, dict[str, float]]], ratios: Sequence[float]
+) -> list[list[str]]:
+    lines = []
+    for name, means in methods.items():
+        over = max(means["cost"][str(ratio)] - ratio for ratio in ratios)
+        mark = f" (keeps up to {over:.3f} more than asked)" if over > 5e-4 else ""
+        lines.append([name + mark, *(_share(means["retained"][str(ratio)]) for ratio in ratios)])
+    return lines
+
+
+def _verdict(
+    name: str, methods: dict[str, dict[str, dict[str, float]]], want: dict[float, float]
+) -> str:
+    short = {ratio: bound - methods[name]["retained"][str(ratio)] for ratio, bound in want.items()}
+    missed = [f"{gap:.3f} short at {ratio}" for ratio, gap in short.items() if gap > 0]
+    return f"Want: {'NOT MET, ' + ', '.join(missed) if missed else 'met'}.\n"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
