@@ -1,7 +1,7 @@
 """Hypothesis strategies: valid conversations of every format, subsets of units, small damages.
 
-anthropic_conversations()   openai_chat_conversations()
-claude_code_transcripts()   plain_conversations()
+anthropic_conversations()   openai_chat_conversations()   openai_responses_items()
+claude_code_transcripts()   plain_conversations()         langchain_messages()
 conversations()             (format name, entries) of any of them
 damaged(entries)            the same with one to three entries dropped, doubled, swapped ...
 kept_units(conversation)    positions of units that a compaction may keep
@@ -224,6 +224,113 @@ def _openai_calls(ids: list[str]) -> st.SearchStrategy[Entry]:
     )
 
 
+def openai_responses_items(max_turns: int = 8) -> st.SearchStrategy[list[Entry]]:
+    """Responses items that the API takes; they may end in an open tool loop."""
+    return _openai_responses(max_turns)
+
+
+@st.composite
+def _openai_responses(draw: Draw, max_turns: int) -> list[Entry]:
+    numbers = count()
+
+    def item(kind: str, **rest: Any) -> Entry:
+        return {"type": kind, "id": f"{kind}_{next(numbers):03}", **rest}
+
+    def thoughts() -> list[Entry]:
+        said = {"type": "summary_text", "text": draw(texts)}
+        summaries = st.sampled_from([[], [said]])
+        return [
+            item("reasoning", summary=draw(summaries), encrypted_content="b3BhcXVl")
+            for _ in range(draw(st.integers(0, 2)))
+        ]
+
+    def says() -> Entry:
+        part = {"type": "output_text", "text": draw(texts), "annotations": []}
+        return item("message", role="assistant", content=[part], status="completed")
+
+    entries: list[Entry] = []
+    if draw(st.booleans()):
+        entries.append({"role": draw(st.sampled_from(["system", "developer"])), "content": "Be."})
+    for _ in range(draw(st.integers(1, max_turns))):
+        kind = draw(st.sampled_from(["user", "easy", "said", "searched", "mcp", "tool", "tool"]))
+        if kind == "user":
+            image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
+            parts = [{"type": "input_text", "text": draw(texts)}, image]
+            entries.append({"role": "user", "content": draw(st.sampled_from([parts, "hello"]))})
+        elif kind == "easy":
+            entries.append({"role": "assistant", "content": draw(texts)})
+        elif kind == "said":
+            entries += [*thoughts(), says()]
+        elif kind == "searched":
+            action = {"type": "search", "query": draw(texts)}
+            entries += [*thoughts(), item("web_search_call", action=action), *thoughts(), says()]
+        elif kind == "mcp":
+            request = item("mcp_approval_request", name=draw(names), arguments="{}")
+            granted = {"approval_request_id": request["id"], "approve": True}
+            entries += [*thoughts(), request, item("mcp_approval_response", **granted)]
+            entries.append(
+                item(
+                    "mcp_call",
+                    name=request["name"],
+                    arguments="{}",
+                    output=draw(texts),
+                    approval_request_id=request["id"],
+                )
+            )
+        else:
+            entries += draw(_responses_rounds(item, thoughts))
+    if draw(st.booleans()):
+        # After outputs, calls would belong to a new turn: a user's word opens one for sure.
+        entries.append({"role": "user", "content": "go on"})
+        calls = [
+            item("function_call", call_id=f"open_{number}", name=draw(names), arguments="{}")
+            for number in range(2)
+        ]
+        entries += [*thoughts(), *calls]
+        if draw(st.booleans()):
+            entries.append({"type": "function_call_output", "call_id": "open_1", "output": "half"})
+    return entries
+
+
+@st.composite
+def _responses_rounds(
+    draw: Draw, item: Callable[..., Entry], thoughts: Callable[[], list[Entry]]
+) -> list[Entry]:
+    calls: list[Entry] = []
+    outputs: list[Entry] = []
+    for _ in range(draw(st.integers(1, 3))):
+        kind, rest = draw(
+            st.sampled_from(
+                [
+                    ("function_call", {"name": "get", "arguments": '{"path": "a"}'}),
+                    ("custom_tool_call", {"name": "patch", "input": "*** a"}),
+                    ("computer_call", {"action": {"type": "click", "x": 1, "y": 2}}),
+                    ("local_shell_call", {"action": {"type": "exec", "command": ["ls"]}}),
+                    ("shell_call", {"action": {"commands": ["ls -l"]}}),
+                ]
+            )
+        )
+        call = item(kind, **rest)
+        call["call_id"] = f"call_{call['id']}"
+        calls.append(call)
+        outputs.append(_responses_output(call, draw(texts)))
+    outputs = draw(st.permutations(outputs))
+    between = thoughts() if len(calls) > 1 else []
+    return [*thoughts(), calls[0], *between, *calls[1:], *outputs]
+
+
+def _responses_output(call: Entry, text: str) -> Entry:
+    output: Any = text
+    if call["type"] == "computer_call":
+        output = {"type": "computer_screenshot", "image_url": "data:image/png;base64,iVBORw0K"}
+    elif call["type"] == "shell_call":
+        output = [{"stdout": text, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
+    elif call["type"] == "custom_tool_call":
+        output = [{"type": "input_text", "text": text}]
+    answer = "id" if call["type"] == "local_shell_call" else "call_id"
+    return {"type": f"{call['type']}_output", answer: call["call_id"], "output": output}
+
+
 def plain_conversations(max_turns: int = 12) -> st.SearchStrategy[list[Entry]]:
     """Role/content messages, first of all a system one at times."""
     roles = st.sampled_from(["user", "user", "assistant", "tool", "tool_result", "critic"])
@@ -298,6 +405,7 @@ def _result(call_id: str) -> Entry:
 BY_FORMAT: dict[str, Callable[[], st.SearchStrategy[list[Entry]]]] = {
     "anthropic": anthropic_conversations,
     "openai_chat": openai_chat_conversations,
+    "openai_responses": openai_responses_items,
     "claude_code": claude_code_transcripts,
     "plain": plain_conversations,
 }

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from rehydrate.errors import UnknownFormatError, Violation
-from rehydrate.formats import anthropic, claude_code, openai_chat, plain
+from rehydrate.formats import anthropic, claude_code, openai_chat, openai_responses, plain
 from rehydrate.formats._reading import HINT, PROOF, as_sequence
 from rehydrate.messages import Conversation
 
@@ -38,7 +38,7 @@ class Format(Protocol):
 # In the order in which they are asked: a gateway's message with both `tool_calls` and thinking
 # blocks is paired by the former, so openai_chat comes before anthropic.
 FORMATS: dict[str, Format] = {
-    module.NAME: module for module in (claude_code, openai_chat, anthropic, plain)
+    module.NAME: module for module in (claude_code, openai_responses, openai_chat, anthropic, plain)
 }
 
 

@@ -18,12 +18,12 @@ from rehydrate.formats._reading import (
     PROOF,
     as_entry,
     as_list,
+    as_parts,
     as_role,
     holds_bytes,
     readable_texts,
     tool_input_text,
     type_of,
-    wrong_content,
 )
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
@@ -214,16 +214,8 @@ def _call_text(call: Mapping[str, Any]) -> str:
 
 def _read_content(content: object, index: int, kind: PieceKind, pieces: list[Piece]) -> int:
     """Read a content as pieces of `kind`; returns how many images and other media it holds."""
-    if isinstance(content, str):
-        if content:
-            pieces.append(Piece(content, kind))
-        return 0
-    if content is None:
-        return 0
-    if not isinstance(content, (list, tuple)):
-        raise wrong_content(content, index)
     images = 0
-    for place, item in enumerate(content):
+    for place, item in enumerate(as_parts(content, index)):
         if isinstance(item, str):
             if item:
                 pieces.append(Piece(item, kind))
