@@ -331,6 +331,44 @@ def _responses_output(call: Entry, text: str) -> Entry:
     return {"type": f"{call['type']}_output", answer: call["call_id"], "output": output}
 
 
+def langchain_messages(max_turns: int = 8) -> st.SearchStrategy[list[Any]]:
+    """LangChain messages that a provider takes; they may end in an open tool loop."""
+    return _langchain(max_turns)
+
+
+@st.composite
+def _langchain(draw: Draw, max_turns: int) -> list[Any]:
+    from langchain_core.messages import RemoveMessage
+
+    from rehydrate.formats import openai_to_langchain
+
+    entries = openai_to_langchain(draw(_openai_chat(max_turns)))
+    for place, message in enumerate(entries):
+        if message.type == "ai" and message.tool_calls and draw(st.booleans()):
+            entries[place] = message.model_copy(
+                update={"content": draw(_langchain_blocks(message))}
+            )
+        elif message.type == "tool" and draw(st.booleans()):
+            entries[place] = message.model_copy(update={"artifact": {"rows": [1]}})
+    if draw(st.booleans()):
+        entries.insert(draw(st.integers(0, len(entries))), RemoveMessage(id="gone"))
+    return entries
+
+
+@st.composite
+def _langchain_blocks(draw: Draw, message: Any) -> list[Any]:
+    """A content that says as blocks what the message says already, and more."""
+    thought = draw(st.sampled_from(["thinking", "reasoning"]))
+    blocks: list[Any] = [{"type": thought, thought: draw(texts)}, _text(draw(texts))]
+    if draw(st.booleans()):
+        blocks.append("a bare string")
+    for call in message.tool_calls:
+        use = {"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]}
+        same = {**call, "type": "tool_call"}
+        blocks += draw(st.sampled_from([[], [use], [same]]))
+    return blocks
+
+
 def plain_conversations(max_turns: int = 12) -> st.SearchStrategy[list[Entry]]:
     """Role/content messages, first of all a system one at times."""
     roles = st.sampled_from(["user", "user", "assistant", "tool", "tool_result", "critic"])
@@ -406,6 +444,7 @@ BY_FORMAT: dict[str, Callable[[], st.SearchStrategy[list[Entry]]]] = {
     "anthropic": anthropic_conversations,
     "openai_chat": openai_chat_conversations,
     "openai_responses": openai_responses_items,
+    "langchain": langchain_messages,
     "claude_code": claude_code_transcripts,
     "plain": plain_conversations,
 }
@@ -426,25 +465,43 @@ def damaged(draw: Draw, entries: list[Entry]) -> list[Entry]:
         if not broken:
             break
         place = draw(st.integers(0, len(broken) - 1))
-        kind = draw(st.sampled_from(["drop", "double", "move", "empty", "null", "drop_block"]))
+        kinds = ["drop", "double", "move", "empty", "null", "drop_block", "lose_id"]
+        kind = draw(st.sampled_from(kinds))
         if kind == "drop":
             del broken[place]
         elif kind == "double":
             entry = copy.deepcopy(broken[place])
-            entry.pop("uuid", None)
+            if isinstance(entry, dict):
+                entry.pop("uuid", None)
             broken.insert(draw(st.integers(0, len(broken))), entry)
         elif kind == "move":
             broken.insert(draw(st.integers(0, len(broken) - 1)), broken.pop(place))
+        elif kind == "lose_id":
+            if isinstance(broken[place], dict):
+                for key in ("call_id", "tool_call_id", "approval_request_id", "summary"):
+                    broken[place].pop(key, None)
         else:
-            message = broken[place].get("message", broken[place])
-            content = message.get("content")
-            if kind == "drop_block" and isinstance(content, list) and content:
-                del content[draw(st.integers(0, len(content) - 1))]
-            elif kind == "empty" and "content" in message:
-                message["content"] = ""
-            elif kind == "null" and "content" in message:
-                message["content"] = None
+            broken[place] = draw(_with_damaged_content(broken[place], kind))
     return broken
+
+
+@st.composite
+def _with_damaged_content(draw: Draw, entry: Any, kind: str) -> Any:
+    message = entry.get("message", entry) if isinstance(entry, dict) else dict(entry)
+    if "content" not in message:
+        return entry
+    content = message["content"]
+    if kind == "drop_block" and isinstance(content, list) and content:
+        place = draw(st.integers(0, len(content) - 1))
+        content = [*content[:place], *content[place + 1 :]]
+    elif kind == "empty":
+        content = ""
+    elif kind == "null":
+        content = None
+    if not isinstance(entry, dict):
+        return entry.model_copy(update={"content": content})
+    message["content"] = content
+    return entry
 
 
 def missing_opener(conversation: Conversation, kept: Collection[int]) -> int | None:
