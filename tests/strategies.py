@@ -280,8 +280,6 @@ def _openai_responses(draw: Draw, max_turns: int) -> list[Entry]:
         else:
             entries += draw(_responses_rounds(item, thoughts))
     if draw(st.booleans()):
-        # After outputs, calls would belong to a new turn: a user's word opens one for sure.
-        entries.append({"role": "user", "content": "go on"})
         calls = [
             item("function_call", call_id=f"open_{number}", name=draw(names), arguments="{}")
             for number in range(2)
