@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import InvalidMessageError, MissingPackageError
-from rehydrate.formats._reading import as_entry, as_list, as_role, as_sequence, type_of
-from rehydrate.formats.langchain import (
+from rehydrate.formats._langchain_calls import (
     CALL_BLOCKS,
     SERVER_BLOCKS,
     Call,
-    as_message,
     calls_of,
-    role_of,
+    extras_of,
 )
+from rehydrate.formats._reading import as_entry, as_list, as_role, as_sequence, type_of
+from rehydrate.formats.langchain import as_message, role_of
 
 __all__ = ["langchain_to_openai", "openai_to_langchain"]
 
@@ -30,6 +30,10 @@ def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]:
     Texts, blocks, tool calls (invalid ones too), results, ids, names and refusals go over. What no
     provider is sent does not: a message's own id, its metadata, a tool's artifact. Raises
     InvalidMessageError, naming the index, for what is no message or has no place in a request.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> langchain_to_openai([HumanMessage("hi")])
+    [{'role': 'user', 'content': 'hi'}]
     """
     return [_to_openai(as_message(raw, i), i) for i, raw in enumerate(as_sequence(messages))]
 
@@ -39,6 +43,9 @@ def openai_to_langchain(messages: Sequence[Any]) -> list[Any]:
 
     Arguments of a call that are no JSON object become an invalid tool call, which keeps their text.
     Raises MissingPackageError without langchain-core, InvalidMessageError for what is no message.
+
+    >>> openai_to_langchain([{"role": "user", "content": "hi"}])[0].content
+    'hi'
     """
     entries = [as_entry(raw, index) for index, raw in enumerate(as_sequence(messages))]
     for index, entry in enumerate(entries):
@@ -66,7 +73,7 @@ def _to_openai(entry: Any, index: int) -> dict[str, Any]:
     if entry.type == "remove":
         remedy = "it is an order to a graph's state; leave it out"
         raise InvalidMessageError(index, "", entry, "a message that is sent", remedy)
-    extras = entry.additional_kwargs
+    extras = extras_of(entry)
     message: dict[str, Any] = {"role": extras.get(_DEVELOPER, role), "content": _content(entry)}
     if isinstance(getattr(entry, "tool_call_id", None), str):
         message["tool_call_id"] = entry.tool_call_id

@@ -13,13 +13,20 @@ some providers ask for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import openai_chat
 from rehydrate.formats._excerpting import Path
 from rehydrate.formats._excerpting import replace as replace_in_mapping
 from rehydrate.formats._grouping import group
+from rehydrate.formats._langchain_calls import (
+    CALL_BLOCKS,
+    Call,
+    calls_of,
+    extras_of,
+    mappings,
+)
 from rehydrate.formats._reading import (
     MEDIA_TYPES,
     NONE,
@@ -34,20 +41,7 @@ from rehydrate.formats._reading import (
 )
 from rehydrate.messages import Conversation, Message, PieceKind, normal_role
 
-__all__ = [
-    "CALL_BLOCKS",
-    "NAME",
-    "SERVER_BLOCKS",
-    "Call",
-    "as_message",
-    "calls_of",
-    "detect",
-    "parse",
-    "places",
-    "replace",
-    "role_of",
-    "validate",
-]
+__all__ = ["NAME", "as_message", "detect", "parse", "places", "replace", "role_of", "validate"]
 
 NAME = "langchain"
 
@@ -55,30 +49,9 @@ _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
 
 _ROLES = {"human": "user", "ai": "assistant"}
-# Blocks that are calls, and the keys of their id and of their input.
-CALL_BLOCKS = {
-    "tool_use": ("id", "input"),
-    "tool_call": ("id", "args"),
-    "invalid_tool_call": ("id", "args"),
-    "function_call": ("call_id", "arguments"),
-    "custom_tool_call": ("call_id", "input"),
-    "server_tool_use": ("id", "input"),
-    "server_tool_call": ("id", "args"),
-    "mcp_tool_use": ("id", "input"),
-}
-SERVER_BLOCKS = frozenset({"server_tool_use", "server_tool_call", "mcp_tool_use"})
 _PARTIAL_BLOCKS = frozenset({"input_json_delta", "tool_call_chunk"})
 _THINKING_BLOCKS = frozenset({"thinking", "reasoning", "reasoning_content"})
 _TEXT_BLOCKS = frozenset({"text", "text-plain", "output_text", "input_text"})
-
-
-class Call(NamedTuple):
-    """A tool call, wherever in its message it stands; `input` is a string where it is no JSON."""
-
-    id: str | None
-    name: object
-    input: object
-    by_server: bool = False
 
 
 def detect(entry: object) -> int:
@@ -98,8 +71,8 @@ def parse(entries: Sequence[Any]) -> Conversation:
             ignored.append(index)
             continue
         role = role_of(entry)
-        draft = _read(entry, index)
         calls = calls_of(entry)
+        draft = _read(entry, index, role, calls)
         answers = _answers(entry, role)
         place = len(messages)
         if role != "tool":
@@ -134,7 +107,8 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 
 def places(entry: Any, index: int) -> list[Path | None]:
     """Where each text that `parse` reads of this message stands; None: it must stay as it is."""
-    return _read(as_message(entry, index), index).places
+    message = as_message(entry, index)
+    return _read(message, index, role_of(message), calls_of(message)).places
 
 
 def replace(entry: Any, texts: Mapping[Path, str]) -> Any:
@@ -152,43 +126,6 @@ def role_of(entry: Any) -> str:
     return _ROLES.get(kind, normal_role(kind))
 
 
-def calls_of(entry: Any) -> list[Call]:
-    """The tool calls of a message, each once."""
-    made: list[Call] = []
-    ids: set[str | None] = set()
-
-    def add(call_id: object, name: object, value: object, *, by_server: bool = False) -> None:
-        call = Call(call_id if isinstance(call_id, str) else None, name, value, by_server)
-        # A call without an id stands in every place too.
-        if call.id not in ids:
-            made.append(call)
-
-    def close() -> None:
-        ids.update(call.id for call in made)
-
-    for key in ("tool_calls", "invalid_tool_calls"):
-        for call in _mappings(getattr(entry, key, None)):
-            add(call.get("id"), call.get("name"), call.get("args"))
-    close()
-    for block in _mappings(entry.content):
-        kind = type_of(block)
-        if kind in CALL_BLOCKS:
-            id_key, input_key = CALL_BLOCKS[kind]
-            by_server = kind in SERVER_BLOCKS
-            add(block.get(id_key), block.get("name"), block.get(input_key), by_server=by_server)
-    close()
-    extras = _extras(entry)
-    for raw in _mappings(extras.get("tool_calls")):
-        function = raw.get("function")
-        if isinstance(function, Mapping):
-            add(raw.get("id"), function.get("name"), function.get("arguments"))
-    function = extras.get("function_call")
-    if isinstance(function, Mapping) and isinstance(function.get("name"), str):
-        name = function["name"]
-        made.append(Call(openai_chat.function_id(name), name, function.get("arguments")))
-    return made
-
-
 def as_message(value: object, index: int) -> Any:
     """The object, if it is a message of LangChain's, or a clear error."""
     if is_langchain_message(value):
@@ -197,11 +134,11 @@ def as_message(value: object, index: int) -> Any:
     raise InvalidMessageError(index, "", value, "a LangChain message", remedy)
 
 
-def _read(entry: Any, index: int) -> Draft:
+def _read(entry: Any, index: int, role: str, calls: Sequence[Call]) -> Draft:
     draft = Draft()
-    extras = _extras(entry)
+    extras = extras_of(entry)
     draft.add(extras.get("reasoning_content"), _THINKING)
-    kind = _TOOL_RESULT if role_of(entry) == "tool" else _TEXT
+    kind = _TOOL_RESULT if role == "tool" else _TEXT
     content = entry.content
     if isinstance(content, str):
         draft.add(content, kind, ("content",))
@@ -213,7 +150,7 @@ def _read(entry: Any, index: int) -> Draft:
             else:
                 _read_block(draft, as_entry(part, index, f"content[{place}]"), kind, path)
     draft.add(extras.get("refusal"), _TEXT)
-    for call in calls_of(entry):
+    for call in calls:
         draft.add(tool_input_text(call.name, call.input), _TOOL_INPUT)
     return draft
 
@@ -242,7 +179,7 @@ def _answers(entry: Any, role: str) -> tuple[str, ...]:
         if not isinstance(answer, str) and isinstance(entry.name, str):
             answer = openai_chat.function_id(entry.name)
         return (answer,) if isinstance(answer, str) else ()
-    results = [block for block in _mappings(entry.content) if _is_result(block)]
+    results = [block for block in mappings(entry.content) if _is_result(block)]
     # As Anthropic writes them, or LangChain itself for a server's tools.
     ids = [block.get("tool_use_id", block.get("tool_call_id")) for block in results]
     return tuple([answer for answer in ids if isinstance(answer, str)])
@@ -250,8 +187,8 @@ def _answers(entry: Any, role: str) -> tuple[str, ...]:
 
 def _as_sent(entry: Any, index: int) -> Iterator[dict[str, Any]]:
     """The message as OpenAI chat would get it, with no more than its rules look at."""
-    _read(entry, index)  # raises what parse raises
-    role = role_of(entry)
+    role, calls = role_of(entry), calls_of(entry)
+    _read(entry, index, role, calls)  # raises what parse raises
     answers = _answers(entry, role)
     if role == "tool":
         answer = answers[0] if answers else None
@@ -263,23 +200,12 @@ def _as_sent(entry: Any, index: int) -> Iterator[dict[str, Any]]:
         if len(answers) == len(entry.content):
             return
     message: dict[str, Any] = {"role": role, "content": None if entry.content is None else ""}
-    calls = [call for call in calls_of(entry) if not call.by_server]
-    if calls:
-        message["tool_calls"] = [{"id": call.id, "function": {}} for call in calls]
+    if any(not call.by_server for call in calls):
+        message["tool_calls"] = [
+            {"id": call.id, "function": {}} for call in calls if not call.by_server
+        ]
     yield message
 
 
 def _is_result(block: Mapping[str, Any]) -> bool:
     return type_of(block).endswith("tool_result")
-
-
-def _extras(entry: Any) -> Mapping[str, Any]:
-    extras = entry.additional_kwargs
-    return extras if isinstance(extras, Mapping) else {}
-
-
-def _mappings(value: object) -> list[Mapping[str, Any]]:
-    """The mappings in a list; none where it is no list."""
-    if not isinstance(value, (list, tuple)):
-        return []
-    return [item for item in value if isinstance(item, Mapping)]
