@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import UserDict, UserList
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -170,6 +171,20 @@ def test_every_rule_that_is_reported_stands_in_the_table():
     tests = (test_anthropic, test_openai_chat, test_openai_responses)
     planted = {rule for test in tests for rule in test.PLANTED}
     further = {"cache_control_on_empty_text", "server_result_without_call"}
-    rows = [row for row in (formats.validate.__doc__ or "").splitlines() if row.count("|") == 4]
-    documented = {row.split("|")[1].strip() for row in rows} - {"rule", "---"}
-    assert documented == planted | further
+    assert set(_rules(formats.validate.__doc__ or "")) == planted | further
+
+
+def test_the_documentation_shows_the_same_rules_and_every_format():
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    assert _rules(page[page.index("## Rules") :]) == _rules(formats.validate.__doc__ or "")
+    assert [name for name in FORMATS if f"| `{name}` |" not in page] == []
+
+
+def _rules(text: str) -> dict[str, list[str]]:
+    """The rows of the table of rules: name to its formats and what is wrong."""
+    rows = [
+        [cell.strip(" `") for cell in row.strip().strip("|").split("|")]
+        for row in text.splitlines()
+        if row.count("|") == 4
+    ]
+    return {name: rest for name, *rest in rows if name != "rule" and not name.startswith("---")}

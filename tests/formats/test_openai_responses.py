@@ -225,6 +225,12 @@ def test_an_approved_call_is_one_unit_with_its_request_and_the_answer():
     assert broken(USER, answer) == [(1, "tool_result_without_call")]
 
 
+def test_an_mcp_call_without_approval_belongs_to_no_request():
+    request = {"type": "mcp_approval_request", "name": "get", "arguments": "{}"}
+    done = {"type": "mcp_call", "id": "m", "name": "get", "approval_request_id": None}
+    assert members(USER, request, USER, done) == [(0,), (1,), (2,), (3,)]
+
+
 REFERENCE = {"type": "item_reference", "id": "rs_1"}
 COMPACTED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "b3BhcXVl"}
 

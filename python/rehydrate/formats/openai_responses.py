@@ -114,7 +114,7 @@ class _Turns:
         self._thought: int | None = None  # the first of the latest row of reasoning in this turn
         self._is_thinking = False
         self._caller: int | None = None  # the first call of this turn
-        self._requests: dict[object, int] = {}  # approval request -> its place
+        self._requests: dict[str, int] = {}  # approval request -> its place
 
     def add(self, item: Item) -> None:
         """Take the next item."""
@@ -134,11 +134,11 @@ class _Turns:
             self.links.append((self._caller, place))
         elif item.call is not None:
             self._caller = place
-        if item.kind == "mcp_approval_request":
+        if item.kind == "mcp_approval_request" and item.call is not None:
             self._requests[item.call] = place
         elif item.kind == "mcp_call":
             request = _string(item.entry.get("approval_request_id"))
-            if request in self._requests:
+            if request is not None and request in self._requests:
                 self.links.append((self._requests[request], place))
 
 
@@ -161,7 +161,7 @@ def _item(raw: object, index: int) -> Item:
     if not kind and "role" not in entry and isinstance(entry.get("id"), str):
         kind = "item_reference"  # its type may be left out
     call_id = entry.get("call_id")
-    if kind in ("", "message"):
+    if kind in ("", "message") or ("role" in entry and "content" in entry):
         return Item(index, entry, "message", as_role(entry, index))
     if kind.endswith("_output"):
         if kind == "local_shell_call_output" and not isinstance(call_id, str):
@@ -237,12 +237,8 @@ def _read_part(draft: Draft, part: Mapping[str, Any], kind: PieceKind, place: Pa
 
 
 def _read_own_result(draft: Draft, value: object) -> None:
-    if isinstance(value, (list, tuple)):
-        images = [part for part in value if isinstance(part, Mapping) and _is_medium(part)]
-        draft.images += len(images)
-        value = [part for part in value if part not in images]
-    draft.add_readable(value, _TOOL_RESULT)
-
-
-def _is_medium(part: Mapping[str, Any]) -> bool:
-    return type_of(part) in MEDIA_TYPES
+    for part in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(part, Mapping) and type_of(part) in MEDIA_TYPES:
+            draft.images += 1
+        else:
+            draft.add_readable(part, _TOOL_RESULT)
