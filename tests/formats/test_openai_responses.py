@@ -266,8 +266,8 @@ PLANTED = {
     "tool_result_without_call": ([USER, output("a"), call("a"), USER], [1]),
     "duplicate_result": ([USER, call("a"), output("a"), output("a")], [3]),
     "duplicate_id": (
-        [said(id="m"), said(id="m"), call("a"), call("a"), output("a"), output("a")],
-        [1, 3],
+        [said(id="m"), said(id="m"), call("a"), output("a"), call("a"), output("a")],
+        [1, 4],
     ),
     "missing_id": ([USER, call(None), output(None)], [1, 2]),
     "reasoning_without_item": ([thought(0), USER, thought(1), output("a"), thought(2)], [0, 2, 4]),
@@ -279,6 +279,17 @@ PLANTED = {
 def test_a_planted_violation_is_found_where_it_is(rule):
     items, indices = PLANTED[rule]
     assert [index for index, found in broken(*items) if found == rule] == indices
+
+
+def test_an_id_that_starts_anew_in_every_turn_still_pairs_with_the_nearest_call():
+    items = [USER, call("0"), output("0"), USER, call("0"), output("0")]
+    assert members(*items) == [(0,), (1, 2), (3,), (4, 5)]
+    assert broken(*items) == [(4, "duplicate_id")]
+
+
+def test_only_the_last_compaction_is_bound():
+    newer = COMPACTED | {"id": "cmp_2"}
+    assert parse([COMPACTED, USER, newer, USER]).bound == (2,)
 
 
 def test_an_output_may_come_any_time_after_its_call():

@@ -115,8 +115,8 @@ anywhere after it (R) |
 anywhere before it (R) |
     | tool_message_without_call | O | a tool message whose call is not in the message it follows |
     | server_result_without_call | A | a server tool's result whose call does not come before it |
-    | duplicate_id | A, O, R | a call id used before (A), twice in one message (O), while it \
-waits (R); an item's id used before (R) |
+    | duplicate_id | A, O, R | a call id used before (A, R), twice in one message (O); an item's \
+id used before (R) |
     | duplicate_result | A, O, R | a second result for one call |
     | missing_id | A, O, R | a tool call or its result without an id |
     | results_not_first | A | a result after other blocks of its turn |

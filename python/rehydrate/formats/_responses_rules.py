@@ -124,7 +124,7 @@ class _Pairing:
                     self._found(item, "unanswered_tool_call", f"no output for call '{item.call}'")
 
     def _call(self, item: Item, call: str) -> None:
-        if self._waiting.get(call):
+        if call in self._waiting:
             self._found(item, "duplicate_id", f"the call id '{call}' was used before")
         self._waiting.setdefault(call, []).append((item, self._turn))
 

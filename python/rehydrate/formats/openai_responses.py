@@ -7,8 +7,8 @@ without what followed it, and what followed without its reasoning. Outputs belon
 their `call_id`, not `id`, which names the item.
 
 What stands for something that only the provider holds is always kept: an `item_reference` and what
-followed from it, a `compaction`, and an output whose call is not here because it was made in the
-response that `previous_response_id` names.
+followed from it, the last `compaction`, and an output whose call is not here because it was made in
+the response that `previous_response_id` names.
 
 Server tools, and items of types yet unknown, are text to count and pass through untouched.
 """
@@ -90,6 +90,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
     messages: list[Message] = []
     turns = _Turns()
     bound: list[int] = []
+    compaction: int | None = None  # the last one carries on what those before it did
     for index, raw in enumerate(entries):
         item = _item(raw, index)
         draft = _read(item)
@@ -98,10 +99,14 @@ def parse(entries: Sequence[Any]) -> Conversation:
         calls = (item.call,) if item.call is not None else ()
         answers = (item.answer,) if item.answer is not None else ()
         messages.append(Message(index, role, pieces, draft.images, calls, answers, role == "user"))
-        if item.kind in _ENCRYPTED or item.kind == "item_reference":
+        if item.kind == "item_reference":
             bound.append(index)
+        elif item.kind in _ENCRYPTED:
+            compaction = index
     called = {call for message in messages for call in message.calls}
     bound += [message.index for message in messages if not called.issuperset(message.answers)]
+    if compaction is not None:
+        bound.append(compaction)
     units = group(messages, turns.links)
     return Conversation(NAME, tuple(messages), units, bound=tuple(sorted(bound)))
 
