@@ -107,7 +107,10 @@ def as_role(entry: Mapping[str, Any], index: int) -> str:
             "messages_from_dict(), and pass the messages or their langchain_to_openai()"
         )
     elif "type" in entry and "role" not in entry:
-        remedy = "a transcript line among messages? pass the whole transcript, or only messages"
+        remedy = (
+            "a transcript line or a Responses item among messages? "
+            "pass nothing but such entries, or only messages"
+        )
     else:
         remedy = "add the role of whoever speaks"
     raise InvalidMessageError(index, "role", role, expected, remedy)
