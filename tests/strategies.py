@@ -1,7 +1,7 @@
 """Hypothesis strategies: valid conversations of every format, subsets of units, small damages.
 
-anthropic_conversations()   openai_chat_conversations()
-claude_code_transcripts()   plain_conversations()
+anthropic_conversations()   openai_chat_conversations()   openai_responses_items()
+claude_code_transcripts()   plain_conversations()         langchain_messages()
 conversations()             (format name, entries) of any of them
 damaged(entries)            the same with one to three entries dropped, doubled, swapped ...
 kept_units(conversation)    positions of units that a compaction may keep
@@ -224,6 +224,149 @@ def _openai_calls(ids: list[str]) -> st.SearchStrategy[Entry]:
     )
 
 
+def openai_responses_items(max_turns: int = 8) -> st.SearchStrategy[list[Entry]]:
+    """Responses items that the API takes; they may end in an open tool loop."""
+    return _openai_responses(max_turns)
+
+
+@st.composite
+def _openai_responses(draw: Draw, max_turns: int) -> list[Entry]:
+    numbers = count()
+
+    def item(kind: str, **rest: Any) -> Entry:
+        return {"type": kind, "id": f"{kind}_{next(numbers):03}", **rest}
+
+    def thoughts() -> list[Entry]:
+        said = {"type": "summary_text", "text": draw(texts)}
+        summaries = st.sampled_from([[], [said]])
+        return [
+            item("reasoning", summary=draw(summaries), encrypted_content="b3BhcXVl")
+            for _ in range(draw(st.integers(0, 2)))
+        ]
+
+    def says() -> Entry:
+        part = {"type": "output_text", "text": draw(texts), "annotations": []}
+        return item("message", role="assistant", content=[part], status="completed")
+
+    entries: list[Entry] = []
+    if draw(st.booleans()):
+        entries.append({"role": draw(st.sampled_from(["system", "developer"])), "content": "Be."})
+    for _ in range(draw(st.integers(1, max_turns))):
+        kind = draw(st.sampled_from(["user", "easy", "said", "searched", "mcp", "tool", "tool"]))
+        if kind == "user":
+            image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
+            parts = [{"type": "input_text", "text": draw(texts)}, image]
+            entries.append({"role": "user", "content": draw(st.sampled_from([parts, "hello"]))})
+        elif kind == "easy":
+            entries.append({"role": "assistant", "content": draw(texts)})
+        elif kind == "said":
+            entries += [*thoughts(), says()]
+        elif kind == "searched":
+            action = {"type": "search", "query": draw(texts)}
+            entries += [*thoughts(), item("web_search_call", action=action), *thoughts(), says()]
+        elif kind == "mcp":
+            request = item("mcp_approval_request", name=draw(names), arguments="{}")
+            granted = {"approval_request_id": request["id"], "approve": True}
+            entries += [*thoughts(), request, item("mcp_approval_response", **granted)]
+            entries.append(
+                item(
+                    "mcp_call",
+                    name=request["name"],
+                    arguments="{}",
+                    output=draw(texts),
+                    approval_request_id=request["id"],
+                )
+            )
+        else:
+            entries += draw(_responses_rounds(item, thoughts))
+    if draw(st.booleans()):
+        calls = [
+            item("function_call", call_id=f"open_{number}", name=draw(names), arguments="{}")
+            for number in range(2)
+        ]
+        entries += [*thoughts(), *calls]
+        if draw(st.booleans()):
+            entries.append({"type": "function_call_output", "call_id": "open_1", "output": "half"})
+    return entries
+
+
+@st.composite
+def _responses_rounds(
+    draw: Draw, item: Callable[..., Entry], thoughts: Callable[[], list[Entry]]
+) -> list[Entry]:
+    calls: list[Entry] = []
+    outputs: list[Entry] = []
+    for _ in range(draw(st.integers(1, 3))):
+        kind, rest = draw(
+            st.sampled_from(
+                [
+                    ("function_call", {"name": "get", "arguments": '{"path": "a"}'}),
+                    ("custom_tool_call", {"name": "patch", "input": "*** a"}),
+                    ("computer_call", {"action": {"type": "click", "x": 1, "y": 2}}),
+                    ("local_shell_call", {"action": {"type": "exec", "command": ["ls"]}}),
+                    ("shell_call", {"action": {"commands": ["ls -l"]}}),
+                ]
+            )
+        )
+        call = item(kind, **rest)
+        call["call_id"] = f"call_{call['id']}"
+        calls.append(call)
+        outputs.append(_responses_output(call, draw(texts)))
+    outputs = draw(st.permutations(outputs))
+    between = thoughts() if len(calls) > 1 else []
+    return [*thoughts(), calls[0], *between, *calls[1:], *outputs]
+
+
+def _responses_output(call: Entry, text: str) -> Entry:
+    output: Any = text
+    if call["type"] == "computer_call":
+        output = {"type": "computer_screenshot", "image_url": "data:image/png;base64,iVBORw0K"}
+    elif call["type"] == "shell_call":
+        output = [{"stdout": text, "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]
+    elif call["type"] == "custom_tool_call":
+        output = [{"type": "input_text", "text": text}]
+    answer = "id" if call["type"] == "local_shell_call" else "call_id"
+    return {"type": f"{call['type']}_output", answer: call["call_id"], "output": output}
+
+
+def langchain_messages(max_turns: int = 8) -> st.SearchStrategy[list[Any]]:
+    """LangChain messages that a provider takes; they may end in an open tool loop."""
+    return _langchain(max_turns)
+
+
+@st.composite
+def _langchain(draw: Draw, max_turns: int) -> list[Any]:
+    from langchain_core.messages import RemoveMessage
+
+    from rehydrate.formats import openai_to_langchain
+
+    entries = openai_to_langchain(draw(_openai_chat(max_turns)))
+    for place, message in enumerate(entries):
+        if message.type == "ai" and message.tool_calls and draw(st.booleans()):
+            entries[place] = message.model_copy(
+                update={"content": draw(_langchain_blocks(message))}
+            )
+        elif message.type == "tool" and draw(st.booleans()):
+            entries[place] = message.model_copy(update={"artifact": {"rows": [1]}})
+    if draw(st.booleans()):
+        entries.insert(draw(st.integers(0, len(entries))), RemoveMessage(id="gone"))
+    return entries
+
+
+@st.composite
+def _langchain_blocks(draw: Draw, message: Any) -> list[Any]:
+    """A content that says as blocks what the message says already, and more."""
+    thought = draw(st.sampled_from(["thinking", "reasoning"]))
+    blocks: list[Any] = [{"type": thought, thought: draw(texts)}, _text(draw(texts))]
+    if draw(st.booleans()):
+        blocks.append("a bare string")
+    for call in message.tool_calls:
+        use = {"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]}
+        same = {**call, "type": "tool_call"}
+        blocks += draw(st.sampled_from([[], [use], [same]]))
+    return blocks
+
+
 def plain_conversations(max_turns: int = 12) -> st.SearchStrategy[list[Entry]]:
     """Role/content messages, first of all a system one at times."""
     roles = st.sampled_from(["user", "user", "assistant", "tool", "tool_result", "critic"])
@@ -298,6 +441,8 @@ def _result(call_id: str) -> Entry:
 BY_FORMAT: dict[str, Callable[[], st.SearchStrategy[list[Entry]]]] = {
     "anthropic": anthropic_conversations,
     "openai_chat": openai_chat_conversations,
+    "openai_responses": openai_responses_items,
+    "langchain": langchain_messages,
     "claude_code": claude_code_transcripts,
     "plain": plain_conversations,
 }
@@ -318,25 +463,43 @@ def damaged(draw: Draw, entries: list[Entry]) -> list[Entry]:
         if not broken:
             break
         place = draw(st.integers(0, len(broken) - 1))
-        kind = draw(st.sampled_from(["drop", "double", "move", "empty", "null", "drop_block"]))
+        kinds = ["drop", "double", "move", "empty", "null", "drop_block", "lose_id"]
+        kind = draw(st.sampled_from(kinds))
         if kind == "drop":
             del broken[place]
         elif kind == "double":
             entry = copy.deepcopy(broken[place])
-            entry.pop("uuid", None)
+            if isinstance(entry, dict):
+                entry.pop("uuid", None)
             broken.insert(draw(st.integers(0, len(broken))), entry)
         elif kind == "move":
             broken.insert(draw(st.integers(0, len(broken) - 1)), broken.pop(place))
+        elif kind == "lose_id":
+            if isinstance(broken[place], dict):
+                for key in ("call_id", "tool_call_id", "approval_request_id", "summary"):
+                    broken[place].pop(key, None)
         else:
-            message = broken[place].get("message", broken[place])
-            content = message.get("content")
-            if kind == "drop_block" and isinstance(content, list) and content:
-                del content[draw(st.integers(0, len(content) - 1))]
-            elif kind == "empty" and "content" in message:
-                message["content"] = ""
-            elif kind == "null" and "content" in message:
-                message["content"] = None
+            broken[place] = draw(_with_damaged_content(broken[place], kind))
     return broken
+
+
+@st.composite
+def _with_damaged_content(draw: Draw, entry: Any, kind: str) -> Any:
+    message = entry.get("message", entry) if isinstance(entry, dict) else dict(entry)
+    if "content" not in message:
+        return entry
+    content = message["content"]
+    if kind == "drop_block" and isinstance(content, list) and content:
+        place = draw(st.integers(0, len(content) - 1))
+        content = [*content[:place], *content[place + 1 :]]
+    elif kind == "empty":
+        content = ""
+    elif kind == "null":
+        content = None
+    if not isinstance(entry, dict):
+        return entry.model_copy(update={"content": content})
+    message["content"] = content
+    return entry
 
 
 def missing_opener(conversation: Conversation, kept: Collection[int]) -> int | None:

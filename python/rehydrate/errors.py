@@ -4,6 +4,7 @@
     |-- InvalidArgumentError           ValueError: an argument outside its limits
     |   `-- UnknownFormatError         a `format=` that is not in the table of formats
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
+    |-- MissingPackageError            ImportError: an optional package that is not installed
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
@@ -21,6 +22,7 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidConversationError",
     "InvalidMessageError",
+    "MissingPackageError",
     "RehydrateError",
     "UnknownFormatError",
     "Violation",
@@ -115,6 +117,24 @@ class InvalidConversationError(RehydrateError, ValueError):
         shown = "; ".join(str(violation) for violation in self.violations[:5])
         more = f"; and {count - 5} more" if count > 5 else ""
         return f"{count} violation{'' if count == 1 else 's'}: {shown}{more}"
+
+
+class MissingPackageError(RehydrateError, ImportError):
+    """An optional package that is not installed; `name` is the package.
+
+    >>> print(MissingPackageError("langchain-core", "makes LangChain's messages"))
+    langchain-core is not installed, which makes LangChain's messages; pip install langchain-core
+    """
+
+    def __init__(self, package: str, purpose: str) -> None:
+        """Take the package's name and what it does here."""
+        super().__init__(package, purpose)
+        self.name = package
+
+    def __str__(self) -> str:
+        """Name the package, its purpose and the remedy."""
+        package, purpose = self.args
+        return f"{package} is not installed, which {purpose}; pip install {package}"
 
 
 class InternalError(RehydrateError, RuntimeError):

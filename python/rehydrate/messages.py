@@ -109,7 +109,9 @@ class Conversation(NamedTuple):
 
     `ignored` are the indices of entries that are no messages (progress lines of a transcript);
     every index of the list is in exactly one unit or in `ignored`. `user_first` says whether the
-    provider wants the first message to be the user's.
+    provider wants the first message to be the user's. `bound` are the indices of messages that
+    stand for what only the provider holds (an earlier response, a compaction): always kept, since
+    nobody here can tell what would be lost with them.
     """
 
     format: str
@@ -117,6 +119,7 @@ class Conversation(NamedTuple):
     units: tuple[Unit, ...]
     ignored: tuple[int, ...] = ()
     user_first: bool = False
+    bound: tuple[int, ...] = ()
 
     def last_user_turn(self) -> int | None:
         """The unit in which the user spoke last."""
@@ -147,7 +150,7 @@ class Conversation(NamedTuple):
         return None
 
     def pins(self) -> dict[int, str]:
-        """The units that are always kept, and why: system, last user turn, open tool loop."""
+        """The units always kept, and why: system, last user turn, open tool loop, bound ones."""
         pins = {position: "system" for position, unit in enumerate(self.units) if unit.is_system}
         for position, why in (
             (self.last_user_turn(), "last user turn"),
@@ -155,6 +158,8 @@ class Conversation(NamedTuple):
         ):
             if position is not None:
                 pins.setdefault(position, why)
+        for position in self.units_holding(self.bound) if self.bound else ():
+            pins.setdefault(position, "bound to what the provider holds")
         return pins
 
     def units_holding(self, indices: Iterable[int]) -> tuple[int, ...]:

@@ -226,3 +226,21 @@ def test_an_interrupt_ends_quietly_with_130(monkeypatch, capfd):
 
 def test_a_failure_carries_its_exit_code():
     assert (Failure("x").code, Failure("x", INTERNAL).code) == (2, 70)
+
+
+def test_responses_items_are_compacted_in_the_request_they_stand_in(run, write):
+    call = {"type": "function_call", "call_id": "a", "name": "get", "arguments": "{}"}
+    answer = {"type": "function_call_output", "call_id": "a", "output": "word " * 500}
+    said = {"role": "assistant", "content": "Here it is."}
+    request = {"model": "m", "input": [call, answer, said, {"role": "user", "content": "thanks"}]}
+    write("request.json", request)
+    done = run("compact", "request.json", "--budget", "20")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout) == {**request, "input": request["input"][2:]}
+
+
+def test_langchains_stored_form_is_refused_with_what_loads_it(run, write):
+    write("stored.json", [{"type": "human", "data": {"content": "hi", "type": "human"}}])
+    done = run("compact", "stored.json")
+    assert done.returncode != 0
+    assert b"line 1 of stored.json" in done.stderr and b"messages_from_dict" in done.stderr

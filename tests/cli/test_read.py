@@ -68,6 +68,20 @@ def test_a_request_may_hold_nothing_but_messages(tmp_path):
     assert (document.entries, document.keep([])) == ([{"a": 1}], '{"messages": []}')
 
 
+@pytest.mark.parametrize("key", ["input", "output"])
+def test_the_items_of_a_responses_request_or_response_are_found(tmp_path, key):
+    item = '{"type": "reasoning", "id": "rs_1", "summary": []}'
+    document = _read(tmp_path, f'{{"model": "m", "{key}": [{item}], "tools": []}}')
+    assert document.entries == [json.loads(item)]
+    assert document.around == ("model", "tools")
+    assert document.keep([]) == f'{{"model": "m", "{key}": [], "tools": []}}'
+
+
+def test_an_item_with_an_output_list_of_its_own_is_a_file_of_one_line(tmp_path):
+    item = {"output": [{"stdout": "x"}], "call_id": "a", "type": "shell_call_output"}
+    assert _read(tmp_path, json.dumps(item)).entries == [item]
+
+
 def test_a_single_message_is_a_file_of_one_line(tmp_path):
     assert _read(tmp_path, '{\n "role": "user",\n "content": "a"}').entries == [
         {"role": "user", "content": "a"}
@@ -114,8 +128,10 @@ def test_what_is_kept_of_any_array_parses_to_the_kept_entries(
         ("[1, 2] 3", "Extra data at column 8"),
         ('{"role": "user"', "Expecting ',' delimiter at column 16"),
         ('{\n"a": 1}\n{\n"a": 2}', "line 3 of /x.json begins a second JSON value"),
-        ('{"model": "m", "input": []}', "(it holds model, input)"),
+        ('{"model": "m", "prompt": []}', "(it holds model, prompt)"),
+        ('{"model": "m", "input": "hi"}', "'input' or 'output' list (it holds model, input)"),
         ('{"messages": []}\n{"messages": []}', "line 1 of /x.json holds a whole conversation"),
+        ('{"input": [], "a": 1}\n{"input": []}', "line 1 of /x.json holds a whole conversation"),
         ("[" * 100_000, "nested too deeply"),
         (f'[{{"n": {"1" * 5_000}}}]', "thousands of digits"),
         (b"\x89PNG\r\n\0\0", "binary"),

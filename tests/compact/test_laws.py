@@ -214,6 +214,8 @@ def test_the_wire_shape_is_json_for_json(case: Case):
     wire = compaction.to_dict()
     assert set(wire) == {"messages", "stats"}
     assert wire["messages"] == compaction.messages
+    if compaction.stats.format == "langchain":  # objects stay objects
+        return
     again = json.loads(json.dumps(wire))
     assert again["messages"] == compaction.messages
     assert again["stats"]["before_tokens"] == compaction.stats.before_tokens

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import UserDict, UserList
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from rehydrate.errors import (
     InvalidArgumentError,
     InvalidConversationError,
     InvalidMessageError,
+    MissingPackageError,
     RehydrateError,
     UnknownFormatError,
     Violation,
@@ -42,6 +44,12 @@ LINE = {"type": "user", "message": TEXT, "uuid": "1"}
         ([{"role": "tool", "tool_call_id": "a", "content": ""}], "openai_chat"),
         ([{"role": "user", "content": [{"type": "image_url"}]}], "openai_chat"),
         ([{"role": "user", "content": [{"type": "image", "source": {}}]}], "anthropic"),
+        ([TEXT, {"type": "reasoning", "id": "rs_1", "summary": []}], "openai_responses"),
+        ([{"type": "function_call_output", "call_id": "a", "output": ""}], "openai_responses"),
+        ([{"type": "call_of_the_future", "call_id": "a"}], "openai_responses"),
+        ([{"role": "user", "content": [{"type": "input_text"}]}], "openai_responses"),
+        ([{"type": "message", "role": "user", "content": "hi"}], "openai_responses"),
+        ([{"type": "message", "role": "assistant", "content": USES["content"]}], "anthropic"),
         ([LINE], "claude_code"),
         ([{"type": "file-history-snapshot", "messageId": "m"}, LINE], "claude_code"),
     ],
@@ -90,7 +98,7 @@ class Model(SimpleNamespace):
         return vars(self)
 
 
-@pytest.mark.parametrize("name", ["anthropic", "openai_chat", "plain"])
+@pytest.mark.parametrize("name", ["anthropic", "openai_chat", "openai_responses", "plain"])
 @pytest.mark.parametrize(
     ("entry", "part", "remedy"),
     [
@@ -99,7 +107,6 @@ class Model(SimpleNamespace):
         (Model(role="user", content="hi"), "", "model_dump"),
         ({"content": "hi"}, "role", "add the role"),
         ({"role": None, "content": "hi"}, "role", "add the role"),
-        (LINE, "role", "transcript"),
         ({"role": "user", "content": 7}, "content", "convert it to a string"),
         ({"role": "user", "content": {"type": "text"}}, "content", "wrap the block in a list"),
         ({"role": "user", "content": [Model(type="text")]}, r"content\[0\]", "model_dump"),
@@ -114,6 +121,21 @@ def test_an_entry_that_is_no_message_is_refused_with_its_place_and_a_remedy(
             ask([TEXT, entry], name)
         assert caught.value.index == 1
         assert isinstance(caught.value, (ValueError, TypeError))
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai_chat", "plain"])
+@pytest.mark.parametrize(
+    ("entry", "remedy"),
+    [
+        (LINE, "transcript"),
+        ({"lc": 1, "type": "constructor", "id": [], "kwargs": {}}, "LangChain's stored form"),
+        ({"type": "human", "data": {"content": "hi"}}, "LangChain's stored form"),
+    ],
+)
+def test_an_entry_of_another_kind_of_record_is_refused_with_its_name(name, entry, remedy):
+    for ask in (parse, validate):
+        with pytest.raises(InvalidMessageError, match=f"message 1: role.*{remedy}"):
+            ask([TEXT, entry], name)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +154,7 @@ def test_errors_survive_pickling_with_message_and_attributes():
         InvalidArgumentError("target_ratio is nan; pass a number from 0.05 to 1"),
         UnknownFormatError("gemini", ["plain"]),
         InvalidMessageError(3, "content", object(), "a string", "convert it"),
+        MissingPackageError("langchain-core", "makes LangChain's messages"),
         InvalidConversationError([Violation(0, "empty_text", "a text block is empty")] * 7),
     ]
     for error in errors:
@@ -143,10 +166,25 @@ def test_errors_survive_pickling_with_message_and_attributes():
 
 
 def test_every_rule_that_is_reported_stands_in_the_table():
-    from tests.formats import test_anthropic, test_openai_chat
+    from tests.formats import test_anthropic, test_openai_chat, test_openai_responses
 
-    planted = {*test_anthropic.PLANTED, *test_openai_chat.PLANTED}
-    further = {"cache_control_on_empty_text", "misplaced_block", "server_result_without_call"}
-    rows = [row for row in (formats.validate.__doc__ or "").splitlines() if row.count("|") == 4]
-    documented = {row.split("|")[1].strip() for row in rows} - {"rule", "---"}
-    assert documented == planted | further
+    tests = (test_anthropic, test_openai_chat, test_openai_responses)
+    planted = {rule for test in tests for rule in test.PLANTED}
+    further = {"cache_control_on_empty_text", "server_result_without_call"}
+    assert set(_rules(formats.validate.__doc__ or "")) == planted | further
+
+
+def test_the_documentation_shows_the_same_rules_and_every_format():
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
+    assert _rules(page[page.index("## Rules") :]) == _rules(formats.validate.__doc__ or "")
+    assert [name for name in FORMATS if f"| `{name}` |" not in page] == []
+
+
+def _rules(text: str) -> dict[str, list[str]]:
+    """The rows of the table of rules: name to its formats and what is wrong."""
+    rows = [
+        [cell.strip(" `") for cell in row.strip().strip("|").split("|")]
+        for row in text.splitlines()
+        if row.count("|") == 4
+    ]
+    return {name: rest for name, *rest in rows if name != "rule" and not name.startswith("---")}

@@ -133,12 +133,15 @@ _KEYS = st.sampled_from(
         *("role", "content", "type", "text", "id", "tool_use_id", "tool_call_id", "tool_calls"),
         *("uuid", "function", "function_call", "name", "input", "message", "source", "thinking"),
         *("data", "sourceToolUseID", "cache_control", "arguments", "audio", "custom"),
+        *("call_id", "output", "outputs", "action", "summary", "approval_request_id", "stdout"),
     ]
 )
 _LEAVES = st.sampled_from(
     [
         *(None, True, 7, float("nan"), "", "a", "b", "user", "assistant", "tool", "function"),
         *("text", "tool_use", "tool_result", "thinking", "document", "x_tool_result"),
+        *("message", "function_call", "function_call_output", "reasoning", "item_reference"),
+        *("mcp_approval_request", "mcp_call", "code_interpreter_call", "x_output"),
     ]
 )
 _BLOCKS = st.dictionaries(_KEYS, st.one_of(_LEAVES, st.lists(_LEAVES, max_size=2)), max_size=4)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 
-from rehydrate.formats import validate
-from tests.strategies import anthropic_conversations, openai_chat_conversations
+from rehydrate.formats import parse, validate
+from tests.strategies import (
+    anthropic_conversations,
+    openai_chat_conversations,
+    openai_responses_items,
+)
 
 Round = list[dict[str, Any]]
 Mutation = tuple[Callable[[Round], None], list[tuple[int, str]]]
@@ -114,13 +120,73 @@ OPENAI: dict[str, Mutation] = {
     "rename the role": (lambda r: r[3].update(role="critic"), [(3, "unknown_role")]),
 }
 
+RESPONSES_ROUND: Round = [
+    {"type": "reasoning", "id": "planted_rs", "summary": [], "encrypted_content": "b3BhcXVl"},
+    {"type": "function_call", "call_id": "planted_1", "name": "f", "arguments": "{}"},
+    {"type": "custom_tool_call", "call_id": "planted_2", "name": "f", "input": "x"},
+    {"type": "custom_tool_call_output", "call_id": "planted_2", "output": "two"},
+    {"type": "function_call_output", "call_id": "planted_1", "output": "one"},
+    {"role": "assistant", "content": [{"type": "output_text", "text": "Done."}]},
+]
+RESPONSES: dict[str, Mutation] = {
+    "drop one output": (lambda r: r.pop(3), [(2, "unanswered_tool_call")]),
+    "drop one call": (lambda r: r.pop(1), [(3, "tool_result_without_call")]),
+    "drop the calls": (
+        lambda r: r.__delitem__(slice(1, 3)),
+        [
+            (0, "reasoning_without_item"),
+            (1, "tool_result_without_call"),
+            (2, "tool_result_without_call"),
+        ],
+    ),
+    "put an output before its call": (
+        lambda r: r.insert(1, r.pop(4)),
+        [
+            (0, "reasoning_without_item"),
+            (1, "tool_result_without_call"),
+            (2, "unanswered_tool_call"),
+        ],
+    ),
+    "pair by the item's id": (
+        lambda r: (r[1].update(id="fc_1"), r[4].update(call_id="fc_1")),
+        [(1, "unanswered_tool_call"), (4, "tool_result_without_call")],
+    ),
+    "use a call id twice": (
+        lambda r: r[2].update(call_id="planted_1"),
+        [(2, "duplicate_id"), (3, "tool_result_without_call"), (1, "unanswered_tool_call")],
+    ),
+    "repeat an item": (
+        lambda r: r.insert(1, dict(r[0])),
+        [(1, "duplicate_id")],
+    ),
+    "answer twice": (lambda r: r.insert(4, dict(r[3])), [(4, "duplicate_result")]),
+    "lose the id of an output": (
+        lambda r: r[3].pop("call_id"),
+        [(3, "missing_id"), (2, "unanswered_tool_call")],
+    ),
+    "lose the id of a call": (
+        lambda r: r[2].update(call_id=None),
+        [(2, "missing_id"), (3, "tool_result_without_call")],
+    ),
+    "lose the summary": (lambda r: r[0].pop("summary"), [(0, "reasoning_without_summary")]),
+    "speak with the user's part": (
+        lambda r: r[5]["content"][0].update(type="input_text"),
+        [(5, "misplaced_block")],
+    ),
+    "null a message": (lambda r: r[5].update(content=None), [(5, "null_content_without_calls")]),
+    "rename the role": (
+        lambda r: r[5].update(role="critic"),
+        [(5, "misplaced_block"), (5, "unknown_role")],
+    ),
+}
+
 
 def planted(conversation: Round, round_: Round, mutation: Mutation) -> tuple[Round, list[Any]]:
     """The mutated round near the start of the conversation, and where it is broken."""
     mutate, violations = mutation
     round_ = copy.deepcopy(round_)
     mutate(round_)
-    head = conversation[:1] if conversation[0]["role"] in ("system", "developer") else []
+    head = conversation[:1] if conversation[0].get("role") in ("system", "developer") else []
     rest = conversation[len(head) :]
     head = [*head, {"role": "user", "content": "hi"}]
     expected = sorted((len(head) + place, rule) for place, rule in violations)
@@ -143,3 +209,40 @@ def test_openai_chat_finds_what_a_mutation_broke(name, conversation):
     entries, expected = planted(conversation, OPENAI_ROUND, OPENAI[name])
     found = [(violation.index, violation.rule) for violation in validate(entries, "openai_chat")]
     assert sorted(found) == expected
+
+
+@pytest.mark.parametrize("name", sorted(RESPONSES))
+@settings(max_examples=20)
+@given(conversation=openai_responses_items(max_turns=3))
+def test_openai_responses_finds_what_a_mutation_broke(name, conversation):
+    entries, expected = planted(conversation, RESPONSES_ROUND, RESPONSES[name])
+    found = [
+        (violation.index, violation.rule) for violation in validate(entries, "openai_responses")
+    ]
+    assert sorted(found) == expected
+
+
+# Every single deletion and doubling of an item, and every subset of what remains.
+
+
+@pytest.mark.parametrize("doubled", [False, True], ids=["deleted", "doubled"])
+@pytest.mark.parametrize("place", range(len(RESPONSES_ROUND)))
+def test_whole_units_of_a_damaged_round_can_go_without_new_violations(place, doubled):
+    entries = [
+        {"role": "user", "content": "hi"},
+        *copy.deepcopy(RESPONSES_ROUND),
+        {"role": "user", "content": "go on"},
+    ]
+    if doubled:
+        entries.insert(place + 1, copy.deepcopy(entries[place + 1]))
+    else:
+        del entries[place + 1]
+    units = parse(entries, "openai_responses").units
+    before = Counter(violation.index for violation in validate(entries, "openai_responses"))
+    for kept in product([False, True], repeat=len(units)):
+        indices = sorted(
+            index for unit, keep in zip(units, kept, strict=True) if keep for index in unit.members
+        )
+        left = [entries[index] for index in indices]
+        after = Counter(indices[broken.index] for broken in validate(left, "openai_responses"))
+        assert after <= before

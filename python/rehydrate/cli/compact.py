@@ -23,9 +23,13 @@ from rehydrate.formats import FORMATS
 SHOWN_VIOLATIONS = 3
 SMALLEST_RATIO = 0.05
 
+# No file holds LangChain's objects.
+_FORMATS = [name for name in FORMATS if name != "langchain"]
+
 _EXAMPLES = """\
 FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are in
-~/.claude/projects), or a JSON object with a "messages" list such as the body of an API request.
+~/.claude/projects), or a JSON object with a "messages", "input" or "output" list, such as the body
+of an API request or of a response.
 What is written has the same shape; every kept message is written byte for byte as it was read.
 
 Always kept: system messages, the user's last turn, a tool loop that still goes on, and what --pin
@@ -78,8 +82,8 @@ def add_parser(commands: Any) -> None:
         help="o200k_base, cl100k_base (exact), words, chars (estimates); default: the profile's",
     )  # fmt: skip
     how.add_argument(
-        "--format", metavar="NAME", default="auto", choices=["auto", *FORMATS],
-        help="anthropic, openai_chat, claude_code, plain; default: detected",
+        "--format", metavar="NAME", default="auto", choices=["auto", *_FORMATS],
+        help=f"{', '.join(_FORMATS)}; default: detected",
     )  # fmt: skip
     how.add_argument(
         "--no-embedding", action="store_true", help="compare words only, without the built-in model"

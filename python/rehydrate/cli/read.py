@@ -19,6 +19,9 @@ from rehydrate.cli.failure import Failure
 
 EXPECTED = "a JSON array of messages, JSON Lines, or a Claude Code transcript"
 
+# Where an object keeps its messages, best first: a request, a Responses request, a response.
+_LISTS = ("messages", "input", "output")
+
 _decode = json.JSONDecoder().raw_decode
 _blank = re.compile(r"[ \t\r\n]*")
 
@@ -169,29 +172,32 @@ def _array_document(name: str, text: str, start: int) -> Document:
 
 def _object_document(name: str, text: str, start: int) -> Document:
     """An object around the messages, or the only line of a file of lines."""
-    found: tuple[list[Any], list[Span], tuple[int, int]] | None = None
+    lists: dict[str, tuple[list[Any], list[Span], tuple[int, int]]] = {}
     keys: dict[str, None] = {}
     position = start + 1
     while text[position := _skip(text, position)] != "}":
         key, position = _decode(text, position)
         position = _skip(text, _skip(text, position) + 1)  # the colon
-        if key == "messages" and text[position] == "[":
-            found = _array(text, position)
-            position = found[2][1] + 1
+        keys[key] = None
+        if key in _LISTS and text[position] == "[":
+            lists[key] = _array(text, position)
+            position = lists[key][2][1] + 1
         else:
-            keys[key] = None
             position = _decode(text, position)[1]
         position = _skip(text, position)
         if text[position] == ",":
             position += 1
-    if found is not None:
-        return Document(name, text, *found, tuple(keys))
-    if "role" in keys or "type" in keys:
+    is_entry = "role" in keys or "type" in keys
+    for key in _LISTS:
+        # An entry may have an output of its own; none has messages.
+        if key in lists and (key == "messages" or not is_entry):
+            return Document(name, text, *lists[key], tuple(other for other in keys if other != key))
+    if is_entry:
         return _lines_document(name, text, whole=True)
     shown = ", ".join(list(keys)[:6]) or "nothing"
     raise Failure(
-        f"{name} is an object without a 'messages' list (it holds {shown}); pass one with it, "
-        "or the list itself"
+        f"{name} is an object without a 'messages', 'input' or 'output' list (it holds {shown}); "
+        "pass one with it, or the list itself"
     )
 
 
@@ -210,11 +216,7 @@ def _lines_document(name: str, text: str, *, whole: bool = False) -> Document:
                 entry = json.loads(text[lead:end])
             except json.JSONDecodeError as error:
                 raise _not_json(name, text, error, number) from None
-            if (
-                isinstance(entry, dict)
-                and "messages" in entry
-                and not entry.keys() & {"role", "type"}
-            ):
+            if _is_conversation(entry):
                 raise Failure(
                     f"line {number} of {name} holds a whole conversation; compact one at a time: "
                     f"sed -n {number}p FILE | rehydrate compact -"
@@ -226,7 +228,9 @@ def _lines_document(name: str, text: str, *, whole: bool = False) -> Document:
 
 
 def _is_conversation(entry: object) -> bool:
-    return isinstance(entry, dict) and "messages" in entry and not {"role", "type"} & entry.keys()
+    if not isinstance(entry, dict) or {"role", "type"} & entry.keys():
+        return False
+    return "messages" in entry or any(isinstance(entry.get(key), list) for key in _LISTS)
 
 
 def _array(text: str, opening: int) -> tuple[list[Any], list[Span], tuple[int, int]]:

@@ -13,11 +13,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from rehydrate.errors import UnknownFormatError, Violation
-from rehydrate.formats import anthropic, claude_code, openai_chat, plain
+from rehydrate.formats import (
+    anthropic,
+    claude_code,
+    langchain,
+    openai_chat,
+    openai_responses,
+    plain,
+)
+from rehydrate.formats._langchain_chat import langchain_to_openai, openai_to_langchain
 from rehydrate.formats._reading import HINT, PROOF, as_sequence
 from rehydrate.messages import Conversation
 
-__all__ = ["FORMATS", "Format", "detect_format", "parse", "validate"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "detect_format",
+    "langchain_to_openai",
+    "openai_to_langchain",
+    "parse",
+    "validate",
+]
 
 
 class Format(Protocol):
@@ -38,7 +54,8 @@ class Format(Protocol):
 # In the order in which they are asked: a gateway's message with both `tool_calls` and thinking
 # blocks is paired by the former, so openai_chat comes before anthropic.
 FORMATS: dict[str, Format] = {
-    module.NAME: module for module in (claude_code, openai_chat, anthropic, plain)
+    module.NAME: module
+    for module in (claude_code, openai_responses, openai_chat, anthropic, langchain, plain)
 }
 
 
@@ -46,8 +63,9 @@ def detect_format(messages: Sequence[Any]) -> str:
     """The name of the format of these messages.
 
     The first entry that only one format can hold decides: a transcript line (a `type` and no
-    role) for claude_code, tool calls or media parts for openai_chat, tool, thinking or media
-    blocks for anthropic. Without one, the first hint does (the developer role, a cache mark).
+    role) for claude_code, an item without a role or an `input_text` part for openai_responses, tool
+    calls or media parts for openai_chat, tool, thinking or media blocks for anthropic, a message
+    object for langchain. Without one, the first hint does (the developer role, a cache mark).
     Without either the list is plain: role and text, as every provider takes it.
 
     >>> detect_format([{"role": "user", "content": "hi"}])
@@ -57,6 +75,8 @@ def detect_format(messages: Sequence[Any]) -> str:
     formats = list(FORMATS.items())
     for entry in as_sequence(messages):
         if not isinstance(entry, Mapping):
+            if langchain.detect(entry) == PROOF:
+                return langchain.NAME
             continue
         for name, candidate in formats:
             evidence = candidate.detect(entry)
@@ -85,31 +105,39 @@ def validate(messages: Sequence[Any], format: str = "auto") -> list[Violation]: 
     | rule | formats | what is wrong |
     |---|---|---|
     | first_not_user | A | the first message, leaving out system ones, is not the user's |
-    | unknown_role | A, O | a role that the provider does not know |
+    | unknown_role | A, O, R | a role that the provider does not know |
     | empty_content | A | no content, in any but a last assistant message |
     | empty_text | A | an empty text block, or nothing but whitespace in a message |
-    | null_content_without_calls | O, P | content is null (or absent), and no tool calls either |
-    | unanswered_tool_call | A, O | no result in the next message (A), directly after it (O) |
-    | tool_result_without_call | A | a result whose call is not in the turn before it |
+    | null_content_without_calls | O, R, P | content is null (or absent), and no tool calls either |
+    | unanswered_tool_call | A, O, R | no result in the next message (A), directly after it (O), \
+anywhere after it (R) |
+    | tool_result_without_call | A, R | a result whose call is not in the turn before it (A), \
+anywhere before it (R) |
     | tool_message_without_call | O | a tool message whose call is not in the message it follows |
     | server_result_without_call | A | a server tool's result whose call does not come before it |
-    | duplicate_id | A, O | a call id used before (A), twice in one message (O) |
-    | duplicate_result | A, O | a second result for one call |
-    | missing_id | A, O | a tool call or a tool_result without an id |
+    | duplicate_id | A, O, R | a call id used before (A, R), twice in one message (O); an item's \
+id used before (R) |
+    | duplicate_result | A, O, R | a second result for one call |
+    | missing_id | A, O, R | a tool call or its result without an id |
     | results_not_first | A | a result after other blocks of its turn |
     | results_not_together | A | the results of one turn in several messages |
-    | misplaced_block | A | a tool_use in a user message, a tool_result in an assistant's |
+    | misplaced_block | A, R | a tool_use in a user message, a tool_result in an assistant's (A); \
+an output_text or refusal outside of the assistant's, an input part in it (R) |
     | empty_tool_calls | O | tool_calls is an empty list |
+    | reasoning_without_item | R | a reasoning item that the model's next item does not follow |
+    | reasoning_without_summary | R | a reasoning item without a summary, which may be empty |
     | too_many_cache_control | A | the fifth cache_control, and every further one |
     | cache_control_on_empty_text | A | a cache_control on an empty text block |
     | cache_control_on_thinking | A | a cache_control on a thinking block |
     | thinking_without_signature | A | a thinking block that lost its signature |
 
-    A is anthropic, and claude_code after merging its lines as Claude Code does when it sends;
-    O is openai_chat, P is plain. A tool call that is unanswered at the very end, with nothing
-    after it but results of its own turn, is an open loop and no violation, although no provider
-    takes it before the results are there. The indices are those of `messages`. Nothing is
-    changed. Raises InvalidMessageError for what is no message, UnknownFormatError for a name.
+    A is anthropic, and claude_code after merging its lines as Claude Code does when it sends; O is
+    openai_chat, and langchain as sent there; R is openai_responses without a
+    `previous_response_id`, in whose response a missing call may stand; P is plain. A tool call that
+    is unanswered at the very end, with nothing after it but results of its own turn, is an open
+    loop and no violation, although no provider takes it before the results are there. The indices
+    are those of `messages`. Nothing is changed. Raises InvalidMessageError for what is no message,
+    UnknownFormatError for a name.
 
     >>> validate([{"role": "assistant", "content": None}], format="openai_chat")[0].rule
     'null_content_without_calls'

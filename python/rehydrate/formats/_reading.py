@@ -8,18 +8,22 @@ from reprlib import Repr
 from typing import Any
 
 from rehydrate.errors import InvalidMessageError
-from rehydrate.messages import normal_role
+from rehydrate.formats._excerpting import Path
+from rehydrate.messages import Piece, PieceKind, normal_role
 
 __all__ = [
     "HINT",
     "MEDIA_TYPES",
     "NONE",
     "PROOF",
+    "Draft",
     "as_entry",
     "as_list",
+    "as_parts",
     "as_role",
     "as_sequence",
     "holds_bytes",
+    "is_langchain_message",
     "readable_texts",
     "tool_input_text",
     "type_of",
@@ -41,6 +45,7 @@ _OPAQUE_KEYS = frozenset(
     {
         *("type", "id", "tool_use_id", "file_id", "caller", "cache_control", "media_type"),
         *("data", "blob", "signature", "encrypted_content", "encrypted_index", "encrypted_stdout"),
+        *("call_id", "tool_call_id", "approval_request_id", "container_id", "base64", "file_data"),
     }
 )
 _MAX_DEPTH = 8
@@ -49,7 +54,7 @@ _MAX_DEPTH = 8
 MEDIA_TYPES = frozenset(
     {
         *("image", "image_url", "input_image", "input_audio", "audio", "video", "video_url"),
-        *("file", "container_upload"),
+        *("file", "container_upload", "input_file", "computer_screenshot"),
     }
 )
 
@@ -74,7 +79,9 @@ def as_entry(value: object, index: int, part: str = "") -> Mapping[str, Any]:
     # Exactly a dict nearly always: the check against an abstract class costs ten times as much.
     if type(value) is dict or isinstance(value, Mapping):
         return value
-    if hasattr(value, "model_dump"):
+    if is_langchain_message(value):
+        remedy = "convert all with rehydrate.formats.langchain_to_openai, or none"
+    elif hasattr(value, "model_dump"):
         remedy = "convert it with .model_dump()"
     elif hasattr(value, "__dataclass_fields__"):
         remedy = "convert it with dataclasses.asdict()"
@@ -94,8 +101,16 @@ def as_role(entry: Mapping[str, Any], index: int) -> str:
     if isinstance(role, str) and role:
         return normal_role(str.__str__(role))
     expected = "a role: 'system', 'user', 'assistant' or 'tool'"
-    if "type" in entry and "role" not in entry:
-        remedy = "a transcript line among messages? pass the whole transcript, or only messages"
+    if "lc" in entry or ("role" not in entry and isinstance(entry.get("data"), Mapping)):
+        remedy = (
+            "LangChain's stored form? load it with langchain_core's load() or "
+            "messages_from_dict(), and pass the messages or their langchain_to_openai()"
+        )
+    elif "type" in entry and "role" not in entry:
+        remedy = (
+            "a transcript line or a Responses item among messages? "
+            "pass nothing but such entries, or only messages"
+        )
     else:
         remedy = "add the role of whoever speaks"
     raise InvalidMessageError(index, "role", role, expected, remedy)
@@ -112,6 +127,17 @@ def as_list(value: object, index: int, part: str) -> Sequence[Any]:
     if isinstance(value, (list, tuple)):
         return value
     raise InvalidMessageError(index, part, value, "a list", "wrap it in a list or leave it out")
+
+
+def as_parts(content: object, index: int, part: str = "content") -> Sequence[Any]:
+    """A content as a list of parts: of a string alone that string, of nothing none."""
+    if isinstance(content, str):
+        return (content,)
+    if content is None:
+        return ()
+    if isinstance(content, (list, tuple)):
+        return content
+    raise wrong_content(content, index, part)
 
 
 def wrong_content(value: object, index: int, part: str = "content") -> InvalidMessageError:
@@ -143,6 +169,20 @@ def tool_input_text(name: object, value: object) -> str:
     return f"{name} {value}" if isinstance(name, str) else value
 
 
+def is_langchain_message(value: object) -> bool:
+    """Whether it is a message object of LangChain's, told by what all of them have.
+
+    >>> is_langchain_message({"type": "human", "content": "hi"})
+    False
+    """
+    return (
+        hasattr(value, "additional_kwargs")
+        and hasattr(value, "response_metadata")
+        and hasattr(value, "content")
+        and isinstance(getattr(value, "type", None), str)
+    )
+
+
 def holds_bytes(block: Mapping[str, Any]) -> bool:
     """Whether it is an MCP resource with bytes in it: a medium, whatever its MIME type.
 
@@ -166,3 +206,29 @@ def readable_texts(value: object, depth: int = 0) -> Iterator[str]:
         elif isinstance(value, (list, tuple)):
             for item in value:
                 yield from readable_texts(item, depth + 1)
+
+
+class Draft:
+    """What is read of an entry, while it is read: its texts, and where an excerpt may replace one.
+
+    `places` is parallel to `pieces`; None stands for a text that must stay as it is.
+    """
+
+    __slots__ = ("images", "pieces", "places")
+
+    def __init__(self) -> None:
+        """Nothing read yet."""
+        self.pieces: list[Piece] = []
+        self.places: list[Path | None] = []
+        self.images = 0
+
+    def add(self, text: object, kind: PieceKind, place: Path | None = None) -> None:
+        """A text, unless it is empty or none."""
+        if text and isinstance(text, str):
+            self.pieces.append(Piece(text, kind))
+            self.places.append(place)
+
+    def add_readable(self, value: object, kind: PieceKind) -> None:
+        """Every text in a value of unknown shape that a model would read."""
+        for text in readable_texts(value):
+            self.add(text, kind)

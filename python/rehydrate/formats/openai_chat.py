@@ -18,12 +18,12 @@ from rehydrate.formats._reading import (
     PROOF,
     as_entry,
     as_list,
+    as_parts,
     as_role,
     holds_bytes,
     readable_texts,
     tool_input_text,
     type_of,
-    wrong_content,
 )
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
@@ -175,11 +175,12 @@ def _answer_id(entry: Mapping[str, Any]) -> str | None:
         return answer
     name = entry.get("name")
     if entry["role"] == "function" and isinstance(name, str):
-        return _function_id(name)
+        return function_id(name)
     return None
 
 
-def _function_id(name: str) -> str:
+def function_id(name: str) -> str:
+    """The id by which the deprecated call of one function and its message pair."""
     # Not a string that a provider makes, so that it never meets a real id.
     return f"function_call:{name}"
 
@@ -197,7 +198,7 @@ def _calls(entry: Mapping[str, Any], index: int) -> list[_Call]:
     if function_call is not None:
         function = as_entry(function_call, index, "function_call")
         name = function.get("name")
-        call_id = _function_id(name) if isinstance(name, str) else None
+        call_id = function_id(name) if isinstance(name, str) else None
         made.append(_Call(call_id, tool_input_text(name, function.get("arguments"))))
     return made
 
@@ -214,16 +215,8 @@ def _call_text(call: Mapping[str, Any]) -> str:
 
 def _read_content(content: object, index: int, kind: PieceKind, pieces: list[Piece]) -> int:
     """Read a content as pieces of `kind`; returns how many images and other media it holds."""
-    if isinstance(content, str):
-        if content:
-            pieces.append(Piece(content, kind))
-        return 0
-    if content is None:
-        return 0
-    if not isinstance(content, (list, tuple)):
-        raise wrong_content(content, index)
     images = 0
-    for place, item in enumerate(content):
+    for place, item in enumerate(as_parts(content, index)):
         if isinstance(item, str):
             if item:
                 pieces.append(Piece(item, kind))

@@ -1,0 +1,249 @@
+"""OpenAI Responses items: messages, reasoning, tool calls and outputs, each an entry of its own.
+
+What other formats write into one assistant message stands here in several items, one after the
+other: the model's turn. Within a turn a reasoning item and the items it led to are one unit, up to
+the next reasoning, and from the first tool call on everything is: the API refuses a reasoning item
+without what followed it, and what followed without its reasoning. Outputs belong to the call with
+their `call_id`, not `id`, which names the item.
+
+What stands for something that only the provider holds is always kept: an `item_reference` and what
+followed from it, the last `compaction`, and an output whose call is not here because it was made in
+the response that `previous_response_id` names.
+
+Server tools, and items of types yet unknown, are text to count and pass through untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rehydrate.errors import Violation
+from rehydrate.formats._excerpting import Path, replace
+from rehydrate.formats._grouping import group
+from rehydrate.formats._reading import (
+    HINT,
+    MEDIA_TYPES,
+    NONE,
+    PROOF,
+    Draft,
+    as_entry,
+    as_parts,
+    as_role,
+    holds_bytes,
+    tool_input_text,
+    type_of,
+)
+from rehydrate.formats._responses_rules import Item, broken_rules
+from rehydrate.messages import Conversation, Message, PieceKind
+
+__all__ = ["NAME", "detect", "parse", "places", "replace", "validate"]
+
+NAME = "openai_responses"
+
+_TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
+_TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
+
+# Calls, by their type: the tool's name, where the item does not say it, and the key of its input.
+_CALLS = {
+    "function_call": (None, "arguments"),
+    "custom_tool_call": (None, "input"),
+    "mcp_call": (None, "arguments"),
+    "mcp_approval_request": (None, "arguments"),
+    "computer_call": ("computer", "action"),
+    "local_shell_call": ("local_shell", "action"),
+    "shell_call": ("shell", "action"),
+    "apply_patch_call": ("apply_patch", "operation"),
+    "web_search_call": ("web_search", "action"),
+    "file_search_call": ("file_search", "queries"),
+    "code_interpreter_call": ("code_interpreter", "code"),
+    "tool_search_call": ("tool_search", "arguments"),
+}
+# What a server tool writes into the item of its call.
+_OWN_RESULTS = ("output", "error", "results", "outputs")
+_ENCRYPTED = frozenset({"compaction", "compaction_summary"})
+_TYPES = frozenset(_CALLS) | {
+    *("reasoning", "item_reference", "image_generation_call"),
+    *("mcp_list_tools", "mcp_approval_response", "compaction", "compaction_summary"),
+}
+_NATIVE_PARTS = frozenset(
+    {"input_text", "output_text", "input_image", "input_file", "computer_screenshot"}
+)
+_TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "reasoning_text"})
+
+
+def detect(entry: Mapping[str, Any]) -> int:
+    """PROOF: an item without a role, or a part, that only this format has. HINT: a `message` with
+    a string; with blocks it may be the dump of another provider's."""
+    kind = type_of(entry)
+    if "role" not in entry:
+        return PROOF if kind in _TYPES or (kind and "call_id" in entry) else NONE
+    content = entry.get("content")
+    if isinstance(content, (list, tuple)):
+        parts = (type_of(part) for part in content if isinstance(part, Mapping))
+        return NONE if _NATIVE_PARTS.isdisjoint(parts) else PROOF
+    return HINT if kind == "message" else NONE
+
+
+def parse(entries: Sequence[Any]) -> Conversation:
+    """Read Responses items; raises InvalidMessageError for what is no item."""
+    messages: list[Message] = []
+    turns = _Turns()
+    bound: list[int] = []
+    compaction: int | None = None  # the last one carries on what those before it did
+    for index, raw in enumerate(entries):
+        item = _item(raw, index)
+        draft = _read(item)
+        turns.add(item)
+        pieces, role = tuple(draft.pieces), item.role
+        calls = (item.call,) if item.call is not None else ()
+        answers = (item.answer,) if item.answer is not None else ()
+        messages.append(Message(index, role, pieces, draft.images, calls, answers, role == "user"))
+        if item.kind == "item_reference":
+            bound.append(index)
+        elif item.kind in _ENCRYPTED:
+            compaction = index
+    called = {call for message in messages for call in message.calls}
+    bound += [message.index for message in messages if not called.issuperset(message.answers)]
+    if compaction is not None:
+        bound.append(compaction)
+    units = group(messages, turns.links)
+    return Conversation(NAME, tuple(messages), units, bound=tuple(sorted(bound)))
+
+
+class _Turns:
+    """What belongs together in the model's turns, beyond calls and their outputs."""
+
+    def __init__(self) -> None:
+        self.links: list[tuple[int, int]] = []
+        self._thought: int | None = None  # the first of the latest row of reasoning in this turn
+        self._is_thinking = False
+        self._caller: int | None = None  # the first call of this turn
+        self._requests: dict[str, int] = {}  # approval request -> its place
+
+    def add(self, item: Item) -> None:
+        """Take the next item."""
+        place = item.index
+        if item.role != "assistant":
+            self._thought = self._caller = None
+            self._is_thinking = False
+            return
+        # What a reference stands for may be reasoning too.
+        opens = item.kind in ("reasoning", "item_reference")
+        if opens and not self._is_thinking:
+            self._thought = place
+        elif self._thought is not None:
+            self.links.append((self._thought, place))
+        self._is_thinking = opens
+        if self._caller is not None:
+            self.links.append((self._caller, place))
+        elif item.call is not None:
+            self._caller = place
+        if item.kind == "mcp_approval_request" and item.call is not None:
+            self._requests[item.call] = place
+        elif item.kind == "mcp_call":
+            request = _string(item.entry.get("approval_request_id"))
+            if request is not None and request in self._requests:
+                self.links.append((self._requests[request], place))
+
+
+def validate(entries: Sequence[Any]) -> list[Violation]:
+    """Every rule of the Responses API that these items break, without a `previous_response_id`."""
+    items = [_item(raw, index) for index, raw in enumerate(entries)]
+    for item in items:
+        _read(item)  # raises what parse raises
+    return broken_rules(items)
+
+
+def places(entry: Mapping[str, Any], index: int) -> list[Path | None]:
+    """Where each text that `parse` reads of this entry stands; None: it must stay as it is."""
+    return _read(_item(entry, index)).places
+
+
+def _item(raw: object, index: int) -> Item:
+    entry = as_entry(raw, index)
+    kind = type_of(entry)
+    if not kind and "role" not in entry and isinstance(entry.get("id"), str):
+        kind = "item_reference"  # its type may be left out
+    call_id = entry.get("call_id")
+    if kind in ("", "message") or ("role" in entry and "content" in entry):
+        return Item(index, entry, "message", as_role(entry, index))
+    if kind.endswith("_output"):
+        if kind == "local_shell_call_output" and not isinstance(call_id, str):
+            call_id = entry.get("id")
+        return Item(index, entry, kind, "tool", answer=_string(call_id))
+    if kind == "mcp_approval_response":
+        request = _string(entry.get("approval_request_id"))
+        return Item(index, entry, kind, "tool", answer=request)
+    if kind == "mcp_approval_request":
+        call_id = entry.get("id")
+    role = as_role(entry, index) if "role" in entry else "assistant"
+    return Item(index, entry, kind, role, call=_string(call_id))
+
+
+def _string(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _read(item: Item) -> Draft:
+    draft = Draft()
+    entry, kind = item.entry, item.kind
+    if kind == "message":
+        _read_parts(draft, item, "content", _TEXT)
+    elif kind in _CALLS:
+        name, key = _CALLS[kind]
+        value = entry.get(key)
+        if value is None and kind == "computer_call":
+            value = entry.get("actions")
+        draft.add(tool_input_text(entry.get("name") if name is None else name, value), _TOOL_INPUT)
+        for key in _OWN_RESULTS:
+            _read_own_result(draft, entry.get(key))
+    elif kind.endswith("_output") and "output" in entry:
+        _read_parts(draft, item, "output", _TOOL_RESULT)
+    elif kind == "reasoning":
+        draft.add_readable([entry.get("summary"), entry.get("content")], _THINKING)
+    elif kind == "image_generation_call":
+        draft.images += isinstance(entry.get("result"), str)
+        draft.add(entry.get("revised_prompt"), _TEXT)
+    elif kind not in _ENCRYPTED:
+        draft.add_readable(entry, _TOOL_RESULT if item.role == "tool" else _TEXT)
+    return draft
+
+
+def _read_parts(draft: Draft, item: Item, key: str, kind: PieceKind) -> None:
+    """Read a content or an output: a string, one part or a list of them."""
+    value = item.entry.get(key)
+    if isinstance(value, str):
+        draft.add(value, kind, (key,))
+        return
+    if key == "output" and isinstance(value, Mapping):  # a screenshot
+        _read_part(draft, value, kind, (key,))
+        return
+    for place, part in enumerate(as_parts(value, item.index, key)):
+        if isinstance(part, str):
+            draft.add(part, kind, (key, place))
+        else:
+            block = as_entry(part, item.index, f"{key}[{place}]")
+            _read_part(draft, block, kind, (key, place))
+
+
+def _read_part(draft: Draft, part: Mapping[str, Any], kind: PieceKind, place: Path) -> None:
+    part_type = type_of(part)
+    if part_type in _TEXT_PARTS:
+        draft.add(part.get("text"), kind, (*place, "text"))
+    elif part_type in MEDIA_TYPES:
+        draft.images += 1
+    elif "stdout" in part:  # what one command of a shell wrote
+        draft.add(part.get("stdout"), kind, (*place, "stdout"))
+        draft.add(part.get("stderr"), kind, (*place, "stderr"))
+    else:
+        draft.images += holds_bytes(part)
+        draft.add_readable(part, kind)
+
+
+def _read_own_result(draft: Draft, value: object) -> None:
+    for part in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(part, Mapping) and type_of(part) in MEDIA_TYPES:
+            draft.images += 1
+        else:
+            draft.add_readable(part, _TOOL_RESULT)
