@@ -1,4 +1,4 @@
-"""ConversionError: a model that cannot be converted, where in it the reason lies, and what to do."""
+"""ConversionError: a model that cannot be converted, where the reason lies, and what to do."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Nodes:
     def constant(self, name: str, value: NDArray[Any]) -> str:
         """Add a constant once; returns its name."""
         if name not in self.constants:
-            self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(value), name)
+            self.constants[name] = numpy_helper.from_array(np.array(value, order="C"), name)
         return name
 
     def integers(self, *values: int) -> str:

@@ -15,8 +15,6 @@ from rehydrate.embedding.convert.weights import Weights
 
 Array64: TypeAlias = NDArray[np.float64]
 
-_erf = np.frompyfunc(math.erf, 1, 1)
-
 
 class Reference:
     """A BERT encoder with pooling, one text at a time, as the papers write it."""
@@ -39,10 +37,8 @@ class Reference:
             attended = self._linear(f"{name}.attention.output.dense", attended)
             x = self._norm(f"{name}.attention.output.LayerNorm", x + attended)
             inner = self._linear(f"{name}.intermediate.dense", x)
-            inner *= 0.5 * (1 + _erf(inner / math.sqrt(2)).astype(np.float64))
-            x = self._norm(
-                f"{name}.output.LayerNorm", x + self._linear(f"{name}.output.dense", inner)
-            )
+            outer = self._linear(f"{name}.output.dense", gelu(inner))
+            x = self._norm(f"{name}.output.LayerNorm", x + outer)
         pooled = x.mean(axis=0) if self.pooling == "mean" else x[0]
         return np.asarray(pooled / np.linalg.norm(pooled))
 
@@ -58,15 +54,26 @@ class Reference:
         return np.asarray(mixed.swapaxes(0, 1).reshape(x.shape))
 
     def _linear(self, name: str, x: Array64) -> Array64:
-        return x @ self._get(f"{name}.weight").T + self._get(f"{name}.bias")
+        return np.asarray(x @ self._get(f"{name}.weight").T + self._get(f"{name}.bias"))
 
     def _norm(self, name: str, x: Array64) -> Array64:
         centred = x - x.mean(axis=-1, keepdims=True)
         deviation = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + self.architecture.epsilon)
-        return centred / deviation * self._get(f"{name}.weight") + self._get(f"{name}.bias")
+        weight, bias = self._get(f"{name}.weight"), self._get(f"{name}.bias")
+        return np.asarray(centred / deviation * weight + bias)
 
     def _row(self, table: str, place: int | slice | list[int]) -> Array64:
-        return self.weights[f"embeddings.{table}.weight"][place].astype(np.float64)
+        return np.asarray(self.weights[f"embeddings.{table}.weight"][place], np.float64)
 
     def _get(self, name: str) -> Array64:
         return self.weights[name].astype(np.float64)
+
+
+def gelu(x: Array64) -> Array64:
+    """x times the share of a normal distribution below x.
+
+    >>> gelu(np.array([-10.0, 0.0, 1.0])).round(6).tolist()
+    [-0.0, 0.0, 0.841345]
+    """
+    erf = np.frompyfunc(math.erf, 1, 1)  # numpy has none
+    return x * 0.5 * (1 + np.asarray(erf(x / math.sqrt(2)), np.float64))

@@ -11,7 +11,7 @@ TEXTS = (
     "values')\n    return sum(values) / len(values)\n",
     '{"order_id": "A-20417", "status": "delayed", "items": [{"sku": "KB-11", "count": 2}, '
     '{"sku": "MS-07", "count": 1}], "eta": "2024-05-17T09:00:00Z"}',
-    "Traceback (most recent call last):\n  File \"app.py\", line 41, in <module>\n    main()\n  "
+    'Traceback (most recent call last):\n  File "app.py", line 41, in <module>\n    main()\n  '
     'File "app.py", line 22, in main\n    rows = load(sys.argv[1])\nFileNotFoundError: [Errno 2] '
     "No such file or directory: 'data/rows.csv'",
     "Wir fliegen am Freitag nach Lissabon und brauchen noch ein Zimmer für zwei Nächte.",

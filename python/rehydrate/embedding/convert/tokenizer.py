@@ -13,6 +13,8 @@ from rehydrate.embedding.convert.errors import ConversionError
 
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _LONGEST_WORD = 100
+# A word, or a mark alone; each Chinese character and each underscore counts as a mark.
+_WORDS = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+|[^\w\s]|_")
 
 
 class WordPiece:
@@ -49,9 +51,7 @@ class WordPiece:
         if self._lowercase:
             marked = unicodedata.normalize("NFD", text.lower())
             text = "".join([c for c in marked if unicodedata.category(c) != "Mn"])
-        pieces = [
-            piece for word in re.findall(r"\w+|[^\w\s]", text) for piece in self._pieces(word)
-        ]
+        pieces = [piece for word in _WORDS.findall(text) for piece in self._pieces(word)]
         cls, sep = self.vocabulary["[CLS]"], self.vocabulary["[SEP]"]
         return [cls, *pieces[: self.max_tokens - 2], sep]
 

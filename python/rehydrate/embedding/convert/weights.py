@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,9 @@ def read_weights(folder: Path, architecture: Architecture) -> dict[str, Array]:
     import safetensors
 
     file = folder / FILE
+    deserialize: Any = safetensors.deserialize  # untyped, and the only way that reads bfloat16
     try:
-        stored = {name.removeprefix("bert."): t for name, t in safetensors.deserialize(_read(file))}
+        stored = {name.removeprefix("bert."): tensor for name, tensor in deserialize(_read(file))}
     except safetensors.SafetensorError as error:
         raise ConversionError(file, f"is damaged ({error})", _AGAIN) from None
     weights = {}
