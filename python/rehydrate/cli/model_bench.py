@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -54,6 +53,8 @@ def add_parser(parts: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Load every variant, time them in turns, print them."""
+    import statistics
+
     texts = _texts(options.file)
     count = _token_counter(options.model)
     tokens = sum(map(count, _new(texts, 0))) if count else None
