@@ -1,4 +1,4 @@
-"""The command line: `rehydrate compact`, `rehydrate rpc`, `rehydrate doctor`.
+"""The command line: `rehydrate compact`, `rehydrate rpc`, `rehydrate model`, `rehydrate doctor`.
 
 A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
 which returns the exit code. What they need beyond that is imported when they run.
@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from rehydrate import __version__
-from rehydrate.cli import compact, doctor, rpc
+from rehydrate.cli import compact, doctor, model, rpc
 from rehydrate.cli.failure import INTERNAL, USAGE, Failure
 from rehydrate.cli.output import say
 from rehydrate.errors import InternalError, RehydrateError
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
     parser.set_defaults(run=lambda _options: _help(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (compact, rpc, doctor):
+    for command in (compact, rpc, model, doctor):
         command.add_parser(commands)
     return parser
 

@@ -1,0 +1,204 @@
+"""`rehydrate model bench`: how fast a model embeds here, beside the built-in one."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rehydrate.cli.output import say, show
+from rehydrate.cli.terminal import Terminal, display_width, pad
+
+SAMPLES = 32
+
+
+class Timed(NamedTuple):
+    """One model's speed: the median of the rounds, and what making it ready took."""
+
+    model: str
+    precision: str
+    threads: int
+    texts_per_second: float
+    tokens_per_second: float | None
+    ready_ms: float
+
+
+def add_parser(parts: Any) -> None:
+    """Declare the command and its options."""
+    parser = parts.add_parser(
+        "bench",
+        help="time a model beside the built-in one",
+        description="Texts and tokens a second, by precision and threads, in turns, the median of "
+        "the rounds. Every text is new to the model in every round.",
+    )
+    parser.add_argument("model", metavar="MODEL", help="a model's name or folder")
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="a conversation to take texts from; default: a small mix of prose, code and JSON",
+    )
+    parser.add_argument("--precision", choices=("fp32", "int8", "both"), default="both")
+    parser.add_argument(
+        "--threads", type=_threads, default=(1, 2), metavar="N,N", help="default: 1,2"
+    )
+    parser.add_argument("--rounds", type=_positive, default=5, metavar="N", help="default: 5")
+    parser.add_argument("--json", action="store_true", help="the figures as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Load every variant, time them in turns, print them."""
+    import statistics
+
+    texts = _texts(options.file)
+    count = _token_counter(options.model)
+    tokens = sum(map(count, _new(texts, 0))) if count else None
+    contenders = list(_contenders(options))
+    seconds: list[list[float]] = [[] for _ in contenders]
+    for number in range(options.rounds):
+        say(f"  round {number + 1} of {options.rounds}")
+        fresh = _new(texts, number)
+        for times, (_, embed) in zip(seconds, contenders, strict=True):
+            started = time.perf_counter()
+            embed(fresh)
+            times.append(time.perf_counter() - started)
+    rows = []
+    for times, (timed, _) in zip(seconds, contenders, strict=True):
+        median = statistics.median(times)
+        rows.append(
+            timed._replace(
+                texts_per_second=len(texts) / median,
+                tokens_per_second=tokens / median if tokens else None,
+            )
+        )
+    terminal = Terminal.of(sys.stdout)
+    if options.json:
+        result = {
+            "texts": len(texts),
+            "tokens": tokens,
+            "rounds": options.rounds,
+            "models": [row._asdict() for row in rows],
+        }
+        show([json.dumps(result, indent=2)], terminal)
+    else:
+        show(_table(rows, len(texts), tokens, terminal), terminal)
+    return 0
+
+
+def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[list[str]], Any]]]:
+    from rehydrate import _engine
+    from rehydrate.embedding.onnx import load_model
+
+    yield _ready("built-in", "int8", 1, lambda: _engine.embed)
+    precisions = ("fp32", "int8") if options.precision == "both" else (options.precision,)
+    for precision in precisions:
+        for threads in options.threads:
+            say(f"  loading {options.model} {precision}, {threads} threads")
+
+            def load(precision: str = precision, threads: int = threads) -> Any:
+                return load_model(options.model, precision=precision, threads=threads).embed
+
+            yield _ready(options.model, precision, threads, load)
+
+
+def _ready(
+    model: str, precision: str, threads: int, load: Callable[[], Callable[[list[str]], Any]]
+) -> tuple[Timed, Callable[[list[str]], Any]]:
+    started = time.perf_counter()
+    embed = load()
+    embed(["Ready?"])
+    ready_ms = (time.perf_counter() - started) * 1e3
+    return Timed(model, precision, threads, 0.0, None, ready_ms), embed
+
+
+def _texts(file: str | None) -> list[str]:
+    """The texts of a conversation, or a mix of about a hundred tokens each."""
+    from rehydrate.embedding.convert.texts import TEXTS
+
+    if file is None:
+        return [
+            "\n".join([TEXTS[(3 * place + step) % len(TEXTS)] for step in range(1 + place % 3)])
+            for place in range(SAMPLES)
+        ]
+    from rehydrate.cli.failure import Failure
+    from rehydrate.cli.read import read
+
+    texts = [text for entry in read(file).entries for text in _strings(entry) if text.strip()]
+    if not texts:
+        raise Failure(f"{file} holds no text to embed; name a conversation with messages")
+    return texts
+
+
+def _strings(entry: Any) -> Iterator[str]:
+    """The texts inside a message of any format, whatever it calls them."""
+    if isinstance(entry, list):
+        for part in entry:
+            yield from _strings(part)
+    elif isinstance(entry, dict):
+        for key in ("text", "content", "message"):
+            value = entry.get(key)
+            if isinstance(value, str):
+                yield value
+            else:
+                yield from _strings(value)
+
+
+def _new(texts: list[str], number: int) -> list[str]:
+    """The texts made new, so that no cache answers for the model: in front, where nothing is cut.
+
+    >>> _new(["Yes.", "Yes."], 3)
+    ['3.0 Yes.', '3.1 Yes.']
+    """
+    return [f"{number}.{place} {text}" for place, text in enumerate(texts)]
+
+
+def _token_counter(model: str) -> Callable[[str], int] | None:
+    """Tokens that a converted model reads of a text; None for a model that is not converted."""
+    from rehydrate.embedding.convert.tokenizer import WordPiece
+    from rehydrate.embedding.home import MANIFEST, find_model
+    from rehydrate.embedding.manifest import Manifest
+
+    folder = Path(model) if (Path(model) / MANIFEST).is_file() else find_model(model)
+    if folder is None:
+        return None
+    content = json.loads((folder / "tokenizer.json").read_bytes())
+    wordpiece = WordPiece(content, Manifest.read(folder).max_tokens)
+    return lambda text: len(wordpiece.encode(text))
+
+
+def _table(rows: list[Timed], texts: int, tokens: int | None, terminal: Terminal) -> Iterator[str]:
+    read = f", {tokens:,} tokens read" if tokens else ""
+    yield f"{texts:,} texts{read}"
+    yield ""
+    cells = [("model", "precision", "threads", "texts/s", "tokens/s", "ready ms")]
+    cells += [
+        (
+            terminal.safe(row.model),
+            row.precision,
+            str(row.threads),
+            f"{row.texts_per_second:,.0f}",
+            f"{row.tokens_per_second:,.0f}" if row.tokens_per_second else "",
+            f"{row.ready_ms:,.0f}",
+        )
+        for row in rows
+    ]
+    widths = [max(map(display_width, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        aligned = zip(line, widths, "<<>>>>", strict=True)
+        yield "  ".join([pad(*cell) for cell in aligned]).rstrip()
+
+
+def _threads(text: str) -> tuple[int, ...]:
+    return tuple(map(_positive, text.split(",")))
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is below 1")
+    return number
