@@ -38,8 +38,14 @@ def prepare(
     embed: bool,
     calibrated: bool,
     coverage: bool,
+    asked: bool = False,
+    recalled: bool = False,
 ) -> _native.Prepared:
-    """Count and analyse a conversation; what was seen before comes from the cache."""
+    """Count and analyse a conversation; what was seen before comes from the cache.
+
+    `asked` says that messages will be compared with a query, `recalled` with memories; without
+    either no text but the newest is embedded.
+    """
     messages = conversation.messages
     pieces = [piece for message in messages for piece in message.pieces]
     texts = [piece.text for piece in pieces]
@@ -65,8 +71,10 @@ def prepare(
         if isinstance(counter, str)
         else [_custom_count(counter, text) for text in texts],
         embed=embed,
-        calibrated=calibrated,
-        coverage=coverage,
+        bags=asked,
+        vectors=recalled or (asked and not calibrated),
+        terms=asked and calibrated,
+        mentions=coverage,
     )
 
 

@@ -24,8 +24,10 @@ class Prepared:
         counter: str,
         counts: Sequence[int] | None,
         embed: bool,
-        calibrated: bool,
-        coverage: bool,
+        bags: bool,
+        vectors: bool,
+        terms: bool,
+        mentions: bool,
     ) -> Prepared: ...
     @property
     def message_tokens(self) -> list[int]: ...

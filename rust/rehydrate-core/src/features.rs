@@ -3,6 +3,8 @@
 //! A *run* is a maximal stretch of word characters (letters, digits, `_`) and joiners (`. / - @`). A run mentions each
 //! of its words, each segment between `/` and `@` that is itself a compound (a file name), and itself as a whole.
 
+use crate::packed::{self, Numbers};
+
 /// How likely a mention is a name that will be needed as it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -25,6 +27,38 @@ pub struct Mention {
 
 /// The distinct features of a text, by ascending hash.
 pub type Mentions = Box<[Mention]>;
+
+/// Append `mentions` to `out`: their classes, then their hashes.
+pub(crate) fn pack(mentions: &[Mention], out: &mut Vec<u32>) {
+    packed::push(out, mentions.iter().map(|mention| mention.class as u32));
+    out.extend(mentions.iter().map(|mention| mention.hash));
+}
+
+/// Mentions as [`pack`] lays them out.
+#[derive(Clone, Copy)]
+pub(crate) struct PackedMentions<'a> {
+    hashes: &'a [u32],
+    classes: Numbers<'a>,
+}
+
+impl<'a> PackedMentions<'a> {
+    pub fn read(section: &'a [u32]) -> Self {
+        let (classes, hashes) = Numbers::split(section);
+        Self { hashes, classes }
+    }
+
+    pub fn len(self) -> usize {
+        self.hashes.len()
+    }
+
+    /// All of them, by ascending hash.
+    pub fn iter(self) -> impl Iterator<Item = Mention> + use<'a> {
+        let classes = self.classes.iter().map(|class| CLASSES[class as usize]);
+        self.hashes.iter().zip(classes).map(|(&hash, class)| Mention { hash, class })
+    }
+}
+
+const CLASSES: [Class; 3] = [Class::Name, Class::Number, Class::Word];
 
 /// Runs over this many bytes (base64, minified code) name nothing.
 const MAX_RUN_BYTES: usize = 200;
@@ -247,5 +281,14 @@ mod tests {
         let found = mentions("lib/core lib/core core");
         assert!(found.windows(2).all(|pair| pair[0].hash < pair[1].hash));
         assert_eq!(found.iter().filter(|mention| mention.class == Class::Name).count(), 1);
+    }
+
+    #[test]
+    fn packed_mentions_are_read_as_they_were_found() {
+        for text in ["", "cores", "lib/core_1 4711 core, HTTP and 12345"] {
+            let (found, mut packed) = (mentions(text), Vec::new());
+            pack(&found, &mut packed);
+            assert_eq!(PackedMentions::read(&packed).iter().collect::<Vec<_>>(), found.to_vec());
+        }
     }
 }
