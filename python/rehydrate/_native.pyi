@@ -3,9 +3,18 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-__all__ = ["Prepared", "Selection", "__version__", "clear_cache", "count", "embed"]
+__all__ = ["BlockReader", "Prepared", "Selection", "__version__", "clear_cache", "count", "embed"]
 
 __version__: str
+
+@final
+class BlockReader:
+    def __new__(
+        cls, piece: type[tuple[Any, ...]], kinds: tuple[Any, Any, Any, Any]
+    ) -> BlockReader: ...
+    def read(
+        self, content: object
+    ) -> tuple[tuple[Any, ...], int, tuple[str, ...], tuple[str, ...], bool] | None: ...
 
 @final
 class Prepared:

@@ -3,7 +3,7 @@
 //! `w(f) = class * (4 if f ever stood in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is how many units ago `f` was
 //! last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen by what agents went on
 //! to use in real sessions (DESIGN.md, coverage); a regression on 28 attributes of a feature did no better.
-use crate::features::{Class, Mention, PackedMentions};
+use crate::features::{Class, PackedMentions};
 use crate::pack::FeatureLists;
 use crate::prepared::Prepared;
 use crate::score::Signals;
@@ -61,6 +61,7 @@ impl Prepared {
         // The most that memory covers of any message that mentions a feature; most often there is no memory.
         let mut covered: Vec<f64> = Vec::new();
         let mut of_unit = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
+        let mut ids = Vec::new();
         for (unit, messages) in (0_u32..).zip(self.messages_of_units()) {
             for (message, piece) in messages.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
             {
@@ -69,25 +70,16 @@ impl Prepared {
                     continue;
                 }
                 let Some(mentions) = self.analyses[piece].mentions() else { continue };
-                let acted_on = kind == PieceKind::ToolInput;
+                interned.mention_all(mentions, unit, kind == PieceKind::ToolInput, &mut ids);
                 let coverage = signals[message].coverage;
-                interned.reserve(mentions.len());
-                for mention in mentions.iter() {
-                    let feature = interned.feature(mention);
-                    if feature.last_unit != unit {
-                        feature.last_unit = unit;
-                        of_unit.mention(feature.id);
-                    }
-                    feature.class = feature.class.min(mention.class);
-                    feature.acted_on |= acted_on;
-                    if coverage > 0.0 {
-                        let id = feature.id as usize;
-                        covered.resize(covered.len().max(id + 1), 0.0);
+                if coverage > 0.0 {
+                    covered.resize(interned.len(), 0.0);
+                    for id in mentions.iter().map(|mention| interned.places[interned.place(mention.hash)].id as usize) {
                         covered[id] = covered[id].max(coverage);
                     }
                 }
             }
-            of_unit.end_unit();
+            of_unit.push(ids.drain(..));
         }
         let newest = self.units.len().saturating_sub(1);
         let mut weight = vec![0.0; interned.len()];
@@ -141,29 +133,49 @@ impl Interned {
         if 2 * needed > self.places.len() && self.shift > 1 {
             let mut larger = Self::with_room_for(2 * needed);
             for feature in self.features() {
-                *larger.feature(Mention { hash: feature.hash, class: feature.class }) = *feature;
+                let place = larger.place(feature.hash);
+                larger.places[place] = *feature;
             }
             *self = Self { taken: self.taken, ..larger };
         }
     }
 
-    /// The feature of a mention, new where it was not mentioned before; room was reserved for it.
-    #[inline]
-    fn feature(&mut self, mention: Mention) -> &mut Feature {
-        let mut place = (mention.hash >> self.shift) as usize;
-        loop {
+    /// Note the mentions of one text in `unit`; append to `ids` the numbers of those that the unit had not mentioned yet.
+    #[inline(never)] // Registers for this loop alone: it is the hottest of a selection.
+    fn mention_all(&mut self, mentions: PackedMentions<'_>, unit: u32, acted_on: bool, ids: &mut Vec<u32>) {
+        self.reserve(mentions.len());
+        let (mut taken, first) = (self.taken, ids.len());
+        ids.resize(first + mentions.len(), 0);
+        let (new_ids, mut found) = (&mut ids[first..], 0);
+        mentions.iter().for_each(|mention| {
+            let place = self.place(mention.hash);
             let there = self.places[place];
-            if there.id == NONE {
-                self.places[place] = Feature { hash: mention.hash, id: self.taken, class: mention.class, ..FREE };
-                self.taken += 1;
-                break;
-            }
-            if there.hash == mention.hash {
-                break;
-            }
+            // Whether a mention is the first of its feature, or of its unit, is a coin's toss: no branch hangs on it.
+            let is_new = there.id == NONE;
+            let id = if is_new { taken } else { there.id };
+            taken += u32::from(is_new);
+            self.places[place] = Feature {
+                hash: mention.hash,
+                id,
+                last_unit: unit,
+                class: there.class.min(mention.class), // a free place has the weakest
+                acted_on: there.acted_on | acted_on,
+            };
+            new_ids[found] = id;
+            found += usize::from(there.last_unit != unit);
+        });
+        self.taken = taken;
+        ids.truncate(first + found);
+    }
+
+    /// Where the feature of that hash is, or would be.
+    #[inline]
+    fn place(&self, hash: u32) -> usize {
+        let mut place = (hash >> self.shift) as usize;
+        while self.places[place].id != NONE && self.places[place].hash != hash {
             place = (place + 1) & (self.places.len() - 1);
         }
-        &mut self.places[place]
+        place
     }
 
     fn features(&self) -> impl Iterator<Item = &Feature> {
@@ -180,22 +192,33 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::features::{self, Mention};
 
     #[test]
     fn features_are_numbered_as_a_map_would_number_them() {
         let mut interned = Interned::with_room_for(1);
         let mut numbers = HashMap::new();
-        // Hashes that crowd at both ends of the table, and some spread out; all of them twice.
-        let hashes = (0..3_000_u32).map(|n| match n % 3 {
-            0 => n,
-            1 => u32::MAX - n,
-            _ => n.wrapping_mul(0x9E37_79B9),
-        });
-        for hash in hashes.clone().chain(hashes) {
-            let next = u32::try_from(numbers.len()).unwrap();
-            let number = *numbers.entry(hash).or_insert(next);
-            interned.reserve(1);
-            assert_eq!(interned.feature(Mention { hash, class: Class::Name }).id, number);
+        // Hashes that crowd at both ends of the table, and some spread out; every other unit mentions them again.
+        let hashes = |unit: u32| {
+            (0..100).map(move |n| match n % 3 {
+                0 => unit / 2 * 100 + n,
+                1 => u32::MAX - n - unit / 2 * 100,
+                _ => (unit / 2 * 100 + n).wrapping_mul(0x9E37_79B9),
+            })
+        };
+        for unit in 0..60 {
+            let mentions: Vec<Mention> = hashes(unit).map(|hash| Mention { hash, class: Class::Name }).collect();
+            let mut packed = Vec::new();
+            features::pack(&mentions, &mut packed);
+            let mut ids = Vec::new();
+            interned.mention_all(PackedMentions::read(&packed), unit, false, &mut ids);
+            let expected = hashes(unit).map(|hash| {
+                let next = u32::try_from(numbers.len()).unwrap();
+                *numbers.entry(hash).or_insert(next)
+            });
+            assert_eq!(ids, expected.collect::<Vec<_>>());
+            interned.mention_all(PackedMentions::read(&packed), unit, false, &mut ids);
+            assert_eq!(ids.len(), mentions.len(), "the unit had mentioned them all");
         }
         assert_eq!(interned.len(), numbers.len());
         assert_eq!(interned.features().count(), numbers.len());

@@ -3,8 +3,6 @@
 //! A *run* is a maximal stretch of word characters (letters, digits, `_`) and joiners (`. / - @`). A run mentions each
 //! of its words, each segment between `/` and `@` that is itself a compound (a file name), and itself as a whole.
 
-use crate::packed::{self, Numbers};
-
 /// How likely a mention is a name that will be needed as it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -28,9 +26,14 @@ pub struct Mention {
 /// The distinct features of a text, by ascending hash.
 pub type Mentions = Box<[Mention]>;
 
-/// Append `mentions` to `out`: their classes, then their hashes.
+const CLASS_BITS: usize = 2;
+const CLASSES_A_WORD: usize = 32 / CLASS_BITS;
+
+/// Append `mentions` to `out`: their number, their classes, then their hashes.
 pub(crate) fn pack(mentions: &[Mention], out: &mut Vec<u32>) {
-    packed::push(out, mentions.iter().map(|mention| mention.class as u32));
+    out.push(u32::try_from(mentions.len()).expect("a text has under 2^32 words"));
+    let word = |word, (place, mention): (usize, &Mention)| word | (mention.class as u32) << (place * CLASS_BITS);
+    out.extend(mentions.chunks(CLASSES_A_WORD).map(|some| some.iter().enumerate().fold(0, word)));
     out.extend(mentions.iter().map(|mention| mention.hash));
 }
 
@@ -38,12 +41,12 @@ pub(crate) fn pack(mentions: &[Mention], out: &mut Vec<u32>) {
 #[derive(Clone, Copy)]
 pub(crate) struct PackedMentions<'a> {
     hashes: &'a [u32],
-    classes: Numbers<'a>,
+    classes: &'a [u32],
 }
 
 impl<'a> PackedMentions<'a> {
     pub fn read(section: &'a [u32]) -> Self {
-        let (classes, hashes) = Numbers::split(section);
+        let (classes, hashes) = section[1..].split_at((section[0] as usize).div_ceil(CLASSES_A_WORD));
         Self { hashes, classes }
     }
 
@@ -53,12 +56,15 @@ impl<'a> PackedMentions<'a> {
 
     /// All of them, by ascending hash.
     pub fn iter(self) -> impl Iterator<Item = Mention> + use<'a> {
-        let classes = self.classes.iter().map(|class| CLASSES[class as usize]);
-        self.hashes.iter().zip(classes).map(|(&hash, class)| Mention { hash, class })
+        self.hashes.chunks(CLASSES_A_WORD).zip(self.classes).flat_map(|(hashes, &classes)| {
+            let class = move |place: usize| CLASSES[(classes >> (place * CLASS_BITS) & 0b11) as usize];
+            hashes.iter().enumerate().map(move |(place, &hash)| Mention { hash, class: class(place) })
+        })
     }
 }
 
-const CLASSES: [Class; 3] = [Class::Name, Class::Number, Class::Word];
+/// By their bits; the fourth is never written.
+const CLASSES: [Class; 4] = [Class::Name, Class::Number, Class::Word, Class::Word];
 
 /// Runs over this many bytes (base64, minified code) name nothing.
 const MAX_RUN_BYTES: usize = 200;
