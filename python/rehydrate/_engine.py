@@ -1,9 +1,8 @@
-"""The only importer of the native module: conversations as columns in, selections out."""
+"""The importer of the native engine: conversations as columns in, selections out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from rehydrate import _native
@@ -38,11 +37,22 @@ def prepare(
     embed: bool,
     calibrated: bool,
     coverage: bool,
+    asked: bool = False,
+    recalled: bool = False,
 ) -> _native.Prepared:
-    """Count and analyse a conversation; what was seen before comes from the cache."""
+    """Count and analyse a conversation; what was seen before comes from the cache.
+
+    `asked` says that messages will be compared with a query, `recalled` with memories; without
+    either no text but the newest is embedded.
+    """
     messages = conversation.messages
-    pieces = [piece for message in messages for piece in message.pieces]
-    texts = [piece.text for piece in pieces]
+    texts, kinds = [], bytearray()
+    ends = []
+    for message in messages:
+        for text, kind in message.pieces:
+            texts.append(text)
+            kinds.append(kind)
+        ends.append(len(texts))
     unit_of = {
         index: unit for unit, whole in enumerate(conversation.units) for index in whole.members
     }
@@ -50,12 +60,15 @@ def prepare(
         may_lead = [unit.opens_with_user for unit in conversation.units]
     else:
         may_lead = [True] * len(conversation.units)
+    roles = [message.role for message in messages]
+    weights = {role: weight_of(role) for role in set(roles)}
+    codes = {role: _ROLE_CODES.get(role, _OTHER_ROLE) for role in weights}
     return _native.Prepared(
         texts=texts,
-        kinds=bytes(piece.kind for piece in pieces),
-        piece_ends=list(accumulate(len(message.pieces) for message in messages)),
-        roles=bytes(_ROLE_CODES.get(message.role, _OTHER_ROLE) for message in messages),
-        structural=[weight_of(message.role) for message in messages],
+        kinds=bytes(kinds),
+        piece_ends=ends,
+        roles=bytes([codes[role] for role in roles]),
+        structural=[weights[role] for role in roles],
         media_tokens=[message.images * MEDIA_TOKENS for message in messages],
         message_units=[unit_of[message.index] for message in messages],
         pinned=pinned,
@@ -65,8 +78,10 @@ def prepare(
         if isinstance(counter, str)
         else [_custom_count(counter, text) for text in texts],
         embed=embed,
-        calibrated=calibrated,
-        coverage=coverage,
+        bags=asked,
+        vectors=recalled or (asked and not calibrated),
+        terms=asked and calibrated,
+        mentions=coverage,
     )
 
 

@@ -3,9 +3,18 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-__all__ = ["Prepared", "Selection", "__version__", "clear_cache", "count", "embed"]
+__all__ = ["BlockReader", "Prepared", "Selection", "__version__", "clear_cache", "count", "embed"]
 
 __version__: str
+
+@final
+class BlockReader:
+    def __new__(
+        cls, piece: type[tuple[Any, ...]], kinds: tuple[Any, Any, Any, Any]
+    ) -> BlockReader: ...
+    def read(
+        self, content: object
+    ) -> tuple[tuple[Any, ...], int, tuple[str, ...], tuple[str, ...], bool] | None: ...
 
 @final
 class Prepared:
@@ -24,8 +33,10 @@ class Prepared:
         counter: str,
         counts: Sequence[int] | None,
         embed: bool,
-        calibrated: bool,
-        coverage: bool,
+        bags: bool,
+        vectors: bool,
+        terms: bool,
+        mentions: bool,
     ) -> Prepared: ...
     @property
     def message_tokens(self) -> list[int]: ...

@@ -83,6 +83,7 @@ def compact_context(
             "pass an object with recall(vectors, k) -> similarities, or None"
         )
 
+    asked = query if query and query.strip() else None
     conversation = formats.parse(messages, format)
     pins = pinned_units(conversation, messages, pin)
     prepared = _engine.prepare(
@@ -93,12 +94,13 @@ def compact_context(
         embed=embedder is not None and own_embedder is None,
         calibrated=profile.signals == "calibrated",
         coverage=profile.packing == "coverage",
+        asked=asked is not None,
+        recalled=memory is not None,
     )
     message_tokens = prepared.message_tokens
     before = sum(message_tokens)
     target = math.floor(before * ratio + 1e-9) if budget is None else budget
 
-    asked = query if query and query.strip() else None
     degraded: list[str] = []
     vectors, query_vector = own_vectors(own_embedder, conversation, asked, degraded)
     selection = prepared.select(

@@ -59,13 +59,19 @@ def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) ->
 
     members: dict[int, list[Message]] = {}
     for position, message in enumerate(messages):
-        if parent[position] == position:
+        above = parent[position]
+        if above == position:
             members[position] = [message]
         else:
-            members[root(position)].append(message)
-    return tuple(
-        Unit(tuple([message.index for message in unit]), tuple(unit)) for unit in members.values()
-    )
+            # Nearly always the root itself.
+            members[above if parent[above] == above else root(above)].append(message)
+    return tuple([_unit(unit) for unit in members.values()])
+
+
+def _unit(messages: list[Message]) -> Unit:
+    if len(messages) == 1:
+        return Unit((messages[0].index,), (messages[0],))
+    return Unit(tuple([message.index for message in messages]), tuple(messages))
 
 
 class Ledger:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats._anthropic_rules import Spoken, broken_rules
+from rehydrate.formats._common import new_message, read_common
 from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import NONE, PROOF, as_entry
 from rehydrate.formats.anthropic import iter_blocks, read_content
@@ -60,22 +61,22 @@ def parse(entries: Sequence[Any]) -> Conversation:
     callers: dict[str, int] = {}  # call id -> the place of its line
     for place, line in enumerate(lines):
         index, role, content, message_id, entry = line
-        pieces, images, calls, answers, only_results = read_content(content, index)
+        body = read_common(content) or read_content(content, index)
         if role == "assistant":
             if message_id is not None:
                 first_line = first_lines.setdefault(message_id, place)
                 if first_line != place:
                     links.append((first_line, place))
-            for call in calls:
+            for call in body[2]:
                 callers[call] = place
-        elif only_results:
+        elif body[4]:
             role = "tool"
         # What a tool adds to its result (the text of a skill) is nothing without the call.
         source = entry.get("sourceToolUseID")
         if isinstance(source, str) and source in callers:
             links.append((callers[source], place))
         is_user_turn = role == "user" and not (entry.get("isMeta") or entry.get("isCompactSummary"))
-        messages.append(Message(index, role, pieces, images, calls, answers, is_user_turn))
+        messages.append(new_message(index, role, body, is_user_turn))
     return Conversation(
         NAME, tuple(messages), group(messages, links), tuple(ignored), user_first=True
     )

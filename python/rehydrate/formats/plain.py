@@ -36,7 +36,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
         kind = _TOOL_RESULT if role == "tool" else _TEXT
         texts = _texts(entry.get("content"), index)
         pieces = tuple([Piece(text, kind) for text in texts])
-        messages.append(Message(index, role, pieces, is_user_turn=role == "user"))
+        messages.append(Message(index, role, pieces, 0, (), (), role == "user"))
     first = next((message.role for message in messages if message.role != "system"), None)
     return Conversation(NAME, tuple(messages), group(messages), (), first == "user")
 

@@ -28,10 +28,11 @@ struct Profile {
 
 fn profiles() -> [Profile; 4] {
     let o200k = Counter::O200kBase;
-    let without_model = Needs { bags: None, ..balanced_needs() };
-    let vectors_alone = Needs { terms: false, mentions: false, ..balanced_needs() };
+    let without_model = Needs { model: None, ..balanced_needs() };
+    let unasked = Needs { bags: false, terms: false, ..balanced_needs() };
+    let vectors_alone = Needs { vectors: true, terms: false, mentions: false, ..balanced_needs() };
     [
-        Profile { name: "balanced", needs: balanced_needs(), counter: o200k, request: |t| balanced(None, t) },
+        Profile { name: "balanced", needs: unasked, counter: o200k, request: |t| balanced(None, t) },
         Profile {
             name: "balanced, query",
             needs: balanced_needs(),

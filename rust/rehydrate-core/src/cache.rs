@@ -1,6 +1,6 @@
 //! A bounded cache keyed by content hash, shared by all threads of a process.
 use std::hash::BuildHasherDefault;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHasher;
 
@@ -13,15 +13,21 @@ pub fn content_hash(text: &str, domain: u64) -> ContentHash {
     xxhash_rust::xxh3::xxh3_128_with_seed(text.as_bytes(), domain)
 }
 
+/// What a cache can hold: cheap to clone (an `Arc` inside), and of a known size.
+pub trait Cached: Clone {
+    /// Bytes of memory it takes, its allocation's included, its place in the cache not.
+    fn held_bytes(&self) -> usize;
+}
+
 const SHARDS: usize = 16;
 
-type Map<V> = std::collections::HashMap<ContentHash, Arc<V>, BuildHasherDefault<FxHasher>>;
+type Map<V> = std::collections::HashMap<ContentHash, V, BuildHasherDefault<FxHasher>>;
 
 /// Values by content hash, at most about `capacity_bytes` of them.
 ///
 /// Two generations a shard stand in for a true LRU list: a hit in the old generation is moved to the young one, and
 /// when the young one has taken half the capacity the old one is dropped whole. A value in use stays alive through its
-/// `Arc`.
+/// clones.
 pub struct ContentCache<V> {
     shards: [Mutex<Shard<V>>; SHARDS],
     young_bytes_limit: usize,
@@ -33,7 +39,11 @@ struct Shard<V> {
     young_bytes: usize,
 }
 
-impl<V> ContentCache<V> {
+impl<V: Cached> ContentCache<V> {
+    /// Bytes that a value's place in the cache takes: its key, itself and a control byte in tables that grow by
+    /// doubling, so between 7/16 and 7/8 full.
+    pub const PLACE_BYTES: usize = (size_of::<(ContentHash, V)>() + 1) * 3 / 2;
+
     /// An empty cache that holds about `capacity_bytes`.
     #[must_use]
     pub fn new(capacity_bytes: usize) -> Self {
@@ -41,20 +51,28 @@ impl<V> ContentCache<V> {
         Self { shards: std::array::from_fn(|_| shard()), young_bytes_limit: capacity_bytes / 2 / SHARDS }
     }
 
-    /// The value under `key`, or what `make` yields, charged with `cost_bytes`. `make` runs outside the lock; when two
-    /// threads make the same value, the first one in wins.
-    pub fn get_or_insert_with(&self, key: ContentHash, cost_bytes: usize, make: impl FnOnce() -> V) -> Arc<V> {
-        if let Some(hit) = self.shard(key).get(key, cost_bytes, self.young_bytes_limit) {
-            return hit;
+    /// The value under `key` where it `suffices`, or else what `grow` makes of it, or of nothing. `grow` runs outside the
+    /// lock; when two threads make the same value, the first one in wins.
+    pub fn get_or_grow(
+        &self,
+        key: ContentHash,
+        suffices: impl Fn(&V) -> bool,
+        grow: impl FnOnce(Option<&V>) -> V,
+    ) -> V {
+        let found = self.shard(key).get(key, self.young_bytes_limit);
+        match found {
+            Some(value) if suffices(&value) => value,
+            found => {
+                let grown = grow(found.as_ref());
+                self.shard(key).insert(key, grown, suffices, self.young_bytes_limit)
+            }
         }
-        let made = Arc::new(make());
-        self.shard(key).insert(key, made, cost_bytes, self.young_bytes_limit)
     }
 
     /// Number of values held.
     #[must_use]
     pub fn len(&self) -> usize {
-        (0..SHARDS as u128).map(|shard| self.shard(shard)).map(|shard| shard.young.len() + shard.old.len()).sum()
+        self.sum(|shard| shard.young.len() + shard.old.len())
     }
 
     /// Whether nothing is held.
@@ -63,41 +81,66 @@ impl<V> ContentCache<V> {
         self.len() == 0
     }
 
+    /// Bytes held, by the values' own account.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.sum(|shard| shard.young.values().chain(shard.old.values()).map(charge).sum())
+    }
+
     /// Forget everything.
     pub fn clear(&self) {
-        for shard in 0..SHARDS as u128 {
-            let mut shard = self.shard(shard);
-            shard.young.clear();
-            shard.old.clear();
-            shard.young_bytes = 0;
+        for shard in &self.shards {
+            let mut shard = lock(shard);
+            (shard.young, shard.old, shard.young_bytes) = (Map::default(), Map::default(), 0);
         }
+    }
+
+    fn sum(&self, of_shard: impl Fn(&Shard<V>) -> usize) -> usize {
+        self.shards.iter().map(|shard| of_shard(&lock(shard))).sum()
     }
 
     fn shard(&self, key: ContentHash) -> MutexGuard<'_, Shard<V>> {
-        // A panic while the lock was held leaves at worst a wrong byte count: the cache goes on.
-        self.shards[(key % SHARDS as u128) as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shards[(key % SHARDS as u128) as usize])
     }
 }
 
-impl<V> Shard<V> {
-    fn get(&mut self, key: ContentHash, cost_bytes: usize, limit: usize) -> Option<Arc<V>> {
+/// A panic while the lock was held leaves at worst a wrong byte count: the cache goes on.
+fn lock<V>(shard: &Mutex<Shard<V>>) -> MutexGuard<'_, Shard<V>> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn charge<V: Cached>(value: &V) -> usize {
+    value.held_bytes() + ContentCache::<V>::PLACE_BYTES
+}
+
+impl<V: Cached> Shard<V> {
+    fn get(&mut self, key: ContentHash, limit: usize) -> Option<V> {
         if let Some(value) = self.young.get(&key) {
-            return Some(Arc::clone(value));
+            return Some(value.clone());
         }
         let value = self.old.remove(&key)?;
-        Some(self.insert(key, value, cost_bytes, limit))
+        Some(self.insert(key, value, |_| true, limit))
     }
 
-    fn insert(&mut self, key: ContentHash, value: Arc<V>, cost_bytes: usize, limit: usize) -> Arc<V> {
-        if self.young_bytes + cost_bytes > limit && !self.young.is_empty() {
+    /// Put `value` in, unless what is there `suffices`; what is there then.
+    fn insert(&mut self, key: ContentHash, value: V, suffices: impl Fn(&V) -> bool, limit: usize) -> V {
+        let charged = charge(&value);
+        if self.young_bytes + charged > limit && !self.young.is_empty() {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
         }
-        let kept = self.young.entry(key).or_insert_with(|| {
-            self.young_bytes += cost_bytes;
-            value
-        });
-        Arc::clone(kept)
+        match self.young.get_mut(&key) {
+            Some(there) if suffices(there) => return there.clone(),
+            Some(there) => {
+                self.young_bytes = self.young_bytes.saturating_sub(charge(there));
+                *there = value.clone();
+            }
+            None => {
+                self.young.insert(key, value.clone());
+            }
+        }
+        self.young_bytes += charged;
+        value
     }
 }
 
@@ -105,13 +148,26 @@ impl<V> Shard<V> {
 mod tests {
     use super::*;
 
+    /// A number that says it takes ten bytes.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Ten(u128);
+
+    impl Cached for Ten {
+        fn held_bytes(&self) -> usize {
+            10
+        }
+    }
+
+    const CHARGE: usize = 10 + ContentCache::<Ten>::PLACE_BYTES;
+
     #[test]
-    fn a_value_is_made_once() {
+    fn a_value_is_made_once_while_it_suffices() {
         let cache = ContentCache::new(1 << 20);
         let key = content_hash("text", 0);
-        let first = cache.get_or_insert_with(key, 10, || 1);
-        let second = cache.get_or_insert_with(key, 10, || 2);
-        assert_eq!((*first, *second, cache.len()), (1, 1, 1));
+        assert_eq!(cache.get_or_grow(key, |_| true, |_| Ten(1)), Ten(1));
+        assert_eq!(cache.get_or_grow(key, |_| true, |_| Ten(2)), Ten(1));
+        assert_eq!(cache.get_or_grow(key, |value| value.0 > 1, |before| Ten(before.unwrap().0 + 1)), Ten(2));
+        assert_eq!((cache.len(), cache.held_bytes()), (1, CHARGE));
     }
 
     #[test]
@@ -121,13 +177,15 @@ mod tests {
 
     #[test]
     fn what_is_used_survives_and_the_rest_is_bounded() {
-        let cache = ContentCache::new(SHARDS * 2 * 100);
+        let capacity = SHARDS * 2 * 10 * CHARGE;
+        let cache = ContentCache::new(capacity);
         let hot = 0_u128;
         for round in 0..1_000_u128 {
-            cache.get_or_insert_with(hot, 10, || round);
-            cache.get_or_insert_with((round + 1) * SHARDS as u128, 10, || round);
+            cache.get_or_grow(hot, |_| true, |_| Ten(round));
+            cache.get_or_grow((round + 1) * SHARDS as u128, |_| true, |_| Ten(round));
         }
-        assert_eq!(*cache.get_or_insert_with(hot, 10, || 7), 0, "the value in steady use was dropped");
-        assert!(cache.len() <= 20, "{} values of 10 bytes in 200 bytes", cache.len());
+        assert_eq!(cache.get_or_grow(hot, |_| true, |_| Ten(7)), Ten(0), "the value in steady use was dropped");
+        assert!(cache.len() <= 20, "{} values where 20 fit", cache.len());
+        assert!(cache.held_bytes() <= capacity);
     }
 }

@@ -3,12 +3,11 @@
 //! `w(f) = class * (4 if f ever stood in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is how many units ago `f` was
 //! last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen by what agents went on
 //! to use in real sessions (DESIGN.md, coverage); a regression on 28 attributes of a feature did no better.
-use rustc_hash::FxHashMap;
-
-use crate::features::Class;
+use crate::features::{Class, PackedMentions};
 use crate::pack::FeatureLists;
 use crate::prepared::Prepared;
 use crate::score::Signals;
+use crate::text::TextAnalysis;
 use crate::unit::PieceKind;
 
 /// How much more a feature is worth when the agent acted on it.
@@ -32,15 +31,6 @@ pub(crate) struct Features {
 
 /// The unit scores' share of the whole objective, against the features' 1.
 const SCORE_SHARE: f64 = 0.05;
-
-/// What is known of one feature.
-#[derive(Clone, Copy)]
-struct Feature {
-    class: Class,
-    acted_on: bool,
-    last_unit: Option<usize>,
-    memory_coverage: f64,
-}
 
 impl Features {
     pub fn none(units: usize) -> Self {
@@ -66,49 +56,171 @@ impl Features {
 impl Prepared {
     /// The features of all units but the system's, which are there anyway.
     pub(crate) fn features(&self, signals: &[Signals]) -> Features {
-        let mentions_in_all: usize = self.analyses.iter().filter_map(|a| a.mentions()).map(|m| m.len()).sum();
-        let mut id_of_hash: FxHashMap<u32, u32> = FxHashMap::default();
-        id_of_hash.reserve(mentions_in_all / 2);
-        let mut features: Vec<Feature> = Vec::with_capacity(mentions_in_all / 2);
+        let mentions_in_all = self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
+        let mut interned = Interned::with_room_for(mentions_in_all / 4);
+        // The most that memory covers of any message that mentions a feature; most often there is no memory.
+        let mut covered: Vec<f64> = Vec::new();
         let mut of_unit = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
-        for (unit, messages) in self.messages_of_units().into_iter().enumerate() {
+        let mut ids = Vec::new();
+        for (unit, messages) in (0_u32..).zip(self.messages_of_units()) {
             for (message, piece) in messages.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
             {
                 let kind = self.kinds[piece];
                 if kind == PieceKind::Thinking || self.messages[message].is_system() {
                     continue;
                 }
-                let acted_on = kind == PieceKind::ToolInput;
-                for mention in self.analyses[piece].mentions().into_iter().flatten() {
-                    let id = *id_of_hash.entry(mention.hash).or_insert_with(|| {
-                        features.push(Feature {
-                            class: mention.class,
-                            acted_on,
-                            last_unit: None,
-                            memory_coverage: 0.0,
-                        });
-                        u32::try_from(features.len() - 1).expect("fewer features than hashes")
-                    });
-                    let feature = &mut features[id as usize];
-                    if feature.last_unit.replace(unit) != Some(unit) {
-                        of_unit.mention(id);
+                let Some(mentions) = self.analyses[piece].mentions() else { continue };
+                interned.mention_all(mentions, unit, kind == PieceKind::ToolInput, &mut ids);
+                let coverage = signals[message].coverage;
+                if coverage > 0.0 {
+                    covered.resize(interned.len(), 0.0);
+                    for id in mentions.iter().map(|mention| interned.places[interned.place(mention.hash)].id as usize) {
+                        covered[id] = covered[id].max(coverage);
                     }
-                    feature.class = feature.class.min(mention.class);
-                    feature.acted_on |= acted_on;
-                    feature.memory_coverage = feature.memory_coverage.max(signals[message].coverage);
                 }
             }
-            of_unit.end_unit();
+            of_unit.push(ids.drain(..));
         }
         let newest = self.units.len().saturating_sub(1);
-        Features { of_unit, weight: features.iter().map(|feature| feature.worth(newest)).collect() }
+        let mut weight = vec![0.0; interned.len()];
+        for feature in interned.features() {
+            let id = feature.id as usize;
+            weight[id] = feature.worth(newest) * (1.0 - covered.get(id).copied().unwrap_or(0.0));
+        }
+        Features { of_unit, weight }
     }
 }
 
+/// What is known of one feature.
+#[derive(Clone, Copy)]
+struct Feature {
+    hash: u32,
+    /// Its number, in the order of first mentions; `NONE` marks a free place.
+    id: u32,
+    last_unit: u32,
+    class: Class,
+    acted_on: bool,
+}
+
+const NONE: u32 = u32::MAX;
+const FREE: Feature = Feature { hash: 0, id: NONE, last_unit: NONE, class: Class::Word, acted_on: false };
+
 impl Feature {
     fn worth(&self, newest_unit: usize) -> f64 {
-        let age_units = (newest_unit - self.last_unit.unwrap_or(0)) as f64;
+        let age_units = (newest_unit - self.last_unit as usize) as f64;
         worth_of_class(self.class) * if self.acted_on { ACTED_ON } else { 1.0 } / (1.0 + age_units / HALF_WORTH_UNITS)
-            * (1.0 - self.memory_coverage)
+    }
+}
+
+/// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by
+/// ascending hash too, so that each text walks through the table once, forwards.
+struct Interned {
+    places: Vec<Feature>,
+    /// Bits by which a hash is shifted to its place.
+    shift: u32,
+    taken: u32,
+}
+
+impl Interned {
+    fn with_room_for(features: usize) -> Self {
+        let bits = (2 * features.max(32)).next_power_of_two().trailing_zeros().min(31);
+        Self { places: vec![FREE; 1 << bits], shift: u32::BITS - bits, taken: 0 }
+    }
+
+    /// Make room for so many more.
+    fn reserve(&mut self, more: usize) {
+        let needed = self.taken as usize + more;
+        if 2 * needed > self.places.len() && self.shift > 1 {
+            let mut larger = Self::with_room_for(2 * needed);
+            for feature in self.features() {
+                let place = larger.place(feature.hash);
+                larger.places[place] = *feature;
+            }
+            *self = Self { taken: self.taken, ..larger };
+        }
+    }
+
+    /// Note the mentions of one text in `unit`; append to `ids` the numbers of those that the unit had not mentioned yet.
+    #[inline(never)] // Registers for this loop alone: it is the hottest of a selection.
+    fn mention_all(&mut self, mentions: PackedMentions<'_>, unit: u32, acted_on: bool, ids: &mut Vec<u32>) {
+        self.reserve(mentions.len());
+        let (mut taken, first) = (self.taken, ids.len());
+        ids.resize(first + mentions.len(), 0);
+        let (new_ids, mut found) = (&mut ids[first..], 0);
+        mentions.iter().for_each(|mention| {
+            let place = self.place(mention.hash);
+            let there = self.places[place];
+            // Whether a mention is the first of its feature, or of its unit, is a coin's toss: no branch hangs on it.
+            let is_new = there.id == NONE;
+            let id = if is_new { taken } else { there.id };
+            taken += u32::from(is_new);
+            self.places[place] = Feature {
+                hash: mention.hash,
+                id,
+                last_unit: unit,
+                class: there.class.min(mention.class), // a free place has the weakest
+                acted_on: there.acted_on | acted_on,
+            };
+            new_ids[found] = id;
+            found += usize::from(there.last_unit != unit);
+        });
+        self.taken = taken;
+        ids.truncate(first + found);
+    }
+
+    /// Where the feature of that hash is, or would be.
+    #[inline]
+    fn place(&self, hash: u32) -> usize {
+        let mut place = (hash >> self.shift) as usize;
+        while self.places[place].id != NONE && self.places[place].hash != hash {
+            place = (place + 1) & (self.places.len() - 1);
+        }
+        place
+    }
+
+    fn features(&self) -> impl Iterator<Item = &Feature> {
+        self.places.iter().filter(|feature| feature.id != NONE)
+    }
+
+    fn len(&self) -> usize {
+        self.taken as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::features::{self, Mention};
+
+    #[test]
+    fn features_are_numbered_as_a_map_would_number_them() {
+        let mut interned = Interned::with_room_for(1);
+        let mut numbers = HashMap::new();
+        // Hashes that crowd at both ends of the table, and some spread out; every other unit mentions them again.
+        let hashes = |unit: u32| {
+            (0..100).map(move |n| match n % 3 {
+                0 => unit / 2 * 100 + n,
+                1 => u32::MAX - n - unit / 2 * 100,
+                _ => (unit / 2 * 100 + n).wrapping_mul(0x9E37_79B9),
+            })
+        };
+        for unit in 0..60 {
+            let mentions: Vec<Mention> = hashes(unit).map(|hash| Mention { hash, class: Class::Name }).collect();
+            let mut packed = Vec::new();
+            features::pack(&mentions, &mut packed);
+            let mut ids = Vec::new();
+            interned.mention_all(PackedMentions::read(&packed), unit, false, &mut ids);
+            let expected = hashes(unit).map(|hash| {
+                let next = u32::try_from(numbers.len()).unwrap();
+                *numbers.entry(hash).or_insert(next)
+            });
+            assert_eq!(ids, expected.collect::<Vec<_>>());
+            interned.mention_all(PackedMentions::read(&packed), unit, false, &mut ids);
+            assert_eq!(ids.len(), mentions.len(), "the unit had mentioned them all");
+        }
+        assert_eq!(interned.len(), numbers.len());
+        assert_eq!(interned.features().count(), numbers.len());
     }
 }

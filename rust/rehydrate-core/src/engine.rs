@@ -1,10 +1,11 @@
 //! The facade: a conversation in, the same conversation with everything known of its texts out. Wiring only.
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use crate::cache::ContentCache;
+use crate::embed::is_present;
 use crate::error::Result;
 use crate::prepared::Prepared;
-use crate::text::{Needs, TextAnalysis};
+use crate::text::{Needs, TextAnalysis, Wanted};
 use crate::tokens::Counter;
 use crate::unit::{Conversation, Message, Piece, PieceKind};
 
@@ -45,17 +46,29 @@ impl Engine {
         mut interrupted: impl FnMut() -> Result<()>,
     ) -> Result<Prepared> {
         conversation.verify()?;
+        let counter_of_texts = counts.is_none().then_some(counter);
+        let wanted = Wanted { counter: counter_of_texts, needs };
         let mut analyses = Vec::with_capacity(conversation.pieces.len());
-        let mut raw_counts = Vec::with_capacity(conversation.pieces.len());
-        for (index, &piece) in conversation.pieces.iter().enumerate() {
+        for &piece in &conversation.pieces {
             interrupted()?;
-            let analysis = self.analysis(piece);
-            raw_counts.push(counts.map_or_else(|| analysis.count(piece, counter), |counts| counts[index]));
-            analysis.fill(piece, needs);
-            analyses.push(analysis);
+            analyses.push(self.analysis(piece, &wanted));
         }
+        if let Some(model) = needs.model.filter(|_| !needs.bags && !needs.vectors) {
+            // The newest text that says anything shows whether the model works.
+            let wanted = Wanted { needs: Needs { bags: true, ..needs }, ..wanted };
+            for (analysis, &piece) in analyses.iter_mut().zip(&conversation.pieces).rev() {
+                *analysis = self.analysis(piece, &wanted);
+                if analysis.bag().is_some_and(|bag| is_present(&model.vector(bag.iter(), |_| 1.0))) {
+                    break;
+                }
+            }
+        }
+        let raw_count = |index: usize| match counts {
+            Some(counts) => counts[index],
+            None => analyses[index].count(counter).unwrap_or_default(),
+        };
         let tokens = |message: &Message| {
-            let raw = raw_counts[message.pieces.clone()].iter().fold(0_u32, |sum, &count| sum.saturating_add(count));
+            let raw = message.pieces.clone().fold(0_u32, |sum, piece| sum.saturating_add(raw_count(piece)));
             let tokens = if counts.is_some() { raw } else { counter.tokens_of(raw) };
             tokens.saturating_add(message.media_tokens)
         };
@@ -72,7 +85,8 @@ impl Engine {
     /// Tokens of one text by itself.
     pub fn count(&self, text: &str, counter: Counter) -> u32 {
         let piece = Piece { text, kind: PieceKind::Text };
-        counter.tokens_of(self.analysis(piece).count(piece, counter))
+        let wanted = Wanted { counter: Some(counter), needs: Needs::default() };
+        counter.tokens_of(self.analysis(piece, &wanted).count(counter).unwrap_or_default())
     }
 
     /// Forget everything derived from texts so far.
@@ -80,8 +94,14 @@ impl Engine {
         self.cache.clear();
     }
 
-    fn analysis(&self, piece: Piece<'_>) -> Arc<TextAnalysis> {
-        let cost_bytes = TextAnalysis::cost_bytes(piece.text);
-        self.cache.get_or_insert_with(TextAnalysis::key(piece), cost_bytes, TextAnalysis::default)
+    /// Bytes of derived data held, by the cache's account.
+    #[must_use]
+    pub fn cached_bytes(&self) -> usize {
+        self.cache.held_bytes()
+    }
+
+    fn analysis(&self, piece: Piece<'_>, wanted: &Wanted) -> TextAnalysis {
+        let suffices = |text: &TextAnalysis| text.suffices(wanted);
+        self.cache.get_or_grow(TextAnalysis::key(piece), suffices, |so_far| TextAnalysis::derive(piece, wanted, so_far))
     }
 }

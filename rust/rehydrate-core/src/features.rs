@@ -26,6 +26,46 @@ pub struct Mention {
 /// The distinct features of a text, by ascending hash.
 pub type Mentions = Box<[Mention]>;
 
+const CLASS_BITS: usize = 2;
+const CLASSES_A_WORD: usize = 32 / CLASS_BITS;
+
+/// Append `mentions` to `out`: their number, their classes, then their hashes.
+pub(crate) fn pack(mentions: &[Mention], out: &mut Vec<u32>) {
+    out.push(u32::try_from(mentions.len()).expect("a text has under 2^32 words"));
+    let word = |word, (place, mention): (usize, &Mention)| word | (mention.class as u32) << (place * CLASS_BITS);
+    out.extend(mentions.chunks(CLASSES_A_WORD).map(|some| some.iter().enumerate().fold(0, word)));
+    out.extend(mentions.iter().map(|mention| mention.hash));
+}
+
+/// Mentions as [`pack`] lays them out.
+#[derive(Clone, Copy)]
+pub(crate) struct PackedMentions<'a> {
+    hashes: &'a [u32],
+    classes: &'a [u32],
+}
+
+impl<'a> PackedMentions<'a> {
+    pub fn read(section: &'a [u32]) -> Self {
+        let (classes, hashes) = section[1..].split_at((section[0] as usize).div_ceil(CLASSES_A_WORD));
+        Self { hashes, classes }
+    }
+
+    pub fn len(self) -> usize {
+        self.hashes.len()
+    }
+
+    /// All of them, by ascending hash.
+    pub fn iter(self) -> impl Iterator<Item = Mention> + use<'a> {
+        self.hashes.chunks(CLASSES_A_WORD).zip(self.classes).flat_map(|(hashes, &classes)| {
+            let class = move |place: usize| CLASSES[(classes >> (place * CLASS_BITS) & 0b11) as usize];
+            hashes.iter().enumerate().map(move |(place, &hash)| Mention { hash, class: class(place) })
+        })
+    }
+}
+
+/// By their bits; the fourth is never written.
+const CLASSES: [Class; 4] = [Class::Name, Class::Number, Class::Word, Class::Word];
+
 /// Runs over this many bytes (base64, minified code) name nothing.
 const MAX_RUN_BYTES: usize = 200;
 const MIN_WORD_CHARS: usize = 4;
@@ -247,5 +287,14 @@ mod tests {
         let found = mentions("lib/core lib/core core");
         assert!(found.windows(2).all(|pair| pair[0].hash < pair[1].hash));
         assert_eq!(found.iter().filter(|mention| mention.class == Class::Name).count(), 1);
+    }
+
+    #[test]
+    fn packed_mentions_are_read_as_they_were_found() {
+        for text in ["", "cores", "lib/core_1 4711 core, HTTP and 12345"] {
+            let (found, mut packed) = (mentions(text), Vec::new());
+            pack(&found, &mut packed);
+            assert_eq!(PackedMentions::read(&packed).iter().collect::<Vec<_>>(), found.to_vec());
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! BM25 over the messages of one conversation.
 use std::sync::LazyLock;
 
+use crate::packed::{self, Numbers};
+
 /// The content words of a text: lower-cased, stemmed, without stop words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
@@ -13,10 +15,48 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// How often the word of that hash occurs.
-    #[must_use]
-    pub fn count(&self, word: u32) -> u32 {
-        self.words.binary_search_by_key(&word, |entry| entry.0).map_or(0, |at| self.words[at].1)
+    /// Append them to `out`: length, counts over one, speaker, then the hashes.
+    pub(crate) fn pack(&self, out: &mut Vec<u32>) {
+        out.push(self.length);
+        packed::push(out, self.words.iter().map(|&(_, count)| count - 1));
+        packed::push(out, self.speaker.iter().copied());
+        out.extend(self.words.iter().map(|&(hash, _)| hash));
+    }
+}
+
+/// Terms as [`Terms::pack`] lays them out.
+#[derive(Clone, Copy)]
+pub(crate) struct PackedTerms<'a> {
+    hashes: &'a [u32],
+    more: Numbers<'a>,
+    length: u32,
+    speaker: Numbers<'a>,
+}
+
+impl<'a> PackedTerms<'a> {
+    pub fn read(section: &'a [u32]) -> Self {
+        let (more, rest) = Numbers::split(&section[1..]);
+        let (speaker, hashes) = Numbers::split(rest);
+        Self { hashes, more, length: section[0], speaker }
+    }
+
+    /// Words of the speaker's label.
+    pub fn speaker(self) -> Numbers<'a> {
+        self.speaker
+    }
+
+    /// How often the word of that hash occurs. Hashes are spread evenly, so its place is guessed and then walked to: half
+    /// the time of a binary search.
+    pub fn count(self, word: u32) -> u32 {
+        let hashes = self.hashes;
+        let mut at = (u64::from(word) * hashes.len() as u64 >> 32) as usize;
+        while at > 0 && hashes[at - 1] >= word {
+            at -= 1;
+        }
+        while at < hashes.len() && hashes[at] < word {
+            at += 1;
+        }
+        if hashes.get(at) == Some(&word) { self.more.get(at) + 1 } else { 0 }
     }
 }
 
@@ -175,24 +215,49 @@ pub fn idf(documents: usize, with_it: f64) -> f64 {
     (1.0 + (documents as f64 - with_it + 0.5) / (with_it + 0.5)).ln()
 }
 
-/// BM25 of each document against the distinct words of a query; a document is the terms of its texts together.
-#[must_use]
-pub fn bm25(documents: &[Vec<&Terms>], query: &[u32]) -> Vec<f64> {
-    let length = |document: &Vec<&Terms>| document.iter().map(|terms| f64::from(terms.length)).sum::<f64>();
-    let lengths: Vec<f64> = documents.iter().map(length).collect();
-    let average = (lengths.iter().sum::<f64>() / documents.len().max(1) as f64).max(1e-9);
-    let mut scores = vec![0.0; documents.len()];
-    let mut counts = vec![0.0; documents.len()];
-    for &word in query {
-        for (count, document) in counts.iter_mut().zip(documents) {
-            *count = f64::from(document.iter().map(|terms| terms.count(word)).sum::<u32>());
+/// How well documents match a query word by word.
+pub(crate) struct WordMatch {
+    /// BM25 of each document.
+    pub bm25: Vec<f64>,
+    /// Per document, the summed rarity of the query's words that it holds.
+    pub rarity: Vec<f64>,
+    /// The summed rarity of all words of the query.
+    pub rarity_of_query: f64,
+}
+
+/// Words that are looked up in one pass over the texts: their counts stay in the processor's cache.
+const WORDS_A_PASS: usize = 16;
+
+/// Match `documents` with the distinct words of a query. `texts` are numbered by document; a document is the terms of its
+/// texts together.
+pub(crate) fn match_words(documents: usize, texts: &[(usize, PackedTerms<'_>)], query: &[u32]) -> WordMatch {
+    let mut lengths = vec![0.0; documents];
+    for (document, terms) in texts {
+        lengths[*document] += f64::from(terms.length);
+    }
+    let average = (lengths.iter().sum::<f64>() / documents.max(1) as f64).max(1e-9);
+    let mut found = WordMatch { bm25: vec![0.0; documents], rarity: vec![0.0; documents], rarity_of_query: 0.0 };
+    let mut counts = vec![[0_u32; WORDS_A_PASS]; documents];
+    for words in query.chunks(WORDS_A_PASS) {
+        counts.fill([0; WORDS_A_PASS]);
+        for (document, terms) in texts {
+            for (count, &word) in counts[*document].iter_mut().zip(words) {
+                *count += terms.count(word);
+            }
         }
-        let rarity = idf(documents.len(), counts.iter().filter(|&&count| count > 0.0).count() as f64);
-        for ((score, &count), &length) in scores.iter_mut().zip(&counts).zip(&lengths) {
-            *score += rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
+        for place in 0..words.len() {
+            let with_it = counts.iter().filter(|counts| counts[place] > 0).count();
+            let rarity = idf(documents, with_it as f64);
+            found.rarity_of_query += rarity;
+            for (document, counts) in counts.iter().enumerate().filter(|(_, counts)| counts[place] > 0) {
+                let (count, length) = (f64::from(counts[place]), lengths[document]);
+                found.rarity[document] += rarity;
+                found.bm25[document] +=
+                    rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
+            }
         }
     }
-    scores
+    found
 }
 
 #[cfg(test)]
@@ -229,11 +294,45 @@ mod tests {
         assert!(terms("two\nlines: x").speaker.is_empty());
     }
 
+    fn packed(text: &str) -> Vec<u32> {
+        let mut packed = Vec::new();
+        terms(text).pack(&mut packed);
+        packed
+    }
+
+    #[test]
+    fn every_word_is_found_where_it_is_packed() {
+        let text: String = (0..500).map(|n| format!("word{n} ").repeat(n % 5 + 1)).collect();
+        for text in ["", "Caroline: one two two", &text] {
+            let (terms, packed) = (terms(text), packed(text));
+            let read = PackedTerms::read(&packed);
+            for &(hash, count) in &terms.words {
+                assert_eq!(read.count(hash), count);
+                assert_eq!(read.count(hash.wrapping_add(1)), 0);
+            }
+            assert_eq!((read.count(0), read.count(u32::MAX)), (0, 0));
+            assert_eq!(read.speaker().iter().collect::<Vec<_>>(), terms.speaker.to_vec());
+        }
+    }
+
+    #[test]
+    fn a_document_is_all_its_texts_and_a_rare_word_says_more() {
+        let texts = ["apple pie", "apple", "cherry"].map(packed);
+        let documents = [(0, PackedTerms::read(&texts[0])), (0, PackedTerms::read(&texts[1])), (1, PackedTerms::read(&texts[2]))];
+        let mut query: Vec<u32> = (0..40).map(|n| words(&format!("absent{n}"))[0]).chain(words("apple cherry")).collect();
+        query.sort_unstable();
+        let found = match_words(2, &documents, &query);
+        let one_of_two = idf(2, 1.0);
+        assert_eq!(found.rarity, [one_of_two, one_of_two]);
+        assert!((found.rarity_of_query - 2.0 * one_of_two - 40.0 * idf(2, 0.0)).abs() < 1e-9);
+        assert!(found.bm25.iter().all(|&score| score > 0.0));
+    }
+
     #[test]
     fn bm25_is_the_formula() {
-        let texts = ["apple pie apple", "apple", "cherry tart with cream"].map(terms);
-        let documents: Vec<Vec<&Terms>> = texts.iter().map(|terms| vec![terms]).collect();
-        let scores = bm25(&documents, &words("apple"));
+        let texts = ["apple pie apple", "apple", "cherry tart with cream"].map(packed);
+        let documents: Vec<_> = texts.iter().map(|terms| PackedTerms::read(terms)).enumerate().collect();
+        let scores = match_words(3, &documents, &words("apple")).bm25;
         // lengths 3, 1, 3 (no stop word), 7/3 on average; idf = ln(1 + 1.5 / 2.5)
         let expected =
             |tf: f64, length: f64| 1.6_f64.ln() * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / (7.0 / 3.0)));

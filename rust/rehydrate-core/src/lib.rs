@@ -14,6 +14,7 @@ pub mod features;
 pub mod lead;
 pub mod lexical;
 pub mod pack;
+mod packed;
 pub mod prepared;
 mod relevance;
 pub mod score;

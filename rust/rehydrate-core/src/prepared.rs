@@ -1,6 +1,4 @@
 //! A conversation with its texts counted and analysed, ready to be scored again and again.
-use std::sync::Arc;
-
 use crate::embed::builtin::StaticModel;
 use crate::embed::{Embedder, normalize};
 use crate::text::{Needs, TextAnalysis};
@@ -9,7 +7,7 @@ use crate::unit::{Message, PieceKind, Unit};
 /// What [`crate::engine::Engine::prepare`] returns.
 pub struct Prepared {
     /// Per piece, what was derived from its text.
-    pub(crate) analyses: Vec<Arc<TextAnalysis>>,
+    pub(crate) analyses: Vec<TextAnalysis>,
     /// Per piece, how it stands in its message.
     pub(crate) kinds: Vec<PieceKind>,
     /// The messages.
@@ -32,7 +30,7 @@ impl Prepared {
     /// The built-in model, if the conversation was prepared for it.
     #[must_use]
     pub fn model(&self) -> Option<&'static StaticModel> {
-        self.needs.bags
+        self.needs.model
     }
 
     /// The built-in model's vector of each message, one row each, in the model's own space (the same in every
@@ -46,7 +44,7 @@ impl Prepared {
     pub(crate) fn weighted_vectors(&self, weight: impl Fn(u16) -> f32) -> Vec<f32> {
         self.pool(|analysis, model, row| {
             if let Some(bag) = analysis.bag() {
-                model.add(bag, &weight, row);
+                model.add(bag.iter(), &weight, row);
             }
         })
     }
@@ -63,7 +61,14 @@ impl Prepared {
 
     /// What was derived from the texts of `message`.
     pub(crate) fn analyses_of(&self, message: &Message) -> impl Iterator<Item = &TextAnalysis> {
-        self.analyses[message.pieces.clone()].iter().map(Arc::as_ref)
+        self.analyses[message.pieces.clone()].iter()
+    }
+
+    /// One derived part of every text that has it, numbered by message.
+    pub(crate) fn texts<'a, T>(&'a self, part: impl Fn(&'a TextAnalysis) -> Option<T>) -> Vec<(usize, T)> {
+        let numbered = self.messages.iter().enumerate();
+        let texts = numbered.flat_map(|(index, message)| self.analyses_of(message).map(move |text| (index, text)));
+        texts.filter_map(|(index, text)| Some((index, part(text)?))).collect()
     }
 
     /// Per unit, its messages in order.

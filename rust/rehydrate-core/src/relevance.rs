@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::{dot, normalize};
-use crate::lexical::{self, Terms, idf};
+use crate::lexical::{self, PackedTerms, idf};
 use crate::prepared::Prepared;
 use crate::soft_match::{Match, soft_match};
 use crate::text::TextAnalysis;
@@ -65,10 +65,11 @@ impl Prepared {
         semantic_weight: f64,
     ) -> Relevance {
         let messages = self.messages.len();
-        let documents: Vec<Vec<&Terms>> =
-            self.messages.iter().map(|m| self.analyses_of(m).filter_map(TextAnalysis::terms).collect()).collect();
-        let mut opinions = vec![lexical::bm25(&documents, &query.words)];
-        let mut matched = hard_match(&documents, &query.words);
+        let texts = self.texts(TextAnalysis::terms);
+        let by_word = lexical::match_words(messages, &texts, &query.words);
+        let mut opinions = vec![by_word.bm25];
+        // By words alone where there is no model: a word is there or is not.
+        let mut matched = Match { of_message: by_word.rarity, of_query: by_word.rarity_of_query };
         if let (Some(model), Some(bag)) = (self.model(), &query.bag) {
             let (cosine, soft) = self.model_opinions(model, bag, dense.is_none());
             opinions.extend(cosine);
@@ -85,7 +86,7 @@ impl Prepared {
         }
         fused.iter_mut().for_each(|x| *x = x.powf(CONTRAST));
         borrow_from_neighbours(&mut fused);
-        for (x, named) in fused.iter_mut().zip(named_speakers(&documents, &query.words)) {
+        for (x, named) in fused.iter_mut().zip(named_speakers(messages, &texts, &query.words)) {
             *x *= if named { 1.0 + SPEAKER } else { 1.0 };
         }
         let best = largest(&fused, candidate);
@@ -100,19 +101,18 @@ impl Prepared {
 
     /// The built-in model's two opinions: cosine (where `with_cosine`), and soft match.
     fn model_opinions(&self, model: &StaticModel, query: &Bag, with_cosine: bool) -> (Option<Vec<f64>>, Match) {
+        let bags = self.texts(TextAnalysis::bag);
         let mut document_frequency = vec![0_u32; model.vocab_size()];
         let mut seen_in = vec![usize::MAX; model.vocab_size()];
-        for (index, message) in self.messages.iter().enumerate() {
-            for &(token, _) in self.analyses_of(message).filter_map(TextAnalysis::bag).flat_map(|bag| bag.iter()) {
-                if std::mem::replace(&mut seen_in[token as usize], index) != index {
+        for &(message, bag) in &bags {
+            bag.ids().for_each(|token| {
+                if std::mem::replace(&mut seen_in[token as usize], message) != message {
                     document_frequency[token as usize] += 1;
                 }
-            }
+            });
         }
         let cosine = with_cosine.then(|| self.centred_cosine(model, query, &document_frequency));
-        let bags: Vec<Vec<&Bag>> =
-            self.messages.iter().map(|m| self.analyses_of(m).filter_map(TextAnalysis::bag).collect()).collect();
-        (cosine, soft_match(model, query, &bags, &document_frequency))
+        (cosine, soft_match(model, query, self.messages.len(), &bags, &document_frequency))
     }
 
     /// Cosine of IDF-weighted vectors from which the conversation's mean vector is subtracted.
@@ -123,23 +123,9 @@ impl Prepared {
         let weight_of: Vec<f32> = (0..=messages).map(|with_it| idf(messages, with_it as f64) as f32).collect();
         let weight = |token: u16| weight_of[document_frequency[token as usize] as usize];
         let mut rows = self.weighted_vectors(weight);
-        let mut asked = model.vector(query, weight);
+        let mut asked = model.vector(query.iter().copied(), weight);
         centred_cosine(&mut rows, &mut asked)
     }
-}
-
-/// The match by words alone, where there is no model: a word is there or is not.
-fn hard_match(documents: &[Vec<&Terms>], query: &[u32]) -> Match {
-    let mut matched = Match { of_message: vec![0.0; documents.len()], of_query: 0.0 };
-    for &word in query {
-        let there = |document: &Vec<&Terms>| document.iter().any(|terms| terms.count(word) > 0);
-        let rarity = idf(documents.len(), documents.iter().filter(|document| there(document)).count() as f64);
-        matched.of_query += rarity;
-        for (sum, _) in matched.of_message.iter_mut().zip(documents).filter(|(_, document)| there(document)) {
-            *sum += rarity;
-        }
-    }
-    matched
 }
 
 /// Cosine of each row with `query`, the mean of the rows subtracted from both. Missing rows (zeros) stay out of the mean
@@ -192,16 +178,19 @@ fn borrow_from_neighbours(x: &mut [f64]) {
     }
 }
 
-/// Whether each message was said by someone whom the query names.
-fn named_speakers(documents: &[Vec<&Terms>], query: &[u32]) -> Vec<bool> {
-    let label = |document: &Vec<&Terms>| document.first().map_or_else(Vec::new, |terms| terms.speaker.to_vec());
-    let labels: Vec<Vec<u32>> = documents.iter().map(label).collect();
+/// Whether each message was said by someone whom the query names: by the label of its first text.
+fn named_speakers(messages: usize, texts: &[(usize, PackedTerms<'_>)], query: &[u32]) -> Vec<bool> {
     let mut messages_of: FxHashMap<u32, usize> = query.iter().map(|&word| (word, 0)).collect();
-    for word in labels.iter().flatten() {
-        messages_of.entry(*word).and_modify(|messages| *messages += 1);
+    let firsts = || texts.chunk_by(|one, next| one.0 == next.0).map(|of_message| of_message[0]);
+    for word in firsts().flat_map(|(_, terms)| terms.speaker().iter()) {
+        messages_of.entry(word).and_modify(|messages| *messages += 1);
     }
-    let named = |word: &u32| messages_of.get(word).is_some_and(|&messages| messages >= MIN_SPEAKER_MESSAGES);
-    labels.iter().map(|label| label.iter().any(named)).collect()
+    let named = |word: u32| messages_of.get(&word).is_some_and(|&messages| messages >= MIN_SPEAKER_MESSAGES);
+    let mut by_named = vec![false; messages];
+    for (message, terms) in firsts() {
+        by_named[message] = terms.speaker().iter().any(named);
+    }
+    by_named
 }
 
 #[cfg(test)]

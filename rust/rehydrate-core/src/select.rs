@@ -150,6 +150,14 @@ impl Prepared {
 
     fn verify(&self, request: &Request<'_>) -> Result<()> {
         let messages = self.messages.len();
+        let (needs, asked) = (&self.needs, request.query.is_some());
+        let calibrated = request.signals == SignalMode::Calibrated;
+        let own = request.vectors.is_some();
+        let bags_missing = asked && !own && needs.model.is_some() && !(needs.bags || needs.vectors);
+        let terms_missing = asked && calibrated && !needs.terms;
+        if bags_missing || terms_missing || (request.packing == PackMode::Coverage && !needs.mentions) {
+            return Err(Error::Argument("a request for what was not prepared; see Needs".into()));
+        }
         if let Some(coverage) = request.memory_coverage
             && coverage.len() != messages
         {

@@ -65,7 +65,7 @@ impl Prepared {
         }
         let Some(model) = self.model() else { return false };
         let mut bags = self.analyses.iter().rev().filter_map(|analysis| analysis.bag());
-        bags.any(|bag| is_present(&model.vector(bag, |_| 1.0)))
+        bags.any(|bag| is_present(&model.vector(bag.iter(), |_| 1.0)))
     }
 
     /// The caller's vectors, or else the built-in model's.
@@ -75,7 +75,7 @@ impl Prepared {
             return Some(Space { dim, rows: vectors.messages.into(), query: vectors.query.map(<[f32]>::to_vec) });
         }
         let model = self.model()?;
-        let query = request.query.map(|query| model.vector(&model.bag(query), |_| 1.0));
+        let query = request.query.map(|query| model.vector(model.bag(query).into_iter(), |_| 1.0));
         Some(Space { dim: model.dim(), rows: self.message_vectors().into(), query })
     }
 }

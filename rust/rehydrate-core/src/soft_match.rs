@@ -1,5 +1,5 @@
 //! Soft match: each token of a query looks for its nearest token in each message.
-use crate::embed::builtin::{Bag, StaticModel};
+use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::lexical::idf;
 
 /// Cosine of two tokens from which they count as related.
@@ -15,13 +15,14 @@ pub(crate) struct Match {
     pub of_query: f64,
 }
 
-/// Match `query` with `messages`, each the bags of its texts. A query token matches a message by its nearest token there,
+/// Match `query` with `messages` of them, whose texts' bags are numbered by message. A query token matches a message by its nearest token there,
 /// `max(cosine - 0.3, 0) / 0.7`, in steps of 1/255, and weighs by the IDF of these matches. `document_frequency` says in
 /// how many messages each token of the vocabulary stands.
 pub(crate) fn soft_match(
     model: &StaticModel,
     query: &Bag,
-    messages: &[Vec<&Bag>],
+    messages: usize,
+    bags: &[(usize, PackedBag<'_>)],
     document_frequency: &[u32],
 ) -> Match {
     let present: Vec<u16> = (0..=u16::MAX).zip(document_frequency).filter(|(_, df)| **df > 0).map(|p| p.0).collect();
@@ -39,16 +40,19 @@ pub(crate) fn soft_match(
                 near[other as usize][lane] = nearness(cosines[other as usize]);
             }
         }
-        let best: Vec<[u8; LANES]> = messages.iter().map(|bags| nearest(bags, &near)).collect();
+        let mut best = vec![[0_u8; LANES]; messages];
+        for (message, bag) in bags {
+            nearest(*bag, &near, &mut best[*message]);
+        }
         for lane in 0..tokens.len() {
             let matches: Vec<u8> = best.iter().map(|lanes| lanes[lane]).collect();
             let matched = matches.iter().map(|&step| of_step(step)).sum();
-            scored.push((idf(messages.len(), matched), matches));
+            scored.push((idf(messages, matched), matches));
         }
     }
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     scored.truncate(QUERY_TOKENS);
-    let mut of_message = vec![0.0; messages.len()];
+    let mut of_message = vec![0.0; messages];
     for (rarity, matches) in &scored {
         of_message.iter_mut().zip(matches).for_each(|(sum, &step)| *sum += rarity * of_step(step));
     }
@@ -64,21 +68,21 @@ fn of_step(step: u8) -> f64 {
     f64::from(step) / 255.0
 }
 
-/// Per lane the largest nearness of any token in the bags.
-fn nearest(bags: &[&Bag], near: &[[u8; LANES]]) -> [u8; LANES] {
-    let mut best = [0; LANES];
-    for &(token, _) in bags.iter().flat_map(|bag| bag.iter()) {
+/// Raise each lane of `best` to the largest nearness of any token in the bag.
+fn nearest(bag: PackedBag<'_>, near: &[[u8; LANES]], best: &mut [u8; LANES]) {
+    *best = bag.ids().fold(*best, |mut best, token| {
         let row = &near[token as usize];
         for lane in 0..LANES {
             best[lane] = best[lane].max(row[lane]);
         }
-    }
-    best
+        best
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::embed::builtin::pack_bag;
 
     /// The obvious way: every token of the query against every token of the message.
     fn by_hand(model: &StaticModel, query: &Bag, messages: &[Bag]) -> (Vec<f64>, f64) {
@@ -111,8 +115,14 @@ mod tests {
         messages.iter().flat_map(|bag| bag.iter()).for_each(|entry| document_frequency[entry.0 as usize] += 1);
         let query = model
             .bag("which bill did the hound pay for? a puppy kennel cost statement price money animal seventeen april");
-        let found =
-            soft_match(model, &query, &messages.iter().map(|bag| vec![bag]).collect::<Vec<_>>(), &document_frequency);
+        let packed = messages.iter().map(|bag| {
+            let mut packed = Vec::new();
+            pack_bag(bag, &mut packed);
+            packed
+        });
+        let packed: Vec<Vec<u32>> = packed.collect();
+        let bags: Vec<_> = packed.iter().map(|packed| PackedBag::read(packed)).enumerate().collect();
+        let found = soft_match(model, &query, messages.len(), &bags, &document_frequency);
         let (of_message, of_query) = by_hand(model, &query, &messages);
         assert!((found.of_query - of_query).abs() < 0.05, "{} {of_query}", found.of_query);
         for (found, expected) in found.of_message.iter().zip(&of_message) {

@@ -1,101 +1,206 @@
-//! What is derived from one text and cached by its content: token count, WordPiece bag, terms, features.
+//! What is derived from one text and cached by its content: token counts, WordPiece bag, terms, mentions.
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::Arc;
 
-use crate::cache::{ContentHash, content_hash};
-use crate::embed::builtin::{Bag, StaticModel};
-use crate::features::{self, Mentions};
-use crate::lexical::{self, Terms};
+use crate::cache::{Cached, ContentHash, content_hash};
+use crate::embed::Embedder;
+use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
+use crate::features::{self, PackedMentions};
+use crate::lexical::{self, PackedTerms};
 use crate::tokens::Counter;
 use crate::unit::{Piece, PieceKind};
 
 /// From this many distinct tokens on, a text's plain vector is cached: a kilobyte instead of adding as many rows again.
 const LONG_TEXT_TOKENS: usize = 256;
 
-/// Everything derived from one text, each part on first use.
-#[derive(Default)]
-pub struct TextAnalysis {
-    counts: [OnceLock<u32>; 4],
-    bag: OnceLock<Bag>,
-    /// Sum of the bag's plain token vectors, kept for long texts only: there it saves the most and weighs the least.
-    sum: OnceLock<Box<[f32]>>,
-    terms: OnceLock<Terms>,
-    mentions: OnceLock<Mentions>,
+/// Everything derived from one text so far, in one allocation: ten thousand short texts would otherwise take more room
+/// for pointers than for what they point to.
+///
+/// The first word is a bit set of the parts that are there. A word follows for each of them, in the order of [`Part`]: a
+/// count itself, or the length in words of a section. Then come the sections, as their rooms pack them.
+///
+/// It never changes. A text of which more is asked gets a new one, which takes over what is there.
+#[derive(Clone)]
+pub struct TextAnalysis(Arc<[u32]>);
+
+/// What may be derived from a text, by its bit.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Mentions = 8,
+    Terms = 9,
+    Bag = 10,
+    /// Sum of the bag's plain token vectors, for long texts only: there it saves the most and weighs the least.
+    Sum = 11,
 }
 
-impl TextAnalysis {
-    /// What a cached analysis is charged for: its parts grow with the text, in measured proportion (DESIGN.md, caches).
-    #[must_use]
-    pub fn cost_bytes(text: &str) -> usize {
-        256 + 2 * text.len()
-    }
+/// The bits under the sections', one a counter.
+const COUNT_BITS: u32 = 0xFF;
 
+const SECTIONS: [Part; 4] = [Part::Mentions, Part::Terms, Part::Bag, Part::Sum];
+
+impl TextAnalysis {
     /// Key of a piece: tool inputs are read as JSON, so the same text elsewhere is another key.
     #[must_use]
     pub fn key(piece: Piece<'_>) -> ContentHash {
         content_hash(piece.text, u64::from(piece.kind == PieceKind::ToolInput))
     }
 
-    /// The counter's raw count of the text: words, characters or tokens.
-    pub fn count(&self, piece: Piece<'_>, counter: Counter) -> u32 {
-        *self.counts[counter as usize].get_or_init(|| counter.raw_count(piece.text))
+    /// Derive from `piece` what `wanted` names, and take over all that `before` holds.
+    #[must_use]
+    pub fn derive(piece: Piece<'_>, wanted: &Wanted, before: Option<&Self>) -> Self {
+        let mut present = before.map_or(0, |before| before.0[0]);
+        let mut directory = vec![0];
+        for &counter in Counter::ALL {
+            let there = before.and_then(|before| before.count(counter));
+            let count = there.or_else(|| (wanted.counter == Some(counter)).then(|| counter.raw_count(piece.text)));
+            present |= u32::from(count.is_some()) << counter as u32;
+            directory.extend(count);
+        }
+        let readable = readable(piece);
+        let mut sections = Vec::new();
+        for part in SECTIONS {
+            let start = sections.len();
+            if let Some(there) = before.and_then(|before| before.section(part)) {
+                sections.extend_from_slice(there);
+            } else if wanted.part(part) {
+                match (part, wanted.needs.model) {
+                    (Part::Mentions, _) => features::pack(&features::mentions(&readable), &mut sections),
+                    (Part::Terms, _) => lexical::terms(&readable).pack(&mut sections),
+                    (Part::Bag, Some(model)) => pack_bag(&model.bag(&readable), &mut sections),
+                    (Part::Sum, Some(model)) => {
+                        let bag = before.and_then(Self::bag).map_or_else(|| model.bag(&readable), |bag| bag.iter().collect());
+                        if bag.len() < LONG_TEXT_TOKENS {
+                            continue;
+                        }
+                        sections.extend(plain_sum(model, bag.iter().copied()).into_iter().map(f32::to_bits));
+                    }
+                    _ => continue,
+                }
+            } else {
+                continue;
+            }
+            present |= 1 << part as u32;
+            directory.push(u32::try_from(sections.len() - start).expect("under 16 GiB"));
+        }
+        directory[0] = present;
+        directory.append(&mut sections);
+        Self(directory.into())
     }
 
-    /// Derive what `needs` asks for and is not there yet.
-    pub fn fill(&self, piece: Piece<'_>, needs: Needs) {
-        if let Some(model) = needs.bags {
-            self.bag.get_or_init(|| model.bag(&readable(piece)));
-        }
-        if needs.terms {
-            self.terms.get_or_init(|| lexical::terms(&readable(piece)));
-        }
-        if needs.mentions {
-            self.mentions.get_or_init(|| features::mentions(&readable(piece)));
-        }
+    /// Whether all that `wanted` names is here.
+    #[must_use]
+    pub fn suffices(&self, wanted: &Wanted) -> bool {
+        let missing = wanted.parts() & !self.0[0];
+        // A short text has no sum of its own.
+        let short = || self.bag().is_some_and(|bag| bag.len() < LONG_TEXT_TOKENS);
+        missing == 0 || (missing == 1 << Part::Sum as u32 && short())
+    }
+
+    /// The counter's raw count of the text, once it has been asked for: words, characters or tokens.
+    #[must_use]
+    pub fn count(&self, counter: Counter) -> Option<u32> {
+        let bit = 1 << counter as u32;
+        (self.0[0] & bit != 0).then(|| self.0[1 + (self.0[0] & (bit - 1)).count_ones() as usize])
     }
 
     /// The WordPiece bag of the text, once it has been asked for.
     #[must_use]
-    pub fn bag(&self) -> Option<&Bag> {
-        self.bag.get()
-    }
-
-    /// Add the plain vectors of the text's tokens to `out`.
-    pub fn add_to(&self, out: &mut [f32], model: &StaticModel) {
-        let Some(bag) = self.bag.get() else { return };
-        if bag.len() < LONG_TEXT_TOKENS {
-            return model.add(bag, |_| 1.0, out);
-        }
-        let sum = self.sum.get_or_init(|| {
-            let mut sum = vec![0.0; out.len()];
-            model.add(bag, |_| 1.0, &mut sum);
-            sum.into()
-        });
-        out.iter_mut().zip(sum).for_each(|(out, sum)| *out += sum);
+    pub(crate) fn bag(&self) -> Option<PackedBag<'_>> {
+        self.section(Part::Bag).map(PackedBag::read)
     }
 
     /// The words of the text for BM25, once they have been asked for.
     #[must_use]
-    pub fn terms(&self) -> Option<&Terms> {
-        self.terms.get()
+    pub(crate) fn terms(&self) -> Option<PackedTerms<'_>> {
+        self.section(Part::Terms).map(PackedTerms::read)
     }
 
     /// The names the text mentions, once they have been asked for.
     #[must_use]
-    pub fn mentions(&self) -> Option<&Mentions> {
-        self.mentions.get()
+    pub(crate) fn mentions(&self) -> Option<PackedMentions<'_>> {
+        self.section(Part::Mentions).map(PackedMentions::read)
+    }
+
+    /// Add the plain vectors of the text's tokens to `out`.
+    pub(crate) fn add_to(&self, out: &mut [f32], model: &StaticModel) {
+        if let Some(sum) = self.section(Part::Sum) {
+            out.iter_mut().zip(sum).for_each(|(out, &sum)| *out += f32::from_bits(sum));
+            return;
+        }
+        let Some(bag) = self.bag() else { return };
+        if bag.len() < LONG_TEXT_TOKENS {
+            return model.add(bag.iter(), |_| 1.0, out);
+        }
+        // As it would be kept, so that what happens to be cached changes no bit.
+        let sum = plain_sum(model, bag.iter());
+        out.iter_mut().zip(sum).for_each(|(out, sum)| *out += sum);
+    }
+
+    fn section(&self, part: Part) -> Option<&[u32]> {
+        let words = &*self.0;
+        let (present, bit) = (words[0], 1 << part as u32);
+        if present & bit == 0 {
+            return None;
+        }
+        let counts = (present & COUNT_BITS).count_ones() as usize;
+        let before = (present & (bit - 1)).count_ones() as usize;
+        let parts = present.count_ones() as usize;
+        let skipped: u32 = words[1 + counts..=before].iter().sum();
+        let start = 1 + parts + skipped as usize;
+        Some(&words[start..start + words[1 + before] as usize])
     }
 }
 
-/// Which derived parts a profile needs; the others are never computed.
+impl Cached for TextAnalysis {
+    fn held_bytes(&self) -> usize {
+        // Two reference counts, and what an allocator adds: its own word, and rounding up to the next 16 bytes.
+        (size_of_val(&*self.0) + 2 * size_of::<usize>() + size_of::<usize>()).next_multiple_of(16)
+    }
+}
+
+/// Which derived parts a call needs; the others are never computed.
 #[derive(Clone, Copy, Default)]
 pub struct Needs {
-    /// WordPiece bags, for this model.
-    pub bags: Option<&'static StaticModel>,
+    /// The static model that gives vectors, if any does.
+    pub model: Option<&'static StaticModel>,
+    /// WordPiece bags of all texts: there is something to compare them with. Without this the newest text alone is read,
+    /// which shows whether the model works.
+    pub bags: bool,
+    /// Plain vectors, which are the same in every conversation.
+    pub vectors: bool,
     /// Words, for BM25.
     pub terms: bool,
     /// Names, for coverage packing.
     pub mentions: bool,
+}
+
+/// What is asked of one text.
+#[derive(Clone, Copy, Default)]
+pub struct Wanted {
+    /// The count, unless the caller counts.
+    pub counter: Option<Counter>,
+    /// The derived parts.
+    pub needs: Needs,
+}
+
+impl Wanted {
+    fn part(&self, part: Part) -> bool {
+        self.parts() & 1 << part as u32 != 0
+    }
+
+    fn parts(&self) -> u32 {
+        let needs = &self.needs;
+        let with_model = |needed: bool| needed && needs.model.is_some();
+        let sections = [needs.mentions, needs.terms, with_model(needs.bags || needs.vectors), with_model(needs.vectors)];
+        let count = self.counter.map_or(0, |counter| 1 << counter as u32);
+        SECTIONS.iter().zip(sections).fold(count, |parts, (&part, wanted)| parts | u32::from(wanted) << part as u32)
+    }
+}
+
+fn plain_sum(model: &StaticModel, bag: impl Iterator<Item = (u16, u16)>) -> Vec<f32> {
+    let mut sum = vec![0.0; model.dim()];
+    model.add(bag, |_| 1.0, &mut sum);
+    sum
 }
 
 /// The text with the escapes of a JSON tool input undone, so that `\nname` is read as a line break and `name`.

@@ -12,10 +12,7 @@ impl Prepared {
     /// The user turns, newest first, that fit into their share of `free_tokens`; what does not fit is passed over.
     /// `weight`, 0 to 1, shrinks the share where a query decides what matters.
     pub(crate) fn heard_users(&self, unit_tokens: &[u32], pinned: &[bool], free_tokens: u64, weight: f64) -> Vec<bool> {
-        let mut heard = vec![false; self.units.len()];
-        for message in &self.messages {
-            heard[message.unit] = message.role == Role::User;
-        }
+        let mut heard = vec![true; self.units.len()];
         for message in self.messages.iter().filter(|message| message.role != Role::User) {
             heard[message.unit] = false;
         }

@@ -2,6 +2,7 @@
 mod convert;
 mod errors;
 mod prepared;
+mod reading;
 mod tokens;
 
 use pyo3::prelude::*;
@@ -11,6 +12,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
+    #[pymodule_export]
+    use super::reading::BlockReader;
     #[pymodule_export]
     use super::tokens::{clear_cache, count};
 

@@ -28,7 +28,7 @@ pub struct Prepared {
 #[pymethods]
 impl Prepared {
     #[new]
-    #[pyo3(signature = (*, texts, kinds, piece_ends, roles, structural, media_tokens, message_units, pinned, may_lead, counter, counts, embed, calibrated, coverage))]
+    #[pyo3(signature = (*, texts, kinds, piece_ends, roles, structural, media_tokens, message_units, pinned, may_lead, counter, counts, embed, bags, vectors, terms, mentions))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
     fn new(
         py: Python<'_>,
@@ -44,8 +44,10 @@ impl Prepared {
         counter: &str,
         counts: Option<Vec<u32>>,
         embed: bool,
-        calibrated: bool,
-        coverage: bool,
+        bags: bool,
+        vectors: bool,
+        terms: bool,
+        mentions: bool,
     ) -> PyResult<Self> {
         let core = detached(py, || {
             let columns = [piece_ends.len(), roles.len(), structural.len(), media_tokens.len(), message_units.len()];
@@ -78,11 +80,8 @@ impl Prepared {
                 messages: messages.collect::<Result<_>>()?,
                 units: units.map(|(&pinned, &may_lead)| Unit { pinned, may_lead }).collect(),
             };
-            let needs = Needs {
-                bags: if embed { StaticModel::builtin() } else { None },
-                terms: calibrated,
-                mentions: coverage,
-            };
+            let model = if embed { StaticModel::builtin() } else { None };
+            let needs = Needs { model, bags, vectors, terms, mentions };
             Engine::shared().prepare(conversation, named(counter)?, counts.as_deref(), needs, ctrl_c())
         })?;
         Ok(Self { core })

@@ -144,9 +144,9 @@ impl Session {
     }
 }
 
-/// What `scoring="balanced"` derives from texts.
+/// What `scoring="balanced"` derives from texts for a query; without one, names alone.
 pub fn balanced_needs() -> Needs {
-    Needs { bags: StaticModel::builtin(), terms: true, mentions: true }
+    Needs { model: StaticModel::builtin(), bags: true, vectors: false, terms: true, mentions: true }
 }
 
 /// What `scoring="balanced"` asks.

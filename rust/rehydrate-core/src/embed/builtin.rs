@@ -5,10 +5,47 @@ use crate::embed::wordpiece::WordPiece;
 use crate::embed::{Embedder, normalize};
 use crate::error::{Error, Result};
 use crate::lexical;
+use crate::packed::{self, Numbers};
 
 /// The distinct WordPiece tokens of a text and how often each occurs, by ascending id. This, not the vector, is what
 /// is cached by content: the weights of the tokens depend on the conversation around the text.
 pub type Bag = Box<[(u16, u16)]>;
+
+/// Append `bag` to `out`: its counts over one, then its ids, two a word.
+pub(crate) fn pack_bag(bag: &Bag, out: &mut Vec<u32>) {
+    packed::push(out, bag.iter().map(|&(_, count)| u32::from(count) - 1));
+    out.extend(bag.chunks(2).map(|pair| u32::from(pair[0].0) | pair.get(1).map_or(0, |second| u32::from(second.0) << 16)));
+}
+
+/// A bag as [`pack_bag`] lays it out.
+#[derive(Clone, Copy)]
+pub(crate) struct PackedBag<'a> {
+    ids: &'a [u32],
+    more: Numbers<'a>,
+}
+
+impl<'a> PackedBag<'a> {
+    pub fn read(section: &'a [u32]) -> Self {
+        let (more, ids) = Numbers::split(section);
+        Self { ids, more }
+    }
+
+    pub fn len(self) -> usize {
+        self.more.len()
+    }
+
+    /// The distinct ids, ascending.
+    #[expect(clippy::cast_possible_truncation, reason = "two ids of 16 bits a word")]
+    pub fn ids(self) -> impl Iterator<Item = u16> + use<'a> {
+        self.ids.iter().flat_map(|&pair| [pair as u16, (pair >> 16) as u16]).take(self.len())
+    }
+
+    /// Ids and counts.
+    #[expect(clippy::cast_possible_truncation, reason = "counts of 16 bits")]
+    pub fn iter(self) -> impl Iterator<Item = (u16, u16)> + use<'a> {
+        self.ids().zip(self.more.iter().map(|more| more as u16 + 1))
+    }
+}
 
 const MAGIC: &[u8; 8] = b"RHYSTAT1";
 const HEADER_BYTES: usize = 16;
@@ -91,15 +128,15 @@ impl StaticModel {
     }
 
     /// Add to `out` the vectors of the tokens of `bag`, each times its count and `weight` of its id.
-    pub fn add(&self, bag: &Bag, weight: impl Fn(u16) -> f32, out: &mut [f32]) {
+    pub fn add(&self, bag: impl Iterator<Item = (u16, u16)>, weight: impl Fn(u16) -> f32, out: &mut [f32]) {
         debug_assert_eq!(out.len(), self.dim);
-        let weighted = |&(id, count)| (id, f32::from(count) * weight(id) * self.scales[id as usize]);
-        add_rows(out, self.rows, &bag.iter().map(weighted).collect::<Vec<_>>());
+        let weighted = |(id, count)| (id, f32::from(count) * weight(id) * self.scales[id as usize]);
+        add_rows(out, self.rows, &bag.map(weighted).collect::<Vec<_>>());
     }
 
     /// The vector of one text by itself: length 1, or zeros where nothing of it is known.
     #[must_use]
-    pub fn vector(&self, bag: &Bag, weight: impl Fn(u16) -> f32) -> Vec<f32> {
+    pub fn vector(&self, bag: impl Iterator<Item = (u16, u16)>, weight: impl Fn(u16) -> f32) -> Vec<f32> {
         let mut vector = vec![0.0; self.dim];
         self.add(bag, weight, &mut vector);
         normalize(&mut vector);
@@ -135,7 +172,7 @@ impl Embedder for StaticModel {
 
     fn embed(&self, texts: &[&str], out: &mut [f32]) -> Result<()> {
         for (text, row) in texts.iter().zip(out.chunks_exact_mut(self.dim)) {
-            row.copy_from_slice(&self.vector(&self.bag(text), |_| 1.0));
+            row.copy_from_slice(&self.vector(self.bag(text).into_iter(), |_| 1.0));
         }
         Ok(())
     }
@@ -232,6 +269,15 @@ mod tests {
         ] {
             let message = StaticModel::from_parts("test", VOCAB, bytes.to_vec().leak()).err().unwrap().to_string();
             assert!(message.contains(complaint), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_packed_bag_is_read_as_it_was_counted() {
+        for ids in [vec![], vec![7], vec![3, 3, 9], vec![1, 2, 2, 2, 2, 30_000]] {
+            let (bag, mut packed) = (count_runs(ids), Vec::new());
+            pack_bag(&bag, &mut packed);
+            assert_eq!(PackedBag::read(&packed).iter().collect::<Vec<_>>(), bag.to_vec());
         }
     }
 }
