@@ -69,7 +69,7 @@ def run_convert(options: argparse.Namespace) -> int:
         return 0
     called = str(conversion.folder) if options.output else manifest.name
     lines = [
-        f"{manifest.name}: {manifest.dim} dimensions, {manifest.max_tokens} tokens, "
+        f"{terminal.safe(manifest.name)}: {manifest.dim} dimensions, {manifest.max_tokens} tokens, "
         f"{manifest.pooling} pooling",
         "",
         f"precision  {'file':<15}  {'MB':>6}  cosine to float64: worst, mean",
@@ -81,7 +81,11 @@ def run_convert(options: argparse.Namespace) -> int:
                 f"{precision:<9}  {name:<15}  {file['bytes'] / 1e6:6.1f}  "
                 f"{check['cosine_min']:.6f}, {check['cosine_mean']:.6f}"
             )
-    lines += ["", f"written to {conversion.folder}", f"next: rehydrate model bench {called}"]
+    lines += [
+        "",
+        f"written to {terminal.safe(str(conversion.folder))}",
+        f"next: rehydrate model bench {terminal.safe(called)}",
+    ]
     show(lines, terminal)
     return 0
 

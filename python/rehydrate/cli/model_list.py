@@ -114,7 +114,7 @@ def _hidden_size(file: Path) -> int | None:
 
 
 def _table(models: list[Listed], terminal: Terminal) -> Iterator[str]:
-    rows = [("name", "dim", "tokens", "precision", "MB", "int8 or fp32 sha256", "path")]
+    rows = [("name", "dim", "tokens", "precision", "MB", "sha256", "path")]
     for model in models:
         known = model.sha256.get("int8") or model.sha256.get("fp32") or ""
         rows.append(

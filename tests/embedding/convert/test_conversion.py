@@ -6,7 +6,9 @@ import errno
 import hashlib
 import json
 import os
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import ml_dtypes
 import numpy as np
@@ -276,6 +278,10 @@ REFUSED = {
         lambda folder: with_tokenizer({}, folder),
         ("None", "'WordPiece'"),
     ),
+    "a tokenizer without a vocabulary": (
+        lambda folder: with_tokenizer({"model": {"vocab": ["[CLS]"]}}, folder),
+        ("no map of ids",),
+    ),
     "a tokenizer without [CLS]": (
         lambda folder: with_tokenizer({"model": {"vocab": {"[UNK]": 0}}}, folder),
         ("'[CLS]' is missing",),
@@ -303,12 +309,14 @@ def test_what_is_not_understood_is_refused_by_name_and_leaves_nothing(bert, tmp_
     [
         ("no/such/folder", "no folder and no installed package"),
         ("json", "an installed package without a model"),
+        ("nameless", "no folder and no installed package"),
         ("empty", "holds no config.json"),
         ("model.whl", "python -m zipfile -e"),
     ],
 )
 def test_what_is_no_model_is_said_so(tmp_path, monkeypatch, source, problem):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "nameless", ModuleType("nameless"))  # without a spec
     (tmp_path / "empty").mkdir()
     (tmp_path / "model.whl").write_bytes(b"PK")
     with pytest.raises(ConversionError, match=problem):
@@ -400,16 +408,17 @@ def test_a_graph_that_is_another_model_is_never_written(bert, tmp_path, monkeypa
         return build(model._replace(pooling="cls"), precision, folder)
 
     monkeypatch.setattr(conversion, "_build", wrong)
-    with pytest.raises(ConversionError, match=r"fp32 graph has cosine -?0\.\d+ .* limit 0.99999"):
+    with pytest.raises(ConversionError, match=r"fp32 graph has cosine -?0\.\d+ .* 0.99999"):
         convert(bert, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_graph_of_nan_is_never_written(bert, tmp_path, monkeypatch):
+@pytest.mark.parametrize("precision", conversion.FILES)
+def test_a_graph_of_nan_is_never_written(bert, tmp_path, monkeypatch, precision):
     nan = float("nan")
     monkeypatch.setattr(conversion, "compare", lambda *_: Check(nan, nan))
     with pytest.raises(ConversionError, match="cosine nan"):
-        convert(bert, tmp_path / "out")
+        convert(bert, tmp_path / "out", precisions=(precision,))
 
 
 def test_an_int8_graph_far_from_the_model_is_written_with_a_warning(bert, tmp_path, monkeypatch):

@@ -122,13 +122,12 @@ def _build(model: Source, precision: Precision, folder: Path) -> bytes:
 
 def _judge(precision: Precision, check: Check, folder: Path) -> str | None:
     """What is to be said about a check; raises where the graph is not the model."""
-    if precision == "fp32" and not check.cosine_min >= FLOAT32_COSINE:
-        raise ConversionError(
-            folder,
-            f"the fp32 graph has cosine {check.cosine_min:.6f} to the model, limit "
-            f"{FLOAT32_COSINE}",
-            "please report this with the model's name",
-        )
+    # -1 is below every cosine, and still not below NaN: a graph of NaN is refused either way.
+    limit = FLOAT32_COSINE if precision == "fp32" else -1.0
+    if not check.cosine_min >= limit:
+        problem = f"the {precision} graph has cosine {check.cosine_min:.6f} to the model"
+        remedy = f"at least {limit} was expected: please report this with the model's name"
+        raise ConversionError(folder, problem, remedy)
     if precision == "int8" and not check.cosine_min >= INT8_COSINE:
         return (
             f"int8 has cosine {check.cosine_min:.3f} to the model in the worst of "

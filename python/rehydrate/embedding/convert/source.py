@@ -41,24 +41,41 @@ def locate(source: str | Path) -> Located:
         ConversionError: no such folder or package, or no model in it.
     """
     path = Path(source).expanduser()
-    if path.is_dir():
-        for folder in (path, path / "model"):
-            if (folder / "config.json").is_file():
-                named = folder.resolve()
-                return Located(folder, named.parent.name if named.name == "model" else named.name)
-        raise ConversionError(path, "holds no config.json", "name the folder the model is in")
-    if path.is_file():
+    try:
+        if path.is_dir():
+            return _located_in(path)
+    except OSError as error:
+        raise ConversionError(path, f"cannot be read: {error.strerror}", "check it") from None
+    if path.exists():
         remedy = "name the model's folder"
         if path.suffix == ".whl":
             remedy = f"install it, or unpack it: python -m zipfile -e {path} FOLDER"
         raise ConversionError(path, "is a file, expected a model's folder", remedy)
-    module = str(source).replace("-", "_").replace(".", "_")
-    spec = find_spec(module) if module.isidentifier() else None
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        if (Path(place) / "model" / "config.json").is_file():
-            return Located(Path(place) / "model", str(source))
-    found = "an installed package without a model" if spec else "no folder and no installed package"
+    places = _package_folders(str(source).replace("-", "_").replace(".", "_"))
+    for place in places or ():
+        if (place / "model" / "config.json").is_file():
+            return Located(place / "model", str(source))
+    found = "no folder and no installed package"
+    if places is not None:
+        found = "an installed package without a model"
     raise ConversionError(source, found, "name a sentence-transformers folder with safetensors")
+
+
+def _located_in(path: Path) -> Located:
+    for folder in (path, path / "model"):
+        if (folder / "config.json").is_file():
+            named = folder.resolve()
+            return Located(folder, named.parent.name if named.name == "model" else named.name)
+    raise ConversionError(path, "holds no config.json", "name the folder the model is in")
+
+
+def _package_folders(module: str) -> list[Path] | None:
+    """Where a package's files are; None where there is no such package."""
+    try:
+        spec = find_spec(module) if module.isidentifier() else None
+    except ValueError:  # a module that knows nothing of itself, such as __main__
+        spec = None
+    return None if spec is None else [Path(p) for p in spec.submodule_search_locations or ()]
 
 
 def read_source(folder: Path) -> Source:

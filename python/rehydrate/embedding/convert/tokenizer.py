@@ -84,13 +84,16 @@ def read_tokenizer(folder: Path, architecture: Architecture, max_tokens: int) ->
         content = _from_vocabulary(file, folder / "tokenizer_config.json")
     model = content.get("model")
     kind = model.get("type", "WordPiece") if isinstance(model, dict) else None
-    if not isinstance(model, dict) or kind != "WordPiece" or not isinstance(model["vocab"], dict):
+    if not isinstance(model, dict) or kind != "WordPiece":
         problem = f"the tokenizer is {kind!r}, supported: 'WordPiece'"
         raise ConversionError(file, problem, "choose a model with BERT's own tokenizer")
+    vocabulary = model.get("vocab")
+    if not isinstance(vocabulary, dict) or not all(type(i) is int for i in vocabulary.values()):
+        raise ConversionError(file, "its vocabulary is no map of ids", "get the file again")
     for token in ("[UNK]", "[CLS]", "[SEP]"):
-        if token not in model["vocab"]:
+        if token not in vocabulary:
             raise ConversionError(file, f"token {token!r} is missing", "get the file again")
-    highest = max(model["vocab"].values())
+    highest = max(vocabulary.values())
     if highest >= architecture.vocabulary:
         problem = f"token id {highest} is beyond the model's {architecture.vocabulary} tokens"
         raise ConversionError(file, problem, "check that the tokenizer is this model's")
