@@ -48,9 +48,11 @@ bench: $(VENV)/.installed  ## every figure of benches/RESULTS.md, peers beside u
 	cargo bench -q -p rehydrate-core --locked --bench '*' -- --warm-up-time 1 --measurement-time 2
 	$(BIN)/python -m benches.report
 
-wheel: $(BIN)/python  ## the wheel and the sdist, in dist/
+wheel: $(BIN)/python  ## the wheel and the sdist, in dist/, checked
 	$(BIN)/python -m pip install -q maturin==1.16.0
+	rm -f dist/rehydrate-*
 	$(BIN)/maturin build --release --sdist --out dist
+	$(BIN)/python -m tools.check_wheel dist/rehydrate-*
 
 clean:  ## what can be made again
 	rm -rf $(VENV) target dist

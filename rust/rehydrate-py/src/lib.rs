@@ -8,7 +8,9 @@ mod tokens;
 use pyo3::prelude::*;
 
 /// The Rust core. Private: `rehydrate._engine` is its only importer.
-#[pymodule]
+///
+/// The free-threaded interpreter may stay so: classes are frozen, what calls share is behind locks or written once.
+#[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};

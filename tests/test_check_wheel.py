@@ -1,0 +1,196 @@
+"""The check of wheels and sdists finds what is wrong, and passes what is right."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tools.check_wheel import contents, names
+from tools.check_wheel.__main__ import main
+
+VERSION = contents.project_version()
+INFO = f"rehydrate-{VERSION}.dist-info/"
+NATIVE = "rehydrate/_native.abi3.so"
+NAME = f"rehydrate-{VERSION}-cp311-abi3-manylinux_2_28_x86_64.whl"
+SOURCES = [contents.ROOT / "python" / name for name in contents.package_files()]
+NEWEST_SOURCE = max(file.stat().st_mtime for file in SOURCES)
+BUILT = [
+    file
+    for file in sorted(Path(contents.ROOT, "dist").glob("rehydrate-*"))
+    if file.stat().st_mtime > NEWEST_SOURCE
+]
+
+METADATA = f"""Metadata-Version: 2.4
+Name: rehydrate
+Version: {VERSION}
+Requires-Dist: {{requirements}}
+Requires-Dist: pytest==9.2.0 ; extra == 'dev'
+License-File: LICENSE
+License-File: NOTICE
+Summary: {{summary}}
+License-Expression: Apache-2.0
+Requires-Python: >=3.11
+
+# Rehydrate
+"""
+
+
+def sound() -> dict[str, bytes]:
+    """The files of a wheel as it should be, without its RECORD."""
+    manifest = (contents.ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"^dependencies = \[\n(.*?)^\]", manifest, re.S | re.M)
+    requirements = "\nRequires-Dist: ".join(re.findall(r'^  "(.*?)"', listed, re.M))
+    (summary,) = re.findall(r'^description = "(.*)"', manifest, re.M)
+    about = {
+        "METADATA": METADATA.format(requirements=requirements, summary=summary).encode(),
+        "WHEEL": b"Wheel-Version: 1.0\nTag: cp311-abi3-manylinux_2_28_x86_64\n",
+        "entry_points.txt": b"[console_scripts]\nrehydrate=rehydrate.cli:main\n",
+        "licenses/LICENSE": b"",
+        "licenses/NOTICE": b"",
+        "sboms/rehydrate-py.cyclonedx.json": b"{}",
+    }
+    package = dict.fromkeys(contents.package_files(), b"")
+    return {**package, NATIVE: b"\x7fELF", **{INFO + name: data for name, data in about.items()}}
+
+
+def pack(folder: Path, files: dict[str, bytes], name: str = NAME) -> Path:
+    rows = [f"{file},sha256={contents._sha256(data)},{len(data)}" for file, data in files.items()]
+    record = INFO + "RECORD"
+    with zipfile.ZipFile(folder / name, "w") as wheel:
+        for file, data in files.items():
+            wheel.writestr(file, data)
+        wheel.writestr(record, "\n".join([*rows, f"{record},,"]) + "\n")
+    return folder / name
+
+
+def test_a_wheel_as_it_should_be_passes(tmp_path, capsys):
+    assert main([str(pack(tmp_path, sound()))]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def without(part: str) -> Callable[[dict[str, bytes]], None]:
+    return lambda files: files.pop(part) and None
+
+
+def edit(part: str, old: bytes, new: bytes) -> Callable[[dict[str, bytes]], None]:
+    def change(files: dict[str, bytes]) -> None:
+        assert old in files[part]
+        files[part] = files[part].replace(old, new)
+
+    return change
+
+
+def with_file(name: str) -> Callable[[dict[str, bytes]], None]:
+    return lambda files: files.update({name: b"\x7fELF"})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (without(NATIVE), "it has 0 native modules, expected one"),
+        (with_file("rehydrate/_native.cpython-314t-darwin.so"), "it has 2 native modules"),
+        (without("rehydrate/py.typed"), "rehydrate/py.typed is missing"),
+        (without("rehydrate/_native.pyi"), "rehydrate/_native.pyi is missing"),
+        (without(INFO + "licenses/NOTICE"), "licenses/NOTICE is missing"),
+        (with_file("rehydrate/libonnxruntime.so"), "libonnxruntime.so does not belong there"),
+        (with_file("tests/test_x.py"), "tests/test_x.py does not belong there"),
+        (with_file(INFO + "notes.txt"), "notes.txt does not belong there"),
+        (edit(INFO + "METADATA", b">=3.11", b">=3.9"), "Requires-Python is ['>=3.9'], expected"),
+        (edit(INFO + "METADATA", b"Apache-2.0", b"MIT"), "License-Expression is ['MIT'], expected"),
+        (edit(INFO + "METADATA", b" ; extra == 'dev'", b""), "without extras it requires"),
+        (edit(INFO + "METADATA", b"# Rehydrate", b""), "it has no long description"),
+        (edit(INFO + "WHEEL", b"cp311-abi3", b"cp311-cp311"), "inside it is tagged"),
+        (edit(INFO + "entry_points.txt", b"cli:main", b"main"), "its entry points do not have"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_inside_a_wheel_is_said(tmp_path, capsys, change, said):
+    files = sound()
+    change(files)
+    assert main([str(pack(tmp_path, files))]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(NAME)
+    assert said in line
+
+
+def test_a_wheel_that_is_not_as_its_record_says_is_refused(tmp_path, capsys):
+    path = pack(tmp_path, sound())
+    with zipfile.ZipFile(path) as wheel:
+        files = {name: wheel.read(name) for name in wheel.namelist()}
+    files[NATIVE] = b"something else"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for name, data in files.items():
+            wheel.writestr(name, data)
+    assert main([str(path)]) == 1
+    assert f"{NATIVE} is not what RECORD says it is" in capsys.readouterr().err
+
+
+def test_a_wheel_that_is_too_large_is_refused(tmp_path, capsys):
+    assert main([str(pack(tmp_path, {**sound(), NATIVE: bytes(15_000_001)}))]) == 1
+    assert "at most 15,000,000 are allowed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("rehydrate-{}-cp311-cp311-manylinux_2_28_x86_64.whl", "its tag is cp311-cp311"),
+        ("rehydrate-{}-cp313-cp313t-manylinux_2_28_x86_64.whl", "its tag is cp313-cp313t"),
+        ("rehydrate-{}-cp314-cp315t-win_amd64.whl", "its tag is cp314-cp315t"),
+        ("rehydrate-{}-cp311-abi3-linux_x86_64.whl", "its platform is linux_x86_64"),
+        ("rehydrate-9.9-cp311-abi3-win_amd64.whl", "it is rehydrate 9.9, expected rehydrate"),
+        ("rehydrate-{}-1-cp311-abi3-win_amd64.whl", "has not five parts"),
+        ("rehydrate-{}-cp311-abi3-macosx_11_0_arm64.whl", None),
+        ("rehydrate-{}-cp314-cp314t-musllinux_1_2_aarch64.whl", None),
+        ("rehydrate-{}-cp311-abi3-manylinux_2_17_x86_64.manylinux_2_28_x86_64.whl", None),
+    ],
+)
+def test_the_name_of_a_wheel_is_one_that_pip_takes_where_it_should(name, said):
+    problems = list(names.wheel_problems(name.format(VERSION), VERSION))
+    assert len(problems) == (said is not None)
+    assert said is None or said in problems[0]
+
+
+def test_a_release_is_every_platform_twice_and_the_sdist():
+    platforms = ("manylinux_2_28_x86_64", "manylinux_2_28_aarch64", "musllinux_1_2_x86_64")
+    more = ("musllinux_1_2_aarch64", "macosx_10_12_x86_64", "macosx_11_0_arm64", "win_amd64")
+    whole = [
+        f"rehydrate-{VERSION}-{abi}-{platform}.whl"
+        for abi in ("cp311-abi3", "cp314-cp314t")
+        for platform in (*platforms, *more)
+    ]
+    whole.append(f"rehydrate-{VERSION}.tar.gz")
+    assert list(names.release_problems(whole, f"v{VERSION}", VERSION)) == []
+    for missing in whole:
+        rest = [name for name in whole if name != missing]
+        assert len(list(names.release_problems(rest, f"v{VERSION}", VERSION))) == 1, missing
+    assert list(names.release_problems(whole, "v9", VERSION)) == [
+        f"the tag is v9, expected v{VERSION}"
+    ]
+
+
+def test_an_sdist_has_what_it_takes_to_build_and_nothing_built(tmp_path):
+    def problems(files: set[str]) -> list[str]:
+        path = tmp_path / f"rehydrate-{VERSION}.tar.gz"
+        with tarfile.open(path, "w:gz") as sdist:
+            for file in sorted(files):
+                sdist.addfile(tarfile.TarInfo(f"rehydrate-{VERSION}/{file}"), io.BytesIO())
+        return list(contents.sdist_problems(path))
+
+    whole = {*contents.NEEDED_TO_BUILD, *(f"python/{name}" for name in contents.package_files())}
+    assert problems(whole) == []
+    assert problems(whole - {"Cargo.lock"}) == ["Cargo.lock is missing"]
+    assert problems(whole | {"python/rehydrate/_native.abi3.so"}) == [
+        "python/rehydrate/_native.abi3.so does not belong there"
+    ]
+
+
+@pytest.mark.skipif(
+    not BUILT, reason="nothing is built since the last change; `make wheel` builds and checks"
+)
+def test_what_was_built_last_is_what_may_be_published():
+    assert main([str(path) for path in BUILT]) == 0

@@ -1,0 +1,41 @@
+"""`python -m tools.check_wheel dist/*`: a line for each problem, exit code 1 if there is one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.check_wheel import contents, names
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Check what is named; with `--release TAG` also that nothing of a release is missing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument(
+        "--release", metavar="TAG", help="the tag that all of them are published by"
+    )
+    asked = parser.parse_args(arguments)
+    version = contents.project_version()
+    problems = [
+        f"{file.name}: {problem}" for file in asked.files for problem in _problems(file, version)
+    ]
+    if asked.release is not None:
+        told = [file.name for file in asked.files]
+        problems += names.release_problems(told, asked.release, version)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if not problems:
+        print(f"{len(asked.files)} checked")
+    return bool(problems)
+
+
+def _problems(file: Path, version: str) -> list[str]:
+    if file.name.endswith(".tar.gz"):
+        return list(contents.sdist_problems(file))
+    return [*names.wheel_problems(file.name, version), *contents.wheel_problems(file)]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

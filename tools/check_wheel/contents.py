@@ -1,0 +1,146 @@
+"""What is inside a wheel or an sdist: the package and its metadata, all of it and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import re
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterable, Iterator
+from email.message import Message
+from email.parser import Parser
+from pathlib import Path
+
+from tools.check_wheel.names import NAME, WheelName
+
+ROOT = Path(__file__).resolve().parents[2]
+LARGEST_WHEEL_BYTES = 15_000_000
+LICENCES = ("LICENSE", "NOTICE")
+NATIVE = re.compile(
+    rf"{NAME}/_native(\.abi3\.so|\.cpython-3\d+t?-[\w-]+\.so|(\.cp3\d+t-win_amd64)?\.pyd)"
+)
+"""The one compiled file."""
+
+METADATA = ("METADATA", "WHEEL", "RECORD", "entry_points.txt")
+SBOM = re.compile(r"sboms/[\w.-]+\.cyclonedx\.json")
+"""The bill of materials that maturin adds: what was compiled in."""
+
+NOT_IN_AN_SDIST = re.compile(r"(\.so|\.pyd|\.pyc|\.whl|\.onnx)$|(^|/)(target|\.venv|\.git|dist)/")
+NEEDED_TO_BUILD = (
+    *("Cargo.toml", "Cargo.lock", "pyproject.toml", "README.md", "PKG-INFO", *LICENCES),
+    *("rust/rehydrate-core/Cargo.toml", "rust/rehydrate-py/Cargo.toml"),
+)
+
+
+def project_version() -> str:
+    """The version of the workspace, which is the package's."""
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
+    version: str = manifest["workspace"]["package"]["version"]
+    return version
+
+
+def package_files() -> set[str]:
+    """The Python package as it stands in the repository."""
+    package = ROOT / "python" / NAME
+    files = [*package.rglob("*.py"), *package.rglob("*.pyi"), package / "py.typed"]
+    return {file.relative_to(package.parent).as_posix() for file in files}
+
+
+def wheel_problems(path: Path, expected: set[str] | None = None) -> Iterator[str]:
+    """What is wrong inside a wheel; `expected` are the files of the package."""
+    if path.stat().st_size > LARGEST_WHEEL_BYTES:
+        yield f"it has {path.stat().st_size:,} bytes, at most {LARGEST_WHEEL_BYTES:,} are allowed"
+    with zipfile.ZipFile(path) as wheel:
+        files = {name: wheel.read(name) for name in wheel.namelist() if not name.endswith("/")}
+    info = f"{NAME}-{project_version()}.dist-info/"
+    package = {name for name in files if not name.startswith(info)}
+    native = {name for name in package if NATIVE.fullmatch(name)}
+    if len(native) != 1:
+        yield f"it has {len(native)} native modules, expected one"
+    yield from _differences(package - native, package_files() if expected is None else expected)
+    about = {name.removeprefix(info) for name in files if name.startswith(info)}
+    about = {name for name in about if not SBOM.fullmatch(name)}
+    yield from _differences(about, {*METADATA, *(f"licenses/{name}" for name in LICENCES)})
+    if info + "METADATA" in files:
+        yield from _metadata_problems(files[info + "METADATA"].decode())
+    if info + "WHEEL" in files:
+        yield from _tag_problems(path, files[info + "WHEEL"].decode())
+    if info + "entry_points.txt" in files:
+        command = f"{NAME}={NAME}.cli:main"
+        if command not in files[info + "entry_points.txt"].decode().replace(" ", ""):
+            yield f"its entry points do not have {command}"
+    if info + "RECORD" in files:
+        yield from _record_problems(files, info + "RECORD")
+
+
+def sdist_problems(path: Path) -> Iterator[str]:
+    """What is wrong inside an sdist."""
+    top = path.name.removesuffix(".tar.gz") + "/"
+    with tarfile.open(path) as sdist:
+        names = {member.name for member in sdist.getmembers() if member.isfile()}
+    outside = [name for name in names if not name.startswith(top)]
+    if outside:
+        yield f"{outside[0]} is not in {top}"
+    files = {name.removeprefix(top) for name in names}
+    wanted = {*NEEDED_TO_BUILD, *(f"python/{name}" for name in package_files())}
+    yield from (f"{name} is missing" for name in sorted(wanted - files))
+    yield from (
+        f"{name} does not belong there" for name in sorted(files) if NOT_IN_AN_SDIST.search(name)
+    )
+
+
+def _differences(found: set[str], expected: set[str]) -> Iterable[str]:
+    yield from (f"{name} is missing" for name in sorted(expected - found))
+    yield from (f"{name} does not belong there" for name in sorted(found - expected))
+
+
+def _metadata_problems(text: str) -> Iterator[str]:
+    told = Parser().parsestr(text)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = {
+        "Name": [NAME],
+        "Version": [project_version()],
+        "Requires-Python": [project["requires-python"]],
+        "License-Expression": [project["license"]],
+        "License-File": [*LICENCES],
+        "Summary": [project["description"]],
+    }
+    for field, values in wanted.items():
+        if (found := [str(value) for value in told.get_all(field, [])]) != values:
+            yield f"{field} is {found}, expected {values}"
+    if (found := _requirements(told)) != sorted(project["dependencies"]):
+        yield f"without extras it requires {found}, expected {sorted(project['dependencies'])}"
+    if not str(told.get_payload()).strip():
+        yield "it has no long description"
+
+
+def _requirements(told: Message) -> list[str]:
+    given = [str(value) for value in told.get_all("Requires-Dist", [])]
+    return sorted(value.replace(" ", "") for value in given if "extra ==" not in value)
+
+
+def _tag_problems(path: Path, text: str) -> Iterator[str]:
+    name = WheelName.parse(path.name)
+    if name is None:
+        return
+    tags = sorted(Parser().parsestr(text).get_all("Tag", []))
+    wanted = sorted(f"{name.python}-{name.abi}-{platform}" for platform in name.platform.split("."))
+    if tags != wanted:
+        yield f"inside it is tagged {tags}, by its name {wanted}"
+
+
+def _record_problems(files: dict[str, bytes], record: str) -> Iterator[str]:
+    rows = list(csv.reader(io.StringIO(files[record].decode())))
+    if sorted(row[0] for row in rows) != sorted(files):
+        yield "RECORD does not list what is there"
+    for name, digest, _size in (row for row in rows if row[0] != record and row[0] in files):
+        if digest != "sha256=" + _sha256(files[name]):
+            yield f"{name} is not what RECORD says it is"
+
+
+def _sha256(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
