@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,17 @@ def recorded_session() -> list[Message] | None:
     return [json.loads(line) for line in lines if line.strip()]
 
 
-def generated_session(units: int = 305, size_bytes: int = 500_000) -> list[Message]:
+def generated_session(
+    units: int = 305, size_bytes: int = 500_000, *, number: int = 0
+) -> list[Message]:
     """A coding agent's work in Anthropic's format: requests, tool calls, and sources as results.
 
     Every line of a result has a number that no other has, as a tool that reads files prints them,
-    so that no two texts are the same.
+    so that no two texts are the same; nor are those of two sessions of different `number`.
     """
-    dice = random.Random(11)
+    dice = random.Random(11 + number)
     lines = cycle(_source_lines())
-    printed = 0
+    printed = number * 1_000_000
     messages: list[Message] = []
     for unit in range(units):
         if unit % 25 == 0:
@@ -50,7 +53,7 @@ def generated_session(units: int = 305, size_bytes: int = 500_000) -> list[Messa
             printed += 1
             result.append(f"{printed:>6}\t{next(lines)}")
             written += len(result[-1]) + 1
-        path = f"/work/round{unit % 7}/src/part_{unit}.rs"
+        path = f"/work/round{unit % 7}/src/part_{number * units + unit}.rs"
         call = {"type": "tool_use", "id": f"toolu_{unit:06}", "name": "Read"}
         call["input"] = {"file_path": path, "offset": printed_before, "limit": len(result)}  # type: ignore[assignment]
         said = {"type": "text", "text": f"Let me look at {path} in step {unit}."}
@@ -93,6 +96,7 @@ def as_entry(message: Message, like: Message) -> Message:
     return {"type": "user", "uuid": f"turn-{id(message)}", "message": message}
 
 
+@cache
 def _source_lines() -> list[str]:
     files = sorted((ROOT / "rust" / "rehydrate-core" / "src").rglob("*.rs"))
     return [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]

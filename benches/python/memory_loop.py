@@ -1,0 +1,85 @@
+"""Memory over a long loop of conversations that grow: `python -m benches.python.memory_loop`.
+
+Every conversation is new, so the cache (256 MiB) fills up; from then on memory must stay flat.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import rehydrate
+from benches.python.inputs import QUERY, RATIO, Message, generated_chat, generated_session
+
+STEPS = 4
+"""A conversation is compacted this many times while it grows."""
+SAMPLES = 400
+
+
+class Sample(NamedTuple):
+    """Resident memory at a moment."""
+
+    t_seconds: float
+    rss_bytes: int
+    compactions: int
+
+
+def measure(seconds: float) -> Iterator[Sample]:
+    """Compact for so long, and look at what is resident now and then."""
+    started = time.perf_counter()
+    next_sample, compactions = 0.0, 0
+    for number in count(1):
+        for query, messages in _turns(number):
+            rehydrate.compact_context(messages, query, RATIO)
+            compactions += 1
+        elapsed = time.perf_counter() - started
+        if elapsed >= next_sample:
+            yield Sample(round(elapsed, 3), _resident_bytes(), compactions)
+            next_sample = elapsed + seconds / SAMPLES
+        if elapsed >= seconds:
+            return
+
+
+def _turns(number: int) -> Iterator[tuple[str | None, list[Message]]]:
+    """One conversation at several lengths; every third is a chat, every second turn has a query."""
+    if number % 3:
+        messages = generated_session(units=60, size_bytes=100_000, number=number)
+    else:
+        chat = generated_chat(300)
+        messages = [{**entry, "content": f"{number}: {entry['content']}"} for entry in chat]
+    for step in range(1, STEPS + 1):
+        yield (QUERY if step % 2 else None), messages[: len(messages) * step // STEPS]
+
+
+def _resident_bytes() -> int:
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGESIZE")
+
+
+def main() -> None:
+    """Write the samples, as CSV where the file's name says so, else as a JSON list of rows."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--out", type=Path, help="a file ending in .csv or .json")
+    asked = parser.parse_args()
+    samples = list(measure(asked.seconds))
+    if asked.out is not None and asked.out.suffix == ".csv":
+        lines = [",".join(Sample._fields), *(",".join(map(str, sample)) for sample in samples)]
+        asked.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return
+    rows = json.dumps([sample._asdict() for sample in samples], indent=1) + "\n"
+    if asked.out is not None:
+        asked.out.write_text(rows, encoding="utf-8")
+    else:
+        sys.stdout.write(rows)
+
+
+if __name__ == "__main__":
+    main()
