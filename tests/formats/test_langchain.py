@@ -239,6 +239,14 @@ def test_a_place_leads_to_its_text_and_only_that_is_replaced(messages):
             assert langchain.replace(again, {place: piece.text}) == message
 
 
+def test_tool_inputs_thinking_and_cited_texts_have_no_place():
+    blocks = [
+        {"type": "thinking", "thinking": "hm"},
+        {"type": "text", "text": "x", "citations": [1]},
+    ]
+    assert langchain.places(calling("a", content=blocks), 0) == [None, None, None]
+
+
 @given(openai_chat_conversations())
 def test_openai_dicts_come_back_from_langchain_as_they_were(entries):
     again = langchain_to_openai(openai_to_langchain(entries))

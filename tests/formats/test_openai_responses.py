@@ -331,3 +331,13 @@ def test_a_place_leads_to_its_text_and_only_that_is_replaced(items):
             texts[number] = "short"
             assert [each.text for each in read_again.pieces] == texts
             assert openai_responses.replace(again, {place: piece.text}) == original
+
+
+def test_tool_inputs_reasoning_server_results_and_cited_texts_have_no_place():
+    cited = said()
+    cited["content"][0]["annotations"] = [{"type": "url_citation", "start_index": 0}]
+    server = {"type": "mcp_call", "id": "m", "name": "get", "arguments": "{}", "output": "found"}
+    unknown = {"type": "from_the_future", "id": "x", "note": "new"}
+    for item in (cited, server, unknown, thought(), call("a")):
+        places = openai_responses.places(item, 0)
+        assert places and set(places) == {None}

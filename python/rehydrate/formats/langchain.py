@@ -158,7 +158,9 @@ def _read(entry: Any, index: int, role: str, calls: Sequence[Call]) -> Draft:
 def _read_block(draft: Draft, block: Mapping[str, Any], kind: PieceKind, path: Path) -> None:
     block_type = type_of(block)
     if block_type in _TEXT_BLOCKS:
-        draft.add(block.get("text"), kind, (*path, "text"))
+        # Citations name places in the text by number.
+        is_cited = block.get("annotations") or block.get("citations")
+        draft.add(block.get("text"), kind, None if is_cited else (*path, "text"))
     elif block_type in _THINKING_BLOCKS:
         said = [block.get(key) for key in ("thinking", "reasoning", "summary", "reasoning_content")]
         draft.add_readable(said, _THINKING)

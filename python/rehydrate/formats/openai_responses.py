@@ -230,7 +230,8 @@ def _read_parts(draft: Draft, item: Item, key: str, kind: PieceKind) -> None:
 def _read_part(draft: Draft, part: Mapping[str, Any], kind: PieceKind, place: Path) -> None:
     part_type = type_of(part)
     if part_type in _TEXT_PARTS:
-        draft.add(part.get("text"), kind, (*place, "text"))
+        # Annotations name places in the text by number.
+        draft.add(part.get("text"), kind, None if part.get("annotations") else (*place, "text"))
     elif part_type in MEDIA_TYPES:
         draft.images += 1
     elif "stdout" in part:  # what one command of a shell wrote
