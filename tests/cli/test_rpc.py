@@ -142,11 +142,15 @@ def test_an_interrupt_ends_it_quietly_as_it_does_other_commands(server):
     assert server.stderr.read() == b""
 
 
-def test_a_closed_standard_input_is_a_mistake_in_one_line():
-    closed = "import sys; sys.stdin = None; from rehydrate.cli import main; sys.exit(main(['rpc']))"
-    done = subprocess.run([sys.executable, "-c", closed], capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(b"rehydrate: standard input is closed")
+@pytest.mark.parametrize(("stream", "said"), [("stdin", b"input"), ("stdout", b"output")])
+def test_a_closed_stream_is_a_mistake_in_one_line(stream, said):
+    code = (
+        f"import sys; sys.{stream} = None; from rehydrate.cli import main; sys.exit(main(['rpc']))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, input=PING, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)
+    assert done.stderr.startswith(b"rehydrate: standard " + said + b" is closed")
 
 
 def test_an_input_that_cannot_be_read_is_a_mistake_in_one_line(monkeypatch, capfd, tmp_path):

@@ -40,8 +40,9 @@ def run(_options: argparse.Namespace) -> int:
     """Answer until the input ends."""
     from rehydrate.rpc import serve
 
-    if sys.stdin is None:
-        raise Failure("standard input is closed; connect it to who sends the requests")
+    if sys.stdin is None or sys.stdout is None:
+        closed = "input" if sys.stdin is None else "output"
+        raise Failure(f"standard {closed} is closed; connect it to who sends the requests")
     if sys.stdin.isatty():
         say("reading JSON-RPC requests from the terminal; end with Ctrl-D")
     serve(_read, write)
