@@ -19,6 +19,7 @@ from benches.python.inputs import ROOT, Message, generated_chat, generated_sessi
 
 RUNS = 15
 MANY_MESSAGES = 10_000
+CONVERSATIONS = 5
 EAGER = "rehydrate"
 OPTIONAL = (
     "numpy",
@@ -63,15 +64,21 @@ def _import() -> dict[str, Any]:
     }
 
 
-def _sessions() -> list[Message]:
+def _session(number: int) -> list[Message]:
     """Some 10,000 messages of a coding agent: two a unit, now and then a request."""
-    return generated_session(units=MANY_MESSAGES * 25 // 49, size_bytes=MANY_MESSAGES * 800)
+    units, size = MANY_MESSAGES * 25 // 49, MANY_MESSAGES * 800
+    return generated_session(units=units, size_bytes=size, number=number)
 
 
-_CONVERSATIONS: dict[str, Callable[[], list[Message]]] = {
-    "coding": _sessions,
-    "chat": lambda: generated_chat(MANY_MESSAGES),
-}
+def _chat(number: int) -> list[Message]:
+    """10,000 messages of 117 bytes or a few more."""
+    return [
+        {**message, "content": f"{number}: {message['content']}"}
+        for message in generated_chat(MANY_MESSAGES)
+    ]
+
+
+_CONVERSATIONS: dict[str, Callable[[int], list[Message]]] = {"coding": _session, "chat": _chat}
 
 
 def _in_a_process_of_its_own(kind: str) -> dict[str, float]:
@@ -82,25 +89,35 @@ def _in_a_process_of_its_own(kind: str) -> dict[str, float]:
 
 
 def _grow(kind: str) -> dict[str, float]:
-    """What stays resident of a conversation after its compaction, the result thrown away."""
+    """What stays resident of conversations after their compaction, the results thrown away."""
     import rehydrate
+    from rehydrate import _native
 
-    messages = _CONVERSATIONS[kind]()
-    size = sum(len(text.encode()) for text in _texts(messages))
-    # Models and vocabularies are loaded before anything is weighed.
-    rehydrate.compact_context(generated_chat(200), "what about the garden?")
+    def compact(number: int) -> tuple[int, int]:
+        messages = _CONVERSATIONS[kind](number)
+        size = sum(len(text.encode()) for text in _texts(messages))
+        rehydrate.compact_context(messages, "what about the gain per token?")
+        return len(messages), size
+
+    # One of the same shape first: the models are loaded, and Python's own arenas are as large as
+    # they get, before anything is weighed.
+    compact(0)
+    _native.clear_cache()
     _trim()
     before = _resident_bytes()
-    rehydrate.compact_context(messages, "what about the gain per token?")
+    sizes = [compact(number) for number in range(1, CONVERSATIONS + 1)]
     peak = _resident_bytes()
     _trim()
     after = _resident_bytes()
+    text_bytes = sum(size for _, size in sizes)
     return {
-        "messages": len(messages),
-        "text_bytes": size,
+        "messages": sizes[0][0],
+        "conversations": CONVERSATIONS,
+        "text_bytes": text_bytes,
         "held_bytes": after - before,
+        "charged_bytes": _native.cached_bytes(),
         "after_call_bytes": peak - before,
-        "held_per_text": (after - before) / size,
+        "held_per_text": (after - before) / text_bytes,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 from rehydrate import _native
@@ -45,32 +46,30 @@ def prepare(
     `asked` says that messages will be compared with a query, `recalled` with memories; without
     either no text but the newest is embedded.
     """
-    messages = conversation.messages
-    texts, kinds = [], bytearray()
-    ends = []
-    for message in messages:
-        for text, kind in message.pieces:
-            texts.append(text)
-            kinds.append(kind)
-        ends.append(len(texts))
+    # Columns are turned in C: with a thousand pieces, loops would take half as long as the engine.
+    columns = zip(*conversation.messages, strict=True) if conversation.messages else [()] * 7
+    indices, roles, pieces_of, images, *_ = columns
+    pieces = [*chain.from_iterable(pieces_of)]
+    texts, kinds = zip(*pieces, strict=True) if pieces else ((), ())
     unit_of = {
         index: unit for unit, whole in enumerate(conversation.units) for index in whole.members
     }
     if conversation.user_first:
-        may_lead = [unit.opens_with_user for unit in conversation.units]
+        may_lead = [
+            unit.messages[0].role == "user" and unit.opens_with_user for unit in conversation.units
+        ]
     else:
         may_lead = [True] * len(conversation.units)
-    roles = [message.role for message in messages]
     weights = {role: weight_of(role) for role in set(roles)}
     codes = {role: _ROLE_CODES.get(role, _OTHER_ROLE) for role in weights}
     return _native.Prepared(
         texts=texts,
         kinds=bytes(kinds),
-        piece_ends=ends,
+        piece_ends=list(accumulate(map(len, pieces_of))),
         roles=bytes([codes[role] for role in roles]),
         structural=[weights[role] for role in roles],
-        media_tokens=[message.images * MEDIA_TOKENS for message in messages],
-        message_units=[unit_of[message.index] for message in messages],
+        media_tokens=[count * MEDIA_TOKENS for count in images],
+        message_units=[unit_of[index] for index in indices],
         pinned=pinned,
         may_lead=may_lead,
         counter=counter if isinstance(counter, str) else "chars",

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-__all__ = ["BlockReader", "Prepared", "Selection", "__version__", "clear_cache", "count", "embed"]
+__all__ = [
+    "BlockReader",
+    "Prepared",
+    "Selection",
+    "__version__",
+    "cached_bytes",
+    "clear_cache",
+    "count",
+    "embed",
+]
 
 __version__: str
 
@@ -71,4 +80,5 @@ class Selection:
 
 def count(text: str, counter: str) -> int: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
+def cached_bytes() -> int: ...
 def clear_cache() -> None: ...

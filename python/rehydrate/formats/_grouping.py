@@ -10,6 +10,7 @@ pairing never depends on other units, dropping whole units breaks nothing that w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from rehydrate.messages import Message, Unit
 
@@ -36,6 +37,27 @@ def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) ->
         else:
             parent[one] = other
 
+    for one, other in chain(_pairs(messages), links):
+        # Nearly always two that nothing was joined with yet.
+        if parent[one] == one < other == parent[other]:
+            parent[other] = one
+        else:
+            join(one, other)
+
+    members: dict[int, list[Message]] = {}
+    for position, message in enumerate(messages):
+        above = parent[position]
+        if above == position:
+            members[position] = [message]
+        else:
+            # Nearly always the root itself.
+            members[above if parent[above] == above else root(above)].append(message)
+    return tuple([_unit(unit) for unit in members.values()])
+
+
+def _pairs(messages: Sequence[Message]) -> list[tuple[int, int]]:
+    """The positions of each result and of the call that it belongs to."""
+    pairs: list[tuple[int, int]] = []
     unanswered: dict[str, list[int]] = {}
     answered: dict[str, int] = {}
     early: list[tuple[str, int]] = []
@@ -48,24 +70,13 @@ def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) ->
             if waiting:
                 answered[answer] = waiting.pop()
             if answer in answered:
-                join(answered[answer], position)
+                pairs.append((answered[answer], position))
             else:
                 early.append((answer, position))
-    for answer, position in early:
-        if unanswered.get(answer):
-            join(position, unanswered[answer][0])
-    for one, other in links:
-        join(one, other)
-
-    members: dict[int, list[Message]] = {}
-    for position, message in enumerate(messages):
-        above = parent[position]
-        if above == position:
-            members[position] = [message]
-        else:
-            # Nearly always the root itself.
-            members[above if parent[above] == above else root(above)].append(message)
-    return tuple([_unit(unit) for unit in members.values()])
+    pairs += [
+        (unanswered[answer][0], position) for answer, position in early if unanswered.get(answer)
+    ]
+    return pairs
 
 
 def _unit(messages: list[Message]) -> Unit:

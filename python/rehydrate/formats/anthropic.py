@@ -52,6 +52,7 @@ _NATIVE_BLOCKS = _CALLS | {
     "container_upload",
 }
 _TEXT_SOURCES = {"text": "data", "content": "content"}
+_SPEAKERS = frozenset({"user", "assistant"})
 _THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 
 
@@ -89,7 +90,9 @@ def parse(entries: Sequence[Any]) -> Conversation:
     trailing_thought: int | None = None
     for index, raw in enumerate(entries):
         entry = raw if type(raw) is dict else as_entry(raw, index)
-        role = as_role(entry, index)
+        role = entry.get("role")
+        if type(role) is not str or role not in _SPEAKERS:
+            role = as_role(entry, index)
         content = entry.get("content")
         body = read_common(content) or read_content(content, index)
         if role == "user" and body[4]:
@@ -249,7 +252,10 @@ def _read_other(draft: _Draft, block: Mapping[str, Any], kind: PieceKind) -> Non
 
 
 def _ends_in_thought(content: object) -> bool:
-    if not isinstance(content, (list, tuple)) or not content:
+    if not content or not isinstance(content, (list, tuple)):
         return False
     last = content[-1]
-    return isinstance(last, Mapping) and type_of(last) in _THINKING_BLOCKS
+    if type(last) is not dict and not isinstance(last, Mapping):
+        return False
+    kind = last.get("type")
+    return isinstance(kind, str) and kind in _THINKING_BLOCKS

@@ -102,15 +102,16 @@ impl Prepared {
     /// The built-in model's two opinions: cosine (where `with_cosine`), and soft match.
     fn model_opinions(&self, model: &StaticModel, query: &Bag, with_cosine: bool) -> (Option<Vec<f64>>, Match) {
         let bags = self.texts(TextAnalysis::bag);
-        let mut document_frequency = vec![0_u32; model.vocab_size()];
-        let mut seen_in = vec![usize::MAX; model.vocab_size()];
+        // Per token, in how many messages it stands and which was the last of them.
+        let mut seen = vec![(0_u32, u32::MAX); model.vocab_size()];
         for &(message, bag) in &bags {
+            let message = u32::try_from(message).expect("under 4 billion messages");
             bag.ids().for_each(|token| {
-                if std::mem::replace(&mut seen_in[token as usize], message) != message {
-                    document_frequency[token as usize] += 1;
-                }
+                let (messages, last) = &mut seen[token as usize];
+                *messages += u32::from(std::mem::replace(last, message) != message);
             });
         }
+        let document_frequency: Vec<u32> = seen.into_iter().map(|(messages, _)| messages).collect();
         let cosine = with_cosine.then(|| self.centred_cosine(model, query, &document_frequency));
         (cosine, soft_match(model, query, self.messages.len(), &bags, &document_frequency))
     }

@@ -17,7 +17,7 @@ mod _native {
     #[pymodule_export]
     use super::reading::BlockReader;
     #[pymodule_export]
-    use super::tokens::{clear_cache, count};
+    use super::tokens::{cached_bytes, clear_cache, count};
 
     use super::*;
 

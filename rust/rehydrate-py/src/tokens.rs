@@ -19,6 +19,12 @@ pub fn clear_cache(py: Python<'_>) {
     py.detach(|| Engine::shared().clear_cache());
 }
 
+/// Bytes of derived data held, by the cache's own account.
+#[pyfunction]
+pub fn cached_bytes(py: Python<'_>) -> usize {
+    py.detach(|| Engine::shared().cached_bytes())
+}
+
 /// The counter of that name.
 pub fn named(counter: &str) -> Result<Counter, Error> {
     Counter::from_name(counter).ok_or_else(|| {
