@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from typing import Any, final
 
-__all__ = ["Prepared", "Selection", "__version__", "clear_cache", "count", "embed"]
+__all__ = [
+    "Prepared",
+    "Selection",
+    "__version__",
+    "after_fork",
+    "before_fork",
+    "clear_cache",
+    "count",
+    "embed",
+]
 
 __version__: str
 
@@ -61,3 +70,5 @@ class Selection:
 def count(text: str, counter: str) -> int: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def clear_cache() -> None: ...
+def before_fork() -> None: ...
+def after_fork() -> None: ...

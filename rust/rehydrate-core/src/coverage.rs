@@ -6,6 +6,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::features::Class;
+use crate::interrupt::checkpoint;
 use crate::pack::FeatureLists;
 use crate::prepared::Prepared;
 use crate::score::Signals;
@@ -72,6 +73,7 @@ impl Prepared {
         let mut features: Vec<Feature> = Vec::with_capacity(mentions_in_all / 2);
         let mut of_unit = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
         for (unit, messages) in self.messages_of_units().into_iter().enumerate() {
+            checkpoint();
             for (message, piece) in messages.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
             {
                 let kind = self.kinds[piece];

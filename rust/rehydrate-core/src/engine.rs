@@ -1,8 +1,11 @@
 //! The facade: a conversation in, the same conversation with everything known of its texts out. Wiring only.
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use crate::cache::ContentCache;
+use once_cell::race::OnceBox;
+
+use crate::cache::{ContentCache, Held};
 use crate::error::Result;
+use crate::interrupt::checkpoint;
 use crate::prepared::Prepared;
 use crate::text::{Needs, TextAnalysis};
 use crate::tokens::Counter;
@@ -26,29 +29,27 @@ impl Engine {
     /// The engine that all callers of a process share.
     #[must_use]
     pub fn shared() -> &'static Self {
-        static ENGINE: OnceLock<Engine> = OnceLock::new();
-        ENGINE.get_or_init(|| Self::new(DEFAULT_CACHE_BYTES))
+        static ENGINE: OnceBox<Engine> = OnceBox::new();
+        ENGINE.get_or_init(|| Box::new(Self::new(DEFAULT_CACHE_BYTES)))
     }
 
     /// Count and analyse every text of `conversation`. `counts`, where the caller counts by a measure of its own, has the
-    /// tokens of each piece and `counter` is not asked. `interrupted` is asked between texts and stops the work by
-    /// returning an error.
+    /// tokens of each piece and `counter` is not asked.
     ///
     /// # Errors
-    /// Columns that do not fit each other, or what `interrupted` returned.
+    /// Columns that do not fit each other.
     pub fn prepare(
         &self,
         conversation: Conversation<'_>,
         counter: Counter,
         counts: Option<&[u32]>,
         needs: Needs,
-        mut interrupted: impl FnMut() -> Result<()>,
     ) -> Result<Prepared> {
         conversation.verify()?;
         let mut analyses = Vec::with_capacity(conversation.pieces.len());
         let mut raw_counts = Vec::with_capacity(conversation.pieces.len());
         for (index, &piece) in conversation.pieces.iter().enumerate() {
-            interrupted()?;
+            checkpoint();
             let analysis = self.analysis(piece);
             raw_counts.push(counts.map_or_else(|| analysis.count(piece, counter), |counts| counts[index]));
             analysis.fill(piece, needs);
@@ -78,6 +79,13 @@ impl Engine {
     /// Forget everything derived from texts so far.
     pub fn clear_cache(&self) {
         self.cache.clear();
+    }
+
+    /// Every lock of this engine, to be held across a fork: the child has but one thread, and a lock that another one
+    /// held would stay locked in it for good.
+    #[must_use]
+    pub fn hold(&self) -> Held<'_> {
+        self.cache.hold()
     }
 
     fn analysis(&self, piece: Piece<'_>) -> Arc<TextAnalysis> {

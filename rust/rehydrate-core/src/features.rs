@@ -3,6 +3,8 @@
 //! A *run* is a maximal stretch of word characters (letters, digits, `_`) and joiners (`. / - @`). A run mentions each
 //! of its words, each segment between `/` and `@` that is itself a compound (a file name), and itself as a whole.
 
+use crate::interrupt::{self, stretches};
+
 /// How likely a mention is a name that will be needed as it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -36,8 +38,10 @@ const MIN_COMPOUND_BYTES: usize = 3;
 #[must_use]
 pub fn mentions(text: &str) -> Mentions {
     let mut found = Vec::with_capacity(text.len() / 8);
-    scan(text, |feature, class| found.push(Mention { hash: hash(feature), class }));
-    found.sort_unstable();
+    for stretch in stretches(text) {
+        scan(stretch, |feature, class| found.push(Mention { hash: hash(feature), class }));
+    }
+    interrupt::sort(&mut found);
     found.dedup_by_key(|mention| mention.hash); // sorted: the strongest class of a hash comes first
     found.into_boxed_slice()
 }

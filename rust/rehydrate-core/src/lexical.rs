@@ -1,5 +1,7 @@
 //! BM25 over the messages of one conversation.
-use std::sync::LazyLock;
+use once_cell::race::OnceBox;
+
+use crate::interrupt::{self, Pace, checkpoint, stretches};
 
 /// The content words of a text: lower-cased, stemmed, without stop words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,7 +30,7 @@ const MAX_LABEL_BYTES: usize = 60;
 pub fn terms(text: &str) -> Terms {
     let mut hashes = words(text);
     let length = u32::try_from(hashes.len()).unwrap_or(u32::MAX);
-    hashes.sort_unstable();
+    interrupt::sort(&mut hashes);
     let count = |run: &[u32]| u32::try_from(run.len()).unwrap_or(u32::MAX);
     let words = hashes.chunk_by(|a, b| a == b).map(|run| (run[0], count(run))).collect();
     Terms { words, length, speaker: label(text).map(self::words).unwrap_or_default().into() }
@@ -45,7 +47,13 @@ fn label(text: &str) -> Option<&str> {
 #[must_use]
 pub fn words(text: &str) -> Vec<u32> {
     let mut found = Vec::with_capacity(text.len() / 6);
+    stretches(text).for_each(|stretch| find_words(stretch, &mut found));
+    found
+}
+
+fn find_words(text: &str, found: &mut Vec<u32>) {
     let mut word = String::new();
+    let mut pace = Pace::default();
     let mut rest = text;
     while let Some(char) = rest.chars().next() {
         if char.is_ascii() {
@@ -55,29 +63,29 @@ pub fn words(text: &str) -> Vec<u32> {
                 word.extend(rest[..run].bytes().map(|byte| char::from(byte.to_ascii_lowercase())));
                 rest = &rest[run..];
             } else {
-                finish(&mut word, &mut found);
+                finish(&mut word, found);
                 rest = &rest[1..];
             }
             continue;
         }
+        pace.step();
         if is_cjk(char) {
-            finish(&mut word, &mut found);
+            finish(&mut word, found);
             word.push(char);
-            finish(&mut word, &mut found);
+            finish(&mut word, found);
         } else if char.is_alphanumeric() {
             word.extend(char.to_lowercase());
         } else {
-            finish(&mut word, &mut found);
+            finish(&mut word, found);
         }
         rest = &rest[char.len_utf8()..];
     }
-    finish(&mut word, &mut found);
-    found
+    finish(&mut word, found);
 }
 
 /// Whether a lower-cased word says nothing of a subject.
 pub(crate) fn is_stop_word(word: &str) -> bool {
-    STOP_WORDS.contains(word)
+    stop_words().contains(word)
 }
 
 fn finish(word: &mut String, found: &mut Vec<u32>) {
@@ -126,14 +134,15 @@ fn hash(word: &str) -> u32 {
 }
 
 /// English words that say nothing of a subject.
-static STOP_WORDS: LazyLock<WordSet> = LazyLock::new(|| {
-    WordSet::of(
-        "a an the and or but if of at by for with about to from in on off is are was were be been being do does did \
-         done have has had having i you he she it we they me him her them my your his its our their this that these \
-         those what which who whom whose when where why how will would can could should may might must not no so than \
-         too very just as into then there here also s t ll re ve m d now next please ok okay yes thanks thank let continue",
-    )
-});
+const STOP_WORDS: &str = "a an the and or but if of at by for with about to from in on off is are was were be been being \
+    do does did done have has had having i you he she it we they me him her them my your his its our their this that \
+    these those what which who whom whose when where why how will would can could should may might must not no so than \
+    too very just as into then there here also s t ll re ve m d now next please ok okay yes thanks thank let continue";
+
+fn stop_words() -> &'static WordSet {
+    static SET: OnceBox<WordSet> = OnceBox::new();
+    SET.get_or_init(|| Box::new(WordSet::of(STOP_WORDS)))
+}
 
 /// A few short words, looked up by one probe in most cases.
 struct WordSet {
@@ -184,6 +193,7 @@ pub fn bm25(documents: &[Vec<&Terms>], query: &[u32]) -> Vec<f64> {
     let mut scores = vec![0.0; documents.len()];
     let mut counts = vec![0.0; documents.len()];
     for &word in query {
+        checkpoint();
         for (count, document) in counts.iter_mut().zip(documents) {
             *count = f64::from(document.iter().map(|terms| terms.count(word)).sum::<u32>());
         }

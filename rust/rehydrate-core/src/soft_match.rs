@@ -1,5 +1,6 @@
 //! Soft match: each token of a query looks for its nearest token in each message.
 use crate::embed::builtin::{Bag, StaticModel};
+use crate::interrupt::checkpoint;
 use crate::lexical::idf;
 
 /// Cosine of two tokens from which they count as related.
@@ -66,6 +67,7 @@ fn of_step(step: u8) -> f64 {
 
 /// Per lane the largest nearness of any token in the bags.
 fn nearest(bags: &[&Bag], near: &[[u8; LANES]]) -> [u8; LANES] {
+    checkpoint();
     let mut best = [0; LANES];
     for &(token, _) in bags.iter().flat_map(|bag| bag.iter()) {
         let row = &near[token as usize];

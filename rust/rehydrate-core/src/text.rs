@@ -1,10 +1,13 @@
 //! What is derived from one text and cached by its content: token count, WordPiece bag, terms, features.
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use once_cell::race::OnceBox;
 
 use crate::cache::{ContentHash, content_hash};
 use crate::embed::builtin::{Bag, StaticModel};
 use crate::features::{self, Mentions};
+use crate::interrupt::Pace;
 use crate::lexical::{self, Terms};
 use crate::tokens::Counter;
 use crate::unit::{Piece, PieceKind};
@@ -13,14 +16,19 @@ use crate::unit::{Piece, PieceKind};
 const LONG_TEXT_TOKENS: usize = 256;
 
 /// Everything derived from one text, each part on first use.
+///
+/// Nobody ever waits for a part: two threads may both work one out, and the first to be done wins. So a child that was
+/// forked while another thread was at work on a text does not wait for a thread it does not have, and work that is
+/// stopped leaves nothing behind.
 #[derive(Default)]
 pub struct TextAnalysis {
-    counts: [OnceLock<u32>; 4],
-    bag: OnceLock<Bag>,
+    /// One more than each count, 0 where it has not been counted.
+    counts: [AtomicU64; 4],
+    bag: OnceBox<Bag>,
     /// Sum of the bag's plain token vectors, kept for long texts only: there it saves the most and weighs the least.
-    sum: OnceLock<Box<[f32]>>,
-    terms: OnceLock<Terms>,
-    mentions: OnceLock<Mentions>,
+    sum: OnceBox<Box<[f32]>>,
+    terms: OnceBox<Terms>,
+    mentions: OnceBox<Mentions>,
 }
 
 impl TextAnalysis {
@@ -38,19 +46,28 @@ impl TextAnalysis {
 
     /// The counter's raw count of the text: words, characters or tokens.
     pub fn count(&self, piece: Piece<'_>, counter: Counter) -> u32 {
-        *self.counts[counter as usize].get_or_init(|| counter.raw_count(piece.text))
+        let cell = &self.counts[counter as usize];
+        match cell.load(Ordering::Relaxed).checked_sub(1) {
+            #[expect(clippy::cast_possible_truncation, reason = "a u32 was stored")]
+            Some(count) => count as u32,
+            None => {
+                let count = counter.raw_count(piece.text);
+                cell.store(u64::from(count) + 1, Ordering::Relaxed);
+                count
+            }
+        }
     }
 
     /// Derive what `needs` asks for and is not there yet.
     pub fn fill(&self, piece: Piece<'_>, needs: Needs) {
         if let Some(model) = needs.bags {
-            self.bag.get_or_init(|| model.bag(&readable(piece)));
+            self.bag.get_or_init(|| Box::new(model.bag(&readable(piece))));
         }
         if needs.terms {
-            self.terms.get_or_init(|| lexical::terms(&readable(piece)));
+            self.terms.get_or_init(|| Box::new(lexical::terms(&readable(piece))));
         }
         if needs.mentions {
-            self.mentions.get_or_init(|| features::mentions(&readable(piece)));
+            self.mentions.get_or_init(|| Box::new(features::mentions(&readable(piece))));
         }
     }
 
@@ -69,7 +86,7 @@ impl TextAnalysis {
         let sum = self.sum.get_or_init(|| {
             let mut sum = vec![0.0; out.len()];
             model.add(bag, |_| 1.0, &mut sum);
-            sum.into()
+            Box::new(sum.into())
         });
         out.iter_mut().zip(sum).for_each(|(out, sum)| *out += sum);
     }
@@ -110,6 +127,7 @@ fn readable(piece: Piece<'_>) -> Cow<'_, str> {
 fn unescape_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
+    let mut pace = Pace::default();
     while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
@@ -127,6 +145,7 @@ fn unescape_json(text: &str) -> String {
         };
         out.push(plain);
         rest = &after[length..];
+        pace.step();
     }
     out.push_str(rest);
     out

@@ -1,6 +1,7 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
 mod convert;
 mod errors;
+mod fork;
 mod prepared;
 mod tokens;
 
@@ -9,6 +10,8 @@ use pyo3::prelude::*;
 /// The Rust core. Private: `rehydrate._engine` is its only importer.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::fork::{after_fork, before_fork};
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
     #[pymodule_export]

@@ -1,9 +1,10 @@
 //! The built-in static model: a text's vector is the weighted sum of its tokens' vectors, no network to run.
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 
 use crate::embed::wordpiece::WordPiece;
 use crate::embed::{Embedder, normalize};
 use crate::error::{Error, Result};
+use crate::interrupt::{self, stretches};
 use crate::lexical;
 
 /// The distinct WordPiece tokens of a text and how often each occurs, by ascending id. This, not the vector, is what
@@ -31,8 +32,8 @@ impl StaticModel {
     /// `builtin-model` is off.
     #[must_use]
     pub fn builtin() -> Option<&'static Self> {
-        static MODEL: OnceLock<Option<StaticModel>> = OnceLock::new();
-        MODEL.get_or_init(compiled_in).as_ref()
+        static MODEL: OnceBox<Option<StaticModel>> = OnceBox::new();
+        MODEL.get_or_init(|| Box::new(compiled_in())).as_ref()
     }
 
     /// A model from its vocabulary (one token a line) and its vectors: the magic `RHYSTAT1`, the number of tokens and
@@ -86,7 +87,7 @@ impl StaticModel {
     #[must_use]
     pub fn bag(&self, text: &str) -> Bag {
         let mut ids = Vec::with_capacity(text.len() / 3);
-        self.wordpiece.encode_into(text, &mut ids);
+        stretches(text).for_each(|stretch| self.wordpiece.encode_into(stretch, &mut ids));
         count_runs(ids)
     }
 
@@ -192,7 +193,7 @@ fn is_filler(token: &str) -> bool {
 
 /// Distinct ids with their counts (saturating), by ascending id.
 fn count_runs(mut ids: Vec<u16>) -> Bag {
-    ids.sort_unstable();
+    interrupt::sort(&mut ids);
     ids.chunk_by(|a, b| a == b).map(|run| (run[0], u16::try_from(run.len()).unwrap_or(u16::MAX))).collect()
 }
 
