@@ -182,7 +182,7 @@ def readable_texts(value: object, depth: int = 0) -> Iterator[str]:
             yield value
     elif depth < _MAX_DEPTH:
         if isinstance(value, Mapping):
-            for key, item in value.items():
+            for key, item in list(value.items()):  # another thread may change it meanwhile
                 if key not in _OPAQUE_KEYS:
                     yield from readable_texts(item, depth + 1)
         elif isinstance(value, (list, tuple)):

@@ -2,6 +2,7 @@
 mod convert;
 mod errors;
 mod fork;
+mod home;
 mod prepared;
 mod tokens;
 
@@ -21,6 +22,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        home::settle(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }
