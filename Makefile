@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := cargo test -q -p rehydrate-core --locked
 
-.PHONY: help demo test lint bench wheel clean
+.PHONY: help demo test lint bench fuzz wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -31,6 +31,7 @@ test: $(VENV)/.installed  ## every test, Rust and Python
 
 lint: $(VENV)/.installed  ## formatting, lints, types, layers
 	cargo fmt --all --check
+	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo clippy -q --workspace --all-targets --locked -- -D warnings
 	cargo check -q -p rehydrate-core --locked --no-default-features
 	cargo check -q -p rehydrate-core --locked --no-default-features --features bpe
@@ -48,6 +49,11 @@ bench: $(VENV)/.installed  ## every figure of benches/RESULTS.md, peers beside u
 	cargo bench -q -p rehydrate-core --locked --bench '*' -- --warm-up-time 1 --measurement-time 2
 	$(BIN)/python -m benches.report
 
+# `make fuzz TARGET=tokens SECONDS=600` for one target; inputs that fail land in rust/fuzz/artifacts.
+SECONDS ?= 60
+fuzz:  ## every fuzz target for a minute, on the stable toolchain
+	rust/fuzz/run.sh $(SECONDS) $(TARGET)
+
 wheel: $(BIN)/python  ## the wheel and the sdist, in dist/, checked
 	$(BIN)/python -m pip install -q maturin==1.16.0
 	rm -f dist/rehydrate-*
@@ -55,4 +61,4 @@ wheel: $(BIN)/python  ## the wheel and the sdist, in dist/, checked
 	$(BIN)/python -m tools.check_wheel dist/rehydrate-*
 
 clean:  ## what can be made again
-	rm -rf $(VENV) target dist
+	rm -rf $(VENV) target dist rust/fuzz/target

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,13 @@ _ROLE_CODES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 _OTHER_ROLE = 4
 
 CustomCounter = Callable[[str], int]
+
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(
+        before=_native.before_fork,
+        after_in_parent=_native.after_fork,
+        after_in_child=_native.after_fork,
+    )
 
 
 def prepare(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +19,7 @@ def write(text: str, path: Path | None = None) -> None:
         _write_out(data)
         return
     try:
-        path.write_bytes(data)
+        _write_file(path, data)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         reason = getattr(error, "strerror", None) or error
         raise Failure(f"{path} cannot be written: {reason}; name another file with -o") from None
@@ -35,6 +37,23 @@ def say(line: str) -> None:
         return
     indent = len(line) - len(line.lstrip(" "))
     print(" " * indent + Terminal.of(sys.stderr).safe(line), file=sys.stderr)
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    """The whole file or none of it: what stood there before is replaced when all is written."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)  # a device or a pipe
+        return
+    target = path.resolve()  # what a link points to is replaced, not the link
+    draft = target.with_name(f".rehydrate-{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(data)
+        if target.exists():
+            draft.chmod(stat.S_IMODE(target.stat().st_mode))
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _write_out(data: bytes) -> None:

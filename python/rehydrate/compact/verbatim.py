@@ -17,6 +17,7 @@ from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.vectors import Embedder, Memory, memory_coverage, own_vectors
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats._reading import as_sequence
 
 MIN_RATIO = 0.05
 
@@ -84,6 +85,7 @@ def compact_context(
         )
 
     asked = query if query and query.strip() else None
+    messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
     conversation = formats.parse(messages, format)
     pins = pinned_units(conversation, messages, pin)
     prepared = _engine.prepare(

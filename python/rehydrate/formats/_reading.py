@@ -35,8 +35,18 @@ NONE, HINT, PROOF = 0, 1, 2
 
 _compact_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 
-# For inputs that JSON cannot express: nested too deeply, cyclic, or with keys that are no keys.
-_bounded = Repr()
+
+class _Bounded(Repr):
+    """For inputs that JSON cannot express: nested too deeply, cyclic, keys that are no keys."""
+
+    def repr1(self, x: object, level: int) -> str:
+        try:
+            return super().repr1(x, level)
+        except Exception:  # a number of more digits than Python writes, a container that raises
+            return f"<{type(x).__name__}>"
+
+
+_bounded = _Bounded()
 _bounded.maxlevel = 12
 _bounded.maxdict = _bounded.maxlist = _bounded.maxtuple = 200
 _bounded.maxstring = _bounded.maxother = 4000
@@ -46,9 +56,11 @@ _OPAQUE_KEYS = frozenset(
         *("type", "id", "tool_use_id", "file_id", "caller", "cache_control", "media_type"),
         *("data", "blob", "signature", "encrypted_content", "encrypted_index", "encrypted_stdout"),
         *("call_id", "tool_call_id", "approval_request_id", "container_id", "base64", "file_data"),
+        "b64_json",
     }
 )
 _MAX_DEPTH = 8
+_LONGEST_DATA_URL_HEADER = 4_096
 
 # Parts that are media and cost a constant, in the words of any provider or gateway.
 MEDIA_TYPES = frozenset(
@@ -184,23 +196,33 @@ def is_langchain_message(value: object) -> bool:
 
 
 def holds_bytes(block: Mapping[str, Any]) -> bool:
-    """Whether it is an MCP resource with bytes in it: a medium, whatever its MIME type.
+    """Whether it is an MCP resource with bytes in it, or a generated image: a medium, whatever its
+    MIME type.
 
     >>> holds_bytes({"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": "JVBE"}})
     True
     """
     resource = block.get("resource")
-    return isinstance(resource, Mapping) and isinstance(resource.get("blob"), str)
+    holds_blob = isinstance(resource, Mapping) and isinstance(resource.get("blob"), str)
+    return holds_blob or isinstance(block.get("b64_json"), str)
+
+
+def _is_base64_url(text: str) -> bool:
+    """Whether it is a data URL in base64, whatever its parameters and however it is spelled."""
+    if text[:5].lower() != "data:":
+        return False
+    header, comma, _ = text[:_LONGEST_DATA_URL_HEADER].partition(",")
+    return bool(comma) and header[-7:].lower() == ";base64"
 
 
 def readable_texts(value: object, depth: int = 0) -> Iterator[str]:
     """The strings of a block of unknown shape that a model would read: no ids, no base64."""
     if isinstance(value, str):
-        if value and not (value.startswith("data:") and ";base64," in value[:200]):
+        if value and not _is_base64_url(value):
             yield value
     elif depth < _MAX_DEPTH:
         if isinstance(value, Mapping):
-            for key, item in value.items():
+            for key, item in list(value.items()):  # another thread may change it meanwhile
                 if key not in _OPAQUE_KEYS:
                     yield from readable_texts(item, depth + 1)
         elif isinstance(value, (list, tuple)):

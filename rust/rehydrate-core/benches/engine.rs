@@ -53,7 +53,7 @@ impl Profile {
     /// What `compact_context` does after the messages are parsed, at a ratio of 0.4.
     fn compact(&self, engine: &Engine, session: &Session) -> Selection {
         let conversation = black_box(session).conversation();
-        let prepared = engine.prepare(conversation, self.counter, None, self.needs, || Ok(())).expect("valid");
+        let prepared = engine.prepare(conversation, self.counter, None, self.needs).expect("valid");
         let total: u64 = prepared.message_tokens().iter().map(|&tokens| u64::from(tokens)).sum();
         prepared.select(&(self.request)(total * 2 / 5)).expect("valid")
     }

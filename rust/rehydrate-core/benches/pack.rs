@@ -25,7 +25,7 @@ fn packing(criterion: &mut Criterion) {
 /// `Prepared::select`: signals, scores, features by unit, packing, lead.
 fn select(criterion: &mut Criterion, name: &str, session: &Session) {
     let prepared = Engine::new(1 << 30)
-        .prepare(session.conversation(), Counter::O200kBase, None, balanced_needs(), || Ok(()))
+        .prepare(session.conversation(), Counter::O200kBase, None, balanced_needs())
         .expect("a valid conversation");
     let total: u64 = prepared.message_tokens().iter().map(|&tokens| u64::from(tokens)).sum();
     let target = total * 2 / 5;

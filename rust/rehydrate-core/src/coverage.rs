@@ -4,6 +4,7 @@
 //! last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen by what agents went on
 //! to use in real sessions (DESIGN.md, coverage); a regression on 28 attributes of a feature did no better.
 use crate::features::{Class, PackedMentions};
+use crate::interrupt::checkpoint;
 use crate::pack::FeatureLists;
 use crate::prepared::Prepared;
 use crate::score::Signals;
@@ -63,6 +64,7 @@ impl Prepared {
         let mut of_unit = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
         let mut ids = Vec::new();
         for (unit, messages) in (0_u32..).zip(self.messages_of_units()) {
+            checkpoint();
             for (message, piece) in messages.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
             {
                 let kind = self.kinds[piece];

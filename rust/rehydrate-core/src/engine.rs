@@ -1,9 +1,10 @@
 //! The facade: a conversation in, the same conversation with everything known of its texts out. Wiring only.
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 
-use crate::cache::ContentCache;
+use crate::cache::{ContentCache, Held};
 use crate::embed::is_present;
 use crate::error::Result;
+use crate::interrupt::checkpoint;
 use crate::prepared::Prepared;
 use crate::text::{Needs, TextAnalysis, Wanted};
 use crate::tokens::Counter;
@@ -27,30 +28,28 @@ impl Engine {
     /// The engine that all callers of a process share.
     #[must_use]
     pub fn shared() -> &'static Self {
-        static ENGINE: OnceLock<Engine> = OnceLock::new();
-        ENGINE.get_or_init(|| Self::new(DEFAULT_CACHE_BYTES))
+        static ENGINE: OnceBox<Engine> = OnceBox::new();
+        ENGINE.get_or_init(|| Box::new(Self::new(DEFAULT_CACHE_BYTES)))
     }
 
     /// Count and analyse every text of `conversation`. `counts`, where the caller counts by a measure of its own, has the
-    /// tokens of each piece and `counter` is not asked. `interrupted` is asked between texts and stops the work by
-    /// returning an error.
+    /// tokens of each piece and `counter` is not asked.
     ///
     /// # Errors
-    /// Columns that do not fit each other, or what `interrupted` returned.
+    /// Columns that do not fit each other.
     pub fn prepare(
         &self,
         conversation: Conversation<'_>,
         counter: Counter,
         counts: Option<&[u32]>,
         needs: Needs,
-        mut interrupted: impl FnMut() -> Result<()>,
     ) -> Result<Prepared> {
         conversation.verify()?;
         let counter_of_texts = counts.is_none().then_some(counter);
         let wanted = Wanted { counter: counter_of_texts, needs };
         let mut analyses = Vec::with_capacity(conversation.pieces.len());
         for &piece in &conversation.pieces {
-            interrupted()?;
+            checkpoint();
             analyses.push(self.analysis(piece, &wanted));
         }
         if let Some(model) = needs.model.filter(|_| !needs.bags && !needs.vectors) {
@@ -98,6 +97,13 @@ impl Engine {
     #[must_use]
     pub fn cached_bytes(&self) -> usize {
         self.cache.held_bytes()
+    }
+
+    /// Every lock of this engine, to be held across a fork: the child has but one thread, and a lock that another one
+    /// held would stay locked in it for good.
+    #[must_use]
+    pub fn hold(&self) -> Held<'_, TextAnalysis> {
+        self.cache.hold()
     }
 
     fn analysis(&self, piece: Piece<'_>, wanted: &Wanted) -> TextAnalysis {

@@ -3,6 +3,8 @@
 //! A *run* is a maximal stretch of word characters (letters, digits, `_`) and joiners (`. / - @`). A run mentions each
 //! of its words, each segment between `/` and `@` that is itself a compound (a file name), and itself as a whole.
 
+use crate::interrupt::{self, Pace, stretches};
+
 /// How likely a mention is a name that will be needed as it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -76,8 +78,10 @@ const MIN_COMPOUND_BYTES: usize = 3;
 #[must_use]
 pub fn mentions(text: &str) -> Mentions {
     let mut found = Vec::with_capacity(text.len() / 8);
-    scan(text, |feature, class| found.push(Mention { hash: hash(feature), class }));
-    found.sort_unstable();
+    for stretch in stretches(text) {
+        scan(stretch, |feature, class| found.push(Mention { hash: hash(feature), class }));
+    }
+    interrupt::sort(&mut found);
     found.dedup_by_key(|mention| mention.hash); // sorted: the strongest class of a hash comes first
     found.into_boxed_slice()
 }
@@ -86,6 +90,7 @@ pub fn mentions(text: &str) -> Mentions {
 pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
     let bytes = text.as_bytes();
     let mut buffer = String::new();
+    let mut pace = Pace::default();
     let mut at = 0;
     while at < bytes.len() {
         let (class, length) = char_class(text, at);
@@ -102,6 +107,9 @@ pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
             }
             seen |= class;
             at += length;
+            if length > 1 {
+                pace.step(); // ideographs may go on for megabytes; ASCII is over in no time
+            }
         }
         if seen & JOINER == 0 {
             if at - start <= MAX_RUN_BYTES {

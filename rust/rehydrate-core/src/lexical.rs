@@ -1,5 +1,7 @@
 //! BM25 over the messages of one conversation.
-use std::sync::LazyLock;
+use once_cell::race::OnceBox;
+
+use crate::interrupt::{self, Pace, checkpoint, stretches};
 
 use crate::packed::{self, Numbers};
 
@@ -68,7 +70,7 @@ const MAX_LABEL_BYTES: usize = 60;
 pub fn terms(text: &str) -> Terms {
     let mut hashes = words(text);
     let length = u32::try_from(hashes.len()).unwrap_or(u32::MAX);
-    hashes.sort_unstable();
+    interrupt::sort(&mut hashes);
     let count = |run: &[u32]| u32::try_from(run.len()).unwrap_or(u32::MAX);
     let words = hashes.chunk_by(|a, b| a == b).map(|run| (run[0], count(run))).collect();
     Terms { words, length, speaker: label(text).map(self::words).unwrap_or_default().into() }
@@ -85,7 +87,13 @@ fn label(text: &str) -> Option<&str> {
 #[must_use]
 pub fn words(text: &str) -> Vec<u32> {
     let mut found = Vec::with_capacity(text.len() / 6);
+    stretches(text).for_each(|stretch| find_words(stretch, &mut found));
+    found
+}
+
+fn find_words(text: &str, found: &mut Vec<u32>) {
     let mut word = String::new();
+    let mut pace = Pace::default();
     let mut rest = text;
     while let Some(char) = rest.chars().next() {
         if char.is_ascii() {
@@ -95,29 +103,29 @@ pub fn words(text: &str) -> Vec<u32> {
                 word.extend(rest[..run].bytes().map(|byte| char::from(byte.to_ascii_lowercase())));
                 rest = &rest[run..];
             } else {
-                finish(&mut word, &mut found);
+                finish(&mut word, found);
                 rest = &rest[1..];
             }
             continue;
         }
+        pace.step();
         if is_cjk(char) {
-            finish(&mut word, &mut found);
+            finish(&mut word, found);
             word.push(char);
-            finish(&mut word, &mut found);
+            finish(&mut word, found);
         } else if char.is_alphanumeric() {
             word.extend(char.to_lowercase());
         } else {
-            finish(&mut word, &mut found);
+            finish(&mut word, found);
         }
         rest = &rest[char.len_utf8()..];
     }
-    finish(&mut word, &mut found);
-    found
+    finish(&mut word, found);
 }
 
 /// Whether a lower-cased word says nothing of a subject.
 pub(crate) fn is_stop_word(word: &str) -> bool {
-    STOP_WORDS.contains(word)
+    stop_words().contains(word)
 }
 
 fn finish(word: &mut String, found: &mut Vec<u32>) {
@@ -166,14 +174,15 @@ fn hash(word: &str) -> u32 {
 }
 
 /// English words that say nothing of a subject.
-static STOP_WORDS: LazyLock<WordSet> = LazyLock::new(|| {
-    WordSet::of(
-        "a an the and or but if of at by for with about to from in on off is are was were be been being do does did \
-         done have has had having i you he she it we they me him her them my your his its our their this that these \
-         those what which who whom whose when where why how will would can could should may might must not no so than \
-         too very just as into then there here also s t ll re ve m d now next please ok okay yes thanks thank let continue",
-    )
-});
+const STOP_WORDS: &str = "a an the and or but if of at by for with about to from in on off is are was were be been being \
+    do does did done have has had having i you he she it we they me him her them my your his its our their this that \
+    these those what which who whom whose when where why how will would can could should may might must not no so than \
+    too very just as into then there here also s t ll re ve m d now next please ok okay yes thanks thank let continue";
+
+fn stop_words() -> &'static WordSet {
+    static SET: OnceBox<WordSet> = OnceBox::new();
+    SET.get_or_init(|| Box::new(WordSet::of(STOP_WORDS)))
+}
 
 /// A few short words, looked up by one probe in most cases.
 struct WordSet {
@@ -239,6 +248,7 @@ pub(crate) fn match_words(documents: usize, texts: &[(usize, PackedTerms<'_>)], 
     let mut found = WordMatch { bm25: vec![0.0; documents], rarity: vec![0.0; documents], rarity_of_query: 0.0 };
     let mut counts = vec![[0_u32; WORDS_A_PASS]; documents];
     for words in query.chunks(WORDS_A_PASS) {
+        checkpoint();
         counts.fill([0; WORDS_A_PASS]);
         for (document, terms) in texts {
             for (count, &word) in counts[*document].iter_mut().zip(words) {
@@ -252,8 +262,7 @@ pub(crate) fn match_words(documents: usize, texts: &[(usize, PackedTerms<'_>)], 
             for (document, counts) in counts.iter().enumerate().filter(|(_, counts)| counts[place] > 0) {
                 let (count, length) = (f64::from(counts[place]), lengths[document]);
                 found.rarity[document] += rarity;
-                found.bm25[document] +=
-                    rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
+                found.bm25[document] += rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
             }
         }
     }
@@ -318,8 +327,10 @@ mod tests {
     #[test]
     fn a_document_is_all_its_texts_and_a_rare_word_says_more() {
         let texts = ["apple pie", "apple", "cherry"].map(packed);
-        let documents = [(0, PackedTerms::read(&texts[0])), (0, PackedTerms::read(&texts[1])), (1, PackedTerms::read(&texts[2]))];
-        let mut query: Vec<u32> = (0..40).map(|n| words(&format!("absent{n}"))[0]).chain(words("apple cherry")).collect();
+        let documents =
+            [(0, PackedTerms::read(&texts[0])), (0, PackedTerms::read(&texts[1])), (1, PackedTerms::read(&texts[2]))];
+        let mut query: Vec<u32> =
+            (0..40).map(|n| words(&format!("absent{n}"))[0]).chain(words("apple cherry")).collect();
         query.sort_unstable();
         let found = match_words(2, &documents, &query);
         let one_of_two = idf(2, 1.0);

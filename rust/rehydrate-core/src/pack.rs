@@ -1,4 +1,6 @@
 //! Packing of units into a token budget: plain greedy by score, and coverage greedy by gain per token.
+use crate::interrupt::checkpoint;
+
 /// What is to be packed. All slices but the feature weights have one entry a unit.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
@@ -230,6 +232,7 @@ impl Worths {
             queue.push(unit, pass.gain[unit] as f32 * per_token[unit]);
         }
         while let Some((unit, bucket)) = queue.pop() {
+            checkpoint();
             if !pass.fits(unit, problem) {
                 continue; // the budget only shrinks: it will not fit later either
             }

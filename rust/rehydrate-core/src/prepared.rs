@@ -1,6 +1,7 @@
 //! A conversation with its texts counted and analysed, ready to be scored again and again.
 use crate::embed::builtin::StaticModel;
 use crate::embed::{Embedder, normalize};
+use crate::interrupt::checkpoint;
 use crate::text::{Needs, TextAnalysis};
 use crate::unit::{Message, PieceKind, Unit};
 
@@ -53,6 +54,7 @@ impl Prepared {
         let Some(model) = self.model() else { return Vec::new() };
         let mut rows = vec![0.0; self.messages.len() * model.dim()];
         for (message, row) in self.messages.iter().zip(rows.chunks_exact_mut(model.dim())) {
+            checkpoint();
             self.analyses_of(message).for_each(|analysis| add(analysis, model, row));
             normalize(row);
         }

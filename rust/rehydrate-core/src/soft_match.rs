@@ -1,5 +1,6 @@
 //! Soft match: each token of a query looks for its nearest token in each message.
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
+use crate::interrupt::checkpoint;
 use crate::lexical::idf;
 
 /// Cosine of two tokens from which they count as related.
@@ -42,6 +43,7 @@ pub(crate) fn soft_match(
         }
         let mut best = vec![[0_u8; LANES]; messages];
         for (message, bag) in bags {
+            checkpoint();
             nearest(*bag, &near, &mut best[*message]);
         }
         for lane in 0..tokens.len() {

@@ -6,6 +6,7 @@ use crate::cache::{Cached, ContentHash, content_hash};
 use crate::embed::Embedder;
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
 use crate::features::{self, PackedMentions};
+use crate::interrupt::Pace;
 use crate::lexical::{self, PackedTerms};
 use crate::tokens::Counter;
 use crate::unit::{Piece, PieceKind};
@@ -68,7 +69,8 @@ impl TextAnalysis {
                     (Part::Terms, _) => lexical::terms(&readable).pack(&mut sections),
                     (Part::Bag, Some(model)) => pack_bag(&model.bag(&readable), &mut sections),
                     (Part::Sum, Some(model)) => {
-                        let bag = before.and_then(Self::bag).map_or_else(|| model.bag(&readable), |bag| bag.iter().collect());
+                        let bag =
+                            before.and_then(Self::bag).map_or_else(|| model.bag(&readable), |bag| bag.iter().collect());
                         if bag.len() < LONG_TEXT_TOKENS {
                             continue;
                         }
@@ -191,7 +193,8 @@ impl Wanted {
     fn parts(&self) -> u32 {
         let needs = &self.needs;
         let with_model = |needed: bool| needed && needs.model.is_some();
-        let sections = [needs.mentions, needs.terms, with_model(needs.bags || needs.vectors), with_model(needs.vectors)];
+        let sections =
+            [needs.mentions, needs.terms, with_model(needs.bags || needs.vectors), with_model(needs.vectors)];
         let count = self.counter.map_or(0, |counter| 1 << counter as u32);
         SECTIONS.iter().zip(sections).fold(count, |parts, (&part, wanted)| parts | u32::from(wanted) << part as u32)
     }
@@ -215,6 +218,7 @@ fn readable(piece: Piece<'_>) -> Cow<'_, str> {
 fn unescape_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
+    let mut pace = Pace::default();
     while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
         out.push_str(&rest[..at]);
         let after = &rest[at + 1..];
@@ -232,6 +236,7 @@ fn unescape_json(text: &str) -> String {
         };
         out.push(plain);
         rest = &after[length..];
+        pace.step();
     }
     out.push_str(rest);
     out

@@ -20,6 +20,8 @@ mod split;
 #[cfg(feature = "bpe")]
 mod vocabulary;
 
+use crate::interrupt::stretches;
+
 /// A way to count the tokens of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Counter {
@@ -101,7 +103,8 @@ impl Counter {
 /// The words of a text: what white space separates, as Python's `str.split()` sees it.
 #[must_use]
 pub fn words(text: &str) -> usize {
-    text.split(|c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)).filter(|word| !word.is_empty()).count()
+    let is_blank = |c: char| c.is_whitespace() || ('\x1c'..='\x1f').contains(&c);
+    stretches(text).map(|stretch| stretch.split(is_blank).filter(|word| !word.is_empty()).count()).sum()
 }
 
 /// The Unicode scalar values of a text.

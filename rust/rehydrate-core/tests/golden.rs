@@ -52,7 +52,7 @@ fn chitta_reproduces_the_scores_worked_out_by_hand() {
             units: (0..texts.len()).map(|unit| Unit { pinned: Some(unit) == last_user, may_lead: true }).collect(),
         };
         let engine = Engine::new(1 << 20);
-        let prepared = engine.prepare(conversation, Counter::Words, None, Needs::default(), || Ok(())).unwrap();
+        let prepared = engine.prepare(conversation, Counter::Words, None, Needs::default()).unwrap();
         let before: u32 = prepared.message_tokens().iter().sum();
         let vectors: Vec<f32> = case.messages.iter().flat_map(|row| row.vector.clone()).collect();
         let coverage: Vec<f64> = case.messages.iter().map(|row| row.coverage).collect();

@@ -1,22 +1,30 @@
 //! From the core's errors, and from panics, to the exceptions of `rehydrate.errors`.
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use rehydrate_core::error::Error;
+use rehydrate_core::interrupt::interruptible;
+
+thread_local! {
+    /// What a signal handler raised while work of this thread was detached.
+    static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
+}
 
 /// The Python exception for `error`.
 pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     match error {
         Error::Argument(message) => raise(py, "InvalidArgumentError", message),
         Error::Model(message) => raise(py, "InternalError", message),
-        Error::Interrupted => PyKeyboardInterrupt::new_err(()),
+        Error::Interrupted => RAISED.take().unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
     }
 }
 
-/// Run `work` without the interpreter lock; a panic in it becomes an `InternalError`.
+/// Run `work` without the interpreter lock; a panic in it becomes an `InternalError`, and a signal handler that raises
+/// (Ctrl-C) ends it.
 pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
-    match py.detach(|| catch_unwind(AssertUnwindSafe(work))) {
+    match py.detach(|| catch_unwind(AssertUnwindSafe(|| interruptible(wants_stop, work)))) {
         Ok(result) => result.map_err(|error| to_py(py, &error)),
         Err(panic) => {
             let message = panic
@@ -27,6 +35,16 @@ pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error>
             Err(raise(py, "InternalError", &message))
         }
     }
+}
+
+/// Let Python run the handlers of signals that came in. An interpreter that is shutting down wants every stop.
+fn wants_stop() -> bool {
+    let raised = Python::try_attach(|py| py.check_signals().err());
+    raised.is_none_or(|raised| {
+        let wants_stop = raised.is_some();
+        RAISED.set(raised);
+        wants_stop
+    })
 }
 
 fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {

@@ -1,6 +1,8 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
 mod convert;
 mod errors;
+mod fork;
+mod home;
 mod prepared;
 mod reading;
 mod tokens;
@@ -13,6 +15,8 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]
+    use super::fork::{after_fork, before_fork};
+    #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
     #[pymodule_export]
     use super::reading::BlockReader;
@@ -23,6 +27,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        home::settle(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

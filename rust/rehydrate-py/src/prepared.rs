@@ -1,6 +1,4 @@
 //! A prepared conversation and its selections, as Python sees them.
-use std::time::{Duration, Instant};
-
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rehydrate_core::embed::Embedder;
@@ -15,9 +13,6 @@ use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use crate::convert::{Text, floats};
 use crate::errors::detached;
 use crate::tokens::named;
-
-/// How long detached work goes on before it looks whether Ctrl-C was pressed.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A conversation with its texts counted and analysed.
 #[pyclass(frozen, module = "rehydrate._native")]
@@ -82,7 +77,7 @@ impl Prepared {
             };
             let model = if embed { StaticModel::builtin() } else { None };
             let needs = Needs { model, bags, vectors, terms, mentions };
-            Engine::shared().prepare(conversation, named(counter)?, counts.as_deref(), needs, ctrl_c())
+            Engine::shared().prepare(conversation, named(counter)?, counts.as_deref(), needs)
         })?;
         Ok(Self { core })
     }
@@ -214,16 +209,4 @@ pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyB
 fn bytes_of<'py>(py: Python<'py>, rows: &[f32]) -> Bound<'py, PyBytes> {
     let bytes: Vec<u8> = rows.iter().flat_map(|x| x.to_ne_bytes()).collect();
     PyBytes::new(py, &bytes)
-}
-
-/// A check that asks Python for pending signals, at most every [`SIGNAL_INTERVAL`].
-fn ctrl_c() -> impl FnMut() -> Result<()> {
-    let mut asked = Instant::now();
-    move || {
-        if asked.elapsed() < SIGNAL_INTERVAL {
-            return Ok(());
-        }
-        asked = Instant::now();
-        Python::attach(|py| py.check_signals()).map_err(|_| Error::Interrupted)
-    }
 }

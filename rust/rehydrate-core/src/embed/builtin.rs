@@ -1,9 +1,10 @@
 //! The built-in static model: a text's vector is the weighted sum of its tokens' vectors, no network to run.
-use std::sync::OnceLock;
+use once_cell::race::OnceBox;
 
 use crate::embed::wordpiece::WordPiece;
 use crate::embed::{Embedder, normalize};
 use crate::error::{Error, Result};
+use crate::interrupt::{self, stretches};
 use crate::lexical;
 use crate::packed::{self, Numbers};
 
@@ -14,7 +15,9 @@ pub type Bag = Box<[(u16, u16)]>;
 /// Append `bag` to `out`: its counts over one, then its ids, two a word.
 pub(crate) fn pack_bag(bag: &Bag, out: &mut Vec<u32>) {
     packed::push(out, bag.iter().map(|&(_, count)| u32::from(count) - 1));
-    out.extend(bag.chunks(2).map(|pair| u32::from(pair[0].0) | pair.get(1).map_or(0, |second| u32::from(second.0) << 16)));
+    out.extend(
+        bag.chunks(2).map(|pair| u32::from(pair[0].0) | pair.get(1).map_or(0, |second| u32::from(second.0) << 16)),
+    );
 }
 
 /// A bag as [`pack_bag`] lays it out.
@@ -68,8 +71,8 @@ impl StaticModel {
     /// `builtin-model` is off.
     #[must_use]
     pub fn builtin() -> Option<&'static Self> {
-        static MODEL: OnceLock<Option<StaticModel>> = OnceLock::new();
-        MODEL.get_or_init(compiled_in).as_ref()
+        static MODEL: OnceBox<Option<StaticModel>> = OnceBox::new();
+        MODEL.get_or_init(|| Box::new(compiled_in())).as_ref()
     }
 
     /// A model from its vocabulary (one token a line) and its vectors: the magic `RHYSTAT1`, the number of tokens and
@@ -123,7 +126,7 @@ impl StaticModel {
     #[must_use]
     pub fn bag(&self, text: &str) -> Bag {
         let mut ids = Vec::with_capacity(text.len() / 3);
-        self.wordpiece.encode_into(text, &mut ids);
+        stretches(text).for_each(|stretch| self.wordpiece.encode_into(stretch, &mut ids));
         count_runs(ids)
     }
 
@@ -229,7 +232,7 @@ fn is_filler(token: &str) -> bool {
 
 /// Distinct ids with their counts (saturating), by ascending id.
 fn count_runs(mut ids: Vec<u16>) -> Bag {
-    ids.sort_unstable();
+    interrupt::sort(&mut ids);
     ids.chunk_by(|a, b| a == b).map(|run| (run[0], u16::try_from(run.len()).unwrap_or(u16::MAX))).collect()
 }
 

@@ -25,6 +25,7 @@ use self::cache::{Key, MAX_KEY_BYTES, WordCache};
 use self::normal::Normal;
 use self::trie::{Root, Trie};
 use crate::error::Error;
+use crate::interrupt::Pace;
 
 /// Words of more characters than this are unknown, as in BERT.
 const MAX_WORD_CHARS: usize = 100;
@@ -213,12 +214,14 @@ impl WordPiece {
     fn encode_unicode(&self, chunk: &str, ids: &mut Vec<u16>) {
         let first = ids.len();
         let mut word = Word::new(self, ids);
+        let mut pace = Pace::default();
         for char in chunk.chars() {
+            pace.step();
             match normal::of(char) {
                 Normal::Reorders => {
                     word.ids.truncate(first);
                     let mut word = Word::new(self, ids);
-                    normal::chunk(chunk.chars(), |normal| word.take(normal));
+                    normal::chunk(chunk.chars().inspect(|_| pace.step()), |normal| word.take(normal));
                     word.finish();
                     return;
                 }

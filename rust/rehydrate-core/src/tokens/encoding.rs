@@ -5,6 +5,8 @@ use std::thread::LocalKey;
 
 use rustc_hash::FxHashMap;
 
+use crate::interrupt::{STRETCH_BYTES, checkpoint};
+
 use super::layout::{self, Key, SHORT};
 use super::vocabulary::{self, Vocabulary};
 use super::{merge, split};
@@ -28,22 +30,28 @@ fn count(
     vocabulary: &Vocabulary,
     seen: &'static LocalKey<RefCell<Seen>>,
 ) -> usize {
-    seen.with_borrow_mut(|seen| {
-        let bytes = text.as_bytes();
-        let (mut tokens, mut start) = (0, 0);
-        while start < bytes.len() {
+    // Taken, not borrowed: a checkpoint may run a signal handler that counts too.
+    let mut words = seen.take();
+    let bytes = text.as_bytes();
+    let (mut tokens, mut start) = (0, 0);
+    while start < bytes.len() {
+        let stretch_end = bytes.len().min(start + STRETCH_BYTES);
+        while start < stretch_end {
             let end = piece_end(text, start);
             tokens += match end - start {
-                len @ 1..=SHORT => seen.short(layout::key(layout::window(bytes, start), len), vocabulary),
-                _ => seen.long(&bytes[start..end], vocabulary),
+                len @ 1..=SHORT => words.short(layout::key(layout::window(bytes, start), len), vocabulary),
+                _ => words.long(&bytes[start..end], vocabulary),
             } as usize;
             start = end;
         }
-        tokens
-    })
+        checkpoint();
+    }
+    seen.set(words);
+    tokens
 }
 
 /// The counts of pieces seen lately by this thread: most words of a conversation come again.
+#[derive(Default)]
 struct Seen {
     /// Short pieces, each in the one place its hash names. An entry is the key with the count in the free half of the
     /// length byte (a piece of 15 bytes has at most 15 tokens), 0 where there is none.

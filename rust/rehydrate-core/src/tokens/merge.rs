@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::interrupt::{self, Pace};
+
 use super::layout::{self, Key};
 use super::vocabulary::{NO_RANK, Vocabulary};
 
@@ -77,7 +79,9 @@ fn count_by_rank(vocabulary: &Vocabulary, piece: &[u8]) -> u32 {
     // For the first byte of a part: where the part ends, and where the one before it starts. ends is 0 elsewhere.
     let mut ends: Vec<usize> = (1..=len).collect();
     let mut befores: Vec<usize> = (0..len).map(|start| start.saturating_sub(1)).collect();
+    let mut pace = Pace::default();
     for start in 0..len - 1 {
+        pace.step();
         let rank = vocabulary.rank(&piece[start..start + 2]);
         if rank != NO_RANK {
             places.entry(rank).or_default().push(start);
@@ -85,8 +89,9 @@ fn count_by_rank(vocabulary: &Vocabulary, piece: &[u8]) -> u32 {
     }
     let mut parts = len;
     while let Some((rank, mut starts)) = places.pop_first() {
-        starts.sort_unstable();
+        interrupt::sort(&mut starts);
         for start in starts {
+            pace.step();
             // The place is stale if a part there has merged otherwise since.
             let middle = ends[start];
             if middle == 0 || middle == len || vocabulary.rank(&piece[start..ends[middle]]) != rank {

@@ -18,16 +18,19 @@ pub fn with_thread_cache<R>(identity: u64, encode: impl FnOnce(&mut WordCache) -
     thread_local! {
         static CACHE: RefCell<WordCache> = const { RefCell::new(WordCache { slots: Vec::new(), identity: 0 }) };
     }
-    CACHE.with_borrow_mut(|cache| {
-        if cache.identity != identity {
-            cache.slots.clear();
-            cache.slots.resize(SLOTS, Slot { key: Key([0; 2]), ids: [0; MAX_IDS], len: 0 });
-            cache.identity = identity;
-        }
-        encode(cache)
-    })
+    // Taken, not borrowed: a checkpoint may run a signal handler that encodes too.
+    let mut cache = CACHE.take();
+    if cache.identity != identity {
+        cache.slots.clear();
+        cache.slots.resize(SLOTS, Slot { key: Key([0; 2]), ids: [0; MAX_IDS], len: 0 });
+        cache.identity = identity;
+    }
+    let encoded = encode(&mut cache);
+    CACHE.set(cache);
+    encoded
 }
 
+#[derive(Default)]
 pub struct WordCache {
     slots: Vec<Slot>,
     identity: u64,

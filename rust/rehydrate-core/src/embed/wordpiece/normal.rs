@@ -5,8 +5,7 @@
 //! with them. The tables are [`chunk`] asked about one character, so the two cannot disagree; the one thing that
 //! depends on neighbours is the canonical order of combining marks, and [`Normal::Reorders`] says where it matters.
 
-use std::sync::OnceLock;
-
+use once_cell::race::OnceBox;
 use unicode_categories::UnicodeCategories;
 use unicode_normalization_alignments::{UnicodeNormalization, char::canonical_combining_class};
 
@@ -55,11 +54,11 @@ pub fn chunk(chars: impl Iterator<Item = char>, mut take: impl FnMut(Normal)) {
 }
 
 const PAGE_SIZE: usize = 256;
-type Page = Box<[Normal; PAGE_SIZE]>;
-static PAGES: [OnceLock<Page>; 0x11_0000 / PAGE_SIZE] = [const { OnceLock::new() }; 0x11_0000 / PAGE_SIZE];
+type Page = [Normal; PAGE_SIZE];
+static PAGES: [OnceBox<Page>; 0x11_0000 / PAGE_SIZE] = [const { OnceBox::new() }; 0x11_0000 / PAGE_SIZE];
 
 #[cold]
-fn fill_page(first: u32) -> Page {
+fn fill_page(first: u32) -> Box<Page> {
     let mut page = Box::new([Normal::Nothing; PAGE_SIZE]);
     for (normal, code) in page.iter_mut().zip(first..) {
         // Surrogates are in no text.
@@ -80,7 +79,7 @@ fn of_one(char: char) -> Normal {
         [] => Normal::Nothing,
         [part] => part,
         [Normal::Boundary, Normal::Letter(char), Normal::Boundary] => Normal::Alone(char),
-        // Filled once in the life of the program, and there are finitely many characters.
+        // Filled once in the life of the program (or once a thread, if several begin together): a bounded leak.
         _ => Normal::Several(parts.leak()),
     }
 }

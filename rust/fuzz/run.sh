@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Fuzz with the stable toolchain: `run.sh SECONDS TARGET...`; without targets, all of them.
+#
+# cargo-fuzz is not needed: what it adds to a build are the flags below, which stable takes. They instrument for coverage
+# and comparisons; there is no address sanitizer (that one wants nightly), which code without `unsafe` does not miss.
+set -euo pipefail
+cd "$(dirname "$0")"
+seconds=${1:-60}
+shift || true
+targets=("$@")
+[ "${#targets[@]}" -gt 0 ] || mapfile -t targets < <(basename -s .rs targets/*.rs)
+
+# Naming the host as the target keeps the flags away from build scripts.
+host=$(rustc -vV | sed -n 's/^host: //p')
+export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares"
+cargo build -q --release --locked --target "$host" ${CARGO_FLAGS:-}
+built=${CARGO_TARGET_DIR:-target}/$host/release
+
+for target in "${targets[@]}"; do
+  mkdir -p "corpus/$target" artifacts
+  echo "fuzzing $target for $seconds s"
+  # New inputs go to corpus/, which is not committed; seeds/ is small and is.
+  log=$(mktemp)
+  if ! "$built/$target" "corpus/$target" "seeds/$target" -max_total_time="$seconds" -max_len=4096 -timeout=20 \
+    -rss_limit_mb=2048 -artifact_prefix="artifacts/$target-" >"$log" 2>&1; then
+    tail -n 40 "$log"
+    echo "$target failed; the input is in rust/fuzz/artifacts, run it again with: $built/$target FILE" >&2
+    exit 1
+  fi
+  grep -E '^(Done|stat::)|DONE' "$log" | tail -n 2
+done

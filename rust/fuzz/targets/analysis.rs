@@ -1,0 +1,40 @@
+//! What is derived from a text (names, words, escapes undone): no panic, sorted, and the same in parts as in whole.
+#![no_main]
+use std::collections::BTreeSet;
+
+use libfuzzer_sys::fuzz_target;
+use rehydrate_core::embed::builtin::StaticModel;
+use rehydrate_core::text::{Needs, TextAnalysis};
+use rehydrate_core::unit::{Piece, PieceKind};
+use rehydrate_core::{features, lexical};
+
+fuzz_target!(|text: &str| {
+    let words = lexical::words(text);
+    let terms = lexical::terms(text);
+    assert!(terms.words.is_sorted_by(|a, b| a.0 < b.0));
+    assert_eq!(terms.length as usize, words.len());
+    assert!(words.iter().all(|&word| terms.count(word) > 0));
+
+    let mentions = features::mentions(text);
+    assert!(mentions.is_sorted_by(|a, b| a.hash < b.hash));
+    let hashes = |text: &str| features::mentions(text).iter().map(|mention| mention.hash).collect::<BTreeSet<_>>();
+    let mut by_lines = BTreeSet::new();
+    let mut words_by_lines = Vec::new();
+    for line in text.split('\n') {
+        by_lines.extend(hashes(line));
+        words_by_lines.extend(lexical::words(line));
+    }
+    assert_eq!(by_lines, hashes(text), "names reach across lines of {text:?}");
+    assert_eq!(words_by_lines, words, "words reach across lines of {text:?}");
+    features::scan(text, |feature, _| assert!(!feature.is_empty()));
+
+    let needs = Needs { bags: StaticModel::builtin(), terms: true, mentions: true };
+    for kind in [PieceKind::Text, PieceKind::ToolInput] {
+        let analysis = TextAnalysis::default();
+        let piece = Piece { text, kind };
+        analysis.fill(piece, needs);
+        analysis.fill(piece, needs);
+        assert!(analysis.bag().is_some_and(|bag| bag.is_sorted_by(|a, b| a.0 < b.0)));
+        assert!(analysis.terms().is_some() && analysis.mentions().is_some());
+    }
+});

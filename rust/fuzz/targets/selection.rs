@@ -1,0 +1,98 @@
+//! Selection end to end on arbitrary columns: no panic, no surprise about the budget, the same answer twice.
+#![no_main]
+use std::sync::OnceLock;
+
+use libfuzzer_sys::arbitrary::{Result, Unstructured};
+use libfuzzer_sys::fuzz_target;
+use rehydrate_core::embed::builtin::StaticModel;
+use rehydrate_core::engine::Engine;
+use rehydrate_core::score::Weights;
+use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
+use rehydrate_core::text::Needs;
+use rehydrate_core::tokens::Counter;
+use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
+
+const DIM: usize = 3;
+
+/// Columns as they may come: mostly in range, sometimes not.
+fn conversation<'a>(input: &mut Unstructured<'a>) -> Result<Conversation<'a>> {
+    let units = input.int_in_range(0..=12_usize)?;
+    let mut found = Conversation::default();
+    for _ in 0..units {
+        found.units.push(Unit { pinned: input.ratio(1, 8)?, may_lead: input.arbitrary()? });
+    }
+    for _ in 0..input.int_in_range(0..=24_usize)? {
+        let first = found.pieces.len();
+        for _ in 0..input.int_in_range(0..=2_u8)? {
+            let kind = PieceKind::try_from(input.int_in_range(0..=3_u8)?).expect("a kind");
+            found.pieces.push(Piece { text: input.arbitrary()?, kind });
+        }
+        let is_broken = input.ratio(1, 100)?;
+        found.messages.push(Message {
+            pieces: first..found.pieces.len() + usize::from(is_broken),
+            media_tokens: if input.ratio(1, 20)? { input.arbitrary()? } else { 0 },
+            structural: if is_broken { input.arbitrary()? } else { f64::from(input.arbitrary::<u8>()?) / 100.0 },
+            role: Role::try_from(input.int_in_range(0..=4_u8)?).expect("a role"),
+            unit: if units == 0 { 0 } else { input.int_in_range(0..=units - 1)? },
+        });
+    }
+    Ok(found)
+}
+
+fn run(input: &mut Unstructured<'_>) -> Result<()> {
+    static ENGINE: OnceLock<Engine> = OnceLock::new();
+    let engine = ENGINE.get_or_init(|| Engine::new(16 << 20));
+    let calibrated = input.arbitrary()?;
+    let coverage = input.arbitrary()?;
+    let needs = Needs {
+        bags: if input.arbitrary()? { StaticModel::builtin() } else { None },
+        terms: calibrated,
+        mentions: coverage,
+    };
+    let counter = *input.choose(Counter::ALL)?;
+    let query: Option<&str> = input.arbitrary()?;
+    let target_tokens = input.int_in_range(0..=2_000)?;
+    let (with_vectors, with_memory): (bool, bool) = input.arbitrary()?;
+    let query_vector: [f32; DIM] = input.arbitrary()?;
+    let weights: [u8; 3] = input.arbitrary()?;
+    let conversation = conversation(input)?;
+    let messages = conversation.messages.len();
+    // Whatever an embedder or a memory may give: NaN and infinity too.
+    let numbers: Vec<f32> = (0..messages * DIM).map(|_| input.arbitrary()).collect::<Result<_>>()?;
+    let covered: Vec<f64> = (0..messages).map(|_| input.arbitrary()).collect::<Result<_>>()?;
+    let roles: Vec<(Role, usize)> = conversation.messages.iter().map(|message| (message.role, message.unit)).collect();
+    let Ok(prepared) = engine.prepare(conversation.clone(), counter, None, needs) else { return Ok(()) };
+    assert_eq!(prepared.message_tokens().len(), messages);
+    let request = Request {
+        query,
+        vectors: with_vectors.then_some(Vectors {
+            dim: DIM,
+            messages: &numbers,
+            query: query.map(|_| &query_vector[..]),
+        }),
+        memory_coverage: with_memory.then_some(&covered),
+        weights: Weights {
+            recency: f64::from(weights[0]) / 100.0,
+            semantic: f64::from(weights[1]) / 100.0,
+            novelty: f64::from(weights[2]) / 100.0,
+        },
+        signals: if calibrated { SignalMode::Calibrated } else { SignalMode::Raw },
+        packing: if coverage { PackMode::Coverage } else { PackMode::Greedy },
+        target_tokens,
+    };
+    let Ok(selection) = prepared.select(&request) else { return Ok(()) };
+    assert!(selection.message_scores.iter().all(|score| score.is_finite()), "{:?}", selection.message_scores);
+    for (role, unit) in roles {
+        assert!(role != Role::System || selection.packing.kept[unit], "a system unit was dropped");
+    }
+    let pinned = selection.pinned_tokens;
+    let led = selection.leader.map_or(0, |unit| u64::from(selection.unit_tokens[unit]));
+    assert!(selection.packing.used_tokens <= target_tokens.max(pinned + led), "over budget without need");
+    let again = engine.prepare(conversation, counter, None, needs).and_then(|prepared| prepared.select(&request));
+    assert_eq!(again.expect("as before").packing, selection.packing, "selected twice, selected differently");
+    Ok(())
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let _too_short = run(&mut Unstructured::new(bytes));
+});

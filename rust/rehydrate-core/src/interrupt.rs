@@ -1,0 +1,163 @@
+//! Stopping long work: a caller says how to ask whether to stop, long loops ask between bounded pieces of work.
+//!
+//! A stop unwinds from wherever it was asked for, so that no signature on the way has to speak of it. Whatever is shared
+//! between calls is stored in one step when it is complete, so an unwound call leaves nothing half done.
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+
+/// How long work goes on before the caller is asked again: asking may cost it a lock.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// What unwinds.
+struct Stop;
+
+#[derive(Clone, Copy)]
+struct Watch {
+    wants_stop: fn() -> bool,
+    asked: Instant,
+}
+
+thread_local! {
+    static WATCH: Cell<Option<Watch>> = const { Cell::new(None) };
+}
+
+/// Run `work`; as soon as `wants_stop` says so, it ends.
+///
+/// # Errors
+/// [`Error::Interrupted`] where it was stopped, else what `work` returns.
+///
+/// ```
+/// use rehydrate_core::error::Error;
+/// use rehydrate_core::interrupt::{checkpoint, interruptible};
+///
+/// let endless = || loop {
+///     checkpoint();
+/// };
+/// assert_eq!(interruptible(|| true, endless), Err::<(), _>(Error::Interrupted));
+/// ```
+pub fn interruptible<T>(wants_stop: fn() -> bool, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let outer = WATCH.replace(Some(Watch { wants_stop, asked: Instant::now() }));
+    let outcome = catch_unwind(AssertUnwindSafe(work));
+    WATCH.set(outer);
+    outcome.unwrap_or_else(|panic| if panic.is::<Stop>() { Err(Error::Interrupted) } else { resume_unwind(panic) })
+}
+
+/// A place where long work may stop; costs a clock's look, so some hundred kilobytes of text or thousands of messages
+/// belong between two.
+pub fn checkpoint() {
+    let Some(watch) = WATCH.get() else { return };
+    if watch.asked.elapsed() < INTERVAL {
+        return;
+    }
+    if (watch.wants_stop)() {
+        resume_unwind(Box::new(Stop)); // unlike a panic, without a word on standard error
+    }
+    WATCH.set(Some(Watch { asked: Instant::now(), ..watch }));
+}
+
+/// Checkpoints for loops of many short steps.
+#[derive(Default)]
+pub(crate) struct Pace(u16);
+
+impl Pace {
+    /// Called in each step: some ten thousand of them lie between two checkpoints.
+    #[inline]
+    pub fn step(&mut self) {
+        self.0 = self.0.wrapping_add(1);
+        if self.0 == 0 {
+            checkpoint();
+        }
+    }
+}
+
+/// Texts up to this length are read in one go: every pass takes a few milliseconds for it at most.
+pub(crate) const STRETCH_BYTES: usize = 512 << 10;
+
+/// `text` in stretches that end in ASCII white space, which no word or name reaches across, with checkpoints between
+/// them. A stretch is longer than [`STRETCH_BYTES`] where nothing separates.
+pub(crate) fn stretches(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        if rest.len() < text.len() {
+            checkpoint();
+        }
+        let is_blank = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\t' | b'\r');
+        let blank = rest.as_bytes().get(STRETCH_BYTES..).and_then(|beyond| beyond.iter().position(is_blank));
+        let (stretch, after) = rest.split_at(blank.map_or(rest.len(), |at| STRETCH_BYTES + at + 1));
+        rest = after;
+        Some(stretch)
+    })
+}
+
+/// Items that are sorted in one go.
+const SORTED_ITEMS: usize = 1 << 20;
+
+/// `items.sort_unstable()` with checkpoints: longer slices are halved around their median first.
+pub(crate) fn sort<T: Ord>(items: &mut [T]) {
+    if items.len() <= SORTED_ITEMS || items.is_sorted() {
+        return items.sort_unstable();
+    }
+    checkpoint();
+    let (lower, _, upper) = items.select_nth_unstable(items.len() / 2);
+    sort(lower);
+    sort(upper);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_that_nobody_watches_is_not_stopped() {
+        checkpoint();
+        assert_eq!(interruptible(|| false, || Ok(7)), Ok(7));
+    }
+
+    #[test]
+    fn a_stop_reaches_the_innermost_caller_and_a_panic_goes_through() {
+        let outer = interruptible(
+            || false,
+            || {
+                let inner: Result<()> = interruptible(
+                    || true,
+                    || loop {
+                        checkpoint()
+                    },
+                );
+                assert_eq!(inner, Err(Error::Interrupted));
+                Ok(1)
+            },
+        );
+        assert_eq!(outer, Ok(1));
+        let panic =
+            catch_unwind(|| interruptible(|| true, || -> Result<()> { std::panic::resume_unwind(Box::new(3)) }));
+        assert_eq!(panic.unwrap_err().downcast_ref(), Some(&3));
+    }
+
+    #[test]
+    fn stretches_are_the_text_cut_behind_white_space() {
+        let words = "word ".repeat(STRETCH_BYTES / 2);
+        let unbroken = "é".repeat(STRETCH_BYTES);
+        for text in ["", "short", &words, &unbroken, &format!("{unbroken} {words}")] {
+            let cut: Vec<&str> = stretches(text).collect();
+            assert_eq!(cut.concat(), *text);
+            assert!(cut.iter().rev().skip(1).all(|stretch| stretch.ends_with(' ')));
+        }
+        assert_eq!(stretches(&words).count(), 3);
+    }
+
+    #[test]
+    fn sorting_in_halves_is_sorting() {
+        let mut items: Vec<u32> = (0..3 * SORTED_ITEMS as u32).map(|i| i.wrapping_mul(2_654_435_761) >> 12).collect();
+        let mut expected = items.clone();
+        expected.sort_unstable();
+        sort(&mut items);
+        assert!(items == expected);
+    }
+}

@@ -1,0 +1,1 @@
+"""Draws the pictures of the docs from measured figures: `python -m tools.draw`."""

@@ -1,0 +1,45 @@
+"""Draw docs/pictures from JSON: `python -m tools.draw --rss rss.json --threads threads.json`.
+
+`pip install -r tools/draw/requirements.txt` first. The figures come from the benches:
+
+    python -m benches.python.memory_loop --seconds 3600 --out rss.json
+    python -m benches.python.threads > threads.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
+
+
+def main() -> None:
+    """Draw what figures were given for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rss", type=Path, help="rows of t_seconds, rss_bytes, compactions")
+    parser.add_argument("--threads", type=Path, help="rows of threads, per_second and maybe case")
+    parser.add_argument("--out", type=Path, default=PICTURES, help="folder of the pictures")
+    asked = parser.parse_args()
+    if asked.rss is None and asked.threads is None:
+        parser.error("nothing to draw; pass --rss or --threads")
+    # Only now: --help needs no matplotlib.
+    from tools.draw.rss import draw_rss
+    from tools.draw.threads import draw_threads
+
+    asked.out.mkdir(parents=True, exist_ok=True)
+    if asked.rss is not None:
+        draw_rss(_rows(asked.rss), asked.out / "rss.png")
+    if asked.threads is not None:
+        draw_threads(_rows(asked.threads), asked.out / "threads.png")
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
