@@ -10,7 +10,9 @@ from rehydrate.compact.compaction import Compaction, Dropped, Explanation, Stats
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.verbatim import acompact_context, compact_context
 from rehydrate.counting import count_tokens, estimate_tokens
+from rehydrate.embedding.own import Embedder
 from rehydrate.errors import (
+    EmbedderError,
     InternalError,
     InvalidArgumentError,
     InvalidConversationError,
@@ -24,6 +26,8 @@ from rehydrate.formats import detect_format, validate
 __all__ = [
     "Compaction",
     "Dropped",
+    "Embedder",
+    "EmbedderError",
     "Explanation",
     "InternalError",
     "InvalidArgumentError",

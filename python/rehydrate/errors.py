@@ -5,6 +5,7 @@
     |   `-- UnknownFormatError         a `format=` that is not in the table of formats
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
+    |-- EmbedderError                RuntimeError: an embedder asked by itself gave no vector at all
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
 Errors keep what they know as attributes, so that a program can act on them without reading prose,
@@ -17,6 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 __all__ = [
+    "EmbedderError",
     "InternalError",
     "InvalidArgumentError",
     "InvalidConversationError",
@@ -115,6 +117,13 @@ class InvalidConversationError(RehydrateError, ValueError):
         shown = "; ".join(str(violation) for violation in self.violations[:5])
         more = f"; and {count - 5} more" if count > 5 else ""
         return f"{count} violation{'' if count == 1 else 's'}: {shown}{more}"
+
+
+class EmbedderError(RehydrateError, RuntimeError):
+    """An embedder that was asked by itself gave no vector at all, or could not be loaded.
+
+    A compaction never raises it: it goes on without, and ``stats.degraded`` says so.
+    """
 
 
 class InternalError(RehydrateError, RuntimeError):

@@ -11,6 +11,7 @@ pub mod embed;
 pub mod engine;
 pub mod error;
 pub mod features;
+mod fuse;
 pub mod lead;
 pub mod lexical;
 pub mod pack;
