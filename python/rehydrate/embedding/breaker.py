@@ -69,13 +69,11 @@ class Breaker:
                 self._blocked_until = self._clock() + self._cool_down_s
 
     def __str__(self) -> str:
-        """Why calls are refused, and until when."""
+        """The last failure, and for how long calls are refused."""
         with self._lock:
             left_s = max(0.0, (self._blocked_until or 0.0) - self._clock())
-            return (
-                f"not asked after {self._failures} failures in a row, the last "
-                f"{self._last_failure}; asked again in {left_s:.0f} s"
-            )
+            times = "" if self._failures < 2 else f"{self._failures} failures in a row, the last "
+            return f"{times}{self._last_failure}; tried again in {left_s:.0f} s"
 
     def _state(self) -> State:
         if self._blocked_until is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -98,3 +99,10 @@ def _cost(row: Row) -> int:
 
 SHARED = VectorCache()
 """The cache that every model of a process shares."""
+
+if hasattr(os, "register_at_fork"):  # else a child could inherit the lock held, for ever
+    os.register_at_fork(
+        before=SHARED._lock.acquire,
+        after_in_parent=SHARED._lock.release,
+        after_in_child=SHARED._lock.release,
+    )

@@ -86,7 +86,9 @@ class _Call:
                 if self._is_abandoned:
                     self._abandoned.left_behind()
         if self._is_abandoned:
-            raise UnansweredError(f"no answer within {wait_s:.3g} s")
+            raise UnansweredError(
+                f"no answer within {wait_s:.3g} s; rehydrate.Embedder(timeout_s=...) waits longer"
+            )
         if self._error is not None:
             raise self._error
         return self._found

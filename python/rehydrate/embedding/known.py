@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate.embedding import cache
 from rehydrate.embedding.breaker import Breaker
 from rehydrate.embedding.calls import UnansweredError
+from rehydrate.embedding.loops import CancelledError
 from rehydrate.embedding.protocol import unit_rows
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Known:
             if error is not None:
                 raise error
             rows, _ = self.read(found, texts)
+        except CancelledError:
+            pass
         except BaseException as wrong:
             self.breaker.failed(said(wrong))
         else:  # no success to the breaker: it may have been far too late
@@ -85,6 +88,7 @@ class KnownFunctions:
     def __init__(self) -> None:
         """Know none."""
         self._known: dict[tuple[int, int], tuple[weakref.ref[Any], Known]] = {}
+        self._lock = threading.Lock()
 
     def known(self, function: Callable[..., Any], unknown: Known) -> Known:
         """What is known of `function`; `unknown` for one not seen before."""
@@ -92,17 +96,19 @@ class KnownFunctions:
         method = getattr(function, "__func__", None)
         subject = function if method is None or owner is None else owner
         key = (id(subject), id(method))
-        seen = self._known.get(key)
-        if seen is not None and seen[0]() is subject:
-            return seen[1]
-        try:
-            reference = weakref.ref(subject, lambda gone: self._forget(key, gone))
-        except TypeError:  # its type allows no weak references: nothing is remembered of it
+        with self._lock:
+            seen = self._known.get(key)
+            if seen is not None and seen[0]() is subject:
+                return seen[1]
+            try:
+                reference = weakref.ref(subject, lambda gone: self._forget(key, gone))
+            except TypeError:  # its type allows no weak references: nothing is remembered of it
+                return unknown
+            self._known[key] = (reference, unknown)
             return unknown
-        self._known[key] = (reference, unknown)
-        return unknown
 
     def _forget(self, key: tuple[int, int], gone: weakref.ref[Any]) -> None:
+        # Without the lock: this runs wherever memory is freed, also while it is held.
         seen = self._known.get(key)
         if seen is not None and seen[0] is gone:
             del self._known[key]

@@ -17,6 +17,11 @@ from typing import Any
 _GRACE_S = 1.0
 """How long a loop may take to notice that a call's time is over."""
 
+
+class CancelledError(Exception):
+    """Whoever waited for the call was cancelled, and so was the call: nobody's failure."""
+
+
 Runner = Callable[[Awaitable[Any], "float | None"], Any]
 """Awaits something for at most so many seconds, seen from another thread."""
 
@@ -27,6 +32,7 @@ class CallersLoop:
     def __init__(self) -> None:
         """Take the running loop; call it on that loop."""
         self._scopes: set[Any] = set()
+        self._is_cancelled = False
         self._thread = threading.get_ident()
         if in_trio():
             import trio
@@ -44,7 +50,10 @@ class CallersLoop:
         return self._thread != threading.get_ident()
 
     def run(self, awaitable: Awaitable[Any], seconds: float | None) -> Any:
-        """Await it there and wait for the outcome; TimeoutError after so many seconds."""
+        """Await it there and wait for the outcome.
+
+        Raises TimeoutError after so many seconds, CancelledError where the caller was cancelled.
+        """
         if self._trio is not None:
             import trio
 
@@ -57,6 +66,7 @@ class CallersLoop:
 
     def cancel(self) -> None:
         """Cancel what is still awaited; call it on the loop."""
+        self._is_cancelled = True
         for scope in list(self._scopes):
             scope.cancel()
 
@@ -65,10 +75,13 @@ class CallersLoop:
 
         with anyio.fail_after(seconds) as scope:
             self._scopes.add(scope)
+            if self._is_cancelled:
+                scope.cancel()
             try:
                 return await awaitable
             finally:
                 self._scopes.discard(scope)
+        raise CancelledError("cancelled with its caller")
 
 
 _callers_loop: ContextVar[CallersLoop | None] = ContextVar("rehydrate_callers_loop", default=None)
@@ -106,12 +119,14 @@ def in_trio() -> bool:
 def _run_in_trio(awaitable: Awaitable[Any], seconds: float | None) -> Any:
     """A trio program's awaitable gets a fresh trio loop: its own is waiting for us."""
     import anyio
+    import trio
 
     async def within() -> Any:
         with anyio.fail_after(seconds):
             return await awaitable
 
-    return anyio.run(within, backend="trio")
+    # Not anyio.run, which takes the context of the waiting loop for a loop in this thread.
+    return trio.run(within)
 
 
 def _run_in_background(awaitable: Awaitable[Any], seconds: float | None) -> Any:

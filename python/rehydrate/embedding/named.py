@@ -52,7 +52,7 @@ class NamedModel:
         with self._lock:
             if self._loading is None or self._pid != os.getpid():  # a fork leaves the thread behind
                 if not self._breaker.allows():
-                    raise EmbedderError(f"model {self.name!r}: {self._breaker}")
+                    raise EmbedderError(f"model {self.name!r} cannot be loaded: {self._breaker}")
                 self._pid = os.getpid()
                 self._loading = threading.Event()
                 threading.Thread(target=self._load_now, args=(self._loading,), daemon=True).start()
@@ -61,7 +61,7 @@ class NamedModel:
         if self._loaded is not None:
             return self._loaded
         if loading.is_set():
-            raise EmbedderError(f"model {self.name!r}: {self._breaker}")
+            raise EmbedderError(f"model {self.name!r} cannot be loaded: {self._breaker}")
         raise EmbedderError(f"model {self.name!r} is still being loaded")
 
     def _load_now(self, loading: threading.Event) -> None:

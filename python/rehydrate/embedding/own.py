@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate.embedding.breaker import Breaker, State
 from rehydrate.embedding.calls import UnansweredError, call_within
 from rehydrate.embedding.known import Known, KnownFunctions, not_by_itself, said, unnamed_space
+from rehydrate.embedding.loops import CancelledError
 from rehydrate.embedding.protocol import Attempt
 from rehydrate.errors import EmbedderError, InvalidArgumentError
 
@@ -187,6 +188,8 @@ class Embedder:
                     abandoned=known,
                 )
             rows, broken = known.read(found, texts)
+        except CancelledError:
+            raise _OutOfTimeError from None
         except UnansweredError as error:
             if is_cut_short:
                 raise _OutOfTimeError from None
@@ -200,10 +203,11 @@ class Embedder:
 
 
 class _OutOfTimeError(Exception):
-    """The deadline passed while a batch was under way, which is nobody's failure."""
+    """The time was over, or the caller gone, while a batch was under way: nobody's failure."""
 
 
 _functions = KnownFunctions()
+"""The bare callables of this process."""
 
 
 def of_function(function: Callable[[list[str]], Any]) -> Embedder:
