@@ -78,6 +78,8 @@ def test_an_embedder_without_one_real_vector_counts_as_none(value: float, scorin
     beneath = "auto" if scoring == "balanced" else None
     without = compact_context(TALK, "the number", scoring=scoring, embedder=beneath)
     assert not empty.stats.embedding
+    (said,) = empty.stats.degraded
+    assert said.startswith("embedder: ")
     assert empty.messages == without.messages
     assert scores(empty) == scores(without)
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rehydrate import EmbedderError, compact_context
-from rehydrate.embedding import model_of, named
+from rehydrate.embedding import named
+from rehydrate.embedding.choice import model_of
 from rehydrate.embedding.named import NamedModel
 from tests.compact.cases import talk
 from tests.embedding.doubles import PATIENCE_SECONDS, lengths

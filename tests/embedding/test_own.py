@@ -195,7 +195,7 @@ def test_no_more_than_a_few_calls_are_left_behind():
     for _ in range(MAX_LEFT_BEHIND):
         assert gate.started.acquire(timeout=PATIENCE_SECONDS)
     assert not gate.started.acquire(blocking=False)
-    attempt = embedder.attempt(TEXTS)
+    attempt = embedder.attempt(TEXTS, deadline=clock() + 0.01)
     assert f"{MAX_LEFT_BEHIND} earlier calls have not come back" in attempt.troubles[0]
     gate.opened.set()
     until(lambda: embedder.attempt(TEXTS).rows is not None)
@@ -298,3 +298,12 @@ def test_an_argument_outside_its_limits_is_named(arguments: dict[str, Any], name
 
 def test_without_a_timeout_it_is_waited_for():
     assert Embedder(lengths, timeout_s=None).embed(TEXTS).all()
+
+
+def test_an_error_as_long_as_a_page_is_cut():
+    def fails(texts: list[str]) -> Any:
+        raise RuntimeError("<html>\n" * 10_000)
+
+    (said,) = Embedder(fails).attempt(TEXTS).troubles
+    assert said.startswith("RuntimeError: <html> <html>")
+    assert len(said) < 400

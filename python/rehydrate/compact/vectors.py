@@ -91,14 +91,17 @@ def own_vectors(
 
     reached = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
     instead = _instead(prepared, calibrated=calibrated and query is not None)
+    troubles = "; ".join(attempt.troubles)
     if deadline is not None and reached < len(asked.texts) and time.monotonic() >= deadline.instant:
         degraded.append(
             f"deadline: {reached} of {len(asked.texts)} texts embedded in "
             f"{deadline.budget_ms:g} ms; the rest went {instead}"
         )
-    if attempt.troubles:
+    elif reached == 0:
+        troubles = troubles or f"not one vector of {len(asked.texts)} texts"
+    if troubles:
         outcome = f"{reached} of {len(asked.texts)} texts embedded; the rest " if reached else ""
-        degraded.append(f"embedder: {'; '.join(attempt.troubles)}; {outcome}went on {instead}")
+        degraded.append(f"embedder: {troubles}; {outcome}went on {instead}")
     return None if attempt.rows is None else asked.vectors(attempt.rows)
 
 

@@ -23,8 +23,7 @@ from rehydrate.compact.vectors import (
     message_vectors,
     own_vectors,
 )
-from rehydrate.embedding import model_of
-from rehydrate.embedding.loops import lending_the_callers_loop
+from rehydrate.embedding.choice import model_of
 from rehydrate.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -193,6 +192,8 @@ async def acompact_context(
     by itself; nothing depends on its outcome.
     """
     import anyio.to_thread
+
+    from rehydrate.embedding.loops import lending_the_callers_loop
 
     work = partial(compact_context, messages, query, target_ratio, **options)
     with lending_the_callers_loop():

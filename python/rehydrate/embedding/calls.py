@@ -14,6 +14,10 @@ class UnansweredError(TimeoutError):
     """A call that did not come back in the time there was."""
 
 
+class BusyError(UnansweredError):
+    """A call that was not made, because too many before it did not come back."""
+
+
 class Abandoned(Protocol):
     """Hears of calls that nobody waits for any more."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate.embedding import cache
 from rehydrate.embedding.breaker import Breaker
-from rehydrate.embedding.calls import UnansweredError
+from rehydrate.embedding.calls import BusyError
 from rehydrate.embedding.loops import CancelledError
 from rehydrate.embedding.protocol import unit_rows
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_LEFT_BEHIND = 4
 """Calls of one function that may be under way with nobody waiting for them."""
+
+MAX_SAID_CHARACTERS = 300
 
 _numbers = count(1)
 
@@ -54,9 +56,9 @@ class Known:
         return rows, broken
 
     def check_that_it_answers(self) -> None:
-        """Raise UnansweredError where too many calls are still under way with nobody waiting."""
+        """Raise BusyError where too many calls are still under way with nobody waiting."""
         if self._left_behind >= MAX_LEFT_BEHIND:
-            raise UnansweredError(f"{self._left_behind} earlier calls have not come back")
+            raise BusyError(f"{self._left_behind} earlier calls have not come back")
 
     def left_behind(self) -> None:
         """A call goes on by itself."""
@@ -136,5 +138,7 @@ def not_by_itself(function: Callable[..., Any]) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """An error in a few words."""
-    return f"{type(error).__name__}: {error}"
+    """An error in a few words: what a service answers may be a page."""
+    words = " ".join(str(error).split())
+    shown = words if len(words) <= MAX_SAID_CHARACTERS else f"{words[:MAX_SAID_CHARACTERS]}..."
+    return f"{type(error).__name__}: {shown}"

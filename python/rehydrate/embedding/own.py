@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.embedding.breaker import Breaker, State
-from rehydrate.embedding.calls import UnansweredError, call_within
+from rehydrate.embedding.calls import BusyError, UnansweredError, call_within
 from rehydrate.embedding.known import Known, KnownFunctions, not_by_itself, said, unnamed_space
 from rehydrate.embedding.loops import CancelledError
 from rehydrate.embedding.protocol import Attempt
@@ -191,7 +191,7 @@ class Embedder:
         except CancelledError:
             raise _OutOfTimeError from None
         except UnansweredError as error:
-            if is_cut_short:
+            if is_cut_short and not isinstance(error, BusyError):
                 raise _OutOfTimeError from None
             known.breaker.failed(said(error))
             raise
