@@ -17,6 +17,8 @@ import rehydrate
 EXPORTED = [
     "Compaction",
     "Dropped",
+    "Embedder",
+    "EmbedderError",
     "Explanation",
     "InternalError",
     "InvalidArgumentError",
@@ -69,7 +71,7 @@ def test_the_examples_in_docstrings_run(name: str):
     "documented",
     [
         *(rehydrate.compact_context, rehydrate.count_tokens, rehydrate.estimate_tokens),
-        *(rehydrate.validate, rehydrate.detect_format, rehydrate.Scoring),
+        *(rehydrate.validate, rehydrate.detect_format, rehydrate.Scoring, rehydrate.Embedder),
     ],
     ids=lambda documented: documented.__name__,
 )
@@ -99,6 +101,7 @@ def test_the_signature_of_compact_context_is_the_contracts():
         "format": "auto",
         "granularity": "message",
         "pin": (),
+        "deadline_ms": None,
     }
 
 
@@ -122,6 +125,7 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
         rehydrate.UnknownFormatError: rehydrate.InvalidArgumentError,
         rehydrate.InvalidMessageError: (ValueError, TypeError),
         rehydrate.InvalidConversationError: ValueError,
+        rehydrate.EmbedderError: RuntimeError,
         rehydrate.InternalError: RuntimeError,
     }
     for error, builtin in tree.items():

@@ -150,6 +150,8 @@ def _questions(chats: list[Conversation]) -> Means:
         ("balanced, no embedder", chats, ours(embedder=None)),
         ("balanced, texts without speakers' names", unnamed, ours()),
     ]
+    if model := os.environ.get("REHYDRATE_MODEL"):  # a folder that `embedder=` takes
+        methods.append((f"balanced, {Path(model).name}", chats, ours(embedder=model)))
     return {
         name: _means(measure_questions(among, compact, QUESTION_RATIOS, cost=cost), name)
         for name, among, compact in methods

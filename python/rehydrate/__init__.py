@@ -5,12 +5,15 @@ budget in milliseconds: it keeps whole messages, byte for byte, chooses those th
 comes next, and returns a conversation that the provider accepts.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from rehydrate._native import __version__
 from rehydrate.compact.compaction import Compaction, Dropped, Explanation, Stats, UnitReport
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.verbatim import acompact_context, compact_context
 from rehydrate.counting import count_tokens, estimate_tokens
 from rehydrate.errors import (
+    EmbedderError,
     InternalError,
     InvalidArgumentError,
     InvalidConversationError,
@@ -21,9 +24,14 @@ from rehydrate.errors import (
 )
 from rehydrate.formats import detect_format, validate
 
+if TYPE_CHECKING:
+    from rehydrate.embedding.own import Embedder
+
 __all__ = [
     "Compaction",
     "Dropped",
+    "Embedder",
+    "EmbedderError",
     "Explanation",
     "InternalError",
     "InvalidArgumentError",
@@ -43,3 +51,12 @@ __all__ = [
     "estimate_tokens",
     "validate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what few programs name when one does: `import rehydrate` stays light."""
+    if name == "Embedder":
+        from rehydrate.embedding.own import Embedder
+
+        return Embedder
+    raise AttributeError(f"module 'rehydrate' has no attribute {name!r}")

@@ -54,11 +54,13 @@ class Prepared:
     @property
     def dim(self) -> int | None: ...
     def vectors(self) -> bytes: ...
+    def rank(self, query: str) -> list[int]: ...
     def select(
         self,
         *,
         query: str | None,
         vectors: Any,
+        places: Sequence[int] | None,
         query_vector: Any,
         memory_coverage: Sequence[float] | None,
         weights: tuple[float, float, float],

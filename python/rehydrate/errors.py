@@ -6,6 +6,7 @@
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
     |-- MissingPackageError            ImportError: an optional package that is not installed
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
+    |-- EmbedderError                RuntimeError: an embedder asked by itself gave no vector at all
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
 Errors keep what they know as attributes, so that a program can act on them without reading prose,
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 __all__ = [
+    "EmbedderError",
     "InternalError",
     "InvalidArgumentError",
     "InvalidConversationError",
@@ -135,6 +137,13 @@ class MissingPackageError(RehydrateError, ImportError):
         """Name the package, its purpose and the remedy."""
         package, purpose = self.args
         return f"{package} is not installed, which {purpose}; pip install {package}"
+
+
+class EmbedderError(RehydrateError, RuntimeError):
+    """An embedder that was asked by itself gave no vector at all, or could not be loaded.
+
+    A compaction never raises it: it goes on without, and ``stats.degraded`` says so.
+    """
 
 
 class InternalError(RehydrateError, RuntimeError):

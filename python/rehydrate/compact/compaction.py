@@ -31,8 +31,8 @@ class Stats(NamedTuple):
     changed: bool
     """Whether anything was left out."""
     embedding: bool
-    """Whether vectors were really computed. Without a query nothing is compared, and the newest
-    text alone is embedded, which shows that the embedder works."""
+    """Whether the embedder that was asked for really gave vectors. Without a query nothing is
+    compared, and the newest text alone is embedded, which shows that the embedder works."""
     ignored: int
     """Entries that no model sees (a transcript's progress lines): left out of a changed result."""
     degraded: tuple[str, ...]

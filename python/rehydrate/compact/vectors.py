@@ -1,10 +1,14 @@
-"""Vectors from the caller's embedder, and what a memory says it covers; a failure never fails."""
+"""Vectors from a model beside the built-in one, and what a memory says it covers; no failure fails.
+
+The cascade: with a query, the built-in model and BM25 rank every message, and only the top fifth is
+worth an expensive model's opinion (measured: as good as asking about all; DESIGN.md, embedding).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate import _engine
 from rehydrate.messages import Conversation
@@ -13,12 +17,14 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from rehydrate import _native
+    from rehydrate.embedding.named import NamedModel
+    from rehydrate.embedding.protocol import Model
 
 RECALLED_NEIGHBOURS = 3
 """How many of its nearest memories a message is compared with."""
 
-Embedder = Callable[[list[str]], "ArrayLike"]
-"""Texts to vectors, shape (texts, dimensions). A row of zeros or NaN is "no vector"."""
+ONE_BATCH = 64
+"""So many texts, the query included, are asked about in any case, as they stand and in order."""
 
 
 class Memory(Protocol):
@@ -28,45 +34,131 @@ class Memory(Protocol):
         """Cosine similarities, shape (len(vectors), up to k), for float32 rows of length 1."""
 
 
-def own_vectors(
-    embedder: Embedder | None, conversation: Conversation, query: str | None, degraded: list[str]
-) -> tuple[Any, Any]:
-    """Vectors of the messages and the query from the caller's embedder; (None, None) without.
+class Vectors(NamedTuple):
+    """What a model gave: rows of length 1, or 0 where there is no vector."""
 
-    Rows have length 1, or 0 where the embedder's row is no vector.
+    rows: Any
+    """Shape (len(places), dimensions), float32."""
+    places: list[int]
+    """Whose rows these are: places of messages in the conversation."""
+    query: Any
+    """The query's row; None without a query."""
+
+    def of_all(self, messages: int) -> Any:
+        """A row for every message of the conversation."""
+        import numpy as np
+
+        rows = np.zeros((messages, self.rows.shape[1]), np.float32)
+        rows[self.places] = self.rows
+        return rows
+
+
+class Deadline(NamedTuple):
+    """By when a compaction is to be done."""
+
+    budget_ms: float
+    instant: float
+    """Of ``time.monotonic``."""
+
+
+def own_vectors(
+    model: Model | NamedModel,
+    conversation: Conversation,
+    prepared: _native.Prepared,
+    query: str | None,
+    *,
+    calibrated: bool,
+    every: bool,
+    deadline: Deadline | None,
+    degraded: list[str],
+) -> Vectors | None:
+    """What `model` makes of the messages that its vectors are needed of, and of the query.
+
+    Those are all where the signals are raw or a memory wants to know (`every`); with a calibrated
+    query those that it may be about; without a query the newest, which shows that the model works.
     """
-    if embedder is None or not conversation.messages:
-        return None, None
-    import numpy as np
+    from rehydrate.embedding.ask import ask
 
     texts = [message.text for message in conversation.messages]
-    try:
-        found = embedder([*texts, query] if query else texts)
-        rows = np.asarray(found, dtype=np.float64)
-        expected = len(texts) + bool(query)
-        if rows.ndim != 2 or rows.shape[0] != expected or rows.shape[1] == 0:
-            raise ValueError(f"shape {rows.shape} for {expected} texts")
-    except Exception as error:
-        degraded.append(f"embedder: {type(error).__name__}: {error}; went on without vectors")
-        return None, None
-    with np.errstate(all="ignore"):
-        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        units = (rows / lengths).astype(np.float32)
-    rows = np.where(np.isfinite(lengths) & (lengths > 0), units, np.float32(0))
-    return rows[: len(texts)], rows[-1] if query else None
+    ranked = prepared.rank(query) if calibrated and query else []
+    places = _most_important(texts, ranked, every=every or not calibrated or query is None)
+    if query is None and not every:
+        places = places[:1]
+    if not places:
+        return None
+    asked = _Asked(texts, places, query)
+    attempt = ask(model, asked.texts, deadline=None if deadline is None else deadline.instant)
+
+    reached = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
+    instead = _instead(prepared, calibrated=calibrated and query is not None)
+    troubles = "; ".join(attempt.troubles)
+    if deadline is not None and reached < len(asked.texts) and time.monotonic() >= deadline.instant:
+        degraded.append(
+            f"deadline: {reached} of {len(asked.texts)} texts embedded in "
+            f"{deadline.budget_ms:g} ms; the rest went {instead}"
+        )
+    elif reached == 0:
+        troubles = troubles or f"not one vector of {len(asked.texts)} texts"
+    if troubles:
+        outcome = f"{reached} of {len(asked.texts)} texts embedded; the rest " if reached else ""
+        degraded.append(f"embedder: {troubles}; {outcome}went on {instead}")
+    return None if attempt.rows is None else asked.vectors(attempt.rows)
 
 
-def memory_coverage(
-    memory: Memory | None, prepared: _native.Prepared, vectors: Any, degraded: list[str]
-) -> list[float] | None:
-    """Per message the largest similarity to what memory holds; None where nothing is known."""
-    if memory is None or not prepared.message_tokens:
+class _Asked:
+    """The texts to ask a model for, and how its rows fall to the messages and the query.
+
+    Few are asked for as they stand, in the conversation's order, the query last. Many are asked
+    for in the order of their importance, the query first, each text once.
+    """
+
+    def __init__(self, texts: list[str], places: list[int], query: str | None) -> None:
+        queries = [] if query is None else [query]
+        if len(places) + len(queries) <= ONE_BATCH:
+            self._places = sorted(places)
+            self.texts = [texts[place] for place in self._places] + queries
+            self._rows = list(range(len(self.texts)))
+        else:
+            self._places = places
+            each = [texts[place] for place in places] + queries
+            row_of = {text: row for row, text in enumerate(dict.fromkeys(queries + each))}
+            self.texts = list(row_of)
+            self._rows = [row_of[text] for text in each]
+
+    def vectors(self, rows: Any) -> Vectors:
+        ours = rows[self._rows]
+        count = len(self._places)
+        return Vectors(ours[:count], self._places, ours[count] if len(ours) > count else None)
+
+
+def _most_important(texts: list[str], ranked: list[int], *, every: bool) -> list[int]:
+    """Places of the messages to embed: the best of `ranked`, or `every` one, those first and then
+    the newest. A message without a word has no vector."""
+    newest_first = range(len(texts) - 1, -1, -1)
+    if every or len(texts) < ONE_BATCH:
+        places = list(dict.fromkeys([*ranked, *newest_first]))
+    else:
+        places = ranked
+    return [place for place in places if not texts[place].isspace() and texts[place]]
+
+
+def _instead(prepared: _native.Prepared, *, calibrated: bool) -> str:
+    """What does the work of vectors that are not there."""
+    if calibrated and prepared.dim is not None:
+        return "with the built-in model"
+    return "without vectors"
+
+
+def memory_coverage(memory: Memory | None, vectors: Any, degraded: list[str]) -> list[float] | None:
+    """Per message the largest similarity to what memory holds; None where nothing is known.
+
+    `vectors` are rows of length 1 or 0, one a message; None where there are none.
+    """
+    if memory is None:
         return None
     if vectors is None:
-        if prepared.dim is None:
-            degraded.append("memory: no vectors to recall with; nothing counts as covered")
-            return None
-        vectors = _engine.message_vectors(prepared)
+        degraded.append("memory: no vectors to recall with; nothing counts as covered")
+        return None
     try:
         recalled = memory.recall(vectors, RECALLED_NEIGHBOURS)
         rows = [_largest(row) for row in recalled]  # type: ignore[union-attr]
@@ -76,6 +168,14 @@ def memory_coverage(
         degraded.append(f"memory: {type(error).__name__}: {error}; nothing counts as covered")
         return None
     return rows
+
+
+def message_vectors(found: Vectors | None, prepared: _native.Prepared, *, is_builtin: bool) -> Any:
+    """A row for every message, of the model in use: vectors of two spaces are never mixed."""
+    messages = len(prepared.message_tokens)
+    if found is not None:
+        return found.of_all(messages)
+    return _engine.message_vectors(prepared) if is_builtin and prepared.dim is not None else None
 
 
 def _largest(similarities: Any) -> float:

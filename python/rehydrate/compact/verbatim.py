@@ -8,18 +8,31 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine, formats
 from rehydrate.compact.compaction import Compaction, Stats
 from rehydrate.compact.pins import pinned_units
 from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compact.vectors import Embedder, Memory, memory_coverage, own_vectors
+from rehydrate.compact.vectors import (
+    Deadline,
+    Memory,
+    memory_coverage,
+    message_vectors,
+    own_vectors,
+)
+from rehydrate.embedding.choice import model_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import as_sequence
 
+if TYPE_CHECKING:
+    from rehydrate.embedding.protocol import Model
+
 MIN_RATIO = 0.05
+MAX_DEADLINE_MS = 1e10
+"""A third of a year: beyond it threads cannot wait."""
 
 
 def compact_context(
@@ -30,11 +43,12 @@ def compact_context(
     budget_tokens: int | None = None,
     memory: Memory | None = None,
     scoring: str | Scoring = "balanced",
-    embedder: str | Embedder | None = "auto",
+    embedder: str | PathLike[str] | Model | Callable[[list[str]], Any] | None = "auto",
     counter: str | Callable[[str], int] | None = None,
     format: str = "auto",  # noqa: A002  the field's word
     granularity: str = "message",
     pin: Iterable[int | Mapping[str, Any]] = (),
+    deadline_ms: float | None = None,
 ) -> Compaction:
     """Keep the messages that matter most within a token budget, byte for byte.
 
@@ -47,9 +61,14 @@ def compact_context(
     The target is ``floor(total * target_ratio)`` tokens (the ratio is clamped to 0.05-1.0), or
     ``budget_tokens``. ``query`` says what the next turn is about; without one, what a working
     agent is likely to need again is kept. With a ``memory``, what it already holds is cheaper to
-    drop. ``scoring`` is a profile (``"balanced"``, ``"chitta"``) or a ``Scoring``. ``embedder`` is
-    ``"auto"`` (the built-in model), None (words only) or a callable of texts to vectors; one
-    that fails is done without, and ``stats.degraded`` says so. ``counter`` is ``"o200k_base"``,
+    drop. ``scoring`` is a profile (``"balanced"``, ``"chitta"``) or a ``Scoring``.
+
+    ``embedder`` is ``"auto"`` (the built-in model), None (words only), the folder or ``org/name``
+    of an ONNX model, any object with ``space`` and ``embed``, or a function of texts to vectors,
+    sync or async, with its limits in an ``Embedder`` or without. With a query the built-in model
+    ranks everything first and the other is asked about the best fifth; one that fails is done
+    without, and ``stats.degraded`` says so. ``deadline_ms`` says when it is no longer waited for,
+    counted from the call: what it gave by then is used. ``counter`` is ``"o200k_base"``,
     ``"cl100k_base"``, ``"words"``, ``"chars"`` or a callable of text to tokens; None: the
     profile's own.
 
@@ -77,7 +96,8 @@ def compact_context(
         raise InvalidArgumentError(f"granularity is {granularity!r}; choose 'message'")
     if not (query is None or isinstance(query, str)):
         raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
-    own_embedder = _checked_embedder(embedder)
+    model = model_of(embedder)
+    deadline = _checked_deadline(deadline_ms)
     if memory is not None and not callable(getattr(memory, "recall", None)):
         raise InvalidArgumentError(
             f"memory is of type {type(memory).__name__}, which has no recall; "
@@ -86,6 +106,7 @@ def compact_context(
 
     asked = query if query and query.strip() else None
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
+    calibrated = profile.signals == "calibrated"
     conversation = formats.parse(messages, format)
     pins = pinned_units(conversation, messages, pin)
     prepared = _engine.prepare(
@@ -93,8 +114,8 @@ def compact_context(
         weight_of=profile.weight_of,
         pinned=[unit in pins for unit in range(len(conversation.units))],
         counter=counted_by,
-        embed=embedder is not None and own_embedder is None,
-        calibrated=profile.signals == "calibrated",
+        embed=embedder is not None and (model is None or (calibrated and asked is not None)),
+        calibrated=calibrated,
         coverage=profile.packing == "coverage",
         asked=asked is not None,
         recalled=memory is not None,
@@ -104,14 +125,30 @@ def compact_context(
     target = math.floor(before * ratio + 1e-9) if budget is None else budget
 
     degraded: list[str] = []
-    vectors, query_vector = own_vectors(own_embedder, conversation, asked, degraded)
+    found = None
+    if model is not None:
+        found = own_vectors(
+            model,
+            conversation,
+            prepared,
+            asked,
+            calibrated=calibrated,
+            every=memory is not None,
+            deadline=deadline,
+            degraded=degraded,
+        )
+    covered = None
+    if memory is not None and conversation.messages:
+        rows = message_vectors(found, prepared, is_builtin=model is None)
+        covered = memory_coverage(memory, rows, degraded)
     selection = prepared.select(
         query=asked,
-        vectors=vectors,
-        query_vector=query_vector,
-        memory_coverage=memory_coverage(memory, prepared, vectors, degraded),
+        vectors=None if found is None else found.rows,
+        places=None if found is None else found.places,
+        query_vector=None if found is None else found.query,
+        memory_coverage=covered,
         weights=(profile.recency, profile.semantic, profile.novelty),
-        calibrated=profile.signals == "calibrated",
+        calibrated=calibrated,
         coverage=profile.packing == "coverage",
         target_tokens=target,
     )
@@ -136,7 +173,7 @@ def compact_context(
         pinned_tokens=selection.pinned_tokens,
         over_budget=after > target,
         changed=dropped > 0,
-        embedding=selection.embedding,
+        embedding=selection.embedding if model is None else found is not None,
         ignored=len(conversation.ignored),
         degraded=tuple(degraded),
         counter=_engine.counter_name(counted_by),
@@ -154,13 +191,17 @@ async def acompact_context(
 ) -> Compaction:
     """``compact_context`` in a worker thread, for asyncio and trio: the event loop goes on.
 
-    Takes the same arguments and raises the same errors. Cancelling it leaves the thread to finish
+    Takes the same arguments and raises the same errors. An async embedder runs on the caller's own
+    event loop, and is cancelled with the caller. Otherwise cancelling leaves the thread to finish
     by itself; nothing depends on its outcome.
     """
     import anyio.to_thread
 
+    from rehydrate.embedding.loops import lending_the_callers_loop
+
     work = partial(compact_context, messages, query, target_ratio, **options)
-    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+    with lending_the_callers_loop():
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def _checked_ratio(ratio: object) -> float:
@@ -188,17 +229,19 @@ def _checked_budget(budget: Any) -> int | None:
     )
 
 
-def _checked_embedder(embedder: object) -> Embedder | None:
-    """The caller's own embedder, if it is one; None for the built-in one or none at all."""
-    if embedder is None or (isinstance(embedder, str) and embedder in {"auto", "builtin"}):
+def _checked_deadline(deadline_ms: object) -> Deadline | None:
+    if deadline_ms is None:
         return None
-    if callable(embedder):
-        own: Embedder = embedder
-        return own
-    raise InvalidArgumentError(
-        f"embedder is {embedder!r}; choose 'auto' or 'builtin' (the built-in model), "
-        "None (no vectors), or pass a callable of list[str] -> array of shape (texts, dimensions)"
-    )
+    if (
+        not isinstance(deadline_ms, (int, float))
+        or isinstance(deadline_ms, bool)
+        or not deadline_ms >= 0
+    ):
+        raise InvalidArgumentError(
+            f"deadline_ms is {deadline_ms!r}; pass a number of milliseconds from 0 up, or None"
+        )
+    budget_ms = float(min(deadline_ms, MAX_DEADLINE_MS))
+    return Deadline(budget_ms, time.monotonic() + budget_ms / 1e3)
 
 
 def _percent(part: int, whole: int) -> float:

@@ -11,6 +11,7 @@ pub mod embed;
 pub mod engine;
 pub mod error;
 pub mod features;
+mod fuse;
 pub mod interrupt;
 pub mod lead;
 pub mod lexical;

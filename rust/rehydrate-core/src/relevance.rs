@@ -1,13 +1,14 @@
 //! Relevance of each message to a query, calibrated within the conversation, and how far to trust it.
 //!
 //! Three opinions are spread over 0..1 and averaged: BM25; the cosine of IDF-weighted, mean-subtracted vectors; and a soft
-//! match, in which each token of the query looks for its nearest token in the message. The average is sharpened, a
-//! message borrows from its neighbours, and what was said by someone whom the query names counts double. Ablations and
+//! match, in which each token of the query looks for its nearest token in the message. An expensive model may add a
+//! fourth (fuse.rs). The average is sharpened, a message borrows from its neighbours, and what was said by someone whom the query names counts double. Ablations and
 //! figures: DESIGN.md, relevance.
 use rustc_hash::FxHashMap;
 
 use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::{dot, normalize};
+use crate::fuse::Opinions;
 use crate::lexical::{self, PackedTerms, idf};
 use crate::prepared::Prepared;
 use crate::soft_match::{Match, soft_match};
@@ -24,7 +25,7 @@ const MIN_SPEAKER_MESSAGES: usize = 3;
 /// Logarithm of how much the best message outweighs an irrelevant one under full confidence, at the semantic signal's
 /// usual weight of 0.4; it grows with that weight, so that a weight of 0 switches the query off.
 const SHARPNESS: f64 = 24.0;
-const USUAL_SEMANTIC_WEIGHT: f64 = 0.4;
+pub(crate) const USUAL_SEMANTIC_WEIGHT: f64 = 0.4;
 /// Weight of words that the query might have had: one common word says little.
 const DOUBT: f64 = 2.0;
 /// Relevance of each message.
@@ -54,9 +55,8 @@ impl Query {
 }
 
 impl Prepared {
-    /// Relevance of each message to `query`. `dense` are cosines from vectors of the caller's, if there are any; else the
-    /// built-in model's are used, if there is one. `candidate` marks what is not kept anyway: the rest neither sets the
-    /// scale nor lends.
+    /// Relevance of each message to `query`. `dense` are cosines from vectors of the caller's, if there are any, NaN where
+    /// a message has none. `candidate` marks what is not kept anyway: the rest neither sets the scale nor lends.
     pub(crate) fn relevance(
         &self,
         query: &Query,
@@ -67,23 +67,15 @@ impl Prepared {
         let messages = self.messages.len();
         let texts = self.texts(TextAnalysis::terms);
         let by_word = lexical::match_words(messages, &texts, &query.words);
-        let mut opinions = vec![by_word.bm25];
         // By words alone where there is no model: a word is there or is not.
         let mut matched = Match { of_message: by_word.rarity, of_query: by_word.rarity_of_query };
+        let mut builtin = None;
         if let (Some(model), Some(bag)) = (self.model(), &query.bag) {
-            let (cosine, soft) = self.model_opinions(model, bag, dense.is_none());
-            opinions.extend(cosine);
-            opinions.push(soft.of_message.clone());
+            let (cosine, soft) = self.model_opinions(model, bag);
+            builtin = Some((cosine, soft.of_message.clone()));
             matched = soft;
         }
-        opinions.extend(dense);
-
-        let mut fused = vec![0.0; messages];
-        for opinion in &opinions {
-            for (sum, spread) in fused.iter_mut().zip(spread(opinion, candidate)) {
-                *sum += spread / opinions.len() as f64;
-            }
-        }
+        let mut fused = Opinions { words: by_word.bm25, builtin, dense }.fuse(candidate);
         fused.iter_mut().for_each(|x| *x = x.powf(CONTRAST));
         borrow_from_neighbours(&mut fused);
         for (x, named) in fused.iter_mut().zip(named_speakers(messages, &texts, &query.words)) {
@@ -99,8 +91,8 @@ impl Prepared {
         Relevance { relevance, odds, floor: (-sharpness).exp() }
     }
 
-    /// The built-in model's two opinions: cosine (where `with_cosine`), and soft match.
-    fn model_opinions(&self, model: &StaticModel, query: &Bag, with_cosine: bool) -> (Option<Vec<f64>>, Match) {
+    /// The built-in model's two opinions: cosine and soft match.
+    fn model_opinions(&self, model: &StaticModel, query: &Bag) -> (Vec<f64>, Match) {
         let bags = self.texts(TextAnalysis::bag);
         // Per token, in how many messages it stands and which was the last of them.
         let mut seen = vec![(0_u32, u32::MAX); model.vocab_size()];
@@ -112,7 +104,7 @@ impl Prepared {
             });
         }
         let document_frequency: Vec<u32> = seen.into_iter().map(|(messages, _)| messages).collect();
-        let cosine = with_cosine.then(|| self.centred_cosine(model, query, &document_frequency));
+        let cosine = self.centred_cosine(model, query, &document_frequency);
         (cosine, soft_match(model, query, self.messages.len(), &bags, &document_frequency))
     }
 
@@ -125,12 +117,13 @@ impl Prepared {
         let weight = |token: u16| weight_of[document_frequency[token as usize] as usize];
         let mut rows = self.weighted_vectors(weight);
         let mut asked = model.vector(query.iter().copied(), weight);
-        centred_cosine(&mut rows, &mut asked)
+        let as_unlike_as_can_be = |cosine: f64| if cosine.is_nan() { -1.0 } else { cosine };
+        centred_cosine(&mut rows, &mut asked).into_iter().map(as_unlike_as_can_be).collect()
     }
 }
 
-/// Cosine of each row with `query`, the mean of the rows subtracted from both. Missing rows (zeros) stay out of the mean
-/// and are as unlike as can be.
+/// Cosine of each row with `query`, the mean of the rows subtracted from both; NaN for missing rows (zeros), which stay
+/// out of the mean.
 pub(crate) fn centred_cosine(rows: &mut [f32], query: &mut [f32]) -> Vec<f64> {
     let dim = query.len();
     let mut mean = vec![0.0_f32; dim];
@@ -144,21 +137,13 @@ pub(crate) fn centred_cosine(rows: &mut [f32], query: &mut [f32]) -> Vec<f64> {
     normalize(query);
     let centred = |row: &mut [f32]| {
         if !crate::embed::is_present(row) {
-            return -1.0;
+            return f64::NAN;
         }
         row.iter_mut().zip(&mean).for_each(|(x, m)| *x -= m);
         normalize(row);
         f64::from(dot(row, query))
     };
     rows.chunks_exact_mut(dim).map(centred).collect()
-}
-
-/// Min-max over the candidates, 0 outside them.
-fn spread<'a>(opinion: &'a [f64], candidate: &'a [bool]) -> impl Iterator<Item = f64> + 'a {
-    let of_candidates = || opinion.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x);
-    let low = of_candidates().fold(f64::INFINITY, f64::min);
-    let range = (of_candidates().fold(f64::NEG_INFINITY, f64::max) - low).max(1e-9);
-    opinion.iter().zip(candidate).map(move |(x, &c)| if c { (x - low) / range } else { 0.0 })
 }
 
 fn largest(values: &[f64], candidate: &[bool]) -> f64 {
@@ -206,15 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn spreading_sets_its_scale_by_the_candidates() {
-        let spread: Vec<f64> = spread(&[1.0, 3.0, 5.0, 100.0], &[true, true, true, false]).collect();
-        assert_eq!(spread, [0.0, 0.5, 1.0, 0.0]);
-    }
-
-    #[test]
     fn the_mean_is_subtracted_from_rows_and_query() {
         let mut rows = [1.0, 1.0, 1.0, -1.0, 0.0, 0.0];
         let cosines = centred_cosine(&mut rows, &mut [1.0, 1.0]);
-        assert_eq!(cosines, [1.0, -1.0, -1.0]);
+        assert_eq!(cosines[..2], [1.0, -1.0]);
+        assert!(cosines[2].is_nan(), "a row of zeros is no opinion");
     }
 }

@@ -1,7 +1,9 @@
 //! Selection: score every message, pack the units, make sure that the first survivor may lead.
 use crate::error::{Error, Result};
+use crate::fuse::worth_asking;
 use crate::pack::{Packing, Problem, pack_coverage, pack_greedy};
 use crate::prepared::Prepared;
+use crate::relevance::{Query, USUAL_SEMANTIC_WEIGHT};
 use crate::score::{Signals, Weights, clamp_coverage, recency};
 use crate::{coverage, lead};
 
@@ -23,13 +25,15 @@ pub enum PackMode {
     Coverage,
 }
 
-/// Vectors of one space for all messages and the query, from an embedder of the caller's.
+/// Vectors of one space for messages and the query, from an embedder of the caller's.
 #[derive(Clone, Copy, Debug)]
 pub struct Vectors<'a> {
     /// Components of a vector.
     pub dim: usize,
-    /// One row a message; zeros or NaN stand for "no vector".
+    /// One row each for the messages that `places` names; zeros or NaN stand for "no vector".
     pub messages: &'a [f32],
+    /// Whose rows these are. None: every message's, in order.
+    pub places: Option<&'a [usize]>,
     /// The query's, where there is a query.
     pub query: Option<&'a [f32]>,
 }
@@ -86,8 +90,8 @@ impl Prepared {
     pub fn select(&self, request: &Request<'_>) -> Result<Selection> {
         self.verify(request)?;
         let system = self.system_units();
-        let pinned: Vec<bool> = self.units.iter().zip(&system).map(|(unit, &system)| unit.pinned || system).collect();
-        let candidate: Vec<bool> = self.messages.iter().map(|message| !pinned[message.unit]).collect();
+        let pinned = self.kept_anyway(&system);
+        let candidate = self.candidates(&pinned);
         let measured = self.measure(request, &candidate);
         let recency = recency(&self.messages);
         let signals: Vec<Signals> = self
@@ -163,15 +167,18 @@ impl Prepared {
         {
             return Err(Error::Argument(format!("{} coverages for {messages} messages", coverage.len())));
         }
-        if let Some(vectors) = request.vectors
-            && (vectors.messages.len() != messages * vectors.dim
-                || vectors.query.is_some_and(|query| query.len() != vectors.dim))
-        {
-            return Err(Error::Argument(format!(
-                "{} vector components for {messages} messages of {} dimensions",
-                vectors.messages.len(),
-                vectors.dim
-            )));
+        if let Some(vectors) = request.vectors {
+            let rows = vectors.places.map_or(messages, <[usize]>::len);
+            if vectors.messages.len() != rows * vectors.dim
+                || vectors.query.is_some_and(|query| query.len() != vectors.dim)
+                || vectors.places.is_some_and(|places| places.iter().any(|&place| place >= messages))
+            {
+                return Err(Error::Argument(format!(
+                    "{} vector components for {rows} of {messages} messages, {} dimensions",
+                    vectors.messages.len(),
+                    vectors.dim
+                )));
+            }
         }
         Ok(())
     }
@@ -187,6 +194,29 @@ impl Prepared {
         }
         let score = best.iter().map(|best| best.map_or(0.0, |index| message_scores[index].max(0.0))).collect();
         (best.into_iter().map(Option::unwrap_or_default).collect(), score)
+    }
+
+    /// The messages that an expensive model is worth asking about: the best fifth of those that are not kept anyway, most
+    /// relevant to `query` first by words and the built-in model.
+    #[must_use]
+    pub fn rank(&self, query: &str) -> Vec<usize> {
+        let candidate = self.candidates(&self.kept_anyway(&self.system_units()));
+        let query = Query::new(query, self.model());
+        let relevance = self.relevance(&query, None, &candidate, USUAL_SEMANTIC_WEIGHT).relevance;
+        let mut ranked: Vec<usize> = (0..candidate.len()).filter(|&message| candidate[message]).collect();
+        ranked.sort_by(|&a, &b| relevance[b].total_cmp(&relevance[a]).then(b.cmp(&a)));
+        ranked.truncate(worth_asking(ranked.len()));
+        ranked
+    }
+
+    /// Per unit, whether it is kept whatever it costs.
+    fn kept_anyway(&self, system: &[bool]) -> Vec<bool> {
+        self.units.iter().zip(system).map(|(unit, &system)| unit.pinned || system).collect()
+    }
+
+    /// Per message, whether it has to compete.
+    fn candidates(&self, pinned: &[bool]) -> Vec<bool> {
+        self.messages.iter().map(|message| !pinned[message.unit]).collect()
     }
 
     fn system_units(&self) -> Vec<bool> {

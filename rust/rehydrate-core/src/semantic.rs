@@ -28,6 +28,8 @@ impl Measured {
 struct Space<'a> {
     dim: usize,
     rows: Cow<'a, [f32]>,
+    /// Whose rows these are; None: every message's, in order.
+    places: Option<&'a [usize]>,
     query: Option<Vec<f32>>,
 }
 
@@ -42,14 +44,14 @@ impl Prepared {
             SignalMode::Raw => {
                 let space = self.space(request);
                 let embedding = space.as_ref().is_some_and(|space| space.rows.chunks_exact(space.dim).any(is_present));
-                let cosines = space.and_then(Space::cosines);
+                let cosines = space.and_then(|space| space.cosines(messages));
                 Measured::plain(cosines.unwrap_or_else(|| vec![NEUTRAL_SIMILARITY; messages]), embedding)
             }
             SignalMode::Calibrated => {
                 let embedding = self.embeds(request);
                 // The built-in model is weighted anew for each conversation, so it goes by the texts, not by vectors.
-                let own = request.vectors.is_some() && embedding;
-                let dense = if own { self.space(request).and_then(Space::centred_cosines) } else { None };
+                let own = if request.vectors.is_some() { self.space(request) } else { None };
+                let dense = own.and_then(|space| space.centred_cosines(messages));
                 let query = Query::new(query, self.model());
                 let found = self.relevance(&query, dense, candidate, request.weights.semantic);
                 Measured { similarity: found.relevance, odds: found.odds, floor: found.floor, embedding }
@@ -72,36 +74,52 @@ impl Prepared {
     fn space<'a>(&self, request: &Request<'a>) -> Option<Space<'a>> {
         if let Some(vectors) = request.vectors {
             let dim = vectors.dim.max(1);
-            return Some(Space { dim, rows: vectors.messages.into(), query: vectors.query.map(<[f32]>::to_vec) });
+            let query = vectors.query.map(<[f32]>::to_vec);
+            return Some(Space { dim, rows: vectors.messages.into(), places: vectors.places, query });
         }
         let model = self.model()?;
         let query = request.query.map(|query| model.vector(model.bag(query).into_iter(), |_| 1.0));
-        Some(Space { dim: model.dim(), rows: self.message_vectors().into(), query })
+        Some(Space { dim: model.dim(), rows: self.message_vectors().into(), places: None, query })
     }
 }
 
 impl Space<'_> {
-    /// Cosine of each row with the query; 0.5 for a row that is missing. None where the query's vector is missing.
-    fn cosines(self) -> Option<Vec<f64>> {
-        let mut query = self.query?;
-        normalize(&mut query);
-        if !is_present(&query) {
-            return None;
-        }
-        let mut rows = self.rows.into_owned();
+    /// Per message the cosine with the query; 0.5 where its vector is missing. None where the query's is.
+    fn cosines(mut self, messages: usize) -> Option<Vec<f64>> {
+        let query = self.asked()?;
+        let mut rows = std::mem::take(&mut self.rows).into_owned();
         let cosine = |row: &mut [f32]| {
             normalize(row);
             if is_present(row) { f64::from(dot(row, &query)) } else { NEUTRAL_SIMILARITY }
         };
-        Some(rows.chunks_exact_mut(self.dim).map(cosine).collect())
+        let cosines = rows.chunks_exact_mut(self.dim).map(cosine).collect();
+        Some(self.scatter(cosines, NEUTRAL_SIMILARITY, messages))
     }
 
-    /// The same with the mean vector subtracted.
-    fn centred_cosines(self) -> Option<Vec<f64>> {
-        let mut query = self.query?;
-        normalize(&mut query);
-        let mut rows = self.rows.into_owned();
+    /// The same with the mean vector subtracted; NaN where a vector is missing. None where no message has one.
+    fn centred_cosines(mut self, messages: usize) -> Option<Vec<f64>> {
+        let mut query = self.asked()?;
+        let mut rows = std::mem::take(&mut self.rows).into_owned();
         rows.chunks_exact_mut(self.dim).for_each(normalize);
-        is_present(&query).then(|| centred_cosine(&mut rows, &mut query))
+        let cosines = centred_cosine(&mut rows, &mut query);
+        let cosines = self.scatter(cosines, f64::NAN, messages);
+        cosines.iter().any(|cosine| !cosine.is_nan()).then_some(cosines)
+    }
+
+    /// The query's vector at length 1, if there is one.
+    fn asked(&mut self) -> Option<Vec<f32>> {
+        let mut query = self.query.take()?;
+        normalize(&mut query);
+        is_present(&query).then_some(query)
+    }
+
+    /// One value a message from one a row.
+    fn scatter(&self, of_rows: Vec<f64>, missing: f64, messages: usize) -> Vec<f64> {
+        let Some(places) = self.places else { return of_rows };
+        let mut of_messages = vec![missing; messages];
+        for (&place, value) in places.iter().zip(of_rows) {
+            of_messages[place] = value;
+        }
+        of_messages
     }
 }

@@ -59,7 +59,12 @@ fn chitta_reproduces_the_scores_worked_out_by_hand() {
         let selection = prepared
             .select(&Request {
                 query: case.query_vector.as_ref().map(|_| "a query"),
-                vectors: Some(Vectors { dim: 2, messages: &vectors, query: case.query_vector.as_deref() }),
+                vectors: Some(Vectors {
+                    dim: 2,
+                    messages: &vectors,
+                    places: None,
+                    query: case.query_vector.as_deref(),
+                }),
                 memory_coverage: Some(&coverage),
                 weights: Weights::default(),
                 signals: SignalMode::Raw,

@@ -100,14 +100,20 @@ impl Prepared {
         Ok(bytes_of(py, &rows))
     }
 
-    /// Score and pack.
-    #[pyo3(signature = (*, query, vectors, query_vector, memory_coverage, weights, calibrated, coverage, target_tokens))]
+    /// The messages that an expensive model is worth asking about, most relevant to `query` first.
+    fn rank(&self, py: Python<'_>, query: Text) -> PyResult<Vec<usize>> {
+        detached(py, || Ok(self.core.rank(query.as_str())))
+    }
+
+    /// Score and pack. `vectors` holds a row for each message that `places` names, or, where that is None, for every one.
+    #[pyo3(signature = (*, query, vectors, places, query_vector, memory_coverage, weights, calibrated, coverage, target_tokens))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
     fn select(
         &self,
         py: Python<'_>,
         query: Option<Text>,
         vectors: Option<Bound<'_, PyAny>>,
+        places: Option<Vec<usize>>,
         query_vector: Option<Bound<'_, PyAny>>,
         memory_coverage: Option<Vec<f64>>,
         weights: (f64, f64, f64),
@@ -118,12 +124,13 @@ impl Prepared {
         let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
         let query_row = query_vector.map(|vector| floats(py, &vector)).transpose()?;
         let core = detached(py, || {
-            let messages = self.core.message_tokens().len();
+            let rows_given = places.as_ref().map_or(self.core.message_tokens().len(), Vec::len);
             let request = Request {
                 query: query.as_ref().map(Text::as_str),
                 vectors: rows.as_deref().map(|rows| Vectors {
-                    dim: rows.len().checked_div(messages).unwrap_or(0),
+                    dim: rows.len().checked_div(rows_given).unwrap_or(0),
                     messages: rows,
+                    places: places.as_deref(),
                     query: query_row.as_deref(),
                 }),
                 memory_coverage: memory_coverage.as_deref(),

@@ -1,0 +1,108 @@
+"""A bounded cache of vectors: each text is embedded once a space, across calls and threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Row = NDArray[np.float32]
+
+DEFAULT_CAPACITY_BYTES = 64 << 20
+"""About 40,000 vectors of 384 dimensions."""
+
+_ENTRY_BYTES = 256
+"""What an entry takes beside its numbers: key, array head, place in the order (measured)."""
+
+_Key = tuple[str, bytes]
+
+
+class VectorCache:
+    """Rows by (space, hash of the text); the least recently used go first.
+
+    >>> import numpy as np
+    >>> cache = VectorCache()
+    >>> cache.put("a space", ["hello"], np.ones((1, 2), np.float32))
+    >>> cache.get("a space", ["hello", "unknown"])
+    [array([1., 1.], dtype=float32), None]
+    """
+
+    def __init__(self, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
+        """An empty cache of at most `capacity_bytes`."""
+        self.capacity_bytes = capacity_bytes
+        self._rows: OrderedDict[_Key, Row] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, space: str, texts: Sequence[str]) -> list[Row | None]:
+        """Per text its row, or None where it is not known."""
+        keys = _keys(space, texts)
+        with self._lock:
+            found = [self._rows.get(key) for key in keys]
+            for key, row in zip(keys, found, strict=True):
+                if row is not None:
+                    self._rows.move_to_end(key)
+        return found
+
+    def put(self, space: str, texts: Sequence[str], rows: Iterable[Row]) -> None:
+        """Keep the rows of these texts; rows of zeros are no vectors and are not kept."""
+        # Copies: a view would keep the whole batch alive.
+        kept = [
+            (key, row.copy())
+            for key, row in zip(_keys(space, texts), rows, strict=True)
+            if row.any()
+        ]
+        with self._lock:
+            for key, row in kept:
+                row.flags.writeable = False
+                old = self._rows.pop(key, None)
+                self._bytes += _cost(row) - (0 if old is None else _cost(old))
+                self._rows[key] = row
+            while self._bytes > self.capacity_bytes:
+                _, dropped = self._rows.popitem(last=False)
+                self._bytes -= _cost(dropped)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._rows.clear()
+            self._bytes = 0
+
+    def __len__(self) -> int:
+        """Number of rows held."""
+        return len(self._rows)
+
+    @property
+    def bytes_held(self) -> int:
+        """What the rows are charged for; never above the capacity."""
+        return self._bytes
+
+
+def _keys(space: str, texts: Sequence[str]) -> list[_Key]:
+    from hashlib import blake2b
+
+    return [
+        (space, blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+        for text in texts
+    ]
+
+
+def _cost(row: Row) -> int:
+    return int(row.nbytes) + _ENTRY_BYTES
+
+
+SHARED = VectorCache()
+"""The cache that every model of a process shares."""
+
+if hasattr(os, "register_at_fork"):  # else a child could inherit the lock held, for ever
+    os.register_at_fork(
+        before=SHARED._lock.acquire,
+        after_in_parent=SHARED._lock.release,
+        after_in_child=SHARED._lock.release,
+    )

@@ -1,0 +1,40 @@
+"""Which model `embedder=` asks for."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from rehydrate.embedding.named import NamedModel
+    from rehydrate.embedding.protocol import Model
+
+
+def model_of(embedder: Any) -> Model | NamedModel | None:
+    """The model that `embedder=` asks for beside the built-in one; None where that is none.
+
+    Raises InvalidArgumentError for what is neither a name, a model nor a callable.
+    """
+    if embedder is None or (isinstance(embedder, str) and embedder in {"auto", "builtin"}):
+        return None
+    from rehydrate.embedding.named import may_name_a_model, named_model
+    from rehydrate.embedding.own import of_function
+    from rehydrate.embedding.protocol import Model
+
+    if isinstance(embedder, os.PathLike):
+        embedder = str(os.fspath(embedder))
+        return named_model(embedder)
+    if isinstance(embedder, str):
+        if may_name_a_model(embedder):
+            return named_model(embedder)
+    elif isinstance(embedder, Model):
+        return embedder
+    elif callable(embedder):
+        return of_function(embedder)
+    raise InvalidArgumentError(
+        f"embedder is {embedder!r}; choose 'auto' or 'builtin' (the built-in model), None (no "
+        "vectors), name a model's folder or 'org/name', or pass a rehydrate.Embedder, a model "
+        "with space and embed, or a callable of list[str] -> array of shape (texts, dimensions)"
+    )

@@ -1,0 +1,221 @@
+"""The cascade: an expensive model is asked about what matters, and by when it is done."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rehydrate import Embedder, compact_context
+from rehydrate.compact.vectors import ONE_BATCH
+from rehydrate.embedding import cache
+from tests.compact.cases import FixedMemory, HashEmbedder, talk
+from tests.embedding.doubles import PATIENCE_SECONDS, Counting, lengths
+
+LONG = talk(
+    *(
+        f"{('user', 'assistant')[n % 2]}: turn {n} is about the {('harbour', 'garden')[n % 9 == 4]}"
+        for n in range(1_000)
+    )
+)
+QUERY = "what about the garden?"
+GARDEN = [message["content"] for message in LONG if "garden" in message["content"]]
+
+
+class Fixed:
+    """A model that knows these texts only."""
+
+    def __init__(self, known: dict[str, list[float]]) -> None:
+        self.space = f"fixed {id(self)}"
+        self.known = known
+
+    def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> Any:
+        return np.array([self.known.get(text, [0.0, 0.0]) for text in texts], np.float32)
+
+
+def explained(compaction: Any) -> list[dict[str, Any]]:
+    return compaction.explain().to_dict()
+
+
+def test_with_a_query_only_the_best_fifth_is_embedded_the_query_first():
+    asked = Counting()
+    compaction = compact_context(LONG, QUERY, embedder=asked)
+    assert compaction.stats.embedding
+    assert asked.texts[0] == QUERY
+    assert len(asked.texts) == 1 + 200
+    assert set(GARDEN) - {LONG[-1]["content"]} <= set(asked.texts)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"memory": FixedMemory([0.0] * len(LONG))},
+        {"memory": FixedMemory([0.0] * len(LONG)), "query": None},
+        {"scoring": "chitta"},
+    ],
+    ids=" ".join,
+)
+def test_a_memory_and_the_raw_formula_need_every_vector(options: dict[str, Any]):
+    asked = Counting()
+    compact_context(LONG, **({"query": QUERY} | options), embedder=asked)
+    assert set(asked.texts) - {QUERY} == {message["content"] for message in LONG}
+    assert len(asked.texts) == len(set(asked.texts))
+
+
+@pytest.mark.parametrize("scoring", ["balanced", "chitta"])
+def test_without_query_and_memory_the_newest_text_alone_is_embedded(scoring: str):
+    asked = Counting()
+    messages = [*LONG, {"role": "user", "content": "  "}]
+    compaction = compact_context(messages, embedder=asked, scoring=scoring)
+    assert compaction.stats.embedding
+    assert asked.texts == [LONG[-1]["content"]]
+
+
+def test_each_message_is_embedded_once_across_calls():
+    asked = Counting()
+    memory = FixedMemory([0.0] * 300)
+    compact_context(LONG[:300], QUERY, embedder=asked, memory=memory)
+    first = len(asked.texts)
+    compact_context(LONG[:300], "and the harbour?", embedder=asked, memory=memory)
+    assert asked.texts[first:] == ["and the harbour?"]
+
+
+def test_a_text_without_a_word_is_never_sent():
+    asked = Counting()
+    compact_context(talk("user: one", "assistant: ", "user:  \n", "user: two"), "q", embedder=asked)
+    assert asked.texts == ["one", "two", "q"]
+
+
+def test_the_model_decides_between_messages_that_words_cannot_tell_apart():
+    messages = talk("user: aa bb", "user: cc dd", "user: ee ff", "user: gg hh", "user: go on")
+    known = {m["content"]: [0.1, 1.0] for m in messages} | {"a query": [1.0, 0.0]}
+    for wanted in range(4):
+        model = Fixed(known | {messages[wanted]["content"]: [1.0, 0.1]})
+        rows = compact_context(messages, "a query", embedder=model).explain().units
+        assert max(rows[:4], key=lambda row: row.semantic).unit == wanted
+
+
+@given(st.integers(2, ONE_BATCH - 1), st.integers(0, 5))
+def test_the_cascade_equals_asking_about_everything_where_everything_is_few(size: int, word: int):
+    messages, query = LONG[:size], f"turn {word} of the garden"
+    cascade = compact_context(messages, query, 0.3, embedder=HashEmbedder())
+    every = compact_context(
+        messages, query, 0.3, embedder=HashEmbedder(), memory=FixedMemory([0.0] * size)
+    )
+    assert explained(cascade) == explained(every)
+
+
+def test_one_vector_alone_changes_nothing_that_is_kept():
+    query = {QUERY: [1.0, 0.0]}
+    beneath = compact_context(LONG, QUERY, 0.2)
+    for known in ({}, {GARDEN[3]: [0.5, 0.5]}):
+        partial = compact_context(LONG, QUERY, 0.2, embedder=Fixed(query | known))
+        assert partial.stats.embedding
+        assert len(partial.messages) == pytest.approx(len(beneath.messages), rel=0.05)
+        assert set(GARDEN) <= {message["content"] for message in partial.messages}
+
+
+def test_a_deadline_of_nothing_leaves_the_built_in_model_to_work():
+    asked = Counting()
+    compaction = compact_context(LONG, QUERY, embedder=asked, deadline_ms=0)
+    assert asked.texts == []
+    assert not compaction.stats.embedding
+    assert compaction.stats.degraded == (
+        "deadline: 0 of 201 texts embedded in 0 ms; the rest went with the built-in model",
+    )
+    assert explained(compaction) == explained(compact_context(LONG, QUERY))
+
+
+@pytest.mark.parametrize("embedder", ["auto", None, lengths])
+def test_a_deadline_that_is_kept_is_not_mentioned(embedder: Any):
+    options = {"query": QUERY, "embedder": embedder}
+    compaction = compact_context(LONG, **options, deadline_ms=1e9)
+    assert compaction.stats.degraded == ()
+    assert explained(compaction) == explained(compact_context(LONG, **options))
+
+
+def test_what_was_embedded_by_the_deadline_is_used_and_counted():
+    stopped = threading.Event()
+
+    def embed(texts: list[str]) -> Any:
+        if len(batches) == 2:
+            stopped.wait(PATIENCE_SECONDS)
+        batches.append(texts)
+        return lengths(texts)
+
+    batches: list[list[str]] = []
+    embedder = Embedder(embed, batch_size=10)
+    # Two batches are answered at once, and the third not before the deadline, whenever that is.
+    compaction = compact_context(LONG, QUERY, embedder=embedder, deadline_ms=2_000)
+    stopped.set()
+    assert compaction.stats.embedding
+    (said,) = compaction.stats.degraded
+    assert said.startswith("deadline: 20 of 201 texts embedded in 2000 ms; the rest went with")
+    assert embedder.state == "closed"
+
+
+def test_what_is_cached_is_there_whatever_the_deadline():
+    asked = Counting()
+    whole = compact_context(LONG, QUERY, embedder=asked)
+    again = compact_context(LONG, QUERY, embedder=asked, deadline_ms=0)
+    assert again.stats.degraded == ()
+    assert explained(again) == explained(whole)
+
+
+def test_an_embedder_that_compacts_with_another_works():
+    def embed(texts: list[str]) -> Any:
+        assert compact_context(LONG[:5], QUERY, embedder=HashEmbedder()).stats.embedding
+        return lengths(texts)
+
+    assert compact_context(LONG, QUERY, embedder=embed).stats.degraded == ()
+
+
+def test_an_embedder_that_compacts_with_itself_ends():
+    inner = []
+
+    def embed(texts: list[str]) -> Any:
+        inner.append(compact_context(LONG[:5], QUERY, embedder=embed).stats)
+        return lengths(texts)
+
+    assert compact_context(LONG[:9], "a query", embedder=embed).stats.embedding
+    assert "it compacts with itself" in inner[0].degraded[0]
+
+
+def test_partial_failure_says_how_much_came():
+    def flaky(texts: list[str]) -> Any:
+        if QUERY not in texts:
+            raise ConnectionError("no route to host")
+        return lengths(texts)
+
+    embedder = Embedder(flaky, batch_size=50)
+    compaction = compact_context(LONG, QUERY, embedder=embedder)
+    assert compaction.stats.embedding
+    (said,) = compaction.stats.degraded
+    assert said.startswith("embedder: ConnectionError: no route to host; ")
+    assert said.endswith("; 50 of 201 texts embedded; the rest went on with the built-in model")
+
+
+def test_many_threads_share_one_embedder():
+    asked = Counting()
+    results: list[Any] = []
+
+    def work() -> None:
+        results.append(explained(compact_context(LONG[:200], QUERY, embedder=asked)))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(result == results[0] for result in results)
+
+
+def test_vectors_go_to_the_shared_cache_under_the_models_space():
+    model = Fixed({"one": [1.0, 0.0]})
+    compact_context(talk("user: one"), embedder=model)
+    assert cache.SHARED.get(model.space, ["one"])[0].tolist() == [1.0, 0.0]

@@ -1,0 +1,78 @@
+"""Asking a model through the cache: each text once, sound rows only, and nothing raises."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rehydrate import Embedder
+from rehydrate.embedding.ask import ask
+from rehydrate.embedding.cache import VectorCache
+from tests.embedding.doubles import Counting, lengths
+
+
+class Fixed:
+    """A model that answers with these rows."""
+
+    space = "fixed"
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+        self.asked: list[list[str]] = []
+
+    def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> Any:
+        self.asked.append(list(texts))
+        if isinstance(self.rows, Exception):
+            raise self.rows
+        return self.rows[: len(texts)]
+
+
+def test_a_text_that_is_known_is_not_asked_for_again():
+    cache, asked = VectorCache(), Counting()
+    embedder = Embedder(asked)
+    first = ask(embedder, ["a", "bb"], cache=cache)
+    second = ask(embedder, ["bb", "ccc", "a"], cache=cache)
+    assert asked.batches == [["a", "bb"], ["ccc"]]
+    assert second.rows[2].tolist() == first.rows[0].tolist()
+    assert ask(embedder, ["a"], cache=cache, deadline=0.0).rows is not None
+    assert len(asked.batches) == 2
+
+
+def test_embedders_of_one_named_space_share_what_is_known():
+    cache, asked = VectorCache(), Counting()
+    ask(Embedder(lengths, space="a model"), ["a"], cache=cache)
+    assert ask(Embedder(asked, space="a model"), ["a"], cache=cache).rows is not None
+    assert asked.batches == []
+
+
+def test_a_row_that_was_not_reached_is_asked_for_the_next_time():
+    cache = VectorCache()
+    model = Fixed(np.array([[1.0, 0.0], [0.0, 0.0]]))
+    assert ask(model, ["a", "b"], cache=cache).rows.tolist() == [[1, 0], [0, 0]]
+    model.rows = np.array([[0.0, 1.0]])
+    assert ask(model, ["a", "b"], cache=cache).rows.tolist() == [[1, 0], [0, 1]]
+    assert model.asked == [["a", "b"], ["b"]]
+
+
+def test_rows_of_another_width_under_the_same_name_are_not_mixed():
+    cache = VectorCache()
+    ask(Fixed(np.ones((1, 2))), ["a"], cache=cache)
+    rows = ask(Fixed(np.ones((1, 3))), ["a", "b"], cache=cache).rows
+    assert rows.shape == (2, 3)
+    assert rows.any(axis=1).tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "rows", [OSError("gone"), np.ones(3), np.ones((1, 2)), [[object()]] * 2, "text"], ids=repr
+)
+def test_a_model_that_fails_is_an_attempt_without_rows(rows: Any):
+    attempt = ask(Fixed(rows), ["a", "b"], cache=VectorCache())
+    assert attempt.rows is None
+    assert "Error: " in attempt.troubles[0]
+
+
+def test_a_model_whose_every_row_is_zero_gave_nothing():
+    assert ask(Fixed(np.zeros((2, 3))), ["a", "b"], cache=VectorCache()).rows is None

@@ -1,0 +1,102 @@
+"""Models by name: a folder or org/name is loaded once, when first used; a failure is words."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rehydrate import EmbedderError, compact_context
+from rehydrate.embedding import named
+from rehydrate.embedding.choice import model_of
+from rehydrate.embedding.named import NamedModel
+from tests.compact.cases import talk
+from tests.embedding.doubles import PATIENCE_SECONDS, lengths
+
+TALK = talk("user: one", "assistant: two", "user: three")
+
+
+class Loaded:
+    space = "loaded"
+
+    def embed(self, texts: Any, *, deadline: float | None = None) -> Any:
+        return lengths(texts)
+
+
+def test_it_is_loaded_once_by_many_threads():
+    loads = []
+
+    def load(name: str) -> Any:
+        loads.append(name)
+        return Loaded()
+
+    model = NamedModel("org/name", load)
+    got = []
+    threads = [threading.Thread(target=lambda: got.append(model.model())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert loads == ["org/name"]
+    assert len(set(map(id, got))) == 1
+
+
+def test_a_deadline_holds_while_it_is_loaded_and_the_loading_goes_on():
+    opened = threading.Event()
+
+    def load(name: str) -> Any:
+        assert opened.wait(PATIENCE_SECONDS)
+        return Loaded()
+
+    model = NamedModel("org/name", load)
+    with pytest.raises(EmbedderError, match="'org/name' is still being loaded"):
+        model.model(time.monotonic())
+    opened.set()
+    assert model.model().space == "loaded"
+
+
+def test_a_model_that_cannot_be_loaded_is_not_tried_at_every_call():
+    loads = []
+
+    def load(name: str) -> Any:
+        loads.append(name)
+        raise FileNotFoundError("no model.onnx")
+
+    model = NamedModel("org/name", load)
+    for _ in range(3):
+        with pytest.raises(EmbedderError, match=r"'org/name' cannot be loaded: .*no model\.onnx"):
+            model.model()
+    assert loads == ["org/name"]
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_folder_names_a_model_and_its_failure_is_degraded(
+    kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("minilm").mkdir()
+    embedder = kind("minilm")
+
+    def load(name: str) -> Any:
+        raise FileNotFoundError("no model.onnx")
+
+    monkeypatch.setitem(named._models, "minilm", NamedModel("minilm", load))
+    compaction = compact_context(TALK, "one", embedder=embedder)
+    assert not compaction.stats.embedding
+    (said,) = compaction.stats.degraded
+    assert "cannot be loaded: FileNotFoundError: no model.onnx" in said
+    assert said.endswith("went on with the built-in model")
+
+
+def test_a_named_model_is_used(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(named._models, "org/name", NamedModel("org/name", lambda name: Loaded()))
+    compaction = compact_context(TALK, "one", embedder="org/name")
+    assert compaction.stats.embedding
+    assert compaction.stats.degraded == ()
+
+
+def test_the_same_name_is_the_same_model():
+    assert model_of("org/another") is model_of("org/another")
