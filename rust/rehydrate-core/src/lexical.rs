@@ -49,7 +49,7 @@ impl<'a> PackedTerms<'a> {
     /// the time of a binary search.
     pub fn count(self, word: u32) -> u32 {
         let hashes = self.hashes;
-        let mut at = (u64::from(word) * hashes.len() as u64 >> 32) as usize;
+        let mut at = ((u64::from(word) * hashes.len() as u64) >> 32) as usize;
         while at > 0 && hashes[at - 1] >= word {
             at -= 1;
         }
@@ -252,8 +252,7 @@ pub(crate) fn match_words(documents: usize, texts: &[(usize, PackedTerms<'_>)], 
             for (document, counts) in counts.iter().enumerate().filter(|(_, counts)| counts[place] > 0) {
                 let (count, length) = (f64::from(counts[place]), lengths[document]);
                 found.rarity[document] += rarity;
-                found.bm25[document] +=
-                    rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
+                found.bm25[document] += rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
             }
         }
     }
@@ -318,8 +317,10 @@ mod tests {
     #[test]
     fn a_document_is_all_its_texts_and_a_rare_word_says_more() {
         let texts = ["apple pie", "apple", "cherry"].map(packed);
-        let documents = [(0, PackedTerms::read(&texts[0])), (0, PackedTerms::read(&texts[1])), (1, PackedTerms::read(&texts[2]))];
-        let mut query: Vec<u32> = (0..40).map(|n| words(&format!("absent{n}"))[0]).chain(words("apple cherry")).collect();
+        let documents =
+            [(0, PackedTerms::read(&texts[0])), (0, PackedTerms::read(&texts[1])), (1, PackedTerms::read(&texts[2]))];
+        let mut query: Vec<u32> =
+            (0..40).map(|n| words(&format!("absent{n}"))[0]).chain(words("apple cherry")).collect();
         query.sort_unstable();
         let found = match_words(2, &documents, &query);
         let one_of_two = idf(2, 1.0);

@@ -68,7 +68,8 @@ impl TextAnalysis {
                     (Part::Terms, _) => lexical::terms(&readable).pack(&mut sections),
                     (Part::Bag, Some(model)) => pack_bag(&model.bag(&readable), &mut sections),
                     (Part::Sum, Some(model)) => {
-                        let bag = before.and_then(Self::bag).map_or_else(|| model.bag(&readable), |bag| bag.iter().collect());
+                        let bag =
+                            before.and_then(Self::bag).map_or_else(|| model.bag(&readable), |bag| bag.iter().collect());
                         if bag.len() < LONG_TEXT_TOKENS {
                             continue;
                         }
@@ -191,7 +192,8 @@ impl Wanted {
     fn parts(&self) -> u32 {
         let needs = &self.needs;
         let with_model = |needed: bool| needed && needs.model.is_some();
-        let sections = [needs.mentions, needs.terms, with_model(needs.bags || needs.vectors), with_model(needs.vectors)];
+        let sections =
+            [needs.mentions, needs.terms, with_model(needs.bags || needs.vectors), with_model(needs.vectors)];
         let count = self.counter.map_or(0, |counter| 1 << counter as u32);
         SECTIONS.iter().zip(sections).fold(count, |parts, (&part, wanted)| parts | u32::from(wanted) << part as u32)
     }

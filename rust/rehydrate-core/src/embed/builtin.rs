@@ -14,7 +14,9 @@ pub type Bag = Box<[(u16, u16)]>;
 /// Append `bag` to `out`: its counts over one, then its ids, two a word.
 pub(crate) fn pack_bag(bag: &Bag, out: &mut Vec<u32>) {
     packed::push(out, bag.iter().map(|&(_, count)| u32::from(count) - 1));
-    out.extend(bag.chunks(2).map(|pair| u32::from(pair[0].0) | pair.get(1).map_or(0, |second| u32::from(second.0) << 16)));
+    out.extend(
+        bag.chunks(2).map(|pair| u32::from(pair[0].0) | pair.get(1).map_or(0, |second| u32::from(second.0) << 16)),
+    );
 }
 
 /// A bag as [`pack_bag`] lays it out.
