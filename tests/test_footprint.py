@@ -23,7 +23,8 @@ def chat(messages, name):
     roles = ("user", "assistant")
     return [
         {"role": roles[n % 2], "content": f"{name} has walked to house {n} in weather number "
-         f"{n * 7919 % 1009}, bought {n % 17} apples there and then went home by tram {n % 31} as ever."}
+         f"{n * 7919 % 1009}, bought {n % 17} apples there and then went home by tram {n % 31} "
+         "as ever."}
         for n in range(messages)
     ]
 

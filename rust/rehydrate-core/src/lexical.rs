@@ -51,7 +51,7 @@ impl<'a> PackedTerms<'a> {
     /// the time of a binary search.
     pub fn count(self, word: u32) -> u32 {
         let hashes = self.hashes;
-        let mut at = (u64::from(word) * hashes.len() as u64 >> 32) as usize;
+        let mut at = ((u64::from(word) * hashes.len() as u64) >> 32) as usize;
         while at > 0 && hashes[at - 1] >= word {
             at -= 1;
         }
