@@ -5,6 +5,7 @@
     |   `-- UnknownFormatError         a `format=` that is not in the table of formats
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
+    |-- ModelError                     RuntimeError: a model, or the library that runs it, is unusable
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
 Errors keep what they know as attributes, so that a program can act on them without reading prose,
@@ -21,6 +22,7 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidConversationError",
     "InvalidMessageError",
+    "ModelError",
     "RehydrateError",
     "UnknownFormatError",
     "Violation",
@@ -115,6 +117,27 @@ class InvalidConversationError(RehydrateError, ValueError):
         shown = "; ".join(str(violation) for violation in self.violations[:5])
         more = f"; and {count - 5} more" if count > 5 else ""
         return f"{count} violation{'' if count == 1 else 's'}: {shown}{more}"
+
+
+class ModelError(RehydrateError, RuntimeError):
+    """An embedding model, or the library that runs it, that cannot be used.
+
+    `path` is the file, folder or name it is about.
+
+    >>> print(ModelError("/models/minilm/model.onnx", "no such file", "convert the model again"))
+    /models/minilm/model.onnx: no such file; convert the model again
+    """
+
+    def __init__(self, path: object, problem: str, remedy: str) -> None:
+        """Take the place, what is wrong there, and what to do."""
+        self.path = str(path)
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(self.path, problem, remedy)
+
+    def __str__(self) -> str:
+        """One line: place, problem, remedy."""
+        return f"{self.path}: {self.problem}; {self.remedy}"
 
 
 class InternalError(RehydrateError, RuntimeError):

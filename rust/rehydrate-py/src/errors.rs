@@ -1,6 +1,7 @@
 //! From the core's errors, and from panics, to the exceptions of `rehydrate.errors`.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use rehydrate_core::error::Error;
@@ -8,8 +9,9 @@ use rehydrate_core::error::Error;
 /// The Python exception for `error`.
 pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     match error {
-        Error::Argument(message) => raise(py, "InvalidArgumentError", message),
-        Error::Model(message) => raise(py, "InternalError", message),
+        Error::Argument(message) => raise(py, "InvalidArgumentError", (message,)),
+        Error::Model(message) => raise(py, "InternalError", (message,)),
+        Error::ModelFile { path, problem, remedy } => raise(py, "ModelError", (path, problem, remedy)),
         Error::Interrupted => PyKeyboardInterrupt::new_err(()),
     }
 }
@@ -24,12 +26,12 @@ pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error>
                 .map(ToString::to_string)
                 .or_else(|| panic.downcast_ref::<String>().cloned())
                 .unwrap_or_else(|| "a panic without a message".into());
-            Err(raise(py, "InternalError", &message))
+            Err(raise(py, "InternalError", (message,)))
         }
     }
 }
 
-fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
-    let raised = py.import("rehydrate.errors").and_then(|errors| errors.getattr(class)?.call1((message,)));
+fn raise<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
+    let raised = py.import("rehydrate.errors").and_then(|errors| errors.getattr(class)?.call1(arguments));
     raised.map_or_else(|error| error, PyErr::from_value)
 }

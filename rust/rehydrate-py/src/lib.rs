@@ -1,6 +1,7 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
 mod convert;
 mod errors;
+mod onnx;
 mod prepared;
 mod tokens;
 
@@ -9,6 +10,8 @@ use pyo3::prelude::*;
 /// The Rust core. Private: `rehydrate._engine` is its only importer.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
     #[pymodule_export]

@@ -212,13 +212,13 @@ pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyB
     Ok((bytes_of(py, &rows), dim))
 }
 
-fn bytes_of<'py>(py: Python<'py>, rows: &[f32]) -> Bound<'py, PyBytes> {
+pub fn bytes_of<'py>(py: Python<'py>, rows: &[f32]) -> Bound<'py, PyBytes> {
     let bytes: Vec<u8> = rows.iter().flat_map(|x| x.to_ne_bytes()).collect();
     PyBytes::new(py, &bytes)
 }
 
 /// A check that asks Python for pending signals, at most every [`SIGNAL_INTERVAL`].
-fn ctrl_c() -> impl FnMut() -> Result<()> {
+pub fn ctrl_c() -> impl FnMut() -> Result<()> {
     let mut asked = Instant::now();
     move || {
         if asked.elapsed() < SIGNAL_INTERVAL {
