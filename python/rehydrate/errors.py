@@ -5,7 +5,7 @@
     |   `-- UnknownFormatError         a `format=` that is not in the table of formats
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
-    |-- ModelError                     RuntimeError: a model, or the library that runs it, is unusable
+    |-- ModelError                     RuntimeError: a model, or the library that runs it
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
 Errors keep what they know as attributes, so that a program can act on them without reading prose,

@@ -67,7 +67,7 @@ def read_model_files(folder: Path, precision: Precision, max_tokens: int | None)
         precision=found,
         max_tokens=_max_tokens(folder, manifest, max_tokens),
         first_token=_first_token(folder, manifest),
-        quantised_at_run_time=quantised,
+        quantised_at_run_time=quantised or found == "int8",
         digest="-".join(hashes),
     )
 
@@ -94,7 +94,7 @@ def _read(file: Path) -> tuple[str, bool]:
     """A file's sha256, and whether it quantises at run time."""
     try:
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as m:
-            return hashlib.sha256(m).hexdigest(), m.find(b"DynamicQuantizeLinear") >= 0
+            return hashlib.sha256(m).hexdigest(), m.find(b"DynamicQuantize") >= 0
     except (OSError, ValueError) as error:  # an empty file cannot be mapped
         raise ModelError(file, f"cannot be read: {error}", _AGAIN) from None
 

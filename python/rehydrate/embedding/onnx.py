@@ -126,8 +126,8 @@ def load_model(
     """Load a BERT-like sentence-transformer in ONNX.
 
     `name_or_path` is a folder with `model.onnx` and `tokenizer.json` (or sentence-transformers'
-    layout), the name of a model made by ``rehydrate model convert``, or ``org/name`` in the cache of
-    the Hugging Face Hub, or on it where `huggingface_hub` is installed.
+    layout), the name of a model made by ``rehydrate model convert``, or ``org/name`` in the cache
+    of the Hugging Face Hub, or on it where `huggingface_hub` is installed.
 
     `precision="int8"` takes the quantised graph where there is one, "fp32" never does. `threads`
     texts are embedded side by side (default: one a CPU, at most 8). `max_tokens` is where a text is

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rehydrate_core::embed::onnx::{self, Grouping, Limits, Options, Pooling};
@@ -114,7 +115,8 @@ fn counted<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> 
         CALLS.store(0, Ordering::SeqCst);
     }
     if CLOSING.load(Ordering::SeqCst) {
-        return Err(to_py(py, &closed()));
+        // Made without running Python code, in which a thread may be ended at exit: that aborts in a Rust frame.
+        return Err(PyRuntimeError::new_err("no embedding begins while the interpreter exits"));
     }
     CALLS.fetch_add(1, Ordering::SeqCst);
     let _back = Back;
