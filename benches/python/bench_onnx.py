@@ -103,9 +103,13 @@ class Peer:
         """The int8 matrix products of so many tokens, each thread its half, in large pieces."""
         from threading import Thread
 
+        feeds = {
+            name: np.full((MAX_TOKENS, SHAPE[name]), 7, np.uint8) for name in ("hidden", "inner")
+        }
+
         def work(session: Any) -> None:
             for _ in range(tokens // THREADS // MAX_TOKENS):
-                session.run(None, {})
+                session.run(None, feeds)
 
         threads = [Thread(target=work, args=(session,)) for session in self._gemm]
         for thread in threads:
@@ -130,17 +134,23 @@ def _gemm_sessions(session: Callable[..., Any]) -> list[Any]:
     hidden, inner = SHAPE["hidden"], SHAPE["inner"]
     draw = np.random.default_rng(3)
     nodes, constants, outputs = [], [], []
-    for wide, deep in ((hidden, 3 * hidden), (hidden, hidden), (hidden, inner), (inner, hidden)):
-        name = f"{wide}x{deep}x{len(nodes)}"
-        activations = draw.integers(0, 255, (MAX_TOKENS, wide), np.uint8)
-        constants.append(numpy_helper.from_array(draw.integers(-9, 9, (wide, deep), np.int8), name))
-        for layer in range(SHAPE["layers"]):
-            tensor = f"in{name}.{layer}"
-            constants.append(numpy_helper.from_array(activations, tensor))
-            out = f"out{name}.{layer}"
-            nodes.append(helper.make_node("MatMulInteger", [tensor, name], [out]))
-            outputs.append(helper.make_tensor_value_info(out, TensorProto.INT32, None))
-    graph = helper.make_graph(nodes, "products", [], outputs, constants)
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.UINT8, [MAX_TOKENS, SHAPE[name]])
+        for name in ("hidden", "inner")
+    ]
+    for layer in range(SHAPE["layers"]):
+        for source, deep in (
+            ("hidden", 3 * hidden),
+            ("hidden", hidden),
+            ("hidden", inner),
+            ("inner", hidden),
+        ):
+            name = f"{layer}.{len(nodes)}"
+            weights = draw.integers(-9, 9, (SHAPE[source], deep), np.int8)
+            constants.append(numpy_helper.from_array(weights, f"w{name}"))
+            nodes.append(helper.make_node("MatMulInteger", [source, f"w{name}"], [f"o{name}"]))
+            outputs.append(helper.make_tensor_value_info(f"o{name}", TensorProto.INT32, None))
+    graph = helper.make_graph(nodes, "products", inputs, outputs, constants)
     opset = [helper.make_opsetid("", 17)]
     model = helper.make_model(graph, opset_imports=opset, ir_version=8).SerializeToString()
     return [session(model, 1) for _ in range(THREADS)]

@@ -92,13 +92,11 @@ def test_what_is_nowhere_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> Non
         find_model_folder(REPOSITORY)
 
 
-@pytest.mark.parametrize("name", ["/no/where", "../up", "a/b/c", "a/..", "", " ", "https://x/y"])
+@pytest.mark.parametrize("name", ["/no/where", "../no/where", "a/b/c", "a/..", " ", "https://x/y"])
 def test_what_can_be_no_repository_is_no_folder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
-    if name and Path(name).is_dir():
-        pytest.skip("is a folder here")
     with pytest.raises(ModelError, match="no such folder"):
-        find_model_folder(name or "\x00".replace("\x00", "?"))
+        find_model_folder(name)
 
 
 def test_the_hub_is_asked_for_the_files_that_serve(

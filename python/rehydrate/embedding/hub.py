@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -98,10 +99,8 @@ def _fetch(repository: str, snapshot: Path | None) -> Path:
         problem = f"is no folder, and has no ONNX model in {hub_cache()}"
         install = "; or, to fetch it, pip install huggingface_hub"
         raise ModelError(repository, problem, remedy + install)
-    import huggingface_hub
-
-    hub: Any = huggingface_hub
     try:
+        hub: Any = import_module("huggingface_hub")
         folder = Path(hub.snapshot_download(repository, allow_patterns=list(FILES)))
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
