@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import accumulate, chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehydrate import _native
@@ -109,6 +112,39 @@ def embed(texts: Sequence[str]) -> Vectors:
 
     rows, dim = _native.embed(list(texts))
     return np.frombuffer(rows, dtype=np.float32).reshape(-1, dim)
+
+
+def load_onnx(
+    library: Path,
+    *,
+    model: Path,
+    tokenizer: Path,
+    threads: int,
+    max_tokens: int,
+    first_token: bool,
+    by_length: bool,
+) -> _native.OnnxModel:
+    """Load a transformer through ONNX Runtime's library, which was checked before."""
+    _native.open_onnx(library)
+    _close_onnx_at_exit()
+    return _native.OnnxModel(
+        model=model,
+        tokenizer=tokenizer,
+        threads=threads,
+        max_tokens=max_tokens,
+        first_token=first_token,
+        by_length=by_length,
+    )
+
+
+@cache
+def _close_onnx_at_exit() -> None:
+    atexit.register(_native.close_onnx)
+
+
+def isa() -> str:
+    """This machine's widest instructions that change what an int8 model computes."""
+    return _native.isa()
 
 
 def count(text: str, counter: str) -> int:

@@ -1,10 +1,12 @@
 """Types of the Rust module; kept true by stubtest."""
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import Any, final
 
 __all__ = [
     "BlockReader",
+    "OnnxModel",
     "Prepared",
     "Selection",
     "__version__",
@@ -12,8 +14,11 @@ __all__ = [
     "before_fork",
     "cached_bytes",
     "clear_cache",
+    "close_onnx",
     "count",
     "embed",
+    "isa",
+    "open_onnx",
 ]
 
 __version__: str
@@ -82,6 +87,25 @@ class Selection:
     def signals(self) -> list[tuple[float, float, float, float, float, float]]: ...
     def units(self) -> list[tuple[int, int, float, float, float]]: ...
 
+@final
+class OnnxModel:
+    def __new__(
+        cls,
+        *,
+        model: PathLike[str],
+        tokenizer: PathLike[str],
+        threads: int,
+        max_tokens: int,
+        first_token: bool,
+        by_length: bool,
+    ) -> OnnxModel: ...
+    @property
+    def dim(self) -> int: ...
+    def embed(self, texts: Sequence[str], *, seconds: float | None) -> bytes: ...
+
+def open_onnx(library: PathLike[str]) -> None: ...
+def close_onnx() -> None: ...
+def isa() -> str: ...
 def count(text: str, counter: str) -> int: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def cached_bytes() -> int: ...

@@ -6,7 +6,8 @@
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
     |-- MissingPackageError            ImportError: an optional package that is not installed
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
-    |-- EmbedderError                RuntimeError: an embedder asked by itself gave no vector at all
+    |-- EmbedderError                  RuntimeError: an embedder asked by itself gave no vector at all
+    |-- ModelError                     RuntimeError: a model, or the library that runs it
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
 Errors keep what they know as attributes, so that a program can act on them without reading prose,
@@ -25,6 +26,7 @@ __all__ = [
     "InvalidConversationError",
     "InvalidMessageError",
     "MissingPackageError",
+    "ModelError",
     "RehydrateError",
     "UnknownFormatError",
     "Violation",
@@ -144,6 +146,27 @@ class EmbedderError(RehydrateError, RuntimeError):
 
     A compaction never raises it: it goes on without, and ``stats.degraded`` says so.
     """
+
+
+class ModelError(RehydrateError, RuntimeError):
+    """An embedding model, or the library that runs it, that cannot be used.
+
+    `path` is the file, folder or name it is about.
+
+    >>> print(ModelError("/models/minilm/model.onnx", "no such file", "convert the model again"))
+    /models/minilm/model.onnx: no such file; convert the model again
+    """
+
+    def __init__(self, path: object, problem: str, remedy: str) -> None:
+        """Take the place, what is wrong there, and what to do."""
+        self.path = str(path)
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(self.path, problem, remedy)
+
+    def __str__(self) -> str:
+        """One line: place, problem, remedy."""
+        return f"{self.path}: {self.problem}; {self.remedy}"
 
 
 class InternalError(RehydrateError, RuntimeError):

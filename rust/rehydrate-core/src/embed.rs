@@ -1,5 +1,7 @@
 //! Embedders: texts to unit vectors. Each tier is one implementation of [`Embedder`].
 pub mod builtin;
+#[cfg(feature = "onnx")]
+pub mod onnx;
 pub mod wordpiece;
 
 use crate::error::Result;

@@ -6,6 +6,9 @@ pub enum Error {
     /// A model file or vocabulary that cannot be used.
     #[error("model: {0}")]
     Model(String),
+    /// A file of a transformer, or the library that runs it, that cannot be used: which, why, and what to do.
+    #[error("{path}: {problem}; {remedy}")]
+    ModelFile { path: String, problem: String, remedy: String },
     /// Arguments that contradict each other or lie outside their range.
     #[error("{0}")]
     Argument(String),

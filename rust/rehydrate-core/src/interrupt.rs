@@ -48,14 +48,25 @@ pub fn interruptible<T>(wants_stop: fn() -> bool, work: impl FnOnce() -> Result<
 /// A place where long work may stop; costs a clock's look, so some hundred kilobytes of text or thousands of messages
 /// belong between two.
 pub fn checkpoint() {
-    let Some(watch) = WATCH.get() else { return };
-    if watch.asked.elapsed() < INTERVAL {
-        return;
-    }
-    if (watch.wants_stop)() {
+    if poll().is_err() {
         resume_unwind(Box::new(Stop)); // unlike a panic, without a word on standard error
     }
+}
+
+/// The same for work that must end in order, because other threads take part in it.
+///
+/// # Errors
+/// [`Error::Interrupted`] where it is to stop.
+pub fn poll() -> Result<()> {
+    let Some(watch) = WATCH.get() else { return Ok(()) };
+    if watch.asked.elapsed() < INTERVAL {
+        return Ok(());
+    }
+    if (watch.wants_stop)() {
+        return Err(Error::Interrupted);
+    }
     WATCH.set(Some(Watch { asked: Instant::now(), ..watch }));
+    Ok(())
 }
 
 /// Checkpoints for loops of many short steps.

@@ -2,6 +2,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use rehydrate_core::error::Error;
@@ -15,8 +16,9 @@ thread_local! {
 /// The Python exception for `error`.
 pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
     match error {
-        Error::Argument(message) => raise(py, "InvalidArgumentError", message),
-        Error::Model(message) => raise(py, "InternalError", message),
+        Error::Argument(message) => raise(py, "InvalidArgumentError", (message,)),
+        Error::Model(message) => raise(py, "InternalError", (message,)),
+        Error::ModelFile { path, problem, remedy } => raise(py, "ModelError", (path, problem, remedy)),
         Error::Interrupted => RAISED.take().unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
     }
 }
@@ -32,7 +34,7 @@ pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error>
                 .map(ToString::to_string)
                 .or_else(|| panic.downcast_ref::<String>().cloned())
                 .unwrap_or_else(|| "a panic without a message".into());
-            Err(raise(py, "InternalError", &message))
+            Err(raise(py, "InternalError", (message,)))
         }
     }
 }
@@ -47,7 +49,7 @@ fn wants_stop() -> bool {
     })
 }
 
-fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
-    let raised = py.import("rehydrate.errors").and_then(|errors| errors.getattr(class)?.call1((message,)));
+fn raise<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
+    let raised = py.import("rehydrate.errors").and_then(|errors| errors.getattr(class)?.call1(arguments));
     raised.map_or_else(|error| error, PyErr::from_value)
 }

@@ -3,6 +3,7 @@ mod convert;
 mod errors;
 mod fork;
 mod home;
+mod onnx;
 mod prepared;
 mod reading;
 mod tokens;
@@ -16,6 +17,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
+    #[pymodule_export]
+    use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, embed};
     #[pymodule_export]

@@ -213,7 +213,7 @@ pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyB
     Ok((bytes_of(py, &rows), dim))
 }
 
-fn bytes_of<'py>(py: Python<'py>, rows: &[f32]) -> Bound<'py, PyBytes> {
+pub fn bytes_of<'py>(py: Python<'py>, rows: &[f32]) -> Bound<'py, PyBytes> {
     let bytes: Vec<u8> = rows.iter().flat_map(|x| x.to_ne_bytes()).collect();
     PyBytes::new(py, &bytes)
 }

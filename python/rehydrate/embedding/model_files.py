@@ -1,0 +1,144 @@
+"""What a model folder holds: which graph, which tokenizer, how many tokens, how vectors are pooled.
+
+Ours (`rehydrate model convert`), a plain `model.onnx` beside `tokenizer.json`, and the layout of
+sentence-transformers with its graph under `onnx/`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from rehydrate.errors import InvalidArgumentError, ModelError
+
+Precision = Literal["int8", "fp32"]
+
+DEFAULT_MAX_TOKENS = 256
+"""Where nothing says otherwise; what sentence-transformers cuts MiniLM at."""
+
+_MOST_TOKENS_UNASKED = 512
+_FEWEST_TOKENS = 8
+_INT8 = ("model_int8.onnx", "model_quantized.onnx")
+_AGAIN = "get the model again, or make it: rehydrate model convert"
+
+
+class ModelFiles(NamedTuple):
+    """A model's files, and how to run them."""
+
+    graph: Path
+    tokenizer: Path
+    precision: Precision
+    max_tokens: int
+    first_token: bool
+    """Whether the vector of a text is that of its first token, where the graph does not pool."""
+    quantised_at_run_time: bool
+    """Whether a text's vector depends on what else is in the batch."""
+    digest: str
+    """Of graph and tokenizer."""
+
+
+def read_model_files(folder: Path, precision: Precision, max_tokens: int | None) -> ModelFiles:
+    """Find and check the files of a model.
+
+    Raises ModelError for files missing or damaged, InvalidArgumentError for a `max_tokens` that the
+    model cannot take.
+    """
+    manifest = _read_json(folder / "rehydrate.json")
+    graph, found = _graph(folder, precision)
+    tokenizer = _existing(folder, ["tokenizer.json", "onnx/tokenizer.json"])
+    if tokenizer is None:
+        raise ModelError(folder, "holds no tokenizer.json", _AGAIN)
+    hashes = []
+    quantised = False
+    for file in (graph, tokenizer):
+        digest, dynamic = _read(file)
+        quantised |= dynamic
+        said = _get(manifest, "files", file.name, "sha256")
+        if said is not None and said != digest:
+            problem = f"is damaged: its sha256 is {digest[:16]}..., rehydrate.json says {said}"
+            raise ModelError(file, problem, _AGAIN)
+        hashes.append(digest[:16])
+    return ModelFiles(
+        graph=graph,
+        tokenizer=tokenizer,
+        precision=found,
+        max_tokens=_max_tokens(folder, manifest, max_tokens),
+        first_token=_first_token(folder, manifest),
+        quantised_at_run_time=quantised or found == "int8",
+        digest="-".join(hashes),
+    )
+
+
+def _graph(folder: Path, precision: Precision) -> tuple[Path, Precision]:
+    if precision == "int8":
+        quantised = _existing(folder, [f"{sub}{name}" for sub in ("", "onnx/") for name in _INT8])
+        if quantised is not None:
+            return quantised, "int8"
+    graph = _existing(folder, ["model.onnx", "onnx/model.onnx"])
+    if graph is not None:
+        return graph, "fp32"
+    remedy = _AGAIN
+    if (folder / "model.safetensors").is_file():
+        remedy = f"make it: rehydrate model convert {folder}"
+    raise ModelError(folder, "holds no model.onnx", remedy)
+
+
+def _existing(folder: Path, names: list[str]) -> Path | None:
+    return next((folder / name for name in names if (folder / name).is_file()), None)
+
+
+def _read(file: Path) -> tuple[str, bool]:
+    """A file's sha256, and whether it quantises at run time."""
+    try:
+        with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as m:
+            return hashlib.sha256(m).hexdigest(), m.find(b"DynamicQuantize") >= 0
+    except (OSError, ValueError) as error:  # an empty file cannot be mapped
+        raise ModelError(file, f"cannot be read: {error}", _AGAIN) from None
+
+
+def _max_tokens(folder: Path, manifest: dict[str, Any], asked: int | None) -> int:
+    config = _read_json(folder / "config.json")
+    longest = manifest.get("positions", config.get("max_position_embeddings"))
+    if asked is not None:
+        if not isinstance(asked, int) or asked < _FEWEST_TOKENS:
+            raise InvalidArgumentError(
+                f"max_tokens is {asked!r}, expected a whole number from {_FEWEST_TOKENS} up"
+            )
+        if isinstance(longest, int) and asked > longest:
+            raise InvalidArgumentError(
+                f"max_tokens is {asked}, the model in {folder} takes {longest}; pass at most that"
+            )
+        return asked
+    sentence = _read_json(folder / "sentence_bert_config.json")
+    for said in (manifest.get("max_tokens"), sentence.get("max_seq_length")):
+        if isinstance(said, int) and said >= _FEWEST_TOKENS:
+            return min(said, _MOST_TOKENS_UNASKED)
+    return DEFAULT_MAX_TOKENS
+
+
+def _first_token(folder: Path, manifest: dict[str, Any]) -> bool:
+    pooling = _read_json(folder / "1_Pooling" / "config.json")
+    said = manifest.get("pooling")
+    return said == "cls" if said else pooling.get("pooling_mode_cls_token") is True
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    """The object in a file; an empty one where there is no such file."""
+    try:
+        content = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(file, f"cannot be read as JSON: {error}", _AGAIN) from None
+    if not isinstance(content, dict):
+        raise ModelError(file, f"holds a {type(content).__name__}, expected an object", _AGAIN)
+    return content
+
+
+def _get(content: Any, *keys: str) -> Any:
+    for key in keys:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content

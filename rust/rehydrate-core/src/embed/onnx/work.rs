@@ -1,0 +1,86 @@
+//! Jobs on several threads, and a calling thread that stays free to look at the clock and at Ctrl-C.
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ort::session::{NoSelectedOutputs, RunOptions};
+
+use super::Limits;
+use crate::error::{Error, Result};
+
+/// How long the calling thread waits for results before it asks whether to go on.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What a job is given: the run it may be ended through, and the mark that it was.
+pub struct Worker {
+    pub run: RunOptions<NoSelectedOutputs>,
+    pub stop: AtomicBool,
+}
+
+impl Worker {
+    pub fn new() -> Result<Self> {
+        let run =
+            RunOptions::new().map_err(|error| Error::Model(format!("ONNX Runtime has no run options: {error}")))?;
+        Ok(Self { run, stop: AtomicBool::new(false) })
+    }
+
+    /// End the run under way at its next operator, and begin no other.
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // Refused only for a null pointer; the run then ends by itself.
+        let _ = self.run.terminate();
+    }
+}
+
+/// Do `work` on every job, at most `threads` at a time, in order; `take` gets the results on the calling thread.
+///
+/// The threads live as long as the call: none waits at exit, none is missing after a fork. At the deadline it returns
+/// with what is done.
+///
+/// # Errors
+/// The first error of a job or of the limits' check, after every thread has stopped.
+pub fn each<J: Sync, R: Send>(
+    threads: usize,
+    jobs: &[J],
+    limits: &mut Limits<'_>,
+    work: impl Fn(&J, &Worker) -> Result<R> + Sync,
+    mut take: impl FnMut(R),
+) -> Result<()> {
+    if limits.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+        return Ok(());
+    }
+    let workers: Vec<Worker> = (0..threads.min(jobs.len())).map(|_| Worker::new()).collect::<Result<_>>()?;
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    let mut failure = None;
+    thread::scope(|scope| {
+        for worker in &workers {
+            let (sender, work, next) = (sender.clone(), &work, &next);
+            scope.spawn(move || {
+                while !worker.stop.load(Ordering::Relaxed)
+                    && let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed))
+                    && sender.send(work(job, worker)).is_ok()
+                {}
+            });
+        }
+        drop(sender);
+        loop {
+            let left = limits.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            match receiver.recv_timeout(left.unwrap_or(CHECK_INTERVAL).clamp(Duration::from_millis(1), CHECK_INTERVAL))
+            {
+                Ok(Ok(result)) => take(result),
+                Ok(Err(error)) => failure = failure.take().or(Some(error)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if failure.is_none() {
+                failure = (limits.check)().err();
+            }
+            if failure.is_some() || left.is_some_and(|left| left.is_zero()) {
+                workers.iter().for_each(Worker::stop);
+            }
+        }
+    });
+    failure.map_or(Ok(()), Err)
+}

@@ -1,0 +1,88 @@
+"""Reading a model folder: which graph, how long, which pooling, and whether it is whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from rehydrate.embedding.model_files import read_model_files
+from rehydrate.errors import InvalidArgumentError, ModelError
+
+
+def put(folder: Path, **files: object) -> Path:
+    for name, content in ({"tokenizer.json": "{}"} | files).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return folder
+
+
+def test_int8_is_taken_where_it_is_and_fp32_where_it_is_asked_for(tmp_path: Path) -> None:
+    put(tmp_path, **{"model.onnx": "g"})
+    assert read_model_files(tmp_path, "int8", None).precision == "fp32"
+    put(tmp_path, **{"model_int8.onnx": "g"})
+    quantised = read_model_files(tmp_path, "int8", None)
+    assert (quantised.graph.name, quantised.precision) == ("model_int8.onnx", "int8")
+    assert quantised.quantised_at_run_time
+    assert read_model_files(tmp_path, "fp32", None).graph.name == "model.onnx"
+
+
+def test_a_graph_that_quantises_at_run_time_is_known_by_its_operators(tmp_path: Path) -> None:
+    put(tmp_path, **{"model.onnx": "g"})
+    assert not read_model_files(tmp_path, "int8", None).quantised_at_run_time
+    put(tmp_path, **{"model.onnx": "g DynamicQuantizeLinear g"})
+    assert read_model_files(tmp_path, "int8", None).quantised_at_run_time
+
+
+def test_graphs_in_the_layout_of_sentence_transformers_are_found(tmp_path: Path) -> None:
+    put(tmp_path, **{"onnx/model.onnx": "g"})
+    assert read_model_files(tmp_path, "int8", None).graph == tmp_path / "onnx/model.onnx"
+
+
+def test_the_length_is_what_the_model_was_made_for(tmp_path: Path) -> None:
+    put(tmp_path, **{"model.onnx": "g"})
+    assert read_model_files(tmp_path, "int8", None).max_tokens == 256
+    put(tmp_path, **{"sentence_bert_config.json": {"max_seq_length": 8192}})
+    assert read_model_files(tmp_path, "int8", None).max_tokens == 512
+    put(tmp_path, **{"rehydrate.json": {"max_tokens": 128, "positions": 300}})
+    assert read_model_files(tmp_path, "int8", None).max_tokens == 128
+    assert read_model_files(tmp_path, "int8", 300).max_tokens == 300
+    with pytest.raises(InvalidArgumentError, match=r"max_tokens is 301, .* takes 300"):
+        read_model_files(tmp_path, "int8", 301)
+
+
+def test_pooling_is_what_the_folder_says(tmp_path: Path) -> None:
+    put(tmp_path, **{"model.onnx": "g"})
+    assert not read_model_files(tmp_path, "int8", None).first_token
+    put(tmp_path, **{"1_Pooling/config.json": {"pooling_mode_cls_token": True}})
+    assert read_model_files(tmp_path, "int8", None).first_token
+    put(tmp_path, **{"rehydrate.json": {"pooling": "mean"}})
+    assert not read_model_files(tmp_path, "int8", None).first_token
+
+
+def test_files_that_are_not_what_the_manifest_says_are_refused(tmp_path: Path) -> None:
+    good = hashlib.sha256(b"graph").hexdigest()
+    manifest = {"files": {"model.onnx": {"sha256": good}}}
+    put(tmp_path, **{"model.onnx": "graph", "rehydrate.json": manifest})
+    read_model_files(tmp_path, "int8", None)
+    put(tmp_path, **{"model.onnx": "grapj"})
+    with pytest.raises(ModelError, match=r"model.onnx: is damaged: its sha256 is"):
+        read_model_files(tmp_path, "int8", None)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "\x00", "[" * 100_000])
+@pytest.mark.parametrize("name", ["rehydrate.json", "sentence_bert_config.json"])
+def test_broken_settings_are_refused(tmp_path: Path, name: str, content: str) -> None:
+    put(tmp_path, **{"model.onnx": "g", name: content})
+    with pytest.raises(ModelError, match=name):
+        read_model_files(tmp_path, "int8", None)
+
+
+def test_settings_of_strange_types_count_for_nothing(tmp_path: Path) -> None:
+    strange = {"max_tokens": "many", "files": [1], "positions": None, "pooling": 7}
+    put(tmp_path, **{"model.onnx": "g", "rehydrate.json": strange})
+    files = read_model_files(tmp_path, "int8", None)
+    assert (files.max_tokens, files.first_token) == (256, False)
