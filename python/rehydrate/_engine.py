@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _native
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.messages import Conversation
+from rehydrate.messages import Conversation, Message, Unit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +29,17 @@ _OTHER_ROLE = 4
 CustomCounter = Callable[[str], int]
 
 
+class Excerpting(NamedTuple):
+    """Which texts may be divided, and what the mark in the place of a gap costs."""
+
+    divisible: list[bool]
+    """Per piece of the conversation."""
+    mark_counts: tuple[int, int]
+    """What is counted in a mark with small numbers, and with large ones."""
+    block_counts: list[int] | None
+    """For a counter of the caller's: the tokens of each block of each text that is divided."""
+
+
 def prepare(
     conversation: Conversation,
     *,
@@ -38,8 +49,12 @@ def prepare(
     embed: bool,
     calibrated: bool,
     coverage: bool,
+    excerpting: Excerpting | None = None,
 ) -> _native.Prepared:
-    """Count and analyse a conversation; what was seen before comes from the cache."""
+    """Count and analyse a conversation; what was seen before comes from the cache.
+
+    With `excerpting`, long texts are divided into blocks, which may be kept one by one.
+    """
     messages = conversation.messages
     pieces = [piece for message in messages for piece in message.pieces]
     texts = [piece.text for piece in pieces]
@@ -67,7 +82,34 @@ def prepare(
         embed=embed,
         calibrated=calibrated,
         coverage=coverage,
+        **(excerpting._asdict() if excerpting else {}),
     )
+
+
+def message_tokens(messages: Sequence[Message], counter: str | CustomCounter) -> list[int]:
+    """Tokens of messages by themselves, media included."""
+    return prepare(
+        Conversation(
+            "",
+            tuple([message._replace(index=place) for place, message in enumerate(messages)]),
+            tuple([Unit((place,), (message,)) for place, message in enumerate(messages)]),
+        ),
+        weight_of=lambda _role: 1.0,
+        pinned=[False] * len(messages),
+        counter=counter,
+        embed=False,
+        calibrated=False,
+        coverage=False,
+    ).message_tokens
+
+
+def divide(text: str) -> tuple[str, list[tuple[int, int, int, int, int]]] | None:
+    """The measure and the blocks of a text that is long enough to be divided.
+
+    Of each block where it begins and ends in characters, how many of the measure it holds, and the
+    numbers of its first and last.
+    """
+    return _native.divide(text)
 
 
 def message_vectors(prepared: _native.Prepared) -> Vectors:
@@ -89,9 +131,16 @@ def embed(texts: Sequence[str]) -> Vectors:
     return np.frombuffer(rows, dtype=np.float32).reshape(-1, dim)
 
 
-def count(text: str, counter: str) -> int:
-    """Tokens of one text by a counter inside the build."""
-    return _native.count(text, counter)
+def count(text: str, counter: str | CustomCounter) -> int:
+    """Tokens of one text."""
+    return _native.count(text, counter) if isinstance(counter, str) else _custom_count(counter, text)
+
+
+def count_raw(text: str, counter: str | CustomCounter) -> int:
+    """What is counted in a text before it becomes tokens: words, characters, or tokens already."""
+    if counter == "words":
+        return len(text.split())
+    return len(text) if counter == "chars" else count(text, counter)
 
 
 def check_counter(counter: object) -> str | CustomCounter:

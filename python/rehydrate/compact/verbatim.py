@@ -12,6 +12,7 @@ from typing import Any
 
 from rehydrate import _engine, formats
 from rehydrate.compact.compaction import Compaction, Stats
+from rehydrate.compact.excerpts import Cut, Divisible
 from rehydrate.compact.pins import pinned_units
 from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
@@ -19,6 +20,8 @@ from rehydrate.compact.vectors import Embedder, Memory, memory_coverage, own_vec
 from rehydrate.errors import InvalidArgumentError
 
 MIN_RATIO = 0.05
+GRANULARITIES = ("message", "excerpt")
+"""What is kept or left out as a whole: messages, or also blocks of long texts."""
 
 
 def compact_context(
@@ -52,6 +55,11 @@ def compact_context(
     ``"cl100k_base"``, ``"words"``, ``"chars"`` or a callable of text to tokens; None: the
     profile's own.
 
+    ``granularity="excerpt"`` also divides long texts and tool results (over 40 lines or about 1,000
+    tokens) into blocks of whole lines, paragraphs, hunks, records or JSON elements, and keeps the
+    best of them. Kept blocks are verbatim; each gap is marked in its place, as in
+    ``[... 42 lines omitted, 118-159 ...]``, and counted. A message kept in part is a new object.
+
     Raises InvalidMessageError for an entry that is no message and InvalidArgumentError for an
     argument outside its limits; both name the value and the remedy.
 
@@ -72,8 +80,10 @@ def compact_context(
     ratio = _checked_ratio(target_ratio)
     budget = _checked_budget(budget_tokens)
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
-    if granularity != "message":
-        raise InvalidArgumentError(f"granularity is {granularity!r}; choose 'message'")
+    if granularity not in GRANULARITIES:
+        raise InvalidArgumentError(
+            f"granularity is {granularity!r}; choose one of {', '.join(map(repr, GRANULARITIES))}"
+        )
     if not (query is None or isinstance(query, str)):
         raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
     own_embedder = _checked_embedder(embedder)
@@ -85,6 +95,9 @@ def compact_context(
 
     conversation = formats.parse(messages, format)
     pins = pinned_units(conversation, messages, pin)
+    divisible = None
+    if granularity == "excerpt":
+        divisible = Divisible.find(conversation, messages, pins, counted_by)
     prepared = _engine.prepare(
         conversation,
         weight_of=profile.weight_of,
@@ -93,6 +106,7 @@ def compact_context(
         embed=embedder is not None and own_embedder is None,
         calibrated=profile.signals == "calibrated",
         coverage=profile.packing == "coverage",
+        excerpting=divisible.columns() if divisible else None,
     )
     message_tokens = prepared.message_tokens
     before = sum(message_tokens)
@@ -100,7 +114,8 @@ def compact_context(
 
     asked = query if query and query.strip() else None
     degraded: list[str] = []
-    vectors, query_vector = own_vectors(own_embedder, conversation, asked, degraded)
+    compared = divisible.parts(prepared) if divisible and own_embedder else conversation
+    vectors, query_vector = own_vectors(own_embedder, compared, asked, degraded)
     selection = prepared.select(
         query=asked,
         vectors=vectors,
@@ -112,15 +127,22 @@ def compact_context(
         target_tokens=target,
     )
 
-    report = Report(conversation, selection, message_tokens, pins, target, profile)
+    cut = Cut(divisible, prepared, selection) if divisible else None
+    report = Report(conversation, selection, message_tokens, pins, target, profile, cut)
     kept = report.kept_messages
-    after = sum(tokens for tokens, keep in zip(message_tokens, kept, strict=True) if keep)
-    dropped = len(kept) - sum(kept)
-    survivors = [
-        messages[message.index]
-        for message, keep in zip(conversation.messages, kept, strict=True)
-        if keep
-    ]
+    kept_tokens = [t if keep else 0 for t, keep in zip(message_tokens, kept, strict=True)]
+    indices = [m.index for m, keep in zip(conversation.messages, kept, strict=True) if keep]
+    after = sum(kept_tokens)
+    dropped = len(kept) - len(indices)
+    survivors = [messages[index] for index in indices]
+    excerpted = 0
+    if cut:
+        cut.fit(kept_tokens, target)
+        excerpted = len(cut.excerpts)
+        entry_of = {conversation.messages[p].index: cut.excerpts[p].entry for p in cut.excerpts}
+        survivors = [entry_of.get(index, messages[index]) for index in indices]
+        after -= sum(kept_tokens[p] - excerpt.tokens for p, excerpt in cut.excerpts.items())
+    changed = dropped > 0 or excerpted > 0
     stats = Stats(
         before_tokens=before,
         after_tokens=after,
@@ -131,7 +153,8 @@ def compact_context(
         units=len(conversation.units),
         pinned_tokens=selection.pinned_tokens,
         over_budget=after > target,
-        changed=dropped > 0,
+        changed=changed,
+        excerpted=excerpted,
         embedding=selection.embedding,
         ignored=len(conversation.ignored),
         degraded=tuple(degraded),
@@ -139,7 +162,9 @@ def compact_context(
         format=conversation.format,
         elapsed_ms=(time.perf_counter() - started) * 1e3,
     )
-    return Compaction(survivors if dropped else list(messages), stats, report)
+    if not changed:
+        survivors, indices = list(messages), list(range(len(messages)))
+    return Compaction(survivors, indices, stats, report)
 
 
 async def acompact_context(

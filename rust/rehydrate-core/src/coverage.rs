@@ -24,9 +24,9 @@ fn worth_of_class(class: Class) -> f64 {
     }
 }
 
-/// Features of a conversation: lists by unit, weights by feature.
+/// Features of a conversation: lists by item to be packed, weights by feature.
 pub(crate) struct Features {
-    pub of_unit: FeatureLists,
+    pub of_item: FeatureLists,
     pub weight: Vec<f64>,
 }
 
@@ -38,40 +38,45 @@ const SCORE_SHARE: f64 = 0.05;
 struct Feature {
     class: Class,
     acted_on: bool,
-    last_unit: Option<usize>,
+    /// The item whose list it was put on last.
+    listed: Option<usize>,
+    last_unit: usize,
     memory_coverage: f64,
 }
 
 impl Features {
-    pub fn none(units: usize) -> Self {
-        Self { of_unit: FeatureLists::none(units), weight: Vec::new() }
+    pub fn none(items: usize) -> Self {
+        Self { of_item: FeatureLists::none(items), weight: Vec::new() }
     }
 
     /// Bring scores and feature weights onto one scale, on which everything together is worth 1. `feature_share` is how
     /// much the features count, from 1 without a query towards 0 where the query decides.
-    pub fn balance(&mut self, unit_scores: &mut [f64], feature_share: f64) {
+    pub fn balance(&mut self, item_scores: &mut [f64], feature_share: f64) {
         let total_of = |worths: &[f64]| worths.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let whole = if self.weight.is_empty() { SCORE_SHARE } else { SCORE_SHARE + feature_share };
-        let (scores, features) = (total_of(unit_scores), total_of(&self.weight));
-        unit_scores.iter_mut().for_each(|score| *score *= SCORE_SHARE / whole / scores);
+        let (scores, features) = (total_of(item_scores), total_of(&self.weight));
+        item_scores.iter_mut().for_each(|score| *score *= SCORE_SHARE / whole / scores);
         self.weight.iter_mut().for_each(|weight| *weight *= feature_share / whole / features);
     }
 
-    /// Per unit, the summed weights of its features, whoever else mentions them.
-    pub fn worth_of_units(&self, units: usize) -> Vec<f64> {
-        (0..units).map(|unit| self.of_unit.of(unit).iter().map(|&f| self.weight[f as usize]).sum()).collect()
+    /// Per item, the summed weights of its features, whoever else mentions them.
+    pub fn worth_of_items(&self, items: usize) -> Vec<f64> {
+        (0..items).map(|item| self.of_item.of(item).iter().map(|&f| self.weight[f as usize]).sum()).collect()
     }
 }
 
 impl Prepared {
-    /// The features of all units but the system's, which are there anyway.
+    /// The features of all items but the system's, which are there anyway.
     pub(crate) fn features(&self, signals: &[Signals]) -> Features {
         let mentions_in_all: usize = self.analyses.iter().filter_map(|a| a.mentions()).map(|m| m.len()).sum();
         let mut id_of_hash: FxHashMap<u32, u32> = FxHashMap::default();
         id_of_hash.reserve(mentions_in_all / 2);
         let mut features: Vec<Feature> = Vec::with_capacity(mentions_in_all / 2);
-        let mut of_unit = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
-        for (unit, messages) in self.messages_of_units().into_iter().enumerate() {
+        let mut of_item = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
+        let skeletons = self.messages_of_units().into_iter().enumerate();
+        let blocks = self.parts.iter().flat_map(|parts| &parts.blocks);
+        let blocks = blocks.map(|block| (self.messages[block.part].unit, vec![block.part]));
+        for (item, (unit, messages)) in skeletons.chain(blocks).enumerate() {
             for (message, piece) in messages.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
             {
                 let kind = self.kinds[piece];
@@ -84,30 +89,32 @@ impl Prepared {
                         features.push(Feature {
                             class: mention.class,
                             acted_on,
-                            last_unit: None,
+                            listed: None,
+                            last_unit: unit,
                             memory_coverage: 0.0,
                         });
                         u32::try_from(features.len() - 1).expect("fewer features than hashes")
                     });
                     let feature = &mut features[id as usize];
-                    if feature.last_unit.replace(unit) != Some(unit) {
-                        of_unit.mention(id);
+                    if feature.listed.replace(item) != Some(item) {
+                        of_item.mention(id);
                     }
+                    feature.last_unit = feature.last_unit.max(unit);
                     feature.class = feature.class.min(mention.class);
                     feature.acted_on |= acted_on;
                     feature.memory_coverage = feature.memory_coverage.max(signals[message].coverage);
                 }
             }
-            of_unit.end_unit();
+            of_item.end_unit();
         }
         let newest = self.units.len().saturating_sub(1);
-        Features { of_unit, weight: features.iter().map(|feature| feature.worth(newest)).collect() }
+        Features { of_item, weight: features.iter().map(|feature| feature.worth(newest)).collect() }
     }
 }
 
 impl Feature {
     fn worth(&self, newest_unit: usize) -> f64 {
-        let age_units = (newest_unit - self.last_unit.unwrap_or(0)) as f64;
+        let age_units = (newest_unit - self.last_unit) as f64;
         worth_of_class(self.class) * if self.acted_on { ACTED_ON } else { 1.0 } / (1.0 + age_units / HALF_WORTH_UNITS)
             * (1.0 - self.memory_coverage)
     }

@@ -5,15 +5,18 @@
 //!   texts, messages,      counts and analyses         asks again and       signals, scores,     what is kept,
 //!   atomic units          every text, cached          again cost little    packing, lead        and why
 //! ```
+pub mod blocks;
 pub mod cache;
 mod coverage;
 pub mod embed;
 pub mod engine;
 pub mod error;
 pub mod features;
+mod items;
 pub mod lead;
 pub mod lexical;
 pub mod pack;
+pub mod parts;
 pub mod prepared;
 mod relevance;
 pub mod score;

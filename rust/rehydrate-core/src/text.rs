@@ -1,7 +1,8 @@
 //! What is derived from one text and cached by its content: token count, WordPiece bag, terms, features.
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use crate::blocks::{self, Division};
 use crate::cache::{ContentHash, content_hash};
 use crate::embed::builtin::{Bag, StaticModel};
 use crate::features::{self, Mentions};
@@ -21,6 +22,7 @@ pub struct TextAnalysis {
     sum: OnceLock<Box<[f32]>>,
     terms: OnceLock<Terms>,
     mentions: OnceLock<Mentions>,
+    division: OnceLock<Option<Arc<Division>>>,
 }
 
 impl TextAnalysis {
@@ -39,6 +41,11 @@ impl TextAnalysis {
     /// The counter's raw count of the text: words, characters or tokens.
     pub fn count(&self, piece: Piece<'_>, counter: Counter) -> u32 {
         *self.counts[counter as usize].get_or_init(|| counter.raw_count(piece.text))
+    }
+
+    /// The blocks of the text, if it is long enough to be divided.
+    pub fn division(&self, text: &str) -> Option<Arc<Division>> {
+        self.division.get_or_init(|| blocks::divide(text).map(Arc::new)).clone()
     }
 
     /// Derive what `needs` asks for and is not there yet.

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::prepared::{Prepared, Selection, embed};
+    use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
     use super::tokens::{clear_cache, count};
 
