@@ -6,7 +6,14 @@ comes next, and returns a conversation that the provider accepts.
 """
 
 from rehydrate._native import __version__
-from rehydrate.compact.compaction import Compaction, Dropped, Explanation, Stats, UnitReport
+from rehydrate.compact.compaction import (
+    BlockReport,
+    Compaction,
+    Dropped,
+    Explanation,
+    Stats,
+    UnitReport,
+)
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.verbatim import acompact_context, compact_context
 from rehydrate.counting import count_tokens, estimate_tokens
@@ -22,6 +29,7 @@ from rehydrate.errors import (
 from rehydrate.formats import detect_format, validate
 
 __all__ = [
+    "BlockReport",
     "Compaction",
     "Dropped",
     "Explanation",

@@ -133,7 +133,9 @@ def embed(texts: Sequence[str]) -> Vectors:
 
 def count(text: str, counter: str | CustomCounter) -> int:
     """Tokens of one text."""
-    return _native.count(text, counter) if isinstance(counter, str) else _custom_count(counter, text)
+    return (
+        _native.count(text, counter) if isinstance(counter, str) else _custom_count(counter, text)
+    )
 
 
 def count_raw(text: str, counter: str | CustomCounter) -> int:

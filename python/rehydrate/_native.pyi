@@ -29,7 +29,7 @@ class Prepared:
         calibrated: bool,
         coverage: bool,
         divisible: Sequence[bool] | None = None,
-        mark_counts: tuple[int, int] = (0, 0),
+        mark_counts: tuple[int, int] | None = None,
         block_counts: Sequence[int] | None = None,
     ) -> Prepared: ...
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -228,7 +227,8 @@ def _print_summary(compaction: Compaction) -> None:
     stats = compaction.stats
     say(
         f"{stats.before_tokens:,} -> {stats.after_tokens:,} tokens (-{stats.dropped_pct:.1f}%), "
-        f"{stats.dropped:,} messages dropped, {stats.excerpted:,} excerpted, {stats.elapsed_ms:.0f} ms; --explain says why"
+        f"{stats.dropped:,} messages dropped, {stats.excerpted:,} excerpted, "
+        f"{stats.elapsed_ms:.0f} ms; --explain says why"
     )
 
 

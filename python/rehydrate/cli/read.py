@@ -88,7 +88,7 @@ class Document(NamedTuple):
 
 
 def as_json(value: Any, **layout: Any) -> str:
-    """JSON as it is read; escaped where half a surrogate pair stands in it, as some harness wrote it."""
+    """JSON, escaped where half a surrogate pair stands in it, as some harness wrote it."""
     text = json.dumps(value, ensure_ascii=False, **layout)
     try:
         text.encode()

@@ -132,7 +132,7 @@ class Explanation:
         ]
 
     def __str__(self) -> str:
-        """A table in plain text, one unit a line; below it what is kept and left out of its texts."""
+        """A table in plain text: one unit a line, below it what is kept of its texts."""
         header = (
             f"{'unit':>5} {'messages':>11} {'role':<9} {'tokens':>7} {'score':>6} {'recency':>7} "
             f"{'semantic':>8} {'covered':>7} {'gain':>7}  {'':<4}  reason"

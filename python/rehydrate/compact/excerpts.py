@@ -7,17 +7,17 @@ mark: one that stands in a text already is text like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.messages import Conversation, Message, PieceKind, Unit
+from rehydrate.messages import Conversation, Message, PieceKind
 
 if TYPE_CHECKING:
     from rehydrate import _native
-    from rehydrate.formats import Path
+    from rehydrate.formats._excerpting import Path
 
 LEAST_CHARACTERS = 200
 """A shorter text is never divided, so nobody needs to ask where it stands."""
@@ -111,7 +111,9 @@ class Divisible(NamedTuple):
         first = 0
         for message in conversation.messages:
             pieces = message.pieces
-            if message.index not in whole and any(len(piece.text) > LEAST_CHARACTERS for piece in pieces):
+            if message.index not in whole and any(
+                len(piece.text) > LEAST_CHARACTERS for piece in pieces
+            ):
                 found = places(entries[message.index], message.index)
                 for number, (piece, path) in enumerate(zip(pieces, found, strict=True), first):
                     if path is not None and piece.kind in _DIVISIBLE:

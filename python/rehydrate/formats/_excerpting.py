@@ -49,9 +49,7 @@ def _part_places(part: Mapping[str, Any], path: Path) -> Places:
     return [(*path, "text")] if is_plain else [None] * len(texts)
 
 
-def content_places(
-    content: object, path: Path, media: frozenset[str] = frozenset()
-) -> Places:
+def content_places(content: object, path: Path, media: frozenset[str] = frozenset()) -> Places:
     """Places of a content that is a string, or a list of strings and parts, which are read by
     `readable_texts` unless their type is one of `media`."""
     if isinstance(content, str):

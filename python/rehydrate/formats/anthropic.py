@@ -221,9 +221,8 @@ def _block_places(block: object, index: int, path: Path) -> Places:
         source = block.get("source")
         if type_of(block) == "text":
             return [(*path, "text")]
-        if type_of(block) == "document" and isinstance(source, Mapping):
-            if source.get("type") == "text" and source.get("data") == pieces[0].text:
-                return [(*path, "source", "data")]
+        if isinstance(source, Mapping) and source.get("data") == pieces[0].text:
+            return [(*path, "source", "data")]  # a document that is plain text
     return [None] * len(pieces)
 
 

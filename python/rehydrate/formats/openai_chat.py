@@ -129,6 +129,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
     """Where the texts of an entry stand; reasoning, refusals, calls and their inputs stay."""
+    del index
     found = content_places(entry.get("content"), ("content",), MEDIA_TYPES)
     message = parse([entry]).messages[0]
     before = sum(piece.kind == _THINKING for piece in message.pieces[:1])

@@ -48,6 +48,9 @@ pub struct DividedText {
     pub division: Arc<Division>,
 }
 
+/// A part's message, and of a block its place among [`Prepared::divided_texts`] and in that text.
+pub type PartPlace = (usize, Option<(usize, usize)>);
+
 /// What the parts of a conversation are.
 #[derive(Default)]
 pub(crate) struct Parts {
@@ -122,10 +125,9 @@ impl Prepared {
         self.parts.as_ref().map_or(&[], |parts| &parts.texts)
     }
 
-    /// Each part in order: its message, and for a block its place among [`Prepared::divided_texts`] and in that text. None
-    /// where the parts are the messages.
+    /// Each part in order. None where the parts are the messages.
     #[must_use]
-    pub fn parts(&self) -> Option<Vec<(usize, Option<(usize, usize)>)>> {
+    pub fn parts(&self) -> Option<Vec<PartPlace>> {
         let parts = self.parts.as_ref()?;
         let place = |block: Option<usize>| block.map(|block| (parts.blocks[block].text, parts.blocks[block].place));
         Some(parts.message.iter().zip(&parts.block).map(|(&message, &block)| (message, place(block))).collect())

@@ -9,7 +9,7 @@ use rehydrate_core::embed::Embedder;
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::{Error, Result};
-use rehydrate_core::parts::Excerpting;
+use rehydrate_core::parts::{Excerpting, PartPlace};
 use rehydrate_core::score::Weights;
 use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
 use rehydrate_core::text::Needs;
@@ -31,7 +31,7 @@ pub struct Prepared {
 #[pymethods]
 impl Prepared {
     #[new]
-    #[pyo3(signature = (*, texts, kinds, piece_ends, roles, structural, media_tokens, message_units, pinned, may_lead, counter, counts, embed, calibrated, coverage, divisible=None, mark_counts=(0, 0), block_counts=None))]
+    #[pyo3(signature = (*, texts, kinds, piece_ends, roles, structural, media_tokens, message_units, pinned, may_lead, counter, counts, embed, calibrated, coverage, divisible=None, mark_counts=None, block_counts=None))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
     fn new(
         py: Python<'_>,
@@ -50,7 +50,7 @@ impl Prepared {
         calibrated: bool,
         coverage: bool,
         divisible: Option<Vec<bool>>,
-        mark_counts: (u32, u32),
+        mark_counts: Option<(u32, u32)>,
         block_counts: Option<Vec<u32>>,
     ) -> PyResult<Self> {
         let core = detached(py, || {
@@ -93,8 +93,11 @@ impl Prepared {
             let Some(divisible) = &divisible else {
                 return Engine::shared().prepare(conversation, counter, counts, needs, ctrl_c());
             };
-            let excerpting =
-                Excerpting { divisible, mark_counts: mark_counts.into(), block_counts: block_counts.as_deref() };
+            let excerpting = Excerpting {
+                divisible,
+                mark_counts: mark_counts.unwrap_or_default().into(),
+                block_counts: block_counts.as_deref(),
+            };
             Engine::shared().prepare_in_parts(conversation, &excerpting, counter, counts, needs, ctrl_c())
         })?;
         Ok(Self { core })
@@ -120,7 +123,7 @@ impl Prepared {
     }
 
     /// Per part its message, and for a block its divided text and its place in it; None where parts are messages.
-    fn parts(&self) -> Option<Vec<(usize, Option<(usize, usize)>)>> {
+    fn parts(&self) -> Option<Vec<PartPlace>> {
         self.core.parts()
     }
 
