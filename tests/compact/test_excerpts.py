@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -263,3 +264,17 @@ def test_the_parts_of_a_conversation_hold_all_its_texts():
 
     compact_context(messages, "a query", 0.5, granularity="excerpt", embedder=embedder)
     assert "".join(seen) == "begin" + LONG_TEXTS["prose"] + "go on" + "a query"
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.1, 0.2, 0.4, 0.6])
+def test_the_example_session_is_excerpted_within_its_budget(ratio: float):
+    path = Path(__file__).parents[2] / "examples" / "session.jsonl"
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    before = copy.deepcopy(entries)
+    compaction = compact_context(entries, target_ratio=ratio, granularity="excerpt")
+    assert entries == before
+    assert validate(compaction.messages) == []
+    stats = compaction.stats
+    assert stats.excerpted > 5
+    assert 0.95 * stats.target_tokens < stats.after_tokens <= stats.target_tokens
+    assert stats.after_tokens == rehydrate.count_tokens(compaction.messages)
