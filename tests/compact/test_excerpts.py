@@ -42,11 +42,14 @@ def long_cases(draw: Draw) -> Case:
     for message in conversation.messages:
         places = format_.places(entries[message.index], message.index)
         paths = [path for path in places if path is not None]
-        if paths and draw(st.booleans()):
+        if paths and draw(st.integers(0, 3)):
             text = LONG_TEXTS[draw(st.sampled_from(sorted(LONG_TEXTS)))]
             path = draw(st.sampled_from(paths))
             entries[message.index] = format_.replace(entries[message.index], {path: text})
     options = case.options | {"granularity": "excerpt", "format": conversation.format}
+    if draw(st.integers(0, 3)):  # most budgets of short conversations are too small for a block
+        options.pop("budget_tokens", None)
+        options["target_ratio"] = draw(st.sampled_from([0.3, 0.5, 0.7, 0.9]))
     pin = [entries[place] for place in case.pinned]
     return case._replace(entries=entries, options=options | {"pin": pin})
 
