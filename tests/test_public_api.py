@@ -15,6 +15,7 @@ import pytest
 import rehydrate
 
 EXPORTED = [
+    "BlockReport",
     "Compaction",
     "Dropped",
     "Embedder",
@@ -24,6 +25,9 @@ EXPORTED = [
     "InvalidArgumentError",
     "InvalidConversationError",
     "InvalidMessageError",
+    "MissingPackageError",
+    "ModelError",
+    "OnnxModel",
     "RehydrateError",
     "Scoring",
     "Stats",
@@ -36,6 +40,7 @@ EXPORTED = [
     "count_tokens",
     "detect_format",
     "estimate_tokens",
+    "load_model",
     "validate",
 ]
 MODULES = sorted(
@@ -109,12 +114,25 @@ def test_the_fields_of_the_results_are_these():
     assert rehydrate.Stats._fields == (
         *("before_tokens", "after_tokens", "target_tokens", "dropped", "dropped_pct"),
         *("dropped_messages_pct", "units", "pinned_tokens", "over_budget", "changed"),
-        *("embedding", "ignored", "degraded", "counter", "format", "elapsed_ms"),
+        *("excerpted", "embedding", "ignored", "degraded", "counter", "format", "elapsed_ms"),
     )
     assert rehydrate.Dropped._fields == ("index", "role", "tokens", "unit", "score", "reason")
     assert rehydrate.UnitReport._fields == (
         *("unit", "messages", "role", "tokens", "structural", "recency", "semantic"),
-        *("coverage", "odds", "score", "gain", "kept", "reason", "preview"),
+        *(
+            "coverage",
+            "odds",
+            "score",
+            "gain",
+            "kept",
+            "reason",
+            "preview",
+            "kept_tokens",
+            "blocks",
+        ),
+    )
+    assert rehydrate.BlockReport._fields == (
+        *("message", "text", "measure", "first", "last", "tokens", "gain", "kept"),
     )
     assert rehydrate.Violation._fields == ("index", "rule", "message")
 

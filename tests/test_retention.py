@@ -8,6 +8,7 @@ import pytest
 
 from rehydrate.retention import (
     Conversation,
+    Kept,
     Question,
     cut_sessions,
     keep_last,
@@ -240,3 +241,16 @@ def test_a_transcript_is_read_as_its_entries_without_progress_and_summary(tmp_pa
     session = read_claude_code(path)
     assert session.messages == [entries[1], entries[4]]
     assert (session.name, session.format) == ("session", "claude_code")
+
+
+def test_a_message_kept_in_part_is_found_by_its_place():
+    turns = [{"role": "user", "content": text} for text in ("My dog is Rex.", "Hello.", "Bye.")]
+    chat = Conversation("chat", turns, questions=(Question("Who is Rex?", evidence=(0,)),))
+
+    def in_part(messages, _query, _ratio):
+        return Kept([{"role": "user", "content": "is Rex."}], [0])
+
+    assert measure_questions([chat], in_part, ratios=(0.4,)).means() == {0.4: 1.0}
+    assert measure_questions([chat], lambda *_: [dict(turns[0])], ratios=(0.4,)).means() == {
+        0.4: 0.0
+    }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from rehydrate.retention import (
     Compact,
     Conversation,
     Cut,
+    Kept,
     Retention,
     cut_sessions,
     keep_last,
@@ -38,9 +40,14 @@ from rehydrate.retention import (
     read_locomo,
     read_tau_bench,
 )
+from rehydrate.retention.reading import text_of
 
 LAW_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+EXCERPT_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6)
 PROFILES = ("chitta", "balanced")
+_MARK = re.compile(
+    r"\[\.\.\. [\d,]+ (line|element|member|character)s? omitted, \d+(-\d+)? \.\.\.\]"
+)
 LONG_SESSION_MESSAGES = 200
 """Sessions shorter than this are too short to be cut five times."""
 
@@ -72,6 +79,7 @@ def measure(folder: Path) -> dict[str, Any]:
         "coding": {"cuts": len(coding_cuts), "methods": _cuts(coding_cuts)},
         "airline": {"cuts": len(support_cuts), "methods": _cuts(support_cuts)},
         "laws": check_laws([*chats, *support, *sessions]),
+        "excerpt_laws": check_excerpts([*chats, *support, *sessions]),
     }
 
 
@@ -79,7 +87,8 @@ def ours(**options: Any) -> Compact:
     """`compact_context` with these options, as the harness calls a compactor."""
 
     def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
-        return rehydrate.compact_context(messages, query, ratio, **options).messages
+        compaction = rehydrate.compact_context(messages, query, ratio, **options)
+        return Kept(compaction.messages, compaction.indices)
 
     return compact
 
@@ -139,6 +148,57 @@ def check_laws(conversations: Sequence[Conversation]) -> dict[str, int]:
     return tally
 
 
+def check_excerpts(conversations: Sequence[Conversation]) -> dict[str, int]:
+    """Excerpt every conversation at several ratios, and hold what is kept to the laws.
+
+    Every line of a message that is kept in part, but the marks of its gaps, must stand in the
+    message as it came in, and in the same order.
+    """
+    names = ("compactions", "excerpted", "violations", "not_verbatim", "over_target", "changed")
+    tally = dict.fromkeys(names, 0)
+    for conversation in conversations:
+        messages, before = conversation.messages, json.dumps(conversation.messages)
+        faults = len(rehydrate.validate(messages, conversation.format))
+        for ratio, query in product(EXCERPT_RATIOS, (None, QUERY)):
+            kept = rehydrate.compact_context(
+                messages, query, ratio, format=conversation.format, granularity="excerpt"
+            )
+            stats = kept.stats
+            tally["compactions"] += 1
+            tally["excerpted"] += stats.excerpted
+            found = len(rehydrate.validate(kept.messages, conversation.format))
+            tally["violations"] += max(0, found - faults)
+            for index, message in zip(kept.indices, kept.messages, strict=True):
+                tally["not_verbatim"] += _lines_made_up(message, messages[index])
+            pins_fit = stats.pinned_tokens <= stats.target_tokens
+            tally["over_target"] += pins_fit and stats.over_budget
+            again = rehydrate.compact_context(
+                kept.messages,
+                query,
+                budget_tokens=stats.target_tokens,
+                format=conversation.format,
+                granularity="excerpt",
+            )
+            tally["changed"] += again.stats.changed
+        tally["not_verbatim"] += json.dumps(messages) != before
+    return tally
+
+
+def _lines_made_up(excerpt: Message, message: Message) -> int:
+    """Lines of the excerpt that do not come next in the message, leaving out the marks."""
+    if excerpt is message:
+        return 0
+    made_up, at = 0, 0
+    whole = text_of(message)
+    for line in text_of(excerpt).split("\n"):
+        found = whole.find(line, at)
+        if found >= 0:
+            at = found + len(line)
+        else:
+            made_up += _MARK.fullmatch(line) is None
+    return made_up
+
+
 def _questions(chats: list[Conversation]) -> Means:
     cost = _cost()
     unnamed = [_without_speakers(chat) for chat in chats]
@@ -147,6 +207,7 @@ def _questions(chats: list[Conversation]) -> Means:
         ("keep the last", chats, keep_last(cost)),
         ("chitta", chats, ours(scoring="chitta")),
         ("balanced", chats, ours()),
+        ("balanced, excerpts", chats, ours(granularity="excerpt")),
         ("balanced, no embedder", chats, ours(embedder=None)),
         ("balanced, texts without speakers' names", unnamed, ours()),
     ]
@@ -166,6 +227,7 @@ def _cuts(cuts: list[Cut]) -> Means:
         ("LangChain trim_messages", trim_messages(cost)),
         ("chitta", ours(scoring="chitta", format=kind)),
         ("balanced", ours(format=kind)),
+        ("balanced, excerpts", ours(format=kind, granularity="excerpt")),
     ]
     found = {
         name: _means(measure_cuts(cuts, compact, CUT_RATIOS, cost=cost), name)

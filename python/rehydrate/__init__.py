@@ -8,7 +8,14 @@ comes next, and returns a conversation that the provider accepts.
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._native import __version__
-from rehydrate.compact.compaction import Compaction, Dropped, Explanation, Stats, UnitReport
+from rehydrate.compact.compaction import (
+    BlockReport,
+    Compaction,
+    Dropped,
+    Explanation,
+    Stats,
+    UnitReport,
+)
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.verbatim import acompact_context, compact_context
 from rehydrate.counting import count_tokens, estimate_tokens
@@ -18,6 +25,8 @@ from rehydrate.errors import (
     InvalidArgumentError,
     InvalidConversationError,
     InvalidMessageError,
+    MissingPackageError,
+    ModelError,
     RehydrateError,
     UnknownFormatError,
     Violation,
@@ -25,9 +34,11 @@ from rehydrate.errors import (
 from rehydrate.formats import detect_format, validate
 
 if TYPE_CHECKING:
+    from rehydrate.embedding.onnx import OnnxModel, load_model
     from rehydrate.embedding.own import Embedder
 
 __all__ = [
+    "BlockReport",
     "Compaction",
     "Dropped",
     "Embedder",
@@ -37,6 +48,9 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidConversationError",
     "InvalidMessageError",
+    "MissingPackageError",
+    "ModelError",
+    "OnnxModel",
     "RehydrateError",
     "Scoring",
     "Stats",
@@ -49,14 +63,22 @@ __all__ = [
     "count_tokens",
     "detect_format",
     "estimate_tokens",
+    "load_model",
     "validate",
 ]
 
 
+_LOADED_WHEN_NAMED = {
+    "Embedder": "rehydrate.embedding.own",
+    "OnnxModel": "rehydrate.embedding.onnx",
+    "load_model": "rehydrate.embedding.onnx",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Load what few programs name when one does: `import rehydrate` stays light."""
-    if name == "Embedder":
-        from rehydrate.embedding.own import Embedder
+    if name in _LOADED_WHEN_NAMED:
+        from importlib import import_module
 
-        return Embedder
+        return getattr(import_module(_LOADED_WHEN_NAMED[name]), name)
     raise AttributeError(f"module 'rehydrate' has no attribute {name!r}")

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _native
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.messages import Conversation
+from rehydrate.messages import Conversation, Message, Unit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +40,17 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
     )
 
 
+class Excerpting(NamedTuple):
+    """Which texts may be divided, and what the mark in the place of a gap costs."""
+
+    divisible: list[bool]
+    """Per piece of the conversation."""
+    mark_counts: tuple[int, int]
+    """What is counted in a mark with small numbers, and with large ones."""
+    block_counts: list[int] | None
+    """For a counter of the caller's: the tokens of each block of each text that is divided."""
+
+
 def prepare(
     conversation: Conversation,
     *,
@@ -51,11 +62,13 @@ def prepare(
     coverage: bool,
     asked: bool = False,
     recalled: bool = False,
+    excerpting: Excerpting | None = None,
 ) -> _native.Prepared:
     """Count and analyse a conversation; what was seen before comes from the cache.
 
     `asked` says that messages will be compared with a query, `recalled` with memories; without
-    either no text but the newest is embedded.
+    either no text but the newest is embedded. With `excerpting`, long texts are divided into
+    blocks, which may be kept one by one.
     """
     # Columns are turned in C: with a thousand pieces, loops would take half as long as the engine.
     columns = zip(*conversation.messages, strict=True) if conversation.messages else [()] * 7
@@ -92,7 +105,34 @@ def prepare(
         vectors=recalled or (asked and not calibrated),
         terms=asked and calibrated,
         mentions=coverage,
+        **(excerpting._asdict() if excerpting else {}),
     )
+
+
+def message_tokens(messages: Sequence[Message], counter: str | CustomCounter) -> list[int]:
+    """Tokens of messages by themselves, media included."""
+    return prepare(
+        Conversation(
+            "",
+            tuple([message._replace(index=place) for place, message in enumerate(messages)]),
+            tuple([Unit((place,), (message,)) for place, message in enumerate(messages)]),
+        ),
+        weight_of=lambda _role: 1.0,
+        pinned=[False] * len(messages),
+        counter=counter,
+        embed=False,
+        calibrated=False,
+        coverage=False,
+    ).message_tokens
+
+
+def divide(text: str) -> tuple[str, list[tuple[int, int, int, int, int]]] | None:
+    """The measure and the blocks of a text that is long enough to be divided.
+
+    Of each block where it begins and ends in characters, how many of the measure it holds, and the
+    numbers of its first and last.
+    """
+    return _native.divide(text)
 
 
 def message_vectors(prepared: _native.Prepared) -> Vectors:
@@ -147,9 +187,18 @@ def isa() -> str:
     return _native.isa()
 
 
-def count(text: str, counter: str) -> int:
-    """Tokens of one text by a counter inside the build."""
-    return _native.count(text, counter)
+def count(text: str, counter: str | CustomCounter) -> int:
+    """Tokens of one text."""
+    return (
+        _native.count(text, counter) if isinstance(counter, str) else _custom_count(counter, text)
+    )
+
+
+def count_raw(text: str, counter: str | CustomCounter) -> int:
+    """What is counted in a text before it becomes tokens: words, characters, or tokens already."""
+    if counter == "words":
+        return len(text.split())
+    return len(text) if counter == "chars" else count(text, counter)
 
 
 def check_counter(counter: object) -> str | CustomCounter:

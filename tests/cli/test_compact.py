@@ -244,3 +244,30 @@ def test_langchains_stored_form_is_refused_with_what_loads_it(run, write):
     done = run("compact", "stored.json")
     assert done.returncode != 0
     assert b"line 1 of stored.json" in done.stderr and b"messages_from_dict" in done.stderr
+@pytest.mark.parametrize("is_array", [True, False])
+def test_an_excerpt_is_written_anew_and_all_else_byte_for_byte(run, write, is_array):
+    log = "".join(f"2026-02-17 12:00 request_{n} served\n" for n in range(90))
+    lines = [
+        '{"role": "user",  "content": "Begin."}',
+        json.dumps({"role": "assistant", "content": log}),
+        '{"role":"user","content":"Go \\u006fn."}',
+    ]
+    text = "[" + " ,\n".join(lines) + "]" if is_array else "\n".join(lines) + "\n"
+    write("chat.json", text)
+    done = run("compact", "chat.json", "--granularity", "excerpt", "--ratio", "0.4")
+    assert (done.returncode, done.stderr) == (0, b"")
+    written = done.stdout.decode()
+    assert lines[0] in written
+    assert lines[2] in written
+    kept = json.loads(written) if is_array else [json.loads(line) for line in written.splitlines()]
+    assert len(kept) == 3
+    assert "lines omitted" in kept[1]["content"]
+    shown = json.loads(
+        run("compact", "chat.json", "--granularity", "excerpt", "--json", "--explain").stdout
+    )
+    assert shown["stats"]["excerpted"] == 1
+    blocks = shown["explanation"][1]["blocks"]
+    assert {block["kept"] for block in blocks} == {True, False}
+    report = run("compact", "chat.json", "--granularity", "excerpt", "--explain").stdout.decode()
+    assert "1 in part" in report
+    assert "of message 1 " in report

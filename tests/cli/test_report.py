@@ -217,3 +217,17 @@ def test_an_encoding_without_blocks_gets_ascii(run, chat, write):
     done = run("compact", "chat.json", "--explain", env={"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_is_kept_of_a_text_fits_the_terminal(width):
+    log = "".join(f"request_{n} served\n" for n in range(200))
+    messages = [
+        {"role": "user", "content": "Begin."},
+        {"role": "assistant", "content": log},
+        {"role": "user", "content": "Go on."},
+    ]
+    compaction = rehydrate.compact_context(messages, target_ratio=0.4, granularity="excerpt")
+    lines = [*Report("chat.json", compaction, False, Terminal(width)).lines()]
+    assert all(display_width(ESCAPE.sub("", line)) <= width for line in lines)
+    assert sum("└" in line for line in lines) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Sequence
@@ -13,10 +12,11 @@ from typing import Any
 from rehydrate._engine import COUNTERS
 from rehydrate.cli.failure import INTERNAL, Failure
 from rehydrate.cli.output import say, show, write
-from rehydrate.cli.read import Document, read
+from rehydrate.cli.read import Document, as_json, read
 from rehydrate.cli.terminal import Terminal
 from rehydrate.compact.compaction import Compaction
 from rehydrate.compact.scoring import PROFILES
+from rehydrate.compact.verbatim import GRANULARITIES
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import FORMATS
 
@@ -31,6 +31,7 @@ FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are
 ~/.claude/projects), or a JSON object with a "messages", "input" or "output" list, such as the body
 of an API request or of a response.
 What is written has the same shape; every kept message is written byte for byte as it was read.
+With --granularity excerpt long texts are kept in part: what is left out of one is marked there.
 
 Always kept: system messages, the user's last turn, a tool loop that still goes on, and what --pin
 names. A tool call and its results are kept or dropped together, so the provider accepts the result.
@@ -39,6 +40,7 @@ examples:
   rehydrate compact chat.json --explain                  what would go, and why
   rehydrate compact chat.json --ratio 0.3 -o small.json  keep about 30% of the tokens
   rehydrate compact session.jsonl --budget 20k --query "the failing login test" > small.jsonl
+  rehydrate compact session.jsonl --granularity excerpt --ratio 0.1 -o small.jsonl
   curl -s $URL | rehydrate compact - --json | jq .stats
 """
 
@@ -70,6 +72,11 @@ def add_parser(commands: Any) -> None:
     what.add_argument(
         "--pin", type=int, action="append", default=[], metavar="N",
         help="always keep message N, counted from 0, from the end if negative; repeatable",
+    )  # fmt: skip
+
+    what.add_argument(
+        "--granularity", metavar="G", default="message", choices=GRANULARITIES,
+        help="message (default): whole messages; excerpt: also parts of long texts, gaps marked",
     )  # fmt: skip
 
     how = parser.add_argument_group("how to judge")
@@ -116,13 +123,13 @@ def run(options: argparse.Namespace) -> int:
         raise Failure(f"-o {output} would overwrite the input; name another file")
     document = read(options.file)
     compaction = _compact(document, options)
-    kept = _indices(document, compaction)
+    kept = compaction.indices
     _check(document, compaction, kept)
 
     if options.json:
         write(_as_json(compaction, explain=options.explain), output)
     elif output is not None or not options.explain:
-        write(document.keep(kept), output)
+        write(document.keep(kept, _anew(document, compaction)), output)
     if options.explain and not (options.json and output is None):
         _print_report(document, compaction, options)
     elif sys.stderr.isatty():
@@ -143,6 +150,7 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
             embedder=None if options.no_embedding else "auto",
             counter=options.counter,
             format=options.format,
+            granularity=options.granularity,
             pin=options.pin,
         )
     except InvalidMessageError as error:
@@ -151,10 +159,10 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
         raise Failure(f"line {document.line_of(error.index)} of {document.name}: {error}") from None
 
 
-def _indices(document: Document, compaction: Compaction) -> list[int]:
-    """Where the kept entries stood; they are the very objects that were read."""
-    place = {id(entry): index for index, entry in enumerate(document.entries)}
-    return [place[id(entry)] for entry in compaction.messages]
+def _anew(document: Document, compaction: Compaction) -> dict[int, Any]:
+    """The entries that are kept in part; all others are the very objects that were read."""
+    pairs = zip(compaction.indices, compaction.messages, strict=True)
+    return {index: entry for index, entry in pairs if entry is not document.entries[index]}
 
 
 def _check(document: Document, compaction: Compaction, kept: Sequence[int]) -> None:
@@ -201,12 +209,7 @@ def _as_json(compaction: Compaction, *, explain: bool) -> str:
     result["dropped"] = [dropped._asdict() for dropped in compaction.dropped]
     if explain:
         result["explanation"] = compaction.explain().to_dict()
-    text = json.dumps(result, ensure_ascii=False, indent=2)
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, as some harness wrote it
-        text = json.dumps(result, indent=2)
-    return text + "\n"
+    return as_json(result, indent=2) + "\n"
 
 
 def _print_report(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
@@ -228,7 +231,8 @@ def _print_summary(compaction: Compaction) -> None:
     stats = compaction.stats
     say(
         f"{stats.before_tokens:,} -> {stats.after_tokens:,} tokens (-{stats.dropped_pct:.1f}%), "
-        f"{stats.dropped:,} messages dropped, {stats.elapsed_ms:.0f} ms; --explain says why"
+        f"{stats.dropped:,} messages dropped, {stats.excerpted:,} excerpted, "
+        f"{stats.elapsed_ms:.0f} ms; --explain says why"
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,13 +48,23 @@ class Document(NamedTuple):
     frame: tuple[int, int] | None = None
     around: tuple[str, ...] = ()
 
-    def keep(self, indices: Collection[int]) -> str:
-        """The text with only these entries in it; with all of them, the text as it was."""
-        if len(indices) == len(self.entries):
+    def keep(self, indices: Collection[int], anew: Mapping[int, Any] | None = None) -> str:
+        """The text with only these entries in it; with all of them, the text as it was.
+
+        `anew` has the entries that are kept in part, which are written anew.
+        """
+        anew = anew or {}
+        if len(indices) == len(self.entries) and not anew:
             return self.text
-        kept = [self.spans[index] for index in sorted(indices)]
+        places = sorted(indices)
+        kept = [self.spans[index] for index in places]
         if self.frame is None:
-            return "".join([self.text[span.lead : span.end] for span in kept])
+            return "".join(
+                [
+                    self.text[span.lead : span.start] + self._entry(index, anew)
+                    for index, span in zip(places, kept, strict=True)
+                ]
+            )
         opened, closed = self.frame
         if not kept:
             return self.text[:opened] + self.text[closed:]
@@ -62,14 +72,32 @@ class Document(NamedTuple):
         # space, and the bracket closes as it closed behind the last.
         first, last = self.spans[0], self.spans[-1]
         parts = [
-            self.text[span.lead if place else span.start : span.end]
-            for place, span in enumerate(kept)
+            (self.text[span.lead : span.start] if place else "") + self._entry(index, anew)
+            for place, (index, span) in enumerate(zip(places, kept, strict=True))
         ]
         return self.text[: first.start] + ",".join(parts) + self.text[last.end :]
+
+    def _entry(self, index: int, anew: Mapping[int, Any]) -> str:
+        """The text of one entry, in lines with the line break that ends it."""
+        _, start, end = self.spans[index]
+        if index not in anew:
+            return self.text[start:end]
+        written = as_json(anew[index])
+        return written + "\n" if self.text[start:end].endswith("\n") else written
 
     def line_of(self, index: int) -> int:
         """The line on which an entry begins, from 1."""
         return self.text.count("\n", 0, self.spans[index].start) + 1
+
+
+def as_json(value: Any, **layout: Any) -> str:
+    """JSON, escaped where half a surrogate pair stands in it, as some harness wrote it."""
+    text = json.dumps(value, ensure_ascii=False, **layout)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, **layout)
+    return text
 
 
 def read(path: str) -> Document:

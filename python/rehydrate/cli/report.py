@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from rehydrate.cli.terminal import Terminal, display_width, pad
-from rehydrate.compact.compaction import Compaction, Stats, UnitReport
+from rehydrate.compact.compaction import Compaction, Stats, UnitReport, block_runs
 
 Key = TypeVar("Key")
 
@@ -88,7 +89,8 @@ def _head(report: Report) -> Iterator[str]:
         terminal.paint(
             f"-{stats.dropped_pct:.1f}%" if stats.changed else "unchanged", "bold", "green"
         ),
-        f"{total - stats.dropped:,} of {total:,} messages kept",
+        f"{total - stats.dropped:,} of {total:,} messages kept"
+        + (f", {stats.excerpted:,} in part" if stats.excerpted else ""),
         f"{stats.elapsed_ms:.0f} ms" if stats.elapsed_ms >= 10 else f"{stats.elapsed_ms:.1f} ms",
     ]
     made_of = [
@@ -136,8 +138,9 @@ def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
     for unit in units:
         end = begin + unit.tokens * cells / total
         if unit.kept:
+            kept_share = min(unit.kept_tokens / max(unit.tokens, 1), 1.0)
             for cell in range(int(begin), min(int(end) + 1, cells)):
-                shares[cell] += max(min(end, cell + 1) - max(begin, cell), 0.0)
+                shares[cell] += max(min(end, cell + 1) - max(begin, cell), 0.0) * kept_share
         begin = end
     oldest, newest = (terminal.paint(text, "dim") for text in ends)
     return oldest + terminal.paint("".join(map(terminal.shade, shares)), "green") + newest
@@ -193,6 +196,25 @@ def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
             ]
         line = GAP.join([*values, *text]).rstrip()
         yield line if unit.kept else terminal.paint(line, "dim")
+        if unit.kept_tokens < unit.tokens and unit.kept:
+            yield from _excerpt(unit, terminal)
+
+
+def _excerpt(unit: UnitReport, terminal: Terminal) -> Iterator[str]:
+    """What is kept of each text of a unit that is kept in part, a line a text."""
+    for (message, _), group in groupby(unit.blocks, key=lambda block: (block.message, block.text)):
+        blocks = list(group)
+        kept = [block for block in blocks if block.kept]
+        if len(kept) == len(blocks):
+            continue
+        tokens, whole = (sum(block.tokens for block in some) for some in (kept, blocks))
+        runs = [run for run in block_runs(blocks) if run.kept]
+        spans = ", ".join(f"{run.first}-{run.last}" for run in runs) or "none"
+        line = (
+            f"     {terminal.glyph('└', '`')} of message {message} {tokens:,} of {whole:,} tokens: "
+            f"{blocks[0].measure} {spans} of {blocks[-1].last}"
+        )
+        yield terminal.paint(terminal.cut(line, terminal.width), "dim")
 
 
 def _columns(units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
@@ -320,7 +342,9 @@ class _Sum(NamedTuple):
         """With one more unit."""
         if unit.kept:
             return self._replace(
-                kept_units=self.kept_units + 1, kept_tokens=self.kept_tokens + unit.tokens
+                kept_units=self.kept_units + 1,
+                kept_tokens=self.kept_tokens + unit.kept_tokens,
+                dropped_tokens=self.dropped_tokens + unit.tokens - unit.kept_tokens,
             )
         return self._replace(
             dropped_units=self.dropped_units + 1, dropped_tokens=self.dropped_tokens + unit.tokens

@@ -5,7 +5,8 @@ Named tuples, not dataclasses: importing `dataclasses` alone would take half of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 
@@ -30,6 +31,8 @@ class Stats(NamedTuple):
     """Whether the pinned units alone take more than was asked for."""
     changed: bool
     """Whether anything was left out."""
+    excerpted: int
+    """Messages kept in part, each gap in their texts marked; 0 under granularity "message"."""
     embedding: bool
     """Whether the embedder that was asked for really gave vectors. Without a query nothing is
     compared, and the newest text alone is embedded, which shows that the embedder works."""
@@ -52,6 +55,23 @@ class Dropped(NamedTuple):
     unit: int
     score: float
     reason: str
+
+
+class BlockReport(NamedTuple):
+    """One block of a text that may be kept in part."""
+
+    message: int
+    """Place of its message in the list that came in."""
+    text: int
+    """Which text of the message: 0 for its first."""
+    measure: str
+    """What `first` and `last` count: lines, elements, members or characters."""
+    first: int
+    last: int
+    tokens: int
+    gain: float
+    """What the block added to the objective when it was taken, or would still add."""
+    kept: bool
 
 
 class UnitReport(NamedTuple):
@@ -81,6 +101,10 @@ class UnitReport(NamedTuple):
     reason: str
     preview: str
     """The beginning of its text, on one line."""
+    kept_tokens: int
+    """Tokens of what is kept of it, the marks of gaps included: all, some or none."""
+    blocks: tuple[BlockReport, ...] = ()
+    """The blocks of those of its texts that may be kept in part."""
 
 
 class Explanation:
@@ -102,15 +126,41 @@ class Explanation:
 
     def to_dict(self) -> list[dict[str, Any]]:
         """Rows of plain values, for JSON."""
-        return [unit._asdict() for unit in self.units]
+        return [
+            unit._asdict() | {"blocks": [block._asdict() for block in unit.blocks]}
+            for unit in self.units
+        ]
 
     def __str__(self) -> str:
-        """A table in plain text, one unit a line."""
+        """A table in plain text: one unit a line, below it what is kept of its texts."""
         header = (
             f"{'unit':>5} {'messages':>11} {'role':<9} {'tokens':>7} {'score':>6} {'recency':>7} "
             f"{'semantic':>8} {'covered':>7} {'gain':>7}  {'':<4}  reason"
         )
-        return "\n".join([header, *map(_row, self.units)])
+        return "\n".join([header, *(line for unit in self.units for line in _rows(unit))])
+
+
+def _rows(unit: UnitReport) -> Iterator[str]:
+    yield _row(unit)
+    if not unit.kept or all(block.kept for block in unit.blocks):
+        return
+    for run in block_runs(unit.blocks):
+        yield (
+            f"{'':>5} {'':>11} {'':<9} {run.tokens:>7,} {'':>30} {run.gain:>7.3f}  "
+            f"{'keep' if run.kept else 'omit'}  message {run.message}, text {run.text}: "
+            f"{run.measure} {run.first}-{run.last}"
+        )
+
+
+def block_runs(blocks: Iterable[BlockReport]) -> Iterator[BlockReport]:
+    """Neighbouring blocks of one text and one fate as one block each."""
+    for _, group in groupby(blocks, key=lambda block: (block.message, block.text, block.kept)):
+        run = list(group)
+        yield run[0]._replace(
+            last=run[-1].last,
+            tokens=sum(block.tokens for block in run),
+            gain=sum(block.gain for block in run),
+        )
 
 
 def _row(unit: UnitReport) -> str:
@@ -145,12 +195,17 @@ class Decisions(Protocol):
 class Compaction:
     """The result of ``compact_context``."""
 
-    __slots__ = ("_decisions", "messages", "stats")
+    __slots__ = ("_decisions", "indices", "messages", "stats")
 
-    def __init__(self, messages: list[Any], stats: Stats, decisions: Decisions) -> None:
+    def __init__(
+        self, messages: list[Any], indices: Sequence[int], stats: Stats, decisions: Decisions
+    ) -> None:
         """Made by ``compact_context`` only."""
         self.messages = messages
-        """The kept messages: the same objects, in their order, unmodified."""
+        """The kept messages: the same objects, in their order, unmodified. One that is kept in
+        part is a new object; the one that came in stays as it was."""
+        self.indices = indices
+        """Where each of them stood in the list that came in."""
         self.stats = stats
         self._decisions = decisions
 
@@ -178,5 +233,6 @@ class Compaction:
         stats = self.stats
         return (
             f"<Compaction {stats.before_tokens:,} -> {stats.after_tokens:,} tokens, "
-            f"{stats.dropped} of {stats.dropped + len(self.messages)} messages dropped>"
+            f"{stats.dropped} of {stats.dropped + len(self.messages)} messages dropped"
+            f"{f', {stats.excerpted} excerpted' if stats.excerpted else ''}>"
         )

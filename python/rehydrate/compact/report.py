@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from rehydrate.compact.compaction import Dropped, Explanation, UnitReport
+from rehydrate.compact.compaction import BlockReport, Dropped, Explanation, UnitReport
 from rehydrate.compact.scoring import Scoring
 from rehydrate.messages import Conversation, Unit
 
 if TYPE_CHECKING:
     from rehydrate import _native
+    from rehydrate.compact.excerpts import Cut
 
 COVERED = 0.5
 """From this coverage on, being in memory is named as the reason for a drop."""
@@ -31,6 +34,7 @@ class Report:
         pins: Mapping[int, str],
         target_tokens: int,
         scoring: Scoring,
+        cut: Cut | None = None,
     ) -> None:
         """Keep what the decisions were made from; nothing is worked out yet."""
         self._conversation = conversation
@@ -39,6 +43,7 @@ class Report:
         self._pins = pins
         self._target_tokens = target_tokens
         self._scoring = scoring
+        self._cut = cut
 
     @cached_property
     def kept_messages(self) -> list[bool]:
@@ -57,6 +62,8 @@ class Report:
         """One row a unit."""
         kept = self._selection.kept
         signals = self._selection.signals()
+        blocks = self._blocks()
+        saved = self._saved_tokens()
         rows = []
         for unit, (best, tokens, gain, own, worth) in enumerate(self._selection.units()):
             whole = self._conversation.units[unit]
@@ -79,9 +86,55 @@ class Report:
                     kept=kept[unit],
                     reason=reason,
                     preview=_preview(whole),
+                    kept_tokens=tokens - saved.get(unit, 0) if kept[unit] else 0,
+                    blocks=tuple(blocks.get(unit, ())),
                 )
             )
         return Explanation(tuple(rows))
+
+    def _saved_tokens(self) -> dict[int, int]:
+        """Per unit that is kept in part, the tokens left out."""
+        saved: dict[int, int] = {}
+        if self._cut is not None:
+            for place, excerpt in self._cut.excerpts.items():
+                unit = self._unit_of[self._conversation.messages[place].index]
+                left_out = self._message_tokens[place] - excerpt.tokens
+                saved[unit] = saved.get(unit, 0) + left_out
+        return saved
+
+    def _blocks(self) -> dict[int, list[BlockReport]]:
+        """Per unit, the blocks of its divided texts."""
+        found: dict[int, list[BlockReport]] = {}
+        if self._cut is None:
+            return found
+        ends = list(accumulate(len(message.pieces) for message in self._conversation.messages))
+        kept_units, figures = self._selection.kept, self._selection.blocks()
+        for text, piece in enumerate(self._cut.divided):
+            place = bisect_right(ends, piece)
+            message = self._conversation.messages[place]
+            unit = self._unit_of[message.index]
+            measure, rows = self._cut.division(text)
+            found.setdefault(unit, []).extend(
+                BlockReport(
+                    message=message.index,
+                    text=piece - (ends[place] - len(message.pieces)),
+                    measure=measure,
+                    first=row.first,
+                    last=row.last,
+                    tokens=tokens,
+                    gain=gain,
+                    kept=bool(kept) and kept_units[unit],
+                )
+                for row, kept, (tokens, gain) in zip(
+                    rows, self._cut.kept[text], figures[text], strict=True
+                )
+            )
+        return found
+
+    @cached_property
+    def _unit_of(self) -> dict[int, int]:
+        units = self._conversation.units
+        return {index: unit for unit, whole in enumerate(units) for index in whole.members}
 
     @cached_property
     def dropped(self) -> tuple[Dropped, ...]:

@@ -43,12 +43,14 @@ class Vectors(NamedTuple):
     """Whose rows these are: places of messages in the conversation."""
     query: Any
     """The query's row; None without a query."""
+    messages: int
+    """How many messages there are."""
 
-    def of_all(self, messages: int) -> Any:
+    def of_all(self) -> Any:
         """A row for every message of the conversation."""
         import numpy as np
 
-        rows = np.zeros((messages, self.rows.shape[1]), np.float32)
+        rows = np.zeros((self.messages, self.rows.shape[1]), np.float32)
         rows[self.places] = self.rows
         return rows
 
@@ -113,6 +115,7 @@ class _Asked:
     """
 
     def __init__(self, texts: list[str], places: list[int], query: str | None) -> None:
+        self._messages = len(texts)
         queries = [] if query is None else [query]
         if len(places) + len(queries) <= ONE_BATCH:
             self._places = sorted(places)
@@ -128,7 +131,8 @@ class _Asked:
     def vectors(self, rows: Any) -> Vectors:
         ours = rows[self._rows]
         count = len(self._places)
-        return Vectors(ours[:count], self._places, ours[count] if len(ours) > count else None)
+        query = ours[count] if len(ours) > count else None
+        return Vectors(ours[:count], self._places, query, self._messages)
 
 
 def _most_important(texts: list[str], ranked: list[int], *, every: bool) -> list[int]:
@@ -172,9 +176,8 @@ def memory_coverage(memory: Memory | None, vectors: Any, degraded: list[str]) ->
 
 def message_vectors(found: Vectors | None, prepared: _native.Prepared, *, is_builtin: bool) -> Any:
     """A row for every message, of the model in use: vectors of two spaces are never mixed."""
-    messages = len(prepared.message_tokens)
     if found is not None:
-        return found.of_all(messages)
+        return found.of_all()
     return _engine.message_vectors(prepared) if is_builtin and prepared.dim is not None else None
 
 

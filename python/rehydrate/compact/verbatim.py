@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine, formats
 from rehydrate.compact.compaction import Compaction, Stats
+from rehydrate.compact.excerpts import Cut, Divisible
 from rehydrate.compact.pins import pinned_units
 from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
 MIN_RATIO = 0.05
 MAX_DEADLINE_MS = 1e10
 """A third of a year: beyond it threads cannot wait."""
+GRANULARITIES = ("message", "excerpt")
+"""What is kept or left out as a whole: messages, or also blocks of long texts."""
 
 
 def compact_context(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Sequence[Any],
     query: str | None = None,
     target_ratio: float = 0.4,
     *,
@@ -72,6 +75,11 @@ def compact_context(
     ``"cl100k_base"``, ``"words"``, ``"chars"`` or a callable of text to tokens; None: the
     profile's own.
 
+    ``granularity="excerpt"`` also divides long texts and tool results (over 40 lines or about 1,000
+    tokens) into blocks of whole lines, paragraphs, hunks, records or JSON elements, and keeps the
+    best of them. Kept blocks are verbatim; each gap is marked in its place, as in
+    ``[... 42 lines omitted, 118-159 ...]``, and counted. A message kept in part is a new object.
+
     Raises InvalidMessageError for an entry that is no message and InvalidArgumentError for an
     argument outside its limits; both name the value and the remedy.
 
@@ -92,8 +100,10 @@ def compact_context(
     ratio = _checked_ratio(target_ratio)
     budget = _checked_budget(budget_tokens)
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
-    if granularity != "message":
-        raise InvalidArgumentError(f"granularity is {granularity!r}; choose 'message'")
+    if granularity not in GRANULARITIES:
+        raise InvalidArgumentError(
+            f"granularity is {granularity!r}; choose one of {', '.join(map(repr, GRANULARITIES))}"
+        )
     if not (query is None or isinstance(query, str)):
         raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
     model = model_of(embedder)
@@ -109,6 +119,9 @@ def compact_context(
     calibrated = profile.signals == "calibrated"
     conversation = formats.parse(messages, format)
     pins = pinned_units(conversation, messages, pin)
+    divisible = None
+    if granularity == "excerpt":
+        divisible = Divisible.find(conversation, messages, pins, counted_by)
     prepared = _engine.prepare(
         conversation,
         weight_of=profile.weight_of,
@@ -119,6 +132,7 @@ def compact_context(
         coverage=profile.packing == "coverage",
         asked=asked is not None,
         recalled=memory is not None,
+        excerpting=divisible.columns() if divisible else None,
     )
     message_tokens = prepared.message_tokens
     before = sum(message_tokens)
@@ -127,9 +141,10 @@ def compact_context(
     degraded: list[str] = []
     found = None
     if model is not None:
+        compared = divisible.parts(prepared) if divisible else conversation
         found = own_vectors(
             model,
-            conversation,
+            compared,
             prepared,
             asked,
             calibrated=calibrated,
@@ -153,15 +168,22 @@ def compact_context(
         target_tokens=target,
     )
 
-    report = Report(conversation, selection, message_tokens, pins, target, profile)
+    cut = Cut(divisible, prepared, selection) if divisible else None
+    report = Report(conversation, selection, message_tokens, pins, target, profile, cut)
     kept = report.kept_messages
-    after = sum(tokens for tokens, keep in zip(message_tokens, kept, strict=True) if keep)
-    dropped = len(kept) - sum(kept)
-    survivors = [
-        messages[message.index]
-        for message, keep in zip(conversation.messages, kept, strict=True)
-        if keep
-    ]
+    kept_tokens = [t if keep else 0 for t, keep in zip(message_tokens, kept, strict=True)]
+    indices = [m.index for m, keep in zip(conversation.messages, kept, strict=True) if keep]
+    after = sum(kept_tokens)
+    dropped = len(kept) - len(indices)
+    survivors = [messages[index] for index in indices]
+    excerpted = 0
+    if cut:
+        cut.fit(kept_tokens, target)
+        excerpted = len(cut.excerpts)
+        entry_of = {conversation.messages[p].index: cut.excerpts[p].entry for p in cut.excerpts}
+        survivors = [entry_of.get(index, messages[index]) for index in indices]
+        after -= sum(kept_tokens[p] - excerpt.tokens for p, excerpt in cut.excerpts.items())
+    changed = dropped > 0 or excerpted > 0
     stats = Stats(
         before_tokens=before,
         after_tokens=after,
@@ -172,7 +194,8 @@ def compact_context(
         units=len(conversation.units),
         pinned_tokens=selection.pinned_tokens,
         over_budget=after > target,
-        changed=dropped > 0,
+        changed=changed,
+        excerpted=excerpted,
         embedding=selection.embedding if model is None else found is not None,
         ignored=len(conversation.ignored),
         degraded=tuple(degraded),
@@ -180,11 +203,13 @@ def compact_context(
         format=conversation.format,
         elapsed_ms=(time.perf_counter() - started) * 1e3,
     )
-    return Compaction(survivors if dropped else list(messages), stats, report)
+    if not changed:
+        survivors, indices = list(messages), list(range(len(messages)))
+    return Compaction(survivors, indices, stats, report)
 
 
 async def acompact_context(
-    messages: Sequence[Mapping[str, Any]],
+    messages: Sequence[Any],
     query: str | None = None,
     target_ratio: float = 0.4,
     **options: Any,

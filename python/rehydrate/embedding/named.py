@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,8 +23,9 @@ Load = Callable[[str], "Model"]
 
 
 def _load_onnx(name: str) -> Model:
-    load: Load = import_module("rehydrate.embedding.onnx").load_model
-    return load(name)
+    from rehydrate.embedding.onnx import load_model
+
+    return load_model(name)
 
 
 class NamedModel:
@@ -87,6 +87,10 @@ def named_model(name: str) -> NamedModel:
 
 
 def may_name_a_model(value: str) -> bool:
-    """Whether a string can only mean a model: it has a separator or names a folder."""
+    """Whether a string means a model: it has a separator, or names a folder or a converted model."""
+    from rehydrate.embedding.home import find_model
+
     separators = tuple(filter(None, (os.sep, os.altsep, "/")))
-    return any(separator in value for separator in separators) or Path(value).is_dir()
+    if any(separator in value for separator in separators) or Path(value).is_dir():
+        return True
+    return find_model(value) is not None

@@ -1,10 +1,12 @@
 """Message formats: detect one, read it into units, check it against the provider's rules.
 
-A format is a module with a `NAME` and three pure functions, registered in `FORMATS`:
+A format is a module with a `NAME` and pure functions, registered in `FORMATS`:
 
     detect(entry)      NONE, HINT or PROOF: what this one entry says about the list's format
     parse(entries)     the list as a `Conversation`, grouped into units
     validate(entries)  every provider rule that the list breaks
+    places(entry, i)   where each text that `parse` reads of entry i stands, if it may be excerpted
+    replace(entry, …)  the entry with other texts in some of these places
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from rehydrate.formats import (
     openai_responses,
     plain,
 )
+from rehydrate.formats._excerpting import Path, Places
 from rehydrate.formats._langchain_chat import langchain_to_openai, openai_to_langchain
 from rehydrate.formats._reading import HINT, PROOF, as_sequence
 from rehydrate.messages import Conversation
@@ -49,6 +52,12 @@ class Format(Protocol):
 
     def validate(self, entries: Sequence[Any], /) -> list[Violation]:
         """Every provider rule that the list breaks, ordered by index."""
+
+    def places(self, entry: Any, index: int, /) -> Places:
+        """Where the text of each piece of the entry stands; None where it must stay as it is."""
+
+    def replace(self, entry: Any, texts: Mapping[Path, str], /) -> Any:
+        """A new entry with these texts in their places; the entry itself is never changed."""
 
 
 # In the order in which they are asked: a gateway's message with both `tool_calls` and thinking

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from rehydrate.errors import Violation
 from rehydrate.formats._anthropic_rules import Spoken, broken_rules
 from rehydrate.formats._common import new_message, read_common
+from rehydrate.formats._excerpting import Path, Places, replace
 from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import (
     HINT,
@@ -31,7 +32,18 @@ from rehydrate.formats._reading import (
 )
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-__all__ = ["NAME", "Body", "detect", "iter_blocks", "parse", "read_content", "validate"]
+__all__ = [
+    "NAME",
+    "Body",
+    "detect",
+    "iter_blocks",
+    "parse",
+    "places",
+    "places_in",
+    "read_content",
+    "replace",
+    "validate",
+]
 
 NAME = "anthropic"
 
@@ -172,6 +184,49 @@ def read_content(content: object, index: int) -> Body:
     return Body(
         tuple(draft.pieces), draft.images, tuple(draft.calls), tuple(draft.answers), only_results
     )
+
+
+def places(entry: Mapping[str, Any], index: int) -> Places:
+    """Where the texts of an entry stand: texts, text documents and the results of client tools.
+
+    Thinking, tool inputs, server tools, blocks with citations and unknown blocks stay as they are.
+    """
+    return places_in(entry.get("content"), index, ("content",))
+
+
+def places_in(content: object, index: int, path: Path) -> Places:
+    """The places of the pieces that `read_content` reads of a content that stands at `path`."""
+    if isinstance(content, str):
+        return [path] if content else []
+    if not isinstance(content, (list, tuple)):
+        return []
+    found: Places = []
+    for place, item in enumerate(content):
+        here = (*path, place)
+        if isinstance(item, Mapping) and item.get("type") == "tool_result":
+            inner = item.get("content")
+            if isinstance(inner, str):
+                found += [(*here, "content")] if inner else []
+            else:
+                for inner_place, block in enumerate(inner or ()):
+                    found += _block_places(block, index, (*here, "content", inner_place))
+        else:
+            found += _block_places(item, index, here)
+    return found
+
+
+def _block_places(block: object, index: int, path: Path) -> Places:
+    """The places of one block: its one text, if that may be excerpted, or None for each piece."""
+    if isinstance(block, str):
+        return [path] if block else []
+    pieces = read_content([block], index).pieces
+    if len(pieces) == 1 and isinstance(block, Mapping) and not block.get("citations"):
+        source = block.get("source")
+        if type_of(block) == "text":
+            return [(*path, "text")]
+        if isinstance(source, Mapping) and source.get("data") == pieces[0].text:
+            return [(*path, "source", "data")]  # a document that is plain text
+    return [None] * len(pieces)
 
 
 class _Draft:

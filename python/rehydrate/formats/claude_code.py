@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats._anthropic_rules import Spoken, broken_rules
 from rehydrate.formats._common import new_message, read_common
+from rehydrate.formats._excerpting import Places, replace
 from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import NONE, PROOF, as_entry
-from rehydrate.formats.anthropic import iter_blocks, read_content
+from rehydrate.formats.anthropic import iter_blocks, places_in, read_content
 from rehydrate.messages import Conversation, Message
 
-__all__ = ["NAME", "detect", "parse", "validate"]
+__all__ = ["NAME", "detect", "parse", "places", "replace", "validate"]
 
 NAME = "claude_code"
 
@@ -111,6 +112,12 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
         if message.role == "user":
             message.blocks.sort(key=_is_no_result)
     return broken_rules([message for message in spoken if message.blocks])
+
+
+def places(entry: Mapping[str, Any], index: int) -> Places:
+    """Where the texts of a line stand, in its message alone: `toolUseResult` beside it is Claude
+    Code's own record, which no model sees."""
+    return places_in(entry["message"].get("content"), index, ("message", "content"))
 
 
 def _spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:

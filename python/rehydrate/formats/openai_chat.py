@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
+from rehydrate.formats._excerpting import Places, content_places, replace
 from rehydrate.formats._grouping import Ledger, group
 from rehydrate.formats._reading import (
     HINT,
@@ -27,7 +28,7 @@ from rehydrate.formats._reading import (
 )
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-__all__ = ["NAME", "detect", "parse", "validate"]
+__all__ = ["NAME", "detect", "parse", "places", "replace", "validate"]
 
 NAME = "openai_chat"
 
@@ -124,6 +125,16 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
                 found.append(Violation(index, "duplicate_id", what))
             waiting[call.id] = index
     return sorted(found, key=lambda violation: violation.index)
+
+
+def places(entry: Mapping[str, Any], index: int) -> Places:
+    """Where the texts of an entry stand; reasoning, refusals, calls and their inputs stay."""
+    del index
+    found = content_places(entry.get("content"), ("content",), MEDIA_TYPES)
+    message = parse([entry]).messages[0]
+    before = sum(piece.kind == _THINKING for piece in message.pieces[:1])
+    after = len(message.pieces) - before - len(found)
+    return [*[None] * before, *found, *[None] * after]
 
 
 def _tool_message_rules(

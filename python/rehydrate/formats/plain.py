@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import Violation
+from rehydrate.formats._excerpting import Places, content_places, replace
 from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import NONE, as_entry, as_role, readable_texts, wrong_content
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-__all__ = ["NAME", "detect", "parse", "validate"]
+__all__ = ["NAME", "detect", "parse", "places", "replace", "validate"]
 
 NAME = "plain"
 
@@ -52,6 +53,12 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
         if content is None:
             found.append(Violation(index, "null_content_without_calls", "content is null"))
     return found
+
+
+def places(entry: Mapping[str, Any], index: int) -> Places:
+    """Where the texts of an entry stand: any plain text may be excerpted."""
+    del index
+    return content_places(entry.get("content"), ("content",))
 
 
 def _texts(content: object, index: int) -> Sequence[str]:

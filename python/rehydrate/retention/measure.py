@@ -9,7 +9,18 @@ from .names import names_in
 from .reading import Message, estimate_cost, payload, steps, text_of, tool_inputs
 
 Compact = Callable[[list[Message], str | None, float], list[Message]]
-"""Messages, query or None, ratio of the tokens to keep; returns what is kept, the same objects."""
+"""Messages, query or None, ratio of the tokens to keep; returns what is kept: the same objects, or
+`Kept` where some of them are made anew."""
+
+
+class Kept(list[Message]):
+    """Kept messages, and where each of them stood: for a compactor that keeps some in part."""
+
+    def __init__(self, messages: Iterable[Message], indices: Iterable[int]) -> None:
+        """`indices` has the place of each message in the list that was compacted."""
+        super().__init__(messages)
+        self.indices = tuple(indices)
+
 
 QUESTION_RATIOS = (0.4, 0.2, 0.1, 0.05)
 CUT_RATIOS = (0.1, 0.2, 0.4)
@@ -111,7 +122,7 @@ def measure_questions(
 ) -> Retention:
     """Compact each conversation with each of its questions as the query.
 
-    Retained is the share of the question's evidence messages still there, by identity.
+    Retained is the share of the question's evidence messages still there, whole or in part.
     """
     scores: list[Score] = []
     for conversation in conversations:
@@ -119,8 +130,8 @@ def measure_questions(
         for number, question in enumerate(conversation.questions):
             for ratio in ratios:
                 kept = compact(list(conversation.messages), question.text, ratio)
-                there = {id(message) for message in kept}
-                found = sum(id(conversation.messages[i]) in there for i in question.evidence)
+                there = _places(kept, conversation.messages)
+                found = sum(i in there for i in question.evidence)
                 scores.append(
                     Score(
                         f"{conversation.name} question {number}",
@@ -157,6 +168,14 @@ def measure_cuts(
                 )
             )
     return Retention(tuple(scores))
+
+
+def _places(kept: list[Message], messages: Sequence[Message]) -> set[int]:
+    """Where the kept messages stood."""
+    if isinstance(kept, Kept):
+        return set(kept.indices)
+    there = {id(message) for message in kept}
+    return {i for i, message in enumerate(messages) if id(message) in there}
 
 
 def _distinct(messages: Sequence[Message]) -> set[str]:

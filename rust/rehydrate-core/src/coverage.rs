@@ -24,9 +24,9 @@ fn worth_of_class(class: Class) -> f64 {
     }
 }
 
-/// Features of a conversation: lists by unit, weights by feature.
+/// Features of a conversation: lists by item to be packed, weights by feature.
 pub(crate) struct Features {
-    pub of_unit: FeatureLists,
+    pub of_item: FeatureLists,
     pub weight: Vec<f64>,
 }
 
@@ -34,62 +34,75 @@ pub(crate) struct Features {
 const SCORE_SHARE: f64 = 0.05;
 
 impl Features {
-    pub fn none(units: usize) -> Self {
-        Self { of_unit: FeatureLists::none(units), weight: Vec::new() }
+    pub fn none(items: usize) -> Self {
+        Self { of_item: FeatureLists::none(items), weight: Vec::new() }
     }
 
     /// Bring scores and feature weights onto one scale, on which everything together is worth 1. `feature_share` is how
     /// much the features count, from 1 without a query towards 0 where the query decides.
-    pub fn balance(&mut self, unit_scores: &mut [f64], feature_share: f64) {
+    pub fn balance(&mut self, item_scores: &mut [f64], feature_share: f64) {
         let total_of = |worths: &[f64]| worths.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let whole = if self.weight.is_empty() { SCORE_SHARE } else { SCORE_SHARE + feature_share };
-        let (scores, features) = (total_of(unit_scores), total_of(&self.weight));
-        unit_scores.iter_mut().for_each(|score| *score *= SCORE_SHARE / whole / scores);
+        let (scores, features) = (total_of(item_scores), total_of(&self.weight));
+        item_scores.iter_mut().for_each(|score| *score *= SCORE_SHARE / whole / scores);
         self.weight.iter_mut().for_each(|weight| *weight *= feature_share / whole / features);
     }
 
-    /// Per unit, the summed weights of its features, whoever else mentions them.
-    pub fn worth_of_units(&self, units: usize) -> Vec<f64> {
-        (0..units).map(|unit| self.of_unit.of(unit).iter().map(|&f| self.weight[f as usize]).sum()).collect()
+    /// Per item, the summed weights of its features, whoever else mentions them.
+    pub fn worth_of_items(&self, items: usize) -> Vec<f64> {
+        (0..items).map(|item| self.of_item.of(item).iter().map(|&f| self.weight[f as usize]).sum()).collect()
     }
 }
 
 impl Prepared {
-    /// The features of all units but the system's, which are there anyway.
+    /// The features of all items but the system's, which are there anyway.
     pub(crate) fn features(&self, signals: &[Signals]) -> Features {
         let mentions_in_all = self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
         let mut interned = Interned::with_room_for(mentions_in_all / 4);
-        // The most that memory covers of any message that mentions a feature; most often there is no memory.
+        // The most that memory covers of any part that mentions a feature; most often there is no memory.
         let mut covered: Vec<f64> = Vec::new();
-        let mut of_unit = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
+        let mut of_units = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
+        let mut of_blocks = FeatureLists::default();
+        // Items in the order of their units, whose blocks follow them, so that the last to mention a feature is of the
+        // newest unit that does.
+        let mut unit_of_turn = Vec::with_capacity(self.units.len());
         let mut ids = Vec::new();
-        for (unit, messages) in (0_u32..).zip(self.messages_of_units()) {
-            checkpoint();
-            for (message, piece) in messages.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
-            {
-                let kind = self.kinds[piece];
-                if kind == PieceKind::Thinking || self.messages[message].is_system() {
-                    continue;
-                }
-                let Some(mentions) = self.analyses[piece].mentions() else { continue };
-                interned.mention_all(mentions, unit, kind == PieceKind::ToolInput, &mut ids);
-                let coverage = signals[message].coverage;
-                if coverage > 0.0 {
-                    covered.resize(interned.len(), 0.0);
-                    for id in mentions.iter().map(|mention| interned.places[interned.place(mention.hash)].id as usize) {
-                        covered[id] = covered[id].max(coverage);
+        for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
+            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit)).map(|block| vec![block.part]);
+            for (place, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
+                checkpoint();
+                let turn = u32::try_from(unit_of_turn.len()).expect("under 4 billion items");
+                unit_of_turn.push(unit);
+                for (part, piece) in members.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
+                {
+                    let kind = self.kinds[piece];
+                    if kind == PieceKind::Thinking || self.messages[part].is_system() {
+                        continue;
+                    }
+                    let Some(mentions) = self.analyses[piece].mentions() else { continue };
+                    interned.mention_all(mentions, turn, kind == PieceKind::ToolInput, &mut ids);
+                    let coverage = signals[part].coverage;
+                    if coverage > 0.0 {
+                        covered.resize(interned.len(), 0.0);
+                        for mention in mentions.iter() {
+                            let id = interned.places[interned.place(mention.hash)].id as usize;
+                            covered[id] = covered[id].max(coverage);
+                        }
                     }
                 }
+                let lists = if place == 0 { &mut of_units } else { &mut of_blocks };
+                lists.push(ids.drain(..));
             }
-            of_unit.push(ids.drain(..));
         }
+        of_units.append(of_blocks);
         let newest = self.units.len().saturating_sub(1);
         let mut weight = vec![0.0; interned.len()];
         for feature in interned.features() {
             let id = feature.id as usize;
-            weight[id] = feature.worth(newest) * (1.0 - covered.get(id).copied().unwrap_or(0.0));
+            let age_units = newest - unit_of_turn[feature.last_turn as usize];
+            weight[id] = feature.worth(age_units) * (1.0 - covered.get(id).copied().unwrap_or(0.0));
         }
-        Features { of_unit, weight }
+        Features { of_item: of_units, weight }
     }
 }
 
@@ -99,18 +112,19 @@ struct Feature {
     hash: u32,
     /// Its number, in the order of first mentions; `NONE` marks a free place.
     id: u32,
-    last_unit: u32,
+    /// The item that mentioned it last, in the order in which items are read.
+    last_turn: u32,
     class: Class,
     acted_on: bool,
 }
 
 const NONE: u32 = u32::MAX;
-const FREE: Feature = Feature { hash: 0, id: NONE, last_unit: NONE, class: Class::Word, acted_on: false };
+const FREE: Feature = Feature { hash: 0, id: NONE, last_turn: NONE, class: Class::Word, acted_on: false };
 
 impl Feature {
-    fn worth(&self, newest_unit: usize) -> f64 {
-        let age_units = (newest_unit - self.last_unit as usize) as f64;
-        worth_of_class(self.class) * if self.acted_on { ACTED_ON } else { 1.0 } / (1.0 + age_units / HALF_WORTH_UNITS)
+    fn worth(&self, age_units: usize) -> f64 {
+        let acted_on = if self.acted_on { ACTED_ON } else { 1.0 };
+        worth_of_class(self.class) * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
     }
 }
 
@@ -142,9 +156,9 @@ impl Interned {
         }
     }
 
-    /// Note the mentions of one text in `unit`; append to `ids` the numbers of those that the unit had not mentioned yet.
+    /// Note the mentions of one text of the item whose turn it is; append to `ids` those it had not mentioned yet.
     #[inline(never)] // Registers for this loop alone: it is the hottest of a selection.
-    fn mention_all(&mut self, mentions: PackedMentions<'_>, unit: u32, acted_on: bool, ids: &mut Vec<u32>) {
+    fn mention_all(&mut self, mentions: PackedMentions<'_>, turn: u32, acted_on: bool, ids: &mut Vec<u32>) {
         self.reserve(mentions.len());
         let (mut taken, first) = (self.taken, ids.len());
         ids.resize(first + mentions.len(), 0);
@@ -152,19 +166,19 @@ impl Interned {
         mentions.iter().for_each(|mention| {
             let place = self.place(mention.hash);
             let there = self.places[place];
-            // Whether a mention is the first of its feature, or of its unit, is a coin's toss: no branch hangs on it.
+            // Whether a mention is the first of its feature, or of its item, is a coin's toss: no branch hangs on it.
             let is_new = there.id == NONE;
             let id = if is_new { taken } else { there.id };
             taken += u32::from(is_new);
             self.places[place] = Feature {
                 hash: mention.hash,
                 id,
-                last_unit: unit,
+                last_turn: turn,
                 class: there.class.min(mention.class), // a free place has the weakest
                 acted_on: there.acted_on | acted_on,
             };
             new_ids[found] = id;
-            found += usize::from(there.last_unit != unit);
+            found += usize::from(there.last_turn != turn);
         });
         self.taken = taken;
         ids.truncate(first + found);

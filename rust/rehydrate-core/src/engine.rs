@@ -1,10 +1,14 @@
 //! The facade: a conversation in, the same conversation with everything known of its texts out. Wiring only.
+use std::sync::Arc;
+
 use once_cell::race::OnceBox;
 
+use crate::blocks::Division;
 use crate::cache::{ContentCache, Held};
 use crate::embed::is_present;
 use crate::error::Result;
 use crate::interrupt::checkpoint;
+use crate::parts::{CachedDivision, DividedText, Excerpting, Parts};
 use crate::prepared::Prepared;
 use crate::text::{Needs, TextAnalysis, Wanted};
 use crate::tokens::Counter;
@@ -12,17 +16,24 @@ use crate::unit::{Conversation, Message, Piece, PieceKind};
 
 /// Bytes of derived data a process keeps unless told otherwise.
 pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
+/// The part of the cache that holds where long texts are divided: a few dozen bytes for each of their blocks.
+const DIVISIONS_SHARE: usize = 8;
 
 /// Everything that outlives a call: the cache of what was derived from texts.
 pub struct Engine {
     cache: ContentCache<TextAnalysis>,
+    divisions: ContentCache<CachedDivision>,
 }
+
+/// Every lock of an engine.
+pub type HeldLocks<'a> = (Held<'a, TextAnalysis>, Held<'a, CachedDivision>);
 
 impl Engine {
     /// An engine whose cache holds about `cache_bytes`.
     #[must_use]
     pub fn new(cache_bytes: usize) -> Self {
-        Self { cache: ContentCache::new(cache_bytes) }
+        let divisions = cache_bytes / DIVISIONS_SHARE;
+        Self { cache: ContentCache::new(cache_bytes - divisions), divisions: ContentCache::new(divisions) }
     }
 
     /// The engine that all callers of a process share.
@@ -45,32 +56,19 @@ impl Engine {
         needs: Needs,
     ) -> Result<Prepared> {
         conversation.verify()?;
-        let counter_of_texts = counts.is_none().then_some(counter);
-        let wanted = Wanted { counter: counter_of_texts, needs };
+        let wanted = Wanted { counter: counts.is_none().then_some(counter), needs };
         let mut analyses = Vec::with_capacity(conversation.pieces.len());
         for &piece in &conversation.pieces {
             checkpoint();
             analyses.push(self.analysis(piece, &wanted));
         }
-        if let Some(model) = needs.model.filter(|_| !needs.bags && !needs.vectors) {
-            // The newest text that says anything shows whether the model works.
-            let wanted = Wanted { needs: Needs { bags: true, ..needs }, ..wanted };
-            for (analysis, &piece) in analyses.iter_mut().zip(&conversation.pieces).rev() {
-                *analysis = self.analysis(piece, &wanted);
-                if analysis.bag().is_some_and(|bag| is_present(&model.vector(bag.iter(), |_| 1.0))) {
-                    break;
-                }
-            }
-        }
+        self.read_newest(&mut analyses, &conversation.pieces, &wanted);
+        let rounding = Rounding { counter, is_own: counts.is_some() };
         let raw_count = |index: usize| match counts {
             Some(counts) => counts[index],
             None => analyses[index].count(counter).unwrap_or_default(),
         };
-        let tokens = |message: &Message| {
-            let raw = message.pieces.clone().fold(0_u32, |sum, piece| sum.saturating_add(raw_count(piece)));
-            let tokens = if counts.is_some() { raw } else { counter.tokens_of(raw) };
-            tokens.saturating_add(message.media_tokens)
-        };
+        let tokens = |message: &Message| rounding.sum(message.pieces.clone().map(raw_count), message.media_tokens);
         Ok(Prepared {
             message_tokens: conversation.messages.iter().map(tokens).collect(),
             kinds: conversation.pieces.iter().map(|piece| piece.kind).collect(),
@@ -78,7 +76,92 @@ impl Engine {
             messages: conversation.messages,
             units: conversation.units,
             needs,
+            parts: None,
         })
+    }
+
+    /// The same, with the long texts that `excerpting` allows divided into blocks that may be kept one by one.
+    ///
+    /// # Errors
+    /// As [`Engine::prepare`].
+    pub fn prepare_in_parts(
+        &self,
+        conversation: Conversation<'_>,
+        excerpting: &Excerpting<'_>,
+        counter: Counter,
+        counts: Option<&[u32]>,
+        needs: Needs,
+    ) -> Result<Prepared> {
+        conversation.verify()?;
+        excerpting.verify(&conversation)?;
+        let rounding = Rounding { counter, is_own: counts.is_some() };
+        let wanted = Wanted { counter: counts.is_none().then_some(counter), needs };
+        let counted_only = Wanted { needs: Needs::default(), ..wanted };
+        let mut own_block_counts = excerpting.block_counts.into_iter().flatten().copied();
+        let mut parts = Parts::default();
+        let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(conversation.pieces.len());
+        let mut prepared = Prepared { units: conversation.units, needs, ..Prepared::default() };
+        for (index, message) in conversation.messages.iter().enumerate() {
+            let is_pinned = prepared.units[message.unit].pinned || message.is_system();
+            let (mut whole, mut undivided, mut marks) = (Vec::new(), Vec::new(), 0_u32);
+            let mut divided = Vec::new();
+            let first_piece = pieces.len();
+            for at in message.pieces.clone() {
+                checkpoint();
+                let piece = conversation.pieces[at];
+                let may_divide = excerpting.divisible[at] && !is_pinned;
+                let division = may_divide.then(|| self.division(piece)).flatten();
+                let analysis = self.analysis(piece, if division.is_some() { &counted_only } else { &wanted });
+                let count = counts.map_or_else(|| analysis.count(counter).unwrap_or_default(), |counts| counts[at]);
+                whole.push(count);
+                if let Some(division) = division {
+                    let mark_tokens = rounding.sum([excerpting.mark_count(&division)], 0);
+                    marks = marks.saturating_add(mark_tokens);
+                    parts.mark_tokens.push(mark_tokens);
+                    divided.push((at, division));
+                } else {
+                    undivided.push(count);
+                    prepared.analyses.push(analysis);
+                    pieces.push(piece);
+                }
+            }
+            prepared.message_tokens.push(rounding.sum(whole, message.media_tokens));
+            parts.push_skeleton(index, rounding.sum(undivided, message.media_tokens).saturating_add(marks));
+            prepared.messages.push(Message { pieces: first_piece..pieces.len(), ..message.clone() });
+            for (at, division) in divided {
+                let whole = conversation.pieces[at];
+                parts.texts.push(DividedText { piece: at, division: Arc::clone(&division) });
+                for (place, block) in division.blocks.iter().enumerate() {
+                    checkpoint();
+                    let piece = Piece { text: &whole.text[block.bytes.clone()], ..whole };
+                    let analysis = self.analysis(piece, &wanted);
+                    let count = own_block_counts.next();
+                    let count = count.or_else(|| analysis.count(counter)).unwrap_or_default();
+                    parts.push_block(index, place, rounding.sum([count], 0));
+                    let only = pieces.len()..pieces.len() + 1;
+                    prepared.messages.push(Message { pieces: only, media_tokens: 0, ..message.clone() });
+                    prepared.analyses.push(analysis);
+                    pieces.push(piece);
+                }
+            }
+        }
+        self.read_newest(&mut prepared.analyses, &pieces, &wanted);
+        prepared.kinds = pieces.iter().map(|piece| piece.kind).collect();
+        prepared.parts = Some(parts.finish(&prepared.messages, prepared.units.len()));
+        Ok(prepared)
+    }
+
+    /// Where nothing is compared: read the newest text that says anything, which shows whether the model works.
+    fn read_newest(&self, analyses: &mut [TextAnalysis], pieces: &[Piece<'_>], wanted: &Wanted) {
+        let needs = wanted.needs;
+        let Some(model) = needs.model.filter(|_| !needs.bags && !needs.vectors) else { return };
+        let wanted = Wanted { needs: Needs { bags: true, ..needs }, ..*wanted };
+        for (analysis, &piece) in analyses.iter_mut().zip(pieces).rev() {
+            *analysis = self.analysis(piece, &wanted);
+            if analysis.bag().is_some_and(|bag| is_present(&model.vector(bag.iter(), |_| 1.0))) {
+                break;
+            }
+        }
     }
 
     /// Tokens of one text by itself.
@@ -91,23 +174,47 @@ impl Engine {
     /// Forget everything derived from texts so far.
     pub fn clear_cache(&self) {
         self.cache.clear();
+        self.divisions.clear();
     }
 
     /// Bytes of derived data held, by the cache's account.
     #[must_use]
     pub fn cached_bytes(&self) -> usize {
-        self.cache.held_bytes()
+        self.cache.held_bytes() + self.divisions.held_bytes()
     }
 
     /// Every lock of this engine, to be held across a fork: the child has but one thread, and a lock that another one
     /// held would stay locked in it for good.
     #[must_use]
-    pub fn hold(&self) -> Held<'_, TextAnalysis> {
-        self.cache.hold()
+    pub fn hold(&self) -> HeldLocks<'_> {
+        (self.cache.hold(), self.divisions.hold())
+    }
+
+    /// The blocks of a text, if it is long enough to be divided.
+    fn division(&self, piece: Piece<'_>) -> Option<Arc<Division>> {
+        let divide = |_: Option<&CachedDivision>| CachedDivision::of(piece.text);
+        self.divisions.get_or_grow(TextAnalysis::key(piece), |_| true, divide).0
     }
 
     fn analysis(&self, piece: Piece<'_>, wanted: &Wanted) -> TextAnalysis {
         let suffices = |text: &TextAnalysis| text.suffices(wanted);
         self.cache.get_or_grow(TextAnalysis::key(piece), suffices, |so_far| TextAnalysis::derive(piece, wanted, so_far))
+    }
+}
+
+/// How raw counts become tokens.
+#[derive(Clone, Copy)]
+struct Rounding {
+    counter: Counter,
+    /// Whether the counts are the caller's own, which are tokens already.
+    is_own: bool,
+}
+
+impl Rounding {
+    /// Tokens of texts that are counted together, and of the media beside them.
+    fn sum(self, raw_counts: impl IntoIterator<Item = u32>, media_tokens: u32) -> u32 {
+        let raw = raw_counts.into_iter().fold(0_u32, u32::saturating_add);
+        let tokens = if self.is_own { raw } else { self.counter.tokens_of(raw) };
+        tokens.saturating_add(media_tokens)
     }
 }

@@ -5,6 +5,7 @@
 //!   texts, messages,      counts and analyses         asks again and       signals, scores,     what is kept,
 //!   atomic units          every text, cached          again cost little    packing, lead        and why
 //! ```
+pub mod blocks;
 pub mod cache;
 mod coverage;
 pub mod embed;
@@ -13,10 +14,12 @@ pub mod error;
 pub mod features;
 mod fuse;
 pub mod interrupt;
+mod items;
 pub mod lead;
 pub mod lexical;
 pub mod pack;
 mod packed;
+pub mod parts;
 pub mod prepared;
 mod relevance;
 pub mod score;

@@ -1,16 +1,25 @@
-//! Packing of units into a token budget: plain greedy by score, and coverage greedy by gain per token.
+//! Packing into a token budget: plain greedy by score, and coverage greedy by gain per token.
+//!
+//! What is packed are items: units, and behind them the blocks of those units that may be kept in part. A unit with blocks
+//! is its skeleton, without which none of them can be kept. Without blocks, items are units.
+mod lists;
+mod queue;
+
+pub use lists::FeatureLists;
+use queue::{BucketQueue, NONE};
+
 use crate::interrupt::checkpoint;
 
-/// What is to be packed. All slices but the feature weights have one entry a unit.
+/// What is to be packed. All slices but the feature weights have one entry an item.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
-    /// Tokens of each unit.
+    /// Tokens of each item; of a unit with blocks, those of its skeleton with each of its divided texts one whole gap.
     pub token_cost: &'a [u32],
-    /// Worth of each unit by itself, not negative.
+    /// Worth of each item by itself, not negative.
     pub score: &'a [f64],
-    /// Units that are kept whatever they cost; they are charged to the budget first.
+    /// Items that are kept whatever they cost; they are charged to the budget first.
     pub pinned: &'a [bool],
-    /// The features each unit mentions.
+    /// The features each item mentions.
     pub features: &'a FeatureLists,
     /// Worth of mentioning each feature at least once, not negative; empty lists need no weights.
     pub feature_weight: &'a [f64],
@@ -18,86 +27,61 @@ pub struct Problem<'a> {
     pub budget_tokens: u64,
 }
 
-/// Lists of feature ids, one a unit, laid end to end.
-#[derive(Clone, Debug, Default)]
-pub struct FeatureLists {
-    ends: Vec<u32>,
-    ids: Vec<u32>,
+/// The items that are blocks: all those behind the units.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Blocks<'a> {
+    /// Per unit, the blocks up to and with its own; empty where no unit has blocks.
+    pub ends: &'a [u32],
+    /// Per block, the text it is of. A text's blocks stand one behind the other.
+    pub text: &'a [u32],
+    /// Per text, the tokens of the mark that stands in the place of a gap.
+    pub mark_tokens: &'a [u32],
 }
 
-impl FeatureLists {
-    /// `units` empty lists: packing by score alone.
-    #[must_use]
-    pub fn none(units: usize) -> Self {
-        Self { ends: vec![0; units], ids: Vec::new() }
+impl Blocks<'_> {
+    /// How many of `items` are units.
+    fn units(&self, items: usize) -> usize {
+        items - self.text.len()
     }
 
-    /// No lists yet, with room for `units` of them and `mentions` ids in all.
-    #[must_use]
-    pub fn with_capacity(units: usize, mentions: usize) -> Self {
-        Self { ends: Vec::with_capacity(units), ids: Vec::with_capacity(mentions) }
+    /// The items that are blocks of `unit`.
+    pub(crate) fn of(&self, unit: usize, units: usize) -> std::ops::Range<usize> {
+        let Some(&end) = self.ends.get(unit) else { return 0..0 };
+        let start = if unit == 0 { 0 } else { self.ends[unit - 1] };
+        units + start as usize..units + end as usize
     }
 
-    /// Append the list of the next unit.
-    pub fn push(&mut self, ids: impl IntoIterator<Item = u32>) {
-        self.ids.extend(ids);
-        self.end_unit();
+    /// The unit whose block `item` is.
+    fn unit_of(&self, item: usize, units: usize) -> usize {
+        self.ends.partition_point(|&end| units + end as usize <= item)
     }
 
-    /// Append an id to the list of the unit that has not ended yet.
-    pub fn mention(&mut self, id: u32) {
-        self.ids.push(id);
+    /// The blocks of the same text beside `item`.
+    fn beside(&self, item: usize, units: usize) -> impl Iterator<Item = usize> {
+        let block = item - units;
+        let before = (block > 0 && self.text[block - 1] == self.text[block]).then(|| item - 1);
+        let after = (block + 1 < self.text.len() && self.text[block + 1] == self.text[block]).then(|| item + 1);
+        before.into_iter().chain(after)
     }
 
-    /// End the list of the current unit.
-    pub fn end_unit(&mut self) {
-        self.ends.push(u32::try_from(self.ids.len()).expect("under 4 billion mentions"));
-    }
-
-    /// How many units mention each of `features` features.
-    fn mentions_of_each(&self, features: usize) -> Vec<u32> {
-        let mut mentions = vec![0_u32; features];
-        for &feature in &self.ids {
-            mentions[feature as usize] += 1;
-        }
-        mentions
-    }
-
-    /// The other way round: for each of `features` features the units that mention it, ascending.
-    fn inverted(&self, units: usize, features: usize) -> Self {
-        let mut ends = self.mentions_of_each(features);
-        for feature in 1..features {
-            ends[feature] += ends[feature - 1];
-        }
-        let mut starts: Vec<u32> = std::iter::once(0).chain(ends.iter().copied()).collect();
-        let mut ids = vec![0_u32; self.ids.len()];
-        for unit in 0..units {
-            for &feature in self.of(unit) {
-                let at = &mut starts[feature as usize];
-                ids[*at as usize] = u32::try_from(unit).expect("under 4 billion units");
-                *at += 1;
-            }
-        }
-        Self { ends, ids }
-    }
-
-    /// The features of `unit`, each once.
-    #[must_use]
-    pub fn of(&self, unit: usize) -> &[u32] {
-        let start = if unit == 0 { 0 } else { self.ends[unit - 1] as usize };
-        &self.ids[start..self.ends[unit] as usize]
+    /// What keeping the block `item` adds to the tokens used: its own, and a mark more where it parts a gap in two, or one
+    /// less where it fills one.
+    pub(crate) fn cost(&self, item: usize, units: usize, problem: &Problem<'_>, kept: &[bool]) -> i64 {
+        let gaps = self.beside(item, units).filter(|&other| !kept[other]).count();
+        let mark_tokens = i64::from(self.mark_tokens[self.text[item - units] as usize]);
+        i64::from(problem.token_cost[item]) + mark_tokens * (i64::try_from(gaps).unwrap_or(2) - 1)
     }
 }
 
-/// Which units are kept, and what each was worth when it was taken.
+/// Which items are kept, and what each was worth when it was taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packing {
-    /// One entry a unit.
+    /// One entry an item.
     pub kept: Vec<bool>,
-    /// Gain of each kept unit at the moment it was taken, given what had been taken before; for a dropped unit its gain
+    /// Gain of each kept item at the moment it was taken, given what had been taken before; for a dropped one its gain
     /// when it was last looked at, an upper bound of what keeping it would add.
     pub gain: Vec<f64>,
-    /// Tokens of the kept units. Over the budget only when the pinned ones alone are.
+    /// Tokens of the kept items and of the marks in their gaps. Over the budget only when the pinned ones alone are.
     pub used_tokens: u64,
     /// The objective that packing reached; a later repair of the first survivor leaves it as it is.
     pub value: f64,
@@ -106,46 +90,120 @@ pub struct Packing {
 /// Keep units best score first; one that does not fit is skipped and the walk goes on; ties go to the newer.
 #[must_use]
 pub fn pack_greedy(problem: &Problem<'_>) -> Packing {
-    let units = problem.score.len();
-    let mut kept = problem.pinned.to_vec();
-    let tokens = |unit: usize| u64::from(problem.token_cost[unit]);
-    let mut used_tokens = (0..units).filter(|&unit| kept[unit]).map(tokens).sum::<u64>();
-    let mut order: Vec<usize> = (0..units).filter(|&unit| !kept[unit]).collect();
-    order.sort_by(|&a, &b| problem.score[b].total_cmp(&problem.score[a]).then(b.cmp(&a)));
-    for unit in order {
-        if used_tokens + tokens(unit) <= problem.budget_tokens {
-            kept[unit] = true;
-            used_tokens += tokens(unit);
+    pack_greedy_in_parts(problem, &Blocks::default())
+}
+
+/// The same walk over units and blocks alike. A block brings its unit's skeleton with it; a skeleton worth nothing by
+/// itself comes with a block or not at all.
+#[must_use]
+pub fn pack_greedy_in_parts(problem: &Problem<'_>, blocks: &Blocks<'_>) -> Packing {
+    let items = problem.score.len();
+    let units = blocks.units(items);
+    let mut room = Room::with_pinned(problem, blocks);
+    let unit_of = |item: usize| if item < units { item } else { blocks.unit_of(item, units) };
+    let mut order: Vec<usize> = (0..items).filter(|&item| !room.kept[item]).collect();
+    order.sort_by(|&a, &b| {
+        problem.score[b].total_cmp(&problem.score[a]).then_with(|| (unit_of(b), b).cmp(&(unit_of(a), a)))
+    });
+    for item in order {
+        let unit = unit_of(item);
+        if item == unit && (room.kept[unit] || (problem.score[unit] <= 0.0 && !blocks.of(unit, units).is_empty())) {
+            continue;
+        }
+        let skeleton = if item == unit || room.kept[unit] { 0 } else { room.cost(unit) };
+        if room.fits(skeleton + room.cost(item)) {
+            if !room.kept[unit] && item != unit {
+                room.take(unit);
+            }
+            room.take(item);
         }
     }
-    let value = (0..units).filter(|&unit| kept[unit]).map(|unit| problem.score[unit]).sum();
-    Packing { kept, gain: problem.score.to_vec(), used_tokens, value }
+    let value = (0..items).filter(|&item| room.kept[item]).map(|item| problem.score[item]).sum();
+    Packing { kept: room.kept, gain: problem.score.to_vec(), used_tokens: room.used_tokens, value }
+}
+
+/// What is kept so far, and the tokens that it takes.
+struct Room<'a> {
+    problem: &'a Problem<'a>,
+    blocks: &'a Blocks<'a>,
+    units: usize,
+    kept: Vec<bool>,
+    used_tokens: u64,
+}
+
+impl<'a> Room<'a> {
+    /// Nothing kept.
+    fn empty(problem: &'a Problem<'a>, blocks: &'a Blocks<'a>) -> Self {
+        let items = problem.score.len();
+        Self { problem, blocks, units: blocks.units(items), kept: vec![false; items], used_tokens: 0 }
+    }
+
+    /// The pinned items kept.
+    fn with_pinned(problem: &'a Problem<'a>, blocks: &'a Blocks<'a>) -> Self {
+        let mut room = Self::empty(problem, blocks);
+        (0..problem.pinned.len()).filter(|&item| problem.pinned[item]).for_each(|item| room.take(item));
+        room
+    }
+
+    /// Tokens that keeping `item` would add; less than none where a block is smaller than the mark of the gap it fills.
+    fn cost(&self, item: usize) -> i64 {
+        if item < self.units {
+            i64::from(self.problem.token_cost[item])
+        } else {
+            self.blocks.cost(item, self.units, self.problem, &self.kept)
+        }
+    }
+
+    fn left(&self) -> i64 {
+        self.problem.budget_tokens.saturating_sub(self.used_tokens).try_into().unwrap_or(i64::MAX)
+    }
+
+    fn fits(&self, tokens: i64) -> bool {
+        tokens <= self.left() && self.used_tokens <= self.problem.budget_tokens
+    }
+
+    fn take(&mut self, item: usize) {
+        self.used_tokens = self.used_tokens.saturating_add_signed(self.cost(item));
+        self.kept[item] = true;
+    }
+
+    fn has_blocks(&self, item: usize) -> bool {
+        item < self.units && !self.blocks.of(item, self.units).is_empty()
+    }
 }
 
 /// Exponents `a` of the passes by `gain / tokens^a`, from gain per token to gain alone.
 const EXPONENTS: [f64; 5] = [1.0, 0.75, 0.5, 0.25, 0.0];
-/// From this many units on gain per token alone, against the best single unit: the other passes add under 1% there.
-const MANY_UNITS: usize = 2_000;
+/// From this many items on gain per token alone, against the best single unit: the other passes add under 1% there.
+const MANY_ITEMS: usize = 2_000;
 
 /// Keep the units that maximise `sum of scores + sum of weights of the features mentioned at least once`.
 ///
 /// The objective is monotone submodular: a unit's gain only ever shrinks. The best of greedy by gain per token and the
 /// best single unit is within a constant factor of the optimum (Khuller, Moss and Naor 1999; Leskovec et al. 2007).
-/// Greedy by gain alone begins with that single unit and goes on; passes between the two do better in practice. Gains are whole numbers, so that taking a covered feature's weight off every unit that
-/// mentions it is exact and every machine packs alike.
+/// Greedy by gain alone begins with that single unit and goes on; passes between the two do better in practice. Gains are
+/// whole numbers, so that taking a covered feature's weight off every unit that mentions it is exact and every machine
+/// packs alike.
 #[must_use]
 pub fn pack_coverage(problem: &Problem<'_>) -> Packing {
+    pack_coverage_in_parts(problem, &Blocks::default())
+}
+
+/// The same over units and blocks. A unit that is not taken yet is judged by its best bundle, its skeleton with the blocks
+/// that are worth more per token than the bundle as a whole; once it is taken, each of its blocks competes by itself.
+#[must_use]
+pub fn pack_coverage_in_parts(problem: &Problem<'_>, blocks: &Blocks<'_>) -> Packing {
     let worths = Worths::of(problem);
-    let best = if problem.score.len() < MANY_UNITS {
-        let passes = EXPONENTS.iter().map(|&exponent| worths.greedy(problem, exponent));
+    let best = if problem.score.len() < MANY_ITEMS {
+        let passes = EXPONENTS.iter().map(|&exponent| worths.greedy(problem, blocks, exponent));
         passes.reduce(better).expect("at least one pass")
     } else {
-        better(worths.greedy(problem, 1.0), worths.best_single(problem))
+        better(worths.greedy(problem, blocks, 1.0), worths.best_single(problem, blocks))
     };
     best.into_packing(&worths)
 }
 
-fn better(best: Pass, next: Pass) -> Pass {
+fn better<'a>(best: Pass<'a>, next: Pass<'a>) -> Pass<'a> {
     if next.value > best.value { next } else { best }
 }
 
@@ -153,15 +211,15 @@ fn better(best: Pass, next: Pass) -> Pass {
 struct Worths {
     /// Whole-number worth of 1.0.
     one: f64,
-    /// Per unit, its score and the weights of all its features.
+    /// Per item, its score and the weights of all its features.
     full_gain: Vec<u64>,
-    /// Per unit, those of its features that others mention too, numbered anew. A feature of one unit alone (most are)
-    /// is part of that unit's gain whatever else is taken, and nothing needs to be kept up to date for it.
+    /// Per item, those of its features that others mention too, numbered anew. A feature of one item alone (most are)
+    /// is part of that item's gain whatever else is taken, and nothing needs to be kept up to date for it.
     shared: FeatureLists,
     /// Weight of each shared feature.
     weight: Vec<u32>,
-    /// The units that mention each shared feature.
-    units_of_shared: FeatureLists,
+    /// The items that mention each shared feature.
+    items_of_shared: FeatureLists,
 }
 
 impl Worths {
@@ -194,53 +252,75 @@ impl Worths {
             shared.end_unit();
             full_gain.push(gain);
         }
-        Self { one, full_gain, units_of_shared: shared.inverted(units, weight.len()), shared, weight }
+        Self { one, full_gain, items_of_shared: shared.inverted(units, weight.len()), shared, weight }
     }
 
-    /// The pinned units, and of the others the one of most gain that fits beside them.
-    fn best_single(&self, problem: &Problem<'_>) -> Pass {
-        let mut pass = self.pinned(problem);
-        let fitting = (0..problem.score.len()).filter(|&unit| !pass.kept[unit] && pass.fits(unit, problem));
+    /// The pinned items, and of the units the one of most gain that fits beside them, with what fits of its blocks.
+    fn best_single<'a>(&self, problem: &'a Problem<'a>, blocks: &'a Blocks<'a>) -> Pass<'a> {
+        let mut pass = self.pinned(problem, blocks);
+        let fitting =
+            (0..pass.room.units).filter(|&unit| !pass.room.kept[unit] && pass.room.fits(pass.room.cost(unit)));
         if let Some(unit) = fitting.max_by_key(|&unit| pass.gain[unit]) {
-            pass.take(unit, problem, self);
+            pass.take(unit, self);
+            for block in blocks.of(unit, pass.room.units) {
+                if pass.room.fits(pass.room.cost(block)) {
+                    pass.take(block, self);
+                }
+            }
         }
         pass
     }
 
-    /// A pass that has taken the pinned units and nothing else.
-    fn pinned(&self, problem: &Problem<'_>) -> Pass {
-        let mut pass = Pass {
-            kept: vec![false; problem.score.len()],
-            gain: self.full_gain.clone(),
-            covered: vec![false; self.weight.len()],
-            used_tokens: 0,
-            value: 0,
+    /// A pass that has taken the pinned items and nothing else.
+    fn pinned<'a>(&self, problem: &'a Problem<'a>, blocks: &'a Blocks<'a>) -> Pass<'a> {
+        let room = Room::empty(problem, blocks);
+        let mut pass = Pass { room, gain: self.full_gain.clone(), covered: vec![false; self.weight.len()], value: 0 };
+        for item in (0..problem.pinned.len()).filter(|&item| problem.pinned[item]) {
+            pass.take(item, self);
+        }
+        pass
+    }
+
+    /// One pass: take what has the largest `gain / tokens^exponent` and fits, again and again.
+    fn greedy<'a>(&self, problem: &'a Problem<'a>, blocks: &'a Blocks<'a>, exponent: f64) -> Pass<'a> {
+        let mut pass = self.pinned(problem, blocks);
+        let units = pass.room.units;
+        let per_token: Vec<f32> =
+            problem.token_cost[..units].iter().map(|&tokens| inverse_power(tokens, exponent)).collect();
+        let rate = |pass: &Pass<'_>, item: usize| {
+            if item < units && !pass.room.has_blocks(item) {
+                return pass.gain[item] as f32 * per_token[item];
+            }
+            let (gain, tokens) = pass.offer(item);
+            gain as f32 * inverse_power(tokens, exponent)
         };
-        for unit in (0..problem.score.len()).filter(|&unit| problem.pinned[unit]) {
-            pass.take(unit, problem, self);
-        }
-        pass
-    }
-
-    /// One pass: take the unit of the largest `gain / tokens^exponent` that fits, again and again.
-    fn greedy(&self, problem: &Problem<'_>, exponent: f64) -> Pass {
-        let units = problem.score.len();
-        let mut pass = self.pinned(problem);
-        let per_token: Vec<f32> = problem.token_cost.iter().map(|&tokens| inverse_power(tokens, exponent)).collect();
-        let mut queue = BucketQueue::new(units);
+        let mut queue = BucketQueue::new(problem.score.len());
         for unit in (0..units).filter(|&unit| !problem.pinned[unit]) {
-            queue.push(unit, pass.gain[unit] as f32 * per_token[unit]);
+            queue.push(unit, rate(&pass, unit));
         }
-        while let Some((unit, bucket)) = queue.pop() {
+        while let Some((item, bucket)) = queue.pop() {
             checkpoint();
-            if !pass.fits(unit, problem) {
+            if !pass.room.fits(pass.room.cost(item)) {
                 continue; // the budget only shrinks: it will not fit later either
             }
-            let rate = pass.gain[unit] as f32 * per_token[unit];
-            if BucketQueue::bucket_of(rate) < bucket {
-                queue.push(unit, rate);
+            let now = rate(&pass, item);
+            if BucketQueue::bucket_of(now) < bucket {
+                queue.push(item, now);
+                continue;
+            }
+            if item < units && pass.room.has_blocks(item) && pass.offer(item).0 == 0 {
+                continue; // a skeleton that says nothing, and none of its blocks fits
+            }
+            pass.take(item, self);
+            if item < units {
+                for block in blocks.of(item, units) {
+                    queue.push(block, rate(&pass, block));
+                }
             } else {
-                pass.take(unit, problem, self);
+                // A block beside one that is kept parts no gap in two: it has become cheaper.
+                for block in blocks.beside(item, units).filter(|&block| !pass.room.kept[block]) {
+                    queue.push(block, rate(&pass, block));
+                }
             }
         }
         pass
@@ -248,79 +328,63 @@ impl Worths {
 }
 
 /// The state of one pass.
-struct Pass {
-    kept: Vec<bool>,
+struct Pass<'a> {
+    room: Room<'a>,
     gain: Vec<u64>,
     covered: Vec<bool>,
-    used_tokens: u64,
     value: u64,
 }
 
-impl Pass {
-    fn fits(&self, unit: usize, problem: &Problem<'_>) -> bool {
-        self.used_tokens + u64::from(problem.token_cost[unit]) <= problem.budget_tokens
+impl Pass<'_> {
+    /// What is to be had by taking `item` next, and for how many tokens. Of a unit with blocks, the bundle of its skeleton
+    /// and those blocks that are worth more per token than the bundle is.
+    fn offer(&self, item: usize) -> (u64, u32) {
+        let tokens = |cost: i64| u32::try_from(cost.max(1)).unwrap_or(u32::MAX);
+        let alone = (self.gain[item], self.room.cost(item));
+        if !self.room.has_blocks(item) {
+            return (alone.0, tokens(alone.1));
+        }
+        let left = self.room.left();
+        let fitting = || {
+            let blocks =
+                self.room.blocks.of(item, self.room.units).map(|block| (self.gain[block], self.room.cost(block)));
+            blocks.filter(move |&(_, cost)| alone.1 + cost <= left)
+        };
+        let per_token = |(gain, cost): (u64, i64)| gain as f64 / cost.max(1) as f64;
+        let mut best = alone;
+        // Dinkelbach's iteration for the best ratio; it converges in a few steps, and any of them is a fair offer.
+        for _ in 0..4 {
+            let least = per_token(best);
+            let worthy = fitting().filter(|&block| block.0 > 0 && per_token(block) > least);
+            let bundle = worthy.fold(alone, |sum, block| (sum.0 + block.0, sum.1 + block.1));
+            if per_token(bundle) <= least {
+                break;
+            }
+            best = bundle;
+        }
+        (best.0, tokens(best.1))
     }
 
-    fn take(&mut self, unit: usize, problem: &Problem<'_>, worths: &Worths) {
-        self.kept[unit] = true;
-        self.used_tokens += u64::from(problem.token_cost[unit]);
-        let gain = self.gain[unit];
+    fn take(&mut self, item: usize, worths: &Worths) {
+        self.room.take(item);
+        let gain = self.gain[item];
         self.value += gain;
-        for &feature in worths.shared.of(unit) {
+        for &feature in worths.shared.of(item) {
             let feature = feature as usize;
             if !std::mem::replace(&mut self.covered[feature], true) {
                 let weight = u64::from(worths.weight[feature]);
-                for &other in worths.units_of_shared.of(feature) {
+                for &other in worths.items_of_shared.of(feature) {
                     self.gain[other as usize] -= weight;
                 }
             }
         }
-        self.gain[unit] = gain; // what it was worth when it was taken
+        self.gain[item] = gain; // what it was worth when it was taken
     }
 
     fn into_packing(self, worths: &Worths) -> Packing {
         let gain = self.gain.iter().map(|&gain| gain as f64 / worths.one).collect();
-        Packing { kept: self.kept, gain, used_tokens: self.used_tokens, value: self.value as f64 / worths.one }
-    }
-}
-
-/// Units by rate, best bucket first, the one pushed last first within a bucket: pushed in order, the newer comes first.
-///
-/// Rates are not negative, so the bits of a float sort as it does, and their upper part is a bucket: 32 an octave. A heap
-/// over exact rates was measured four times slower, for a packing worth 0.03% more.
-struct BucketQueue {
-    heads: Vec<u32>,
-    next: Vec<u32>,
-    best: usize,
-}
-
-const BUCKET_SHIFT: u32 = 18;
-const NONE: u32 = u32::MAX;
-
-impl BucketQueue {
-    fn new(units: usize) -> Self {
-        let buckets = (f32::INFINITY.to_bits() >> BUCKET_SHIFT) as usize + 1;
-        Self { heads: vec![NONE; buckets], next: vec![NONE; units], best: 0 }
-    }
-
-    fn bucket_of(rate: f32) -> usize {
-        (rate.to_bits() >> BUCKET_SHIFT) as usize
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "unit ids are u32 throughout")]
-    fn push(&mut self, unit: usize, rate: f32) {
-        let bucket = Self::bucket_of(rate);
-        self.next[unit] = std::mem::replace(&mut self.heads[bucket], unit as u32);
-        self.best = self.best.max(bucket);
-    }
-
-    fn pop(&mut self) -> Option<(usize, usize)> {
-        while self.heads[self.best] == NONE {
-            self.best = self.best.checked_sub(1)?;
-        }
-        let unit = self.heads[self.best] as usize;
-        self.heads[self.best] = self.next[unit];
-        Some((unit, self.best))
+        let value = self.value as f64 / worths.one;
+        Packing { kept: self.room.kept, gain, used_tokens: self.room.used_tokens, value }
     }
 }
 

@@ -2,23 +2,27 @@
 use crate::embed::builtin::StaticModel;
 use crate::embed::{Embedder, normalize};
 use crate::interrupt::checkpoint;
+use crate::parts::Parts;
 use crate::text::{Needs, TextAnalysis};
 use crate::unit::{Message, PieceKind, Unit};
 
 /// What [`crate::engine::Engine::prepare`] returns.
+#[derive(Default)]
 pub struct Prepared {
     /// Per piece, what was derived from its text.
     pub(crate) analyses: Vec<TextAnalysis>,
     /// Per piece, how it stands in its message.
     pub(crate) kinds: Vec<PieceKind>,
-    /// The messages.
+    /// The messages, or their parts where long texts are divided.
     pub(crate) messages: Vec<Message>,
     /// Their units.
     pub(crate) units: Vec<Unit>,
-    /// Tokens of each message.
+    /// Tokens of each message, whole.
     pub(crate) message_tokens: Vec<u32>,
     /// What was derived.
     pub(crate) needs: Needs,
+    /// What the parts are; None where they are the messages.
+    pub(crate) parts: Option<Parts>,
 }
 
 impl Prepared {
@@ -28,13 +32,19 @@ impl Prepared {
         &self.message_tokens
     }
 
+    /// Rows that vectors and coverages have: one a message, or one a part where long texts are divided.
+    #[must_use]
+    pub fn rows(&self) -> usize {
+        self.messages.len()
+    }
+
     /// The built-in model, if the conversation was prepared for it.
     #[must_use]
     pub fn model(&self) -> Option<&'static StaticModel> {
         self.needs.model
     }
 
-    /// The built-in model's vector of each message, one row each, in the model's own space (the same in every
+    /// The built-in model's vector of each message (of each part where long texts are divided), one row each, in the model's own space (the same in every
     /// conversation, so that memories can be compared with it); empty if the conversation was not prepared for it.
     #[must_use]
     pub fn message_vectors(&self) -> Vec<f32> {
@@ -73,10 +83,10 @@ impl Prepared {
         texts.filter_map(|(index, text)| Some((index, part(text)?))).collect()
     }
 
-    /// Per unit, its messages in order.
+    /// Per unit, its messages in order, or their skeletons.
     pub(crate) fn messages_of_units(&self) -> Vec<Vec<usize>> {
         let mut members = vec![Vec::new(); self.units.len()];
-        for (index, message) in self.messages.iter().enumerate() {
+        for (index, message) in self.messages.iter().enumerate().filter(|&(index, _)| !self.is_block(index)) {
             members[message.unit].push(index);
         }
         members
@@ -84,10 +94,30 @@ impl Prepared {
 
     /// Tokens of each unit: the sum of its messages'.
     pub(crate) fn unit_tokens(&self) -> Vec<u32> {
-        let mut tokens = vec![0_u32; self.units.len()];
-        for (message, &cost) in self.messages.iter().zip(&self.message_tokens) {
-            tokens[message.unit] = tokens[message.unit].saturating_add(cost);
+        let unit_of = |message: usize| self.messages[message].unit;
+        match &self.parts {
+            None => self.sums((0..self.messages.len()).map(|message| (unit_of(message), self.message_tokens[message]))),
+            Some(parts) => {
+                let firsts = (0..self.messages.len()).filter(|&part| parts.block[part].is_none());
+                self.sums(firsts.map(|part| (unit_of(part), self.message_tokens[parts.message[part]])))
+            }
         }
+    }
+
+    fn sums(&self, costs: impl Iterator<Item = (usize, u32)>) -> Vec<u32> {
+        let mut tokens = vec![0_u32; self.units.len()];
+        for (unit, cost) in costs {
+            tokens[unit] = tokens[unit].saturating_add(cost);
+        }
+        tokens
+    }
+
+    /// Tokens of each item to be packed: the units, without what may be left out of them, then the blocks.
+    pub(crate) fn item_tokens(&self) -> Vec<u32> {
+        let Some(parts) = &self.parts else { return self.unit_tokens() };
+        let skeletons = (0..self.messages.len()).filter(|&part| parts.block[part].is_none());
+        let mut tokens = self.sums(skeletons.map(|part| (self.messages[part].unit, parts.tokens[part])));
+        tokens.extend(parts.blocks.iter().map(|block| parts.tokens[block.part]));
         tokens
     }
 }

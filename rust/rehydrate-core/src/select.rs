@@ -1,10 +1,11 @@
 //! Selection: score every message, pack the units, make sure that the first survivor may lead.
 use crate::error::{Error, Result};
 use crate::fuse::worth_asking;
-use crate::pack::{Packing, Problem, pack_coverage, pack_greedy};
+use crate::pack::{Packing, Problem, pack_coverage_in_parts, pack_greedy_in_parts};
+use crate::parts::Parts;
 use crate::prepared::Prepared;
 use crate::relevance::{Query, USUAL_SEMANTIC_WEIGHT};
-use crate::score::{Signals, Weights, clamp_coverage, recency};
+use crate::score::{Signals, Weights, clamp_coverage};
 use crate::{coverage, lead};
 
 /// How the signals are measured.
@@ -57,18 +58,35 @@ pub struct Request<'a> {
     pub target_tokens: u64,
 }
 
+/// What became of one block of a divided text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockChoice {
+    /// Which of the divided texts it is of.
+    pub text: usize,
+    /// Its place in that text.
+    pub place: usize,
+    /// Its tokens.
+    pub tokens: u32,
+    /// What it added, or would still add.
+    pub gain: f64,
+    /// Whether it is kept.
+    pub kept: bool,
+}
+
 /// The outcome of one compaction: what is kept, and every signal behind it.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// Which units are kept, what each added, the tokens used.
     pub packing: Packing,
+    /// What is kept of the texts that are divided, by unit.
+    pub blocks: Vec<BlockChoice>,
     /// Per message, its signals.
     pub signals: Vec<Signals>,
     /// Per message, its score.
     pub message_scores: Vec<f64>,
     /// Per unit, its best message, whose score is the unit's.
     pub best_message: Vec<usize>,
-    /// Per unit, its tokens.
+    /// Per unit, its tokens when it is whole.
     pub unit_tokens: Vec<u32>,
     /// Per unit, what its score alone is worth in the objective that was packed.
     pub unit_worth: Vec<f64>,
@@ -93,7 +111,7 @@ impl Prepared {
         let pinned = self.kept_anyway(&system);
         let candidate = self.candidates(&pinned);
         let measured = self.measure(request, &candidate);
-        let recency = recency(&self.messages);
+        let recency = self.recency();
         let signals: Vec<Signals> = self
             .messages
             .iter()
@@ -106,48 +124,59 @@ impl Prepared {
                 odds: measured.odds[i],
             })
             .collect();
-        let message_scores: Vec<f64> = signals.iter().map(|signals| signals.score(&request.weights)).collect();
-        let (best_message, mut unit_scores) = self.best_of_units(&message_scores);
+        let part_scores: Vec<f64> = signals.iter().map(|signals| signals.score(&request.weights)).collect();
 
-        let unit_tokens = self.unit_tokens();
+        let (unit_tokens, item_tokens) = (self.unit_tokens(), self.item_tokens());
+        let mut item_scores = self.item_scores(&part_scores);
         let features = match request.packing {
-            PackMode::Greedy => coverage::Features::none(self.units.len()),
+            PackMode::Greedy => coverage::Features::none(item_tokens.len()),
             PackMode::Coverage => {
                 let mut features = self.features(&signals);
-                features.balance(&mut unit_scores, measured.floor);
+                features.balance(&mut item_scores, measured.floor);
                 features
             }
         };
         let pinned_tokens = (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(unit_tokens[u])).sum();
+        let free_tokens = request.target_tokens.saturating_sub(pinned_tokens);
+        let first: Vec<bool> = match request.packing {
+            _ if self.fits_whole(request.target_tokens) => vec![true; self.units.len()],
+            PackMode::Greedy => pinned.clone(),
+            PackMode::Coverage => {
+                let heard = self.heard_users(&unit_tokens, &pinned, free_tokens, measured.floor);
+                pinned.iter().zip(&heard).map(|(&pinned, &heard)| pinned || heard).collect()
+            }
+        };
         let problem = Problem {
-            token_cost: &unit_tokens,
-            score: &unit_scores,
-            pinned: &pinned,
-            features: &features.of_unit,
+            token_cost: &item_tokens,
+            score: &item_scores,
+            pinned: &self.items_of(first),
+            features: &features.of_item,
             feature_weight: &features.weight,
             budget_tokens: request.target_tokens,
         };
-        let mut packing = match request.packing {
-            PackMode::Greedy => pack_greedy(&problem),
-            PackMode::Coverage => {
-                let free_tokens = request.target_tokens.saturating_sub(pinned_tokens);
-                let heard = self.heard_users(&unit_tokens, &pinned, free_tokens, measured.floor);
-                let first: Vec<bool> = pinned.iter().zip(&heard).map(|(&pinned, &heard)| pinned || heard).collect();
-                pack_coverage(&Problem { pinned: &first, ..problem })
-            }
+        let blocks = self.parts.as_ref().map(Parts::for_packing).unwrap_or_default();
+        let packing = match request.packing {
+            PackMode::Greedy => pack_greedy_in_parts(&problem, &blocks),
+            PackMode::Coverage => pack_coverage_in_parts(&problem, &blocks),
         };
         let may_lead: Vec<bool> = self.units.iter().map(|unit| unit.may_lead).collect();
-        let leader = lead::repair_lead(&problem, &system, &may_lead, &mut packing);
+        let lead = |units: &Problem<'_>, packing: &mut Packing| lead::repair_lead(units, &system, &may_lead, packing);
+        let (packing, kept_blocks, leader) = self.settle(&Problem { pinned: &pinned, ..problem }, packing, lead);
+
+        let worth = features.worth_of_items(item_tokens.len());
+        let (message_signals, message_scores) = self.best_of_messages(signals, part_scores);
+        let best_message = self.best_of_units(&message_scores);
         Ok(Selection {
             leader,
-            feature_worth: features.worth_of_units(self.units.len()),
+            feature_worth: self.units_of(&worth),
+            unit_worth: self.units_of(&item_scores),
             pinned_tokens,
             embedding: measured.embedding,
             packing,
-            signals,
+            blocks: kept_blocks,
+            signals: message_signals,
             message_scores,
             best_message,
-            unit_worth: unit_scores,
             unit_tokens,
         })
     }
@@ -181,19 +210,6 @@ impl Prepared {
             }
         }
         Ok(())
-    }
-
-    /// Per unit its best message and that message's score.
-    fn best_of_units(&self, message_scores: &[f64]) -> (Vec<usize>, Vec<f64>) {
-        let mut best: Vec<Option<usize>> = vec![None; self.units.len()];
-        for (index, message) in self.messages.iter().enumerate() {
-            let so_far = &mut best[message.unit];
-            if so_far.is_none_or(|other| message_scores[index] > message_scores[other]) {
-                *so_far = Some(index);
-            }
-        }
-        let score = best.iter().map(|best| best.map_or(0.0, |index| message_scores[index].max(0.0))).collect();
-        (best.into_iter().map(Option::unwrap_or_default).collect(), score)
     }
 
     /// The messages that an expensive model is worth asking about: the best fifth of those that are not kept anyway, most

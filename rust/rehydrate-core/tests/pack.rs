@@ -1,7 +1,9 @@
 //! Packing against the optimum by brute force, and the laws of the first survivor.
 use proptest::prelude::*;
 use rehydrate_core::lead::repair_lead;
-use rehydrate_core::pack::{FeatureLists, Packing, Problem, pack_coverage, pack_greedy};
+use rehydrate_core::pack::{
+    Blocks, FeatureLists, Packing, Problem, pack_coverage, pack_coverage_in_parts, pack_greedy, pack_greedy_in_parts,
+};
 
 /// A small problem, owned.
 #[derive(Clone, Debug)]
@@ -140,5 +142,122 @@ proptest! {
         } else {
             prop_assert_eq!(packing, before);
         }
+    }
+}
+
+/// A small problem in which some units have blocks: after the units of `case`, blocks in the order of the units.
+#[derive(Clone, Debug)]
+struct PartsCase {
+    case: Case,
+    ends: Vec<u32>,
+    text: Vec<u32>,
+    mark_tokens: Vec<u32>,
+}
+
+fn parts_cases() -> impl Strategy<Value = PartsCase> {
+    let item = || (0..30_u32, 0.0..2.0_f64, prop::collection::btree_set(0..FEATURES, 0..5));
+    let text = prop::collection::vec((20..60_u32, 0.0..1.0_f64, prop::collection::btree_set(0..FEATURES, 0..4)), 2..5);
+    let unit = (item(), prop::bool::weighted(0.2), prop::collection::vec(text, 0..3));
+    let weights = prop::collection::vec(0.0..3.0_f64, FEATURES as usize);
+    (prop::collection::vec(unit, 0..5), weights, 0..400_u64, 1..16_u32).prop_map(
+        |(units, feature_weight, budget_tokens, mark)| {
+            let mut items = Vec::new();
+            let (mut blocks, mut ends, mut text, mut mark_tokens) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            for ((tokens, score, features), pinned, texts) in units {
+                let texts = if pinned { Vec::new() } else { texts };
+                items.push((tokens + mark * u32::try_from(texts.len()).unwrap(), score, features, pinned));
+                for rows in texts {
+                    text.extend(rows.iter().map(|_| u32::try_from(mark_tokens.len()).unwrap()));
+                    mark_tokens.push(mark);
+                    blocks.extend(rows.into_iter().map(|(tokens, score, features)| (tokens, score, features, false)));
+                }
+                ends.push(u32::try_from(blocks.len()).unwrap());
+            }
+            items.extend(blocks);
+            let case = Case {
+                token_cost: items.iter().map(|item| item.0).collect(),
+                score: items.iter().map(|item| item.1).collect(),
+                pinned: items.iter().map(|item| item.3).collect(),
+                features: items.iter().map(|item| item.2.iter().copied().collect()).collect(),
+                feature_weight,
+                budget_tokens,
+            };
+            PartsCase { case, ends, text, mark_tokens }
+        },
+    )
+}
+
+impl PartsCase {
+    fn blocks(&self) -> Blocks<'_> {
+        Blocks { ends: &self.ends, text: &self.text, mark_tokens: &self.mark_tokens }
+    }
+
+    fn unit_of(&self, block: usize) -> usize {
+        self.ends.iter().position(|&end| block < end as usize).unwrap()
+    }
+
+    /// Tokens of what is kept, computed the obvious way: every gap of every text of a kept unit is a mark.
+    fn tokens(&self, kept: &[bool]) -> u64 {
+        let units = self.ends.len();
+        let mut tokens = 0;
+        for unit in (0..units).filter(|&unit| kept[unit]) {
+            tokens += i64::from(self.case.token_cost[unit]);
+            let texts: std::collections::BTreeSet<u32> = (0..self.text.len())
+                .filter(|&block| self.unit_of(block) == unit)
+                .map(|block| self.text[block])
+                .collect();
+            for text in texts {
+                let mark = i64::from(self.mark_tokens[text as usize]);
+                let blocks: Vec<usize> = (0..self.text.len()).filter(|&block| self.text[block] == text).collect();
+                let gaps =
+                    blocks.chunk_by(|&a, &b| kept[units + a] == kept[units + b]).filter(|run| !kept[units + run[0]]);
+                tokens += mark * (i64::try_from(gaps.count()).unwrap() - 1);
+                let own = blocks.iter().filter(|&&block| kept[units + block]);
+                tokens += own.map(|&block| i64::from(self.case.token_cost[units + block])).sum::<i64>();
+            }
+        }
+        u64::try_from(tokens).unwrap()
+    }
+
+    fn is_possible(&self, kept: &[bool]) -> bool {
+        let units = self.ends.len();
+        (0..self.text.len()).all(|block| !kept[units + block] || kept[self.unit_of(block)])
+            && (0..units).all(|unit| kept[unit] || !self.case.pinned[unit])
+    }
+
+    fn optimum(&self) -> f64 {
+        let n = self.case.score.len();
+        (0..1_u32 << n)
+            .map(|subset| (0..n).map(|item| subset >> item & 1 == 1).collect::<Vec<bool>>())
+            .filter(|kept| self.is_possible(kept))
+            .filter(|kept| self.tokens(kept) <= self.case.budget_tokens || *kept == self.case.pinned)
+            .map(|kept| self.case.value(&kept))
+            .fold(0.0, f64::max)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn packing_in_parts_counts_every_mark_and_comes_near_the_optimum(
+        parts in parts_cases().prop_filter("few enough to try all", |parts| parts.case.score.len() <= 14)
+    ) {
+        let packing = parts.case.with(|problem| pack_coverage_in_parts(problem, &parts.blocks()));
+        prop_assert!(parts.is_possible(&packing.kept), "a block without its unit: {:?}", packing.kept);
+        prop_assert_eq!(packing.used_tokens, parts.tokens(&packing.kept));
+        prop_assert!(packing.used_tokens <= parts.case.budget_tokens || packing.kept == parts.case.pinned);
+        prop_assert_eq!(&packing, &parts.case.with(|problem| pack_coverage_in_parts(problem, &parts.blocks())));
+        // What packing of whole units guarantees; for bundles it is what is observed, not what is proved.
+        let (value, optimum) = (parts.case.value(&packing.kept), parts.optimum());
+        prop_assert!(value >= 0.316 * optimum - 1e-9, "{value} where the optimum is {optimum}");
+    }
+
+    #[test]
+    fn the_walk_by_score_in_parts_keeps_the_budget(parts in parts_cases()) {
+        let packing = parts.case.with(|problem| pack_greedy_in_parts(problem, &parts.blocks()));
+        prop_assert!(parts.is_possible(&packing.kept));
+        prop_assert_eq!(packing.used_tokens, parts.tokens(&packing.kept));
+        prop_assert!(packing.used_tokens <= parts.case.budget_tokens || packing.kept == parts.case.pinned);
     }
 }

@@ -2,11 +2,10 @@
 use std::cell::RefCell;
 
 use pyo3::prelude::*;
-use rehydrate_core::cache::Held;
-use rehydrate_core::engine::Engine;
+use rehydrate_core::engine::{Engine, HeldLocks};
 
 thread_local! {
-    static HELD: RefCell<Option<Held<'static>>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<HeldLocks<'static>>> = const { RefCell::new(None) };
 }
 
 /// Before a fork: wait for the locks, each of which is held for a moment only, and keep them.

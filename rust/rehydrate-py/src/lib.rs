@@ -20,7 +20,7 @@ mod _native {
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
-    use super::prepared::{Prepared, Selection, embed};
+    use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
     use super::reading::BlockReader;
     #[pymodule_export]

@@ -1,10 +1,13 @@
 //! A prepared conversation and its selections, as Python sees them.
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use rehydrate_core::blocks::{self, Measure};
 use rehydrate_core::embed::Embedder;
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::{Error, Result};
+use rehydrate_core::parts::{Excerpting, PartPlace};
 use rehydrate_core::score::Weights;
 use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
 use rehydrate_core::text::Needs;
@@ -23,7 +26,7 @@ pub struct Prepared {
 #[pymethods]
 impl Prepared {
     #[new]
-    #[pyo3(signature = (*, texts, kinds, piece_ends, roles, structural, media_tokens, message_units, pinned, may_lead, counter, counts, embed, bags, vectors, terms, mentions))]
+    #[pyo3(signature = (*, texts, kinds, piece_ends, roles, structural, media_tokens, message_units, pinned, may_lead, counter, counts, embed, bags, vectors, terms, mentions, divisible=None, mark_counts=None, block_counts=None))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
     fn new(
         py: Python<'_>,
@@ -43,6 +46,9 @@ impl Prepared {
         vectors: bool,
         terms: bool,
         mentions: bool,
+        divisible: Option<Vec<bool>>,
+        mark_counts: Option<(u32, u32)>,
+        block_counts: Option<Vec<u32>>,
     ) -> PyResult<Self> {
         let core = detached(py, || {
             let columns = [piece_ends.len(), roles.len(), structural.len(), media_tokens.len(), message_units.len()];
@@ -77,7 +83,16 @@ impl Prepared {
             };
             let model = if embed { StaticModel::builtin() } else { None };
             let needs = Needs { model, bags, vectors, terms, mentions };
-            Engine::shared().prepare(conversation, named(counter)?, counts.as_deref(), needs)
+            let (counter, counts) = (named(counter)?, counts.as_deref());
+            let Some(divisible) = &divisible else {
+                return Engine::shared().prepare(conversation, counter, counts, needs);
+            };
+            let excerpting = Excerpting {
+                divisible,
+                mark_counts: mark_counts.unwrap_or_default().into(),
+                block_counts: block_counts.as_deref(),
+            };
+            Engine::shared().prepare_in_parts(conversation, &excerpting, counter, counts, needs)
         })?;
         Ok(Self { core })
     }
@@ -86,6 +101,24 @@ impl Prepared {
     #[getter]
     fn message_tokens(&self) -> Vec<u32> {
         self.core.message_tokens().to_vec()
+    }
+
+    /// Per divided text, which of the texts it is.
+    #[getter]
+    fn divided(&self) -> Vec<usize> {
+        self.core.divided_texts().iter().map(|text| text.piece).collect()
+    }
+
+    /// The blocks of a divided text.
+    fn division(&self, text: usize) -> PyResult<Division> {
+        let texts = self.core.divided_texts();
+        let found = texts.get(text).ok_or_else(|| PyIndexError::new_err(format!("text {text} of {}", texts.len())))?;
+        Ok(rows_of(&found.division))
+    }
+
+    /// Per part its message, and for a block its divided text and its place in it; None where parts are messages.
+    fn parts(&self) -> Option<Vec<PartPlace>> {
+        self.core.parts()
     }
 
     /// Components of a vector of the built-in model; None where the conversation was prepared without it.
@@ -124,7 +157,7 @@ impl Prepared {
         let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
         let query_row = query_vector.map(|vector| floats(py, &vector)).transpose()?;
         let core = detached(py, || {
-            let rows_given = places.as_ref().map_or(self.core.message_tokens().len(), Vec::len);
+            let rows_given = places.as_ref().map_or(self.core.rows(), Vec::len);
             let request = Request {
                 query: query.as_ref().map(Text::as_str),
                 vectors: rows.as_deref().map(|rows| Vectors {
@@ -157,6 +190,30 @@ impl Selection {
     #[getter]
     fn kept(&self) -> Vec<bool> {
         self.core.packing.kept.clone()
+    }
+
+    /// Per divided text a byte for each block: 1 where it is kept.
+    fn kept_blocks<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyBytes>> {
+        let mut kept: Vec<Vec<u8>> = Vec::new();
+        for block in &self.core.blocks {
+            if kept.len() <= block.text {
+                kept.resize(block.text + 1, Vec::new());
+            }
+            kept[block.text].push(u8::from(block.kept));
+        }
+        kept.iter().map(|flags| PyBytes::new(py, flags)).collect()
+    }
+
+    /// Per divided text, tokens and gain of each block.
+    fn blocks(&self) -> Vec<Vec<(u32, f64)>> {
+        let mut rows: Vec<Vec<(u32, f64)>> = Vec::new();
+        for block in &self.core.blocks {
+            if rows.len() <= block.text {
+                rows.resize(block.text + 1, Vec::new());
+            }
+            rows[block.text].push((block.tokens, block.gain));
+        }
+        rows
     }
 
     /// Tokens of the pinned units, system included.
@@ -211,6 +268,27 @@ pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyB
         Ok((rows, model.dim()))
     })?;
     Ok((bytes_of(py, &rows), dim))
+}
+
+/// Its measure, and of each block where it begins and ends in characters, how many of the measure it holds, and the numbers
+/// of its first and last.
+type Division = (&'static str, Vec<(usize, usize, usize, usize, usize)>);
+
+fn rows_of(division: &blocks::Division) -> Division {
+    let measure = match division.measure {
+        Measure::Lines => "lines",
+        Measure::Elements => "elements",
+        Measure::Members => "members",
+        Measure::Characters => "characters",
+    };
+    let row = |block: &blocks::Block| (block.chars.start, block.chars.end, block.count, block.first, block.last);
+    (measure, division.blocks.iter().map(row).collect())
+}
+
+/// The blocks of a text that is long enough to be divided.
+#[pyfunction]
+pub fn divide(py: Python<'_>, text: Text) -> PyResult<Option<Division>> {
+    detached(py, || Ok(blocks::divide(text.as_str()).as_ref().map(rows_of)))
 }
 
 pub fn bytes_of<'py>(py: Python<'py>, rows: &[f32]) -> Bound<'py, PyBytes> {

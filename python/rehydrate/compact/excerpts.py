@@ -1,0 +1,257 @@
+"""Excerpts: long texts kept in part, each gap marked in its place.
+
+The engine decides which blocks of a text are kept; here the texts that may be divided are found,
+the marks are written, and the messages are made anew around what is left. Nothing ever reads a
+mark: one that stands in a text already is text like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate import _engine, formats
+from rehydrate.messages import Conversation, Message, PieceKind
+
+if TYPE_CHECKING:
+    from rehydrate import _native
+    from rehydrate.formats._excerpting import Path
+
+LEAST_CHARACTERS = 200
+"""A shorter text is never divided, so nobody needs to ask where it stands."""
+_SINGULAR = {"lines": "line", "elements": "element", "members": "member", "characters": "character"}
+_DIVISIBLE = (PieceKind.TEXT, PieceKind.TOOL_RESULT)
+
+
+def mark(measure: str, count: int, first: int, last: int) -> str:
+    """What stands in the place of a gap.
+
+    >>> mark("lines", 42, 118, 159), mark("elements", 1, 7, 7)
+    ('[... 42 lines omitted, 118-159 ...]', '[... 1 element omitted, 7 ...]')
+    """
+    span = str(first) if first == last else f"{first}-{last}"
+    return f"[... {count:,} {_SINGULAR[measure] if count == 1 else measure} omitted, {span} ...]"
+
+
+# The longest marks with numbers under 1,000, and of the largest texts, with a line break before.
+_MARK_SAMPLES = (
+    "\n" + mark("characters", 888, 888, 999) + "\n",
+    "\n" + mark("characters", 88_888_888, 11_111_111, 88_888_888) + "\n",
+)
+
+
+class Row(NamedTuple):
+    """One block of a text, in characters; `count`, `first` and `last` in the text's measure."""
+
+    start: int
+    end: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    first: int
+    last: int
+
+
+class Division(NamedTuple):
+    """The blocks of a text."""
+
+    measure: str
+    rows: tuple[Row, ...]
+
+    @classmethod
+    def of(cls, measure: str, rows: Sequence[tuple[int, int, int, int, int]]) -> Division:
+        """From what the engine says."""
+        return cls(measure, tuple(map(Row._make, rows)))
+
+    def render(self, text: str, kept: Sequence[int]) -> str:
+        """The kept blocks as they are, and a mark on a line of its own in the place of each gap.
+
+        >>> division = Division("lines", (Row(0, 2, 1, 1, 1), Row(2, 4, 1, 2, 2)))
+        >>> division.render("a\\nb\\n", [0, 1])
+        '[... 1 line omitted, 1 ...]\\nb\\n'
+        """
+        out: list[str] = []
+        at_line_start = True
+        for is_kept, run in groupby(zip(kept, self.rows, strict=True), key=itemgetter(0)):
+            rows = [row for _, row in run]
+            if is_kept:
+                part = text[rows[0].start : rows[-1].end]
+                at_line_start = part.endswith("\n")
+            else:
+                count = sum(row.count for row in rows)
+                part = mark(self.measure, count, rows[0].first, rows[-1].last)
+                part = part if at_line_start else "\n" + part
+                part = part if rows[-1] is self.rows[-1] else part + "\n"
+                at_line_start = True
+            out.append(part)
+        return "".join(out)
+
+
+class Divisible(NamedTuple):
+    """Which texts of a conversation may be divided, and where each of them stands."""
+
+    conversation: Conversation
+    entries: Sequence[Any]
+    paths: Mapping[int, Path]
+    """By the piece's number among all pieces."""
+    counter: str | _engine.CustomCounter
+
+    @classmethod
+    def find(
+        cls,
+        conversation: Conversation,
+        entries: Sequence[Any],
+        pins: Mapping[int, str],
+        counter: str | _engine.CustomCounter,
+    ) -> Divisible:
+        """The long texts and results of what is not always kept."""
+        places = formats.FORMATS[conversation.format].places
+        whole = {index for unit in pins for index in conversation.units[unit].members}
+        paths: dict[int, Path] = {}
+        first = 0
+        for message in conversation.messages:
+            pieces = message.pieces
+            if message.index not in whole and any(
+                len(piece.text) > LEAST_CHARACTERS for piece in pieces
+            ):
+                found = places(entries[message.index], message.index)
+                for number, (piece, path) in enumerate(zip(pieces, found, strict=True), first):
+                    if path is not None and piece.kind in _DIVISIBLE:
+                        paths[number] = path
+            first += len(pieces)
+        return cls(conversation, entries, paths, counter)
+
+    def columns(self) -> _engine.Excerpting:
+        """What the engine needs to know of it."""
+        pieces = [piece for message in self.conversation.messages for piece in message.pieces]
+        counts = [_engine.count_raw(sample, self.counter) for sample in _MARK_SAMPLES]
+        block_counts = None
+        if not isinstance(self.counter, str):
+            block_counts = []
+            for number in sorted(self.paths):
+                text = pieces[number].text
+                division = _engine.divide(text)
+                for start, end, *_ in division[1] if division else ():
+                    block_counts.append(_engine.count(text[start:end], self.counter))
+        return _engine.Excerpting(
+            [number in self.paths for number in range(len(pieces))],
+            (counts[0], counts[1]),
+            block_counts,
+        )
+
+    def parts(self, prepared: _native.Prepared) -> Conversation:
+        """The conversation with its parts as messages: what vectors are made of."""
+        parts = prepared.parts()
+        if parts is None:
+            return self.conversation
+        pieces = [piece for message in self.conversation.messages for piece in message.pieces]
+        starts = [0, *accumulate(len(message.pieces) for message in self.conversation.messages)]
+        divided = dict(enumerate(prepared.divided))
+        numbers = set(divided.values())
+        divisions = {text: Division.of(*prepared.division(text)) for text in divided}
+        made = []
+        for place, block in parts:
+            message = self.conversation.messages[place]
+            if block is None:
+                rest = range(starts[place], starts[place + 1])
+                kept = tuple(pieces[number] for number in rest if number not in numbers)
+            else:
+                text, row = block
+                whole, span = pieces[divided[text]], divisions[text].rows[row]
+                kept = (whole._replace(text=whole.text[span.start : span.end]),)
+            made.append(message._replace(pieces=kept))
+        return self.conversation._replace(messages=tuple(made), units=())
+
+
+class Excerpt(NamedTuple):
+    """A message of which only a part is kept."""
+
+    entry: Any
+    tokens: int
+
+
+class Cut:
+    """The messages that are kept in part, made anew so that all together keep the budget."""
+
+    def __init__(
+        self, divisible: Divisible, prepared: _native.Prepared, selection: _native.Selection
+    ) -> None:
+        """Write the marks into the texts of which blocks were left out."""
+        self._divisible = divisible
+        self._prepared = prepared
+        self._selection = selection
+        conversation = divisible.conversation
+        self._starts = [0, *accumulate(len(message.pieces) for message in conversation.messages)]
+        self.divided: tuple[int, ...] = tuple(prepared.divided)
+        """Per divided text, its number among all pieces."""
+        self.kept: list[bytearray] = [bytearray(flags) for flags in selection.kept_blocks()]
+        """Per divided text, 1 for each block that is kept."""
+        self.texts_of: dict[int, list[int]] = {}
+        """Per place of a message that has divided texts and is kept, these texts."""
+        kept_units = selection.kept
+        unit_of = {
+            index: unit for unit, whole in enumerate(conversation.units) for index in whole.members
+        }
+        place = 0
+        for text, piece in enumerate(self.divided):
+            while self._starts[place + 1] <= piece:
+                place += 1
+            if kept_units[unit_of[conversation.messages[place].index]]:
+                self.texts_of.setdefault(place, []).append(text)
+        partial = [place for place, texts in self.texts_of.items() if self._is_partial(texts)]
+        self.excerpts: dict[int, Excerpt] = dict(zip(partial, self._make(partial), strict=True))
+        """By the place of the message in the conversation."""
+
+    def fit(self, kept_tokens: Sequence[int], target_tokens: int) -> None:
+        """Give back blocks, least gain first, until no more than the target is kept.
+
+        `kept_tokens` has the tokens of each message as a whole, 0 where it is dropped. Blocks are
+        counted one by one when they are chosen, and two of them together may come to a token more.
+        """
+        excess = sum(kept_tokens) - target_tokens
+        excess -= sum(kept_tokens[place] - each.tokens for place, each in self.excerpts.items())
+        if excess <= 0 or not self.texts_of:
+            return
+        blocks = self._selection.blocks()
+        least = sorted(
+            (blocks[text][block][1], place, text, block)
+            for place, texts in self.texts_of.items()
+            for text in texts
+            for block, is_kept in enumerate(self.kept[text])
+            if is_kept
+        )
+        for _, place, text, block in least:
+            before = self.excerpts[place].tokens if place in self.excerpts else kept_tokens[place]
+            self.kept[text][block] = 0
+            (self.excerpts[place],) = self._make([place])
+            excess -= before - self.excerpts[place].tokens
+            if excess <= 0:
+                return
+
+    def division(self, text: int) -> Division:
+        """The blocks of a divided text."""
+        return Division.of(*self._prepared.division(text))
+
+    def _is_partial(self, texts: Sequence[int]) -> bool:
+        return any(0 in self.kept[text] for text in texts)
+
+    def _make(self, places: Sequence[int]) -> list[Excerpt]:
+        messages: list[Message] = []
+        entries: list[Any] = []
+        conversation, paths = self._divisible.conversation, self._divisible.paths
+        replace = formats.FORMATS[conversation.format].replace
+        for place in places:
+            message = conversation.messages[place]
+            pieces = list(message.pieces)
+            texts: dict[Path, str] = {}
+            for text in self.texts_of[place]:
+                if 0 in self.kept[text]:
+                    number = self.divided[text]
+                    piece = pieces[number - self._starts[place]]
+                    shown = self.division(text).render(piece.text, self.kept[text])
+                    pieces[number - self._starts[place]] = piece._replace(text=shown)
+                    texts[paths[number]] = shown
+            messages.append(message._replace(pieces=tuple(pieces)))
+            entries.append(replace(self._divisible.entries[message.index], texts))
+        tokens = _engine.message_tokens(messages, self._divisible.counter)
+        return [Excerpt(*pair) for pair in zip(entries, tokens, strict=True)]

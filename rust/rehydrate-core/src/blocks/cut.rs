@@ -1,0 +1,106 @@
+//! Where to cut: at the strongest of the possible places, in blocks of about one size.
+use super::MAX_BLOCKS;
+
+/// A block has at least this many bytes, so that leaving it out saves more than its marker costs.
+const MIN_BYTES: usize = 100;
+/// The size that is aimed at where all places are equally good.
+const USUAL_BYTES: usize = 200;
+/// A block ends by then if there is any place to end it.
+const MAX_BYTES: usize = 400;
+
+/// How good a place is for a cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Strength {
+    /// Inside of something that belongs together: only where a block would grow too large.
+    Within,
+    /// Between two lines, words or elements like any others.
+    Plain,
+    /// Where something ends: a sentence, an inner block of code.
+    Weak,
+    /// Between two paragraphs or definitions.
+    Strong,
+    /// Between two things that stand for themselves: hunks, records, files. A block ends at the first one it meets.
+    Hard,
+}
+
+/// A place where the text may be cut.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    at: usize,
+    strength: Strength,
+    /// How many lines or elements begin before it.
+    index: usize,
+}
+
+/// Places where a text may be cut, ascending, never so many that a huge text would cost much.
+pub(super) struct Candidates {
+    places: Vec<Candidate>,
+    total: usize,
+    growth: usize,
+}
+
+impl Candidates {
+    /// None yet, for a text of so many bytes.
+    pub fn new(text_bytes: usize) -> Self {
+        Self { places: Vec::new(), total: 0, growth: text_bytes.div_ceil(MIN_BYTES * MAX_BLOCKS).max(1) }
+    }
+
+    /// The least bytes of a block.
+    pub fn min_bytes(&self) -> usize {
+        MIN_BYTES * self.growth
+    }
+
+    /// Offer the place before byte `at`; `index` lines or elements begin before it. Of places that lie close together the
+    /// stronger is remembered.
+    pub fn offer(&mut self, at: usize, strength: Strength, index: usize) {
+        let candidate = Candidate { at, strength, index };
+        match self.places.last_mut() {
+            Some(last) if at - last.at < self.growth * MIN_BYTES / 8 => {
+                if strength > last.strength {
+                    *last = candidate;
+                }
+            }
+            _ => self.places.push(candidate),
+        }
+    }
+
+    /// Say how many lines or elements there are in all.
+    pub fn finish(mut self, total: usize) -> Self {
+        self.total = total;
+        self
+    }
+
+    /// How many lines or elements there are in all.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// The chosen places with their indices, ascending: every block but the last has at least the least size, and there
+    /// are fewer than [`MAX_BLOCKS`].
+    pub fn cuts(&self, text_bytes: usize) -> Vec<(usize, usize)> {
+        let (min, usual, max) = (self.min_bytes(), USUAL_BYTES * self.growth, MAX_BYTES * self.growth);
+        let mut cuts = Vec::new();
+        let (mut start, mut from) = (0, 0);
+        while text_bytes - start >= 2 * min {
+            while self.places.get(from).is_some_and(|place| place.at < start + min) {
+                from += 1;
+            }
+            let window = self.places[from..].iter().take_while(|place| place.at <= start + max);
+            let better = |best: Candidate, next: &Candidate| {
+                let is_better = next.strength > best.strength
+                    || (next.strength == best.strength
+                        && next.strength < Strength::Hard
+                        && (next.at - start).abs_diff(usual) < (best.at - start).abs_diff(usual));
+                if is_better { *next } else { best }
+            };
+            let Some(&first) = self.places.get(from) else { break };
+            let cut = window.fold(first, better);
+            if text_bytes - cut.at < min {
+                break;
+            }
+            cuts.push((cut.at, cut.index));
+            start = cut.at;
+        }
+        cuts
+    }
+}

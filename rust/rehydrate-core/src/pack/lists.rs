@@ -1,0 +1,79 @@
+//! Which features each item mentions, and the other way round.
+
+/// Lists of feature ids, one a unit, laid end to end.
+#[derive(Clone, Debug, Default)]
+pub struct FeatureLists {
+    ends: Vec<u32>,
+    pub(super) ids: Vec<u32>,
+}
+
+impl FeatureLists {
+    /// `units` empty lists: packing by score alone.
+    #[must_use]
+    pub fn none(units: usize) -> Self {
+        Self { ends: vec![0; units], ids: Vec::new() }
+    }
+
+    /// No lists yet, with room for `units` of them and `mentions` ids in all.
+    #[must_use]
+    pub fn with_capacity(units: usize, mentions: usize) -> Self {
+        Self { ends: Vec::with_capacity(units), ids: Vec::with_capacity(mentions) }
+    }
+
+    /// Append the list of the next unit.
+    pub fn push(&mut self, ids: impl IntoIterator<Item = u32>) {
+        self.ids.extend(ids);
+        self.end_unit();
+    }
+
+    /// Append the lists of further units.
+    pub fn append(&mut self, further: Self) {
+        let before = u32::try_from(self.ids.len()).expect("under 4 billion mentions");
+        self.ends.extend(further.ends.iter().map(|end| before + end));
+        self.ids.extend(further.ids);
+    }
+
+    /// Append an id to the list of the unit that has not ended yet.
+    pub fn mention(&mut self, id: u32) {
+        self.ids.push(id);
+    }
+
+    /// End the list of the current unit.
+    pub fn end_unit(&mut self) {
+        self.ends.push(u32::try_from(self.ids.len()).expect("under 4 billion mentions"));
+    }
+
+    /// How many units mention each of `features` features.
+    pub(super) fn mentions_of_each(&self, features: usize) -> Vec<u32> {
+        let mut mentions = vec![0_u32; features];
+        for &feature in &self.ids {
+            mentions[feature as usize] += 1;
+        }
+        mentions
+    }
+
+    /// The other way round: for each of `features` features the units that mention it, ascending.
+    pub(super) fn inverted(&self, units: usize, features: usize) -> Self {
+        let mut ends = self.mentions_of_each(features);
+        for feature in 1..features {
+            ends[feature] += ends[feature - 1];
+        }
+        let mut starts: Vec<u32> = std::iter::once(0).chain(ends.iter().copied()).collect();
+        let mut ids = vec![0_u32; self.ids.len()];
+        for unit in 0..units {
+            for &feature in self.of(unit) {
+                let at = &mut starts[feature as usize];
+                ids[*at as usize] = u32::try_from(unit).expect("under 4 billion units");
+                *at += 1;
+            }
+        }
+        Self { ends, ids }
+    }
+
+    /// The features of `unit`, each once.
+    #[must_use]
+    pub fn of(&self, unit: usize) -> &[u32] {
+        let start = if unit == 0 { 0 } else { self.ends[unit - 1] as usize };
+        &self.ids[start..self.ends[unit] as usize]
+    }
+}
