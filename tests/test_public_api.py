@@ -144,6 +144,8 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
         rehydrate.InvalidMessageError: (ValueError, TypeError),
         rehydrate.InvalidConversationError: ValueError,
         rehydrate.EmbedderError: RuntimeError,
+        rehydrate.ModelError: RuntimeError,
+        rehydrate.MissingPackageError: ImportError,
         rehydrate.InternalError: RuntimeError,
     }
     for error, builtin in tree.items():

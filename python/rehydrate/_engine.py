@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
+VERSION = _native.__version__
+"""Of the package, for rooms that may not import its front door."""
+
 COUNTERS = ("words", "chars", "o200k_base", "cl100k_base")
 """Token counters inside the build."""
 

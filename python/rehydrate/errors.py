@@ -6,7 +6,7 @@
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
     |-- MissingPackageError            ImportError: an optional package that is not installed
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
-    |-- EmbedderError                  RuntimeError: an embedder asked by itself gave no vector at all
+    |-- EmbedderError                  RuntimeError: an embedder that gave no vector at all
     |-- ModelError                     RuntimeError: a model, or the library that runs it
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 

@@ -244,6 +244,8 @@ def test_langchains_stored_form_is_refused_with_what_loads_it(run, write):
     done = run("compact", "stored.json")
     assert done.returncode != 0
     assert b"line 1 of stored.json" in done.stderr and b"messages_from_dict" in done.stderr
+
+
 @pytest.mark.parametrize("is_array", [True, False])
 def test_an_excerpt_is_written_anew_and_all_else_byte_for_byte(run, write, is_array):
     log = "".join(f"2026-02-17 12:00 request_{n} served\n" for n in range(90))

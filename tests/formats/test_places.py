@@ -48,7 +48,7 @@ def test_replacing_changes_these_texts_and_nothing_else(named):
 
 def _at(entry: Any, path: tuple[str | int, ...]) -> Any:
     for step in path:
-        entry = entry[step]
+        entry = getattr(entry, step) if hasattr(entry, "model_copy") else entry[step]
     return entry
 
 

@@ -14,9 +14,9 @@ from rehydrate.cli.failure import INTERNAL, Failure
 from rehydrate.cli.output import say, show, write
 from rehydrate.cli.read import Document, as_json, read
 from rehydrate.cli.terminal import Terminal
+from rehydrate.compact.arguments import GRANULARITIES
 from rehydrate.compact.compaction import Compaction
 from rehydrate.compact.scoring import PROFILES
-from rehydrate.compact.verbatim import GRANULARITIES
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import FORMATS
 

@@ -100,7 +100,7 @@ def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[
         for threads in options.threads:
             say(f"  loading {options.model} {precision}, {threads} threads")
 
-            def load(precision: str = precision, threads: int = threads) -> Any:
+            def load(precision: Any = precision, threads: int = threads) -> Any:
                 return load_model(options.model, precision=precision, threads=threads).embed
 
             yield _ready(options.model, precision, threads, load)

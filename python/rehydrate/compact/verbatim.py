@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import math
-import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine, formats
+from rehydrate.compact.arguments import (
+    check_granularity,
+    check_memory,
+    checked_budget,
+    checked_deadline,
+    checked_query,
+    checked_ratio,
+)
 from rehydrate.compact.compaction import Compaction, Stats
 from rehydrate.compact.excerpts import Cut, Divisible
 from rehydrate.compact.pins import pinned_units
 from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.vectors import (
-    Deadline,
     Memory,
     memory_coverage,
     message_vectors,
     own_vectors,
 )
 from rehydrate.embedding.choice import model_of
-from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import as_sequence
 
 if TYPE_CHECKING:
     from rehydrate.embedding.protocol import Model
-
-MIN_RATIO = 0.05
-MAX_DEADLINE_MS = 1e10
-"""A third of a year: beyond it threads cannot wait."""
-GRANULARITIES = ("message", "excerpt")
-"""What is kept or left out as a whole: messages, or also blocks of long texts."""
 
 
 def compact_context(
@@ -97,31 +95,21 @@ def compact_context(
     """
     started = time.perf_counter()
     profile = scoring if isinstance(scoring, Scoring) else Scoring.named(scoring)
-    ratio = _checked_ratio(target_ratio)
-    budget = _checked_budget(budget_tokens)
+    ratio = checked_ratio(target_ratio)
+    budget = checked_budget(budget_tokens)
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
-    if granularity not in GRANULARITIES:
-        raise InvalidArgumentError(
-            f"granularity is {granularity!r}; choose one of {', '.join(map(repr, GRANULARITIES))}"
-        )
-    if not (query is None or isinstance(query, str)):
-        raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
+    check_granularity(granularity)
+    asked = checked_query(query)
     model = model_of(embedder)
-    deadline = _checked_deadline(deadline_ms)
-    if memory is not None and not callable(getattr(memory, "recall", None)):
-        raise InvalidArgumentError(
-            f"memory is of type {type(memory).__name__}, which has no recall; "
-            "pass an object with recall(vectors, k) -> similarities, or None"
-        )
+    deadline = checked_deadline(deadline_ms)
+    check_memory(memory)
 
-    asked = query if query and query.strip() else None
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
     calibrated = profile.signals == "calibrated"
     conversation = formats.parse(messages, format)
     pins = pinned_units(conversation, messages, pin)
-    divisible = None
-    if granularity == "excerpt":
-        divisible = Divisible.find(conversation, messages, pins, counted_by)
+    in_blocks = granularity == "excerpt"
+    divisible = Divisible.find(conversation, messages, pins, counted_by) if in_blocks else None
     prepared = _engine.prepare(
         conversation,
         weight_of=profile.weight_of,
@@ -227,46 +215,6 @@ async def acompact_context(
     work = partial(compact_context, messages, query, target_ratio, **options)
     with lending_the_callers_loop():
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-
-
-def _checked_ratio(ratio: object) -> float:
-    if (
-        not isinstance(ratio, (int, float))
-        or isinstance(ratio, bool)
-        or (isinstance(ratio, float) and math.isnan(ratio))
-    ):
-        raise InvalidArgumentError(
-            f"target_ratio is {ratio!r}; pass a number, the share of the tokens to keep "
-            f"(clamped to {MIN_RATIO}-1.0)"
-        )
-    return float(min(max(ratio, MIN_RATIO), 1.0))  # a float only now: an int may be too large
-
-
-def _checked_budget(budget: Any) -> int | None:
-    if budget is None:
-        return None
-    with suppress(TypeError):  # numpy's integers are integers too
-        if not isinstance(budget, bool) and (tokens := operator.index(budget)) >= 0:
-            return min(tokens, 2**63)
-    raise InvalidArgumentError(
-        f"budget_tokens is {budget!r}; pass a whole number of tokens from 0 up, "
-        "or None to go by target_ratio"
-    )
-
-
-def _checked_deadline(deadline_ms: object) -> Deadline | None:
-    if deadline_ms is None:
-        return None
-    if (
-        not isinstance(deadline_ms, (int, float))
-        or isinstance(deadline_ms, bool)
-        or not deadline_ms >= 0
-    ):
-        raise InvalidArgumentError(
-            f"deadline_ms is {deadline_ms!r}; pass a number of milliseconds from 0 up, or None"
-        )
-    budget_ms = float(min(deadline_ms, MAX_DEADLINE_MS))
-    return Deadline(budget_ms, time.monotonic() + budget_ms / 1e3)
 
 
 def _percent(part: int, whole: int) -> float:

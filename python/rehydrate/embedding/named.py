@@ -87,7 +87,7 @@ def named_model(name: str) -> NamedModel:
 
 
 def may_name_a_model(value: str) -> bool:
-    """Whether a string means a model: it has a separator, or names a folder or a converted model."""
+    """Whether a string means a model: a path, the name of a folder or of a converted model."""
     from rehydrate.embedding.home import find_model
 
     separators = tuple(filter(None, (os.sep, os.altsep, "/")))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from json import JSONEncoder
 from reprlib import Repr
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats._excerpting import Path
 from rehydrate.messages import Piece, PieceKind, normal_role
+
+if TYPE_CHECKING:
+    from rehydrate.formats._excerpting import Path
 
 __all__ = [
     "HINT",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 from rehydrate._engine import COUNTERS
+from rehydrate.compact.arguments import GRANULARITIES
 from rehydrate.compact.compaction import Stats
 from rehydrate.compact.scoring import PROFILES
 from rehydrate.compact.verbatim import compact_context
@@ -64,8 +65,13 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     },
     "granularity": {
         "type": "string",
-        "enum": ["message"],
-        "description": "What is kept or dropped as a whole.",
+        "enum": [*GRANULARITIES],
+        "description": "What is kept or dropped whole: messages, or also blocks of long texts.",
+    },
+    "deadline_ms": {
+        "type": ["number", "null"],
+        "minimum": 0,
+        "description": "Milliseconds after which the answer is made with the vectors there are.",
     },
     "pin": {
         "type": "array",

@@ -139,7 +139,7 @@ def _judge(precision: Precision, check: Check, folder: Path) -> str | None:
 def _manifest(
     name: str, model: Source, files: dict[str, bytes], checks: dict[str, Check], source: str
 ) -> Manifest:
-    from rehydrate import __version__
+    from rehydrate._engine import VERSION
     from rehydrate.embedding.convert.graph import OPSET
 
     by_file = {FILES[precision]: precision for precision in FILES}
@@ -162,5 +162,5 @@ def _manifest(
         },
         source={"from": source, "weights_sha256": model.sha256},
         checks={precision: check._asdict() for precision, check in checks.items()},
-        converter=f"rehydrate {__version__}",
+        converter=f"rehydrate {VERSION}",
     )

@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from rehydrate import __version__
+from rehydrate._engine import VERSION
 from rehydrate.embedding.convert.architecture import Architecture
 from rehydrate.embedding.convert.modules import Pooling
 from rehydrate.embedding.convert.weights import Array, Weights
@@ -115,7 +115,7 @@ def build(
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIB, 1)],
         ir_version=IR_VERSION,
         producer_name="rehydrate",
-        producer_version=__version__,
+        producer_version=VERSION,
     )
 
 

@@ -1,0 +1,85 @@
+"""The arguments of compact_context: each is checked, and brought into the form that is used."""
+
+from __future__ import annotations
+
+import math
+import operator
+import time
+from contextlib import suppress
+from typing import Any
+
+from rehydrate.compact.vectors import Deadline
+from rehydrate.errors import InvalidArgumentError
+
+MIN_RATIO = 0.05
+MAX_DEADLINE_MS = 1e10
+"""A third of a year: beyond it threads cannot wait."""
+GRANULARITIES = ("message", "excerpt")
+"""What is kept or left out as a whole: messages, or also blocks of long texts."""
+
+
+def checked_ratio(ratio: object) -> float:
+    """The share of the tokens to keep, from 0.05 to 1."""
+    if (
+        not isinstance(ratio, (int, float))
+        or isinstance(ratio, bool)
+        or (isinstance(ratio, float) and math.isnan(ratio))
+    ):
+        raise InvalidArgumentError(
+            f"target_ratio is {ratio!r}; pass a number, the share of the tokens to keep "
+            f"(clamped to {MIN_RATIO}-1.0)"
+        )
+    return float(min(max(ratio, MIN_RATIO), 1.0))  # a float only now: an int may be too large
+
+
+def checked_budget(budget: Any) -> int | None:
+    """A number of tokens, or None."""
+    if budget is None:
+        return None
+    with suppress(TypeError):  # numpy's integers are integers too
+        if not isinstance(budget, bool) and (tokens := operator.index(budget)) >= 0:
+            return min(tokens, 2**63)
+    raise InvalidArgumentError(
+        f"budget_tokens is {budget!r}; pass a whole number of tokens from 0 up, "
+        "or None to go by target_ratio"
+    )
+
+
+def checked_deadline(deadline_ms: object) -> Deadline | None:
+    """By when to be done, or None."""
+    if deadline_ms is None:
+        return None
+    if (
+        not isinstance(deadline_ms, (int, float))
+        or isinstance(deadline_ms, bool)
+        or not deadline_ms >= 0
+    ):
+        raise InvalidArgumentError(
+            f"deadline_ms is {deadline_ms!r}; pass a number of milliseconds from 0 up, or None"
+        )
+    budget_ms = float(min(deadline_ms, MAX_DEADLINE_MS))
+    return Deadline(budget_ms, time.monotonic() + budget_ms / 1e3)
+
+
+def checked_query(query: object) -> str | None:
+    """What is asked, or None where nothing is."""
+    if not (query is None or isinstance(query, str)):
+        raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
+    return query if query and query.strip() else None
+
+
+def check_granularity(granularity: object) -> None:
+    """Refuse what is none."""
+    if granularity not in GRANULARITIES:
+        raise InvalidArgumentError(
+            f"granularity is {granularity!r}; choose one of {', '.join(map(repr, GRANULARITIES))}"
+        )
+
+
+def check_memory(memory: object) -> None:
+    """Refuse what cannot recall."""
+    if memory is not None and not callable(getattr(memory, "recall", None)):
+        raise InvalidArgumentError(
+            f"memory is of type {type(memory).__name__}, which has no recall; "
+            "pass an object with recall(vectors, k) -> similarities, or None"
+        )
