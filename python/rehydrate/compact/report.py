@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rehydrate.compact.compaction import BlockReport, Dropped, Explanation, UnitReport
+from rehydrate.compact.once import once
 from rehydrate.compact.scoring import Scoring
 from rehydrate.messages import Conversation, Unit
 
@@ -45,7 +45,7 @@ class Report:
         self._scoring = scoring
         self._cut = cut
 
-    @cached_property
+    @once
     def kept_messages(self) -> list[bool]:
         """Per message of the conversation, whether it is kept."""
         kept_units = self._selection.kept
@@ -57,7 +57,7 @@ class Report:
         }
         return [message.index in kept for message in self._conversation.messages]
 
-    @cached_property
+    @once
     def explanation(self) -> Explanation:
         """One row a unit."""
         kept = self._selection.kept
@@ -131,12 +131,12 @@ class Report:
             )
         return found
 
-    @cached_property
+    @once
     def _unit_of(self) -> dict[int, int]:
         units = self._conversation.units
         return {index: unit for unit, whole in enumerate(units) for index in whole.members}
 
-    @cached_property
+    @once
     def dropped(self) -> tuple[Dropped, ...]:
         """One record a dropped message."""
         unit_of = {index: row for row in self.explanation if not row.kept for index in row.messages}

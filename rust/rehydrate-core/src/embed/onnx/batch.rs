@@ -64,7 +64,12 @@ mod tests {
             assert!(batch.len() == 1 || size <= BATCH_TOKENS);
             assert!((size - tokens) * PADDING_SHARE <= size);
         }
-        assert!(batches.len() < 250, "short texts of one length run together");
+    }
+
+    #[test]
+    fn short_texts_of_one_length_fill_a_batch() {
+        let sizes: Vec<usize> = by_length(texts(&[12; 50])).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [21, 21, 8]);
     }
 
     #[test]
