@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from math import log
 from pathlib import Path
 
 import pytest
 
+from benches.report import figures
 from benches.report.figures import Figures, part_file
+from benches.report.growing import exponent, of_n_log_n
 from benches.report.rows import HEADER, Part, Row, number
 from benches.report.running import PARTS
 from benches.report.sections import SECTIONS
+from benches.report.sections.threads import loop, threads
 from benches.report.timings import Timing, times
 
 ROOT = Path(__file__).parents[1]
@@ -66,6 +70,53 @@ def test_a_part_is_a_section_and_a_failed_one_says_so():
     assert "## Excerpts\n\nOn sessions.\n\n`python -m benches.python.excerpts`" in text
     assert "| kept | <= 1 |  | **1** | met |  |  |\n\nMind this." in text
     assert "## Threads\n\nNot measured: the command failed." in text
+
+
+def test_what_goes_beyond_may_have_no_want_before_it():
+    assert Row("share", 51, "%", beyond=50, more_is_better=True).cells()[4] == "beyond"
+    assert Row("share", 49, "%", beyond=50, more_is_better=True).cells()[4] == ""
+
+
+def test_the_exponent_of_a_straight_line_is_one_and_of_a_square_two():
+    assert exponent({n: n * 2e-6 for n in (10, 1000, 100_000)}) == pytest.approx(1)
+    assert exponent({n: n * n * 3.0 for n in (10, 1000)}) == pytest.approx(2)
+    assert exponent({10: 1.0}) is None
+    sizes = (1_000, 1_000_000)
+    grown = exponent({n: n * log(n) for n in sizes})
+    assert of_n_log_n(*sizes) == pytest.approx(grown)
+
+
+def test_two_threads_are_told_beside_one():
+    one = {"case": "cold", "threads": 1, "per_second": 40.0, "speedup": 1.0}
+    two = {"case": "cold", "threads": 2, "per_second": 78.0, "speedup": 1.95}
+    text = "\n".join(threads(nothing_measured(threads=[one, two])))
+    assert "| cold: two threads against one | >= 1.8 x |  | **1.95 x** | met |" in text
+
+
+def _flat(seconds: int, an_hour: float) -> list[dict[str, float]]:
+    return [
+        {"t_seconds": t, "rss_bytes": 1e8 * (1 + an_hour * t / 3600), "compactions": t}
+        for t in range(0, seconds + 1, 60)
+    ]
+
+
+@pytest.mark.parametrize(("an_hour", "verdict"), [(0.0, "met"), (0.2, "NOT MET")])
+def test_a_long_loop_is_judged_by_its_second_half(an_hour, verdict):
+    (row,) = [line for line in loop(nothing_measured(rss=_flat(3600, an_hour))) if "growth" in line]
+    assert f"| {verdict} |" in row
+
+
+def test_a_loop_of_a_few_minutes_is_not_judged():
+    assert "not measured" in "\n".join(loop(nothing_measured(rss=_flat(300, 0.0))))
+
+
+def test_figures_that_were_cut_short_are_not_there(tmp_path, monkeypatch):
+    for name in ("retention", "footprint", "threads", "rss", "load", "speed"):
+        (tmp_path / f"{name}.json").write_text('{"half', encoding="utf-8")
+    monkeypatch.setattr(figures, "KEPT", tmp_path)
+    monkeypatch.setattr(figures, "TARGET", tmp_path)
+    of = figures.read()
+    assert (of.retention, of.footprint, of.threads, of.rss) == (None, {}, [], [])
 
 
 def test_every_part_that_is_named_exists_and_has_a_file_of_its_own():

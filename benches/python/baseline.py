@@ -159,7 +159,7 @@ def _embedder(folder: Path, *, int8: bool, batch: int) -> Callable[[Sequence[str
 
 def _memory() -> Any:
     """An index of vectors of length 1: what they are of does not matter to the time."""
-    from usearch.index import Index
+    from usearch.index import Index  # type: ignore[import-not-found, unused-ignore]
 
     draw = np.random.default_rng(5).standard_normal((MEMORIES, DIMENSIONS), np.float32)
     draw /= np.linalg.norm(draw, axis=1, keepdims=True)

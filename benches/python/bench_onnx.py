@@ -154,7 +154,9 @@ def _gemm_sessions() -> list[Any]:
 
     hidden, inner = SHAPE["hidden"], SHAPE["inner"]
     draw = np.random.default_rng(3)
-    nodes, constants, outputs = [], [], []
+    nodes: list[Any] = []
+    constants: list[Any] = []
+    outputs: list[Any] = []
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.UINT8, [MAX_TOKENS, SHAPE[name]])
         for name in ("hidden", "inner")

@@ -107,7 +107,8 @@ def _pytest_benchmarks(path: Path) -> Iterator[tuple[str, Timing]]:
 
 
 def _json(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # it was not run, or ended before it had printed all
         return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found

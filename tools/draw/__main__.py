@@ -1,9 +1,9 @@
-"""Draw docs/pictures from JSON: `python -m tools.draw --rss rss.json --threads threads.json`.
+"""Draw docs/pictures from JSON: `python -m tools.draw --rss FILE --threads FILE`.
 
-`pip install -r tools/draw/requirements.txt` first. The figures come from the benches:
+`pip install -r tools/draw/requirements.txt` first. The figures come from the benches: `make bench`
+leaves target/bench/threads.json, and
 
-    python -m benches.python.memory_loop --seconds 3600 --out rss.json
-    python -m benches.python.threads > threads.json
+    python -m benches.python.memory_loop --seconds 3600 --out target/bench/rss.json
 """
 
 from __future__ import annotations

@@ -55,10 +55,12 @@ def footprint(of: Figures) -> Iterable[str]:
     ]
     for kind, label in (("coding", "a coding agent's"), ("chat", "short chat messages")):
         grown = memory[kind]
-        mean = grown["text_bytes"] / grown["messages"]
+        conversations = grown.get("conversations", 1)
+        mean = grown["text_bytes"] / grown["messages"] / conversations
         rows.append(
             Row(
-                f"memory for {grown['messages']:,} messages, {label} ({mean:,.0f} bytes each)",
+                f"memory for {grown['messages']:,} messages, {label} ({mean:,.0f} bytes each), "
+                f"on average of {conversations} conversations",
                 grown["held_per_text"],
                 "x its text",
                 3,
