@@ -31,7 +31,7 @@ def measure() -> Part:
     """Messages of one size, then one number of messages with ever more text."""
     # Tables are built at first use: not what is measured here.
     rehydrate.compact_context(generated_chat(100))
-    peers.encoding("o200k_base")
+    _trim(generated_chat(100))
     by_messages: Seconds = {}
     peer_by_messages: Seconds = {}
     for size in MESSAGES:

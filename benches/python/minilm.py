@@ -28,9 +28,13 @@ def find_minilm(named: str | Path | None = None) -> Path | None:
         if missing:
             print(f"minilm: not installed: {', '.join(missing)}", file=sys.stderr)
             return None
-        from rehydrate.embedding.convert import convert
+        from rehydrate.embedding.convert import ConversionError, convert
 
-        convert(PACKAGE, FOLDER, overwrite=True)
+        try:
+            convert(PACKAGE, FOLDER, overwrite=True)
+        except ConversionError as error:
+            print(f"minilm: {error}", file=sys.stderr)
+            return None
     return _complete(FOLDER)
 
 

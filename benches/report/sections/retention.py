@@ -40,7 +40,8 @@ def retention(of: Figures) -> Iterable[str]:
     if found is None:
         yield from section(
             "Retention",
-            "Not measured: the conversations in `../shared/data` are not here, or the command failed.",
+            "Not measured: the conversations in `../shared/data` are not here, or the command "
+            "failed.",
             command,
         )
         return
