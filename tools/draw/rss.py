@@ -10,6 +10,8 @@ from typing import Any
 from tools.draw.style import BLUE, INK, QUIET, canvas, save
 
 MIB = 1 << 20
+FLAT = 0.05
+"""Of the plateau: what the second half may spread over and still be called flat."""
 
 
 def draw_rss(rows: Sequence[dict[str, Any]], path: Path) -> None:
@@ -20,15 +22,16 @@ def draw_rss(rows: Sequence[dict[str, Any]], path: Path) -> None:
     plateau = median(resident[half:])
     spread = max(resident[half:]) - min(resident[half:])
     compactions, last = rows[-1]["compactions"], minutes[-1]
+    told = "Memory stays flat" if spread <= FLAT * plateau else "Memory"
     figure, axes = canvas(
-        f"Memory stays flat: {compactions:,} compactions in {last:.0f} minutes",
+        f"{told}: {compactions:,} compactions in {last:.0f} minutes",
         "Resident memory of the process; every conversation is new to it, none is kept",
     )
     axes.fill_between(minutes, resident, color=BLUE, alpha=0.10, linewidth=0)
     axes.plot(minutes, resident, color=BLUE, linewidth=2)
     axes.axhline(plateau, color=INK, linewidth=1, linestyle=(0, (4, 4)), alpha=0.6)
     axes.annotate(
-        f"plateau {plateau:.0f} MiB\nsecond half of the run: within {spread:.1f} MiB",
+        f"{'plateau' if spread <= FLAT * plateau else 'median'} {plateau:.0f} MiB\nsecond half of the run: within {spread:.1f} MiB",
         (last, plateau),
         xytext=(0, 9),
         textcoords="offset points",
