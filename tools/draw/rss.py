@@ -22,7 +22,8 @@ def draw_rss(rows: Sequence[dict[str, Any]], path: Path) -> None:
     plateau = median(resident[half:])
     spread = max(resident[half:]) - min(resident[half:])
     compactions, last = rows[-1]["compactions"], minutes[-1]
-    told = "Memory stays flat" if spread <= FLAT * plateau else "Memory"
+    is_flat = spread <= FLAT * plateau
+    told, level = ("Memory stays flat", "plateau") if is_flat else ("Memory", "median")
     figure, axes = canvas(
         f"{told}: {compactions:,} compactions in {last:.0f} minutes",
         "Resident memory of the process; every conversation is new to it, none is kept",
@@ -31,7 +32,7 @@ def draw_rss(rows: Sequence[dict[str, Any]], path: Path) -> None:
     axes.plot(minutes, resident, color=BLUE, linewidth=2)
     axes.axhline(plateau, color=INK, linewidth=1, linestyle=(0, (4, 4)), alpha=0.6)
     axes.annotate(
-        f"{'plateau' if spread <= FLAT * plateau else 'median'} {plateau:.0f} MiB\nsecond half of the run: within {spread:.1f} MiB",
+        f"{level} {plateau:.0f} MiB\nsecond half of the run: within {spread:.1f} MiB",
         (last, plateau),
         xytext=(0, 9),
         textcoords="offset points",
