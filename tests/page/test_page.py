@@ -141,6 +141,16 @@ def test_text_is_escaped_to_what_a_page_may_hold(text: str, safe: str):
     assert escaped(text) == safe
 
 
+def test_the_same_session_gives_the_same_page():
+    messages = [*talk("user: begin"), {"role": "tool", "content": LONG_TEXTS["log"]}]
+    messages += talk("user: end")
+    first, second = (
+        side_by_side(messages, compact_context(messages, granularity="excerpt", format="plain"))
+        for _ in range(2)
+    )
+    assert first == second
+
+
 def test_long_texts_stand_folded_and_very_long_ones_are_cut_and_say_so(monkeypatch):
     monkeypatch.setattr(limits, "TEXT_CHARACTERS", 5_000)
     log = "".join(f"request_{n} served\n" for n in range(2_000))

@@ -101,8 +101,8 @@ def _counts(every: Sequence[Row], stats: Stats) -> Iterator[str]:
     parts = f", {stats.excerpted:,} of them in part" if stats.excerpted else ""
     kept = f"{messages - stats.dropped:,} of {messages:,} messages{parts}"
     yield f"<li>{len(every):,} units; {kept}</li>"
-    made_of = f"{stats.format} · {stats.counter} · {stats.elapsed_ms:,.0f} ms"
-    yield f"<li>{escaped(made_of)}</li>"
+    # Without the time it took: the same session gives the same page, byte for byte.
+    yield f"<li>{escaped(f'{stats.format} · {stats.counter}')}</li>"
     if stats.ignored:
         yield f"<li>{stats.ignored:,} entries that no model sees, not shown</li>"
     yield "</ul>"
