@@ -1,8 +1,8 @@
 """Rehydrate: the context engine for LLM agents.
 
 It decides what a model sees each turn. ``compact_context`` makes a long conversation fit a token
-budget in milliseconds: it keeps whole messages, byte for byte, chooses those that matter for what
-comes next, and returns a conversation that the provider accepts.
+budget in milliseconds: it keeps what matters for what comes next, byte for byte, whole messages or
+excerpts of long ones, and returns a conversation that the provider accepts.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -11,7 +11,7 @@ from rehydrate.messages import Conversation
 
 
 def count_tokens(
-    content: str | Sequence[Mapping[str, Any]],
+    content: str | Sequence[Any],
     encoding: Literal["o200k_base", "cl100k_base"] = "o200k_base",
     *,
     tools: Iterable[Mapping[str, Any]] = (),
@@ -37,7 +37,7 @@ def count_tokens(
 
 
 def estimate_tokens(
-    content: str | Sequence[Mapping[str, Any]],
+    content: str | Sequence[Any],
     by: Literal["chars", "words"] = "chars",
     *,
     tools: Iterable[Mapping[str, Any]] = (),

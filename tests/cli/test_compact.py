@@ -273,3 +273,42 @@ def test_an_excerpt_is_written_anew_and_all_else_byte_for_byte(run, write, is_ar
     report = run("compact", "chat.json", "--granularity", "excerpt", "--explain").stdout.decode()
     assert "1 in part" in report
     assert "of message 1 " in report
+
+
+def test_the_page_shows_the_session_before_and_after(run, chat, write, tmp_path):
+    write("chat.json", [*chat, {"role": "user", "content": "</script> & שלום"}])
+    done = run("compact", "chat.json", "--query", "Lisbon", "--html", "page.html")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "chat.json: before and after" in page and "</span> Lisbon</p>" in page
+    assert "&lt;/script&gt; &amp; שלום" in page
+
+
+def test_the_page_comes_with_whatever_else_is_asked_for(run, chat, write, tmp_path):
+    write("chat.json", chat)
+    plain = run("compact", "chat.json")
+    run("compact", "chat.json", "--html", "page.html", "-o", "small.json")
+    assert (tmp_path / "small.json").read_bytes() == plain.stdout
+    figures = run("compact", "chat.json", "--html", "page.html", "--json").stdout
+    assert json.loads(figures)["messages"] == json.loads(plain.stdout)
+    report = run("compact", "chat.json", "--html", "page.html", "--explain").stdout
+    assert b" tokens" in report.splitlines()[0]
+    assert (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--html", "chat.json"], "--html chat.json would overwrite the input"),
+        (["--html", "-"], "'-' is no file for the page; name one, such as page.html"),
+        (["--html", "x.json", "-o", "./x.json"], "-o and --html both name x.json"),
+        (["--html", "no/page.html"], "cannot be written: No such file"),
+    ],
+)
+def test_the_page_is_written_nowhere_else(run, chat, write, arguments, said):
+    path = write("chat.json", chat)
+    before = path.read_bytes()
+    done = run("compact", "chat.json", *arguments)
+    assert (done.returncode, done.stdout, path.read_bytes()) == (2, b"", before)
+    assert said in done.stderr.decode()

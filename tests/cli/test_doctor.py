@@ -46,5 +46,12 @@ def test_what_is_broken_fails_with_a_remedy_and_exit_code_1(
     assert failed["remedy"]
 
 
+def test_without_onnx_runtime_the_doctor_warns_and_says_who_needs_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("ORT_DYLIB_PATH", str(tmp_path / "none.so"))
+    check = doctor._onnx("onnx models")
+    assert check.status == "warn"
+    assert "load_model" in check.detail and "none.so" in check.remedy
+
+
 def test_the_known_text_tells_the_encodings_apart():
     assert len(set(doctor.KNOWN_TOKENS.values())) == len(doctor.KNOWN_TOKENS)

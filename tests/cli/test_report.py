@@ -152,6 +152,12 @@ def test_the_next_step_names_the_query_until_there_is_one(chat):
     assert not any("--query" in line for line in lines_of(chat, query="Lisbon")[0])
 
 
+def test_the_next_steps_name_excerpts_and_the_page(chat):
+    steps = lines_of(chat)[0][-4:]
+    for option in ("--granularity excerpt", "--html PAGE", "--pin N"):
+        assert any(option in line for line in steps)
+
+
 def test_scores_of_one_magnitude_have_linear_bars_and_many_magnitudes_logarithmic_ones():
     linear = report_module._Scale.of([0.4, 0.6, 0.8])
     assert (linear.is_logarithmic, linear.share(0.4), linear.share(0)) == (False, 0.5, 0)

@@ -9,7 +9,9 @@ import pytest
 
 import rehydrate
 from rehydrate import formats
+from rehydrate.page import side_by_side
 from tests.knocks.nasty import FORMATS, NASTY, PIXELS, outcome, violations
+from tests.page.reading import Page
 
 READABLE = 3 * len(PIXELS) // 4
 """More tokens than this would mean that base64 was read as text."""
@@ -66,6 +68,17 @@ def test_the_same_input_twice_gives_the_same_result(name: str):
         assert kept[0] == kept[1]
 
     outcome(name, twice)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", NASTY)
+def test_every_nasty_conversation_has_a_page_of_good_html(name: str, form: str):
+    def show(messages: Any) -> None:
+        options = {"format": form, "granularity": "excerpt", "target_ratio": 0.5}
+        compaction = rehydrate.compact_context(messages, **options)
+        Page(side_by_side(messages, compaction, query=name))
+
+    outcome(name, show)
 
 
 def _is_json(messages: Any) -> bool:

@@ -46,7 +46,8 @@ def project_version() -> str:
 def package_files() -> set[str]:
     """The Python package as it stands in the repository."""
     package = ROOT / "python" / NAME
-    files = [*package.rglob("*.py"), *package.rglob("*.pyi"), package / "py.typed"]
+    files = [*package.rglob("*.py"), *package.rglob("*.pyi"), *package.rglob("*.css")]
+    files.append(package / "py.typed")
     return {file.relative_to(package.parent).as_posix() for file in files}
 
 

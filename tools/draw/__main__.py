@@ -1,7 +1,8 @@
-"""Draw docs/pictures from JSON: `python -m tools.draw --rss FILE --threads FILE`.
+"""Draw docs/pictures: `python -m tools.draw --page --rss FILE --threads FILE`.
 
-`pip install -r tools/draw/requirements.txt` first. The figures come from the benches: `make bench`
-leaves target/bench/threads.json, and
+The page of the example session needs chromium and nothing else. The others need `pip install -r
+tools/draw/requirements.txt`, and figures from the benches: `make bench` leaves
+target/bench/threads.json, and
 
     python -m benches.python.memory_loop --seconds 3600 --out target/bench/rss.json
 """
@@ -21,18 +22,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rss", type=Path, help="rows of t_seconds, rss_bytes, compactions")
     parser.add_argument("--threads", type=Path, help="rows of threads, per_second and maybe case")
+    parser.add_argument(
+        "--page", action="store_true", help="the example session before and after, as in README.md"
+    )
     parser.add_argument("--out", type=Path, default=PICTURES, help="folder of the pictures")
     asked = parser.parse_args()
-    if asked.rss is None and asked.threads is None:
-        parser.error("nothing to draw; pass --rss or --threads")
-    # Only now: --help needs no matplotlib.
-    from tools.draw.rss import draw_rss
-    from tools.draw.threads import draw_threads
-
+    if asked.rss is None and asked.threads is None and not asked.page:
+        parser.error("nothing to draw; pass --page, --rss or --threads")
     asked.out.mkdir(parents=True, exist_ok=True)
+    # Imported only now: --help and --page need no matplotlib.
+    if asked.page:
+        from tools.draw.page import draw_page
+
+        draw_page(asked.out)
     if asked.rss is not None:
+        from tools.draw.rss import draw_rss
+
         draw_rss(_rows(asked.rss), asked.out / "rss.png")
     if asked.threads is not None:
+        from tools.draw.threads import draw_threads
+
         draw_threads(_rows(asked.threads), asked.out / "threads.png")
 
 

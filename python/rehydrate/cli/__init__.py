@@ -30,6 +30,7 @@ start here:
   rehydrate doctor                            is everything in place?
   rehydrate compact session.jsonl --explain   what would be kept and dropped, and why
   rehydrate compact session.jsonl > small.jsonl
+  rehydrate compact session.jsonl --granularity excerpt --html page.html
 
 rehydrate COMMAND --help says more about a command.
 """
@@ -83,8 +84,8 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="rehydrate",
-        description="Decides what an LLM agent sees each turn: makes long conversations fit, "
-        "keeping whole messages, byte for byte.",
+        description="Decides what an LLM agent sees each turn: makes a long conversation fit, "
+        "and keeps what matters of it byte for byte.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

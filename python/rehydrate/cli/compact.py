@@ -41,6 +41,7 @@ examples:
   rehydrate compact chat.json --ratio 0.3 -o small.json  keep about 30% of the tokens
   rehydrate compact session.jsonl --budget 20k --query "the failing login test" > small.jsonl
   rehydrate compact session.jsonl --granularity excerpt --ratio 0.1 -o small.jsonl
+  rehydrate compact session.jsonl --granularity excerpt --html page.html
   curl -s $URL | rehydrate compact - --json | jq .stats
 """
 
@@ -102,12 +103,16 @@ def add_parser(commands: Any) -> None:
         help="a report instead: every unit, its score and signals, kept or dropped and why",
     )  # fmt: skip
     out.add_argument(
+        "--html", metavar="PAGE", type=_page,
+        help="a report instead, as one page: the session before and after, side by side",
+    )  # fmt: skip
+    out.add_argument(
         "--json", action="store_true",
         help="one object: messages, stats, dropped; with --explain also explanation",
     )  # fmt: skip
     out.add_argument(
         "-o", "--output", metavar="FILE",
-        help="write there; the report of --explain still goes to standard output",
+        help="write the messages there; without it, --explain and --html write none",
     )  # fmt: skip
     out.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto",
@@ -119,8 +124,7 @@ def add_parser(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Read, compact, check, write; returns the exit code."""
     output = None if options.output in (None, "-") else Path(options.output)
-    if output is not None and options.file != "-" and _is_same_file(output, Path(options.file)):
-        raise Failure(f"-o {output} would overwrite the input; name another file")
+    _check_files(options, output)
     document = read(options.file)
     compaction = _compact(document, options)
     kept = compaction.indices
@@ -128,12 +132,14 @@ def run(options: argparse.Namespace) -> int:
 
     if options.json:
         write(_as_json(compaction, explain=options.explain), output)
-    elif output is not None or not options.explain:
+    elif output is not None or not (options.explain or options.html):
         write(document.keep(kept, _anew(document, compaction)), output)
     if options.explain and not (options.json and output is None):
         _print_report(document, compaction, options)
     elif sys.stderr.isatty():
         _print_summary(compaction)
+    if options.html:
+        _write_page(document, compaction, options)
     return 0
 
 
@@ -221,6 +227,13 @@ def _print_report(document: Document, compaction: Compaction, options: argparse.
     show(report.lines(), terminal)
 
 
+def _write_page(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
+    from rehydrate.page import side_by_side
+
+    page = side_by_side(document.entries, compaction, query=options.query, title=_title(document))
+    write(page, options.html, option="--html")
+
+
 def _title(document: Document) -> str:
     if not document.around:
         return document.name
@@ -234,6 +247,24 @@ def _print_summary(compaction: Compaction) -> None:
         f"{stats.dropped:,} messages dropped, {stats.excerpted:,} excerpted, "
         f"{stats.elapsed_ms:.0f} ms; --explain says why"
     )
+
+
+def _check_files(options: argparse.Namespace, output: Path | None) -> None:
+    """Each file that is written is another than the input, and than each other."""
+    written = [("-o", output), ("--html", options.html)]
+    for option, path in written:
+        if path and options.file != "-" and _is_same_file(path, Path(options.file)):
+            raise Failure(f"{option} {path} would overwrite the input; name another file")
+    if output and options.html and output.absolute() == options.html.absolute():
+        raise Failure(f"-o and --html both name {output}; name two files")
+
+
+def _page(text: str) -> Path:
+    if text in ("", "-"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no file for the page; name one, such as page.html"
+        )
+    return Path(text)
 
 
 def _ratio(text: str) -> float:

@@ -176,6 +176,18 @@ def _dependencies(name: str) -> Check:
     return Check(name, "ok", ", ".join(found))
 
 
+def _onnx(name: str) -> Check:
+    """The library that runs converted models; nothing else needs it."""
+    from rehydrate.embedding.library import onnxruntime_library
+    from rehydrate.errors import ModelError
+
+    try:
+        library = onnxruntime_library()
+    except ModelError as error:
+        return Check(name, "warn", "only load_model and embedder='folder' need it", str(error))
+    return Check(name, "ok", f"ONNX Runtime {library.version} (rehydrate model list)")
+
+
 def _optional(name: str) -> Check:
     """What is made use of where it is there; nothing is missed where it is not."""
     if util.find_spec("trio") is None:
@@ -212,6 +224,7 @@ _CHECKS: dict[str, Callable[[str], Check]] = {
     "embedded model": _embedding,
     "token counts": _encodings,
     "compaction": _compaction,
+    "onnx models": _onnx,
     "optional": _optional,
     "terminal": _terminal,
     "sessions": _sessions,

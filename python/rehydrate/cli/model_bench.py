@@ -98,7 +98,8 @@ def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[
     precisions = ("fp32", "int8") if options.precision == "both" else (options.precision,)
     for precision in precisions:
         for threads in options.threads:
-            say(f"  loading {options.model} {precision}, {threads} threads")
+            side_by_side = "one thread" if threads == 1 else f"{threads} threads"
+            say(f"  loading {options.model} {precision}, {side_by_side}")
 
             def load(precision: Any = precision, threads: int = threads) -> Any:
                 return load_model(options.model, precision=precision, threads=threads).embed

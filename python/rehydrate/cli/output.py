@@ -12,8 +12,11 @@ from rehydrate.cli.failure import Failure
 from rehydrate.cli.terminal import Terminal
 
 
-def write(text: str, path: Path | None = None) -> None:
-    """Data, as UTF-8 whatever the locale says and without touching line ends."""
+def write(text: str, path: Path | None = None, option: str = "-o") -> None:
+    """Data, as UTF-8 whatever the locale says and without touching line ends.
+
+    `option` named the path, and is where the user may name another.
+    """
     data = text.encode()
     if path is None:
         _write_out(data)
@@ -22,7 +25,9 @@ def write(text: str, path: Path | None = None) -> None:
         _write_file(path, data)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         reason = getattr(error, "strerror", None) or error
-        raise Failure(f"{path} cannot be written: {reason}; name another file with -o") from None
+        raise Failure(
+            f"{path} cannot be written: {reason}; name another file with {option}"
+        ) from None
 
 
 def show(lines: Iterable[str], terminal: Terminal) -> None:

@@ -427,8 +427,11 @@ def _next_steps(report: Report) -> Iterator[str]:
         steps.append("what is always kept fills the budget: raise --ratio or --budget")
     if stats.changed and not report.has_query:
         steps.append("--query 'what the next turn is about' keeps what bears on it")
+    if stats.changed and not stats.excerpted:
+        steps.append("--granularity excerpt keeps the best parts of long texts")
     if stats.changed:
         steps.append("--pin N keeps message N (column #); -o FILE writes the kept messages")
+        steps.append("--html PAGE shows both sides: before and after, text by text")
     for place, step in enumerate(steps):
         line = terminal.cut(f"{'next' if place == 0 else '':<4}  {step}", terminal.width)
         yield terminal.paint(line, "cyan")

@@ -53,9 +53,11 @@ def compact_context(
 ) -> Compaction:
     """Keep the messages that matter most within a token budget, byte for byte.
 
-    ``messages`` is a conversation in the Anthropic, OpenAI chat or plain role/content format, or
-    the entries of a Claude Code transcript; ``format`` names it where detection should not. Tool
-    calls and their results are kept or dropped together, so a valid conversation stays valid.
+    ``messages`` is a conversation in one of six formats: ``"anthropic"``, ``"openai_chat"``,
+    ``"openai_responses"`` (items), ``"langchain"`` (message objects), ``"claude_code"`` (the
+    entries of a transcript) or ``"plain"`` role and content; ``format`` names it where detection
+    should not. Tool calls and their results are kept or dropped together, so a valid conversation
+    stays valid.
     Always kept: system messages, the last user turn, an open tool loop at the end, and what
     ``pin`` names (indices, or the message objects themselves).
 

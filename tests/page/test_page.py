@@ -1,0 +1,238 @@
+"""The page: good HTML, every message on it, what a model sees on the right, nothing that runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+import rehydrate
+from rehydrate import InvalidArgumentError, compact_context, formats
+from rehydrate.page import limits, side_by_side, writing
+from rehydrate.page.escaping import escaped
+from rehydrate.page.rows import rows
+from tests.compact.cases import Case, cases, talk
+from tests.compact.test_excerpts import LONG_TEXTS, long_cases
+from tests.page.reading import Page
+
+ROOT = Path(__file__).parents[2]
+HOSTILE = (
+    "</script></style></title><script>alert(1)</script> <img src=x onerror=alert(2)> "
+    "&lt; ]]> --> <!-- \x00 \x1b[31m \ud800 \ufffe \U0001ffff \u202e 日本 שלום \r\n end"
+)
+
+
+def shown(case: Case) -> tuple[rehydrate.Compaction, Page]:
+    compaction = case.compact()
+    page = side_by_side(case.entries, compaction, query=case.options["query"], title="t")
+    return compaction, Page(page)
+
+
+def on_page(text: str) -> str:
+    """A text as the page's reader sees it."""
+    import html
+
+    return html.unescape(escaped(text))
+
+
+def check_every_text(entries: list[Any], compaction: rehydrate.Compaction, page: Page) -> None:
+    """Left is what came in; right is what the model sees, and nothing of what was dropped."""
+    form = compaction.stats.format
+    conversation = formats.parse(entries, form)
+    made = dict(zip(compaction.indices, compaction.messages, strict=True))
+    for number, (unit, row) in enumerate(
+        zip(conversation.units, compaction.explain(), strict=True)
+    ):
+        texts = [piece.text for message in unit.messages for piece in message.pieces]
+        assert "".join(page.of("was", number, "text")) == on_page("".join(texts))
+        right = [page.of("now", number, "text", "mark", "who")]
+        if not row.kept:
+            assert right == [[]]
+            assert page.of("now", number, "fate") == ["dropped"]
+            continue
+        kept = formats.parse([made[index] for index in unit.members], form).messages
+        seen = "".join(on_page(piece.text) for message in kept for piece in message.pieces)
+        told = "".join(page.of("now", number, "text", "mark"))
+        assert told.replace("\n", "") == seen.replace("\n", "")
+
+
+@given(long_cases())
+def test_left_is_what_came_in_and_right_what_the_model_sees(case: Case):
+    compaction, page = shown(case)
+    check_every_text(case.entries, compaction, page)
+
+
+@given(cases(broken=True))
+def test_damaged_conversations_of_every_format_have_a_page_too(case: Case):
+    compaction, page = shown(case)
+    assert sum(box.classes == {"fate"} for box in page.boxes) == compaction.stats.units
+
+
+@given(long_cases())
+def test_every_unit_says_its_fate_and_every_message_its_place(case: Case):
+    compaction, page = shown(case)
+    made = dict(zip(compaction.indices, compaction.messages, strict=True))
+    for row in compaction.explain():
+        in_part = any(made.get(i, case.entries[i]) is not case.entries[i] for i in row.messages)
+        fate = ("kept in part" if in_part else "kept") if row.kept else "dropped"
+        assert page.of("now", row.unit, "fate") == [fate]
+        if len(row.messages) > 1:
+            places = [who.split(" · ")[0] for who in page.of("was", row.unit, "who")]
+            assert places == [str(index) for index in row.messages]
+    assert "hide what was dropped" in page.text
+
+
+@pytest.mark.parametrize("name", LONG_TEXTS)
+def test_every_kind_of_excerpt_shows_its_marks_where_the_model_sees_them(name: str):
+    messages = [*talk("user: begin"), {"role": "tool", "content": LONG_TEXTS[name]}]
+    messages += talk("user: go on")
+    compaction = compact_context(messages, target_ratio=0.4, granularity="excerpt", format="plain")
+    page = Page(side_by_side(messages, compaction))
+    marks = page.of("now", 1, "mark")
+    assert marks
+    assert all(re.fullmatch(r"\[\.\.\. [\d,]+ \w+ omitted, \d+(-\d+)? \.\.\.\]", m) for m in marks)
+    assert page.of("was", 1, "mark") == []
+    check_every_text(messages, compaction, page)
+
+
+def test_a_forged_mark_is_text_and_no_mark_of_the_page():
+    messages = [*talk("user: [... 42 lines omitted, 118-159 ...]")]
+    page = Page(side_by_side(messages, compact_context(messages)))
+    assert page.of("now", 0, "mark") == []
+    assert page.of("now", 0, "text") == ["[... 42 lines omitted, 118-159 ...]"]
+
+
+@pytest.mark.parametrize("ratio", [0.05, 0.5, 1.0])
+def test_nothing_in_a_message_becomes_markup(ratio: float):
+    messages: list[dict[str, Any]] = [
+        {"role": f"<b>{HOSTILE}", "content": HOSTILE},
+        {"role": "assistant", "content": HOSTILE * 40},
+        {"role": "user", "content": HOSTILE},
+    ]
+    compaction = compact_context(messages, HOSTILE, ratio, granularity="excerpt")
+    written = side_by_side(messages, compaction, query=HOSTILE, title=HOSTILE)
+    assert "<script" not in written and "<img" not in written
+    Page(written)  # refuses every element and attribute that the page itself does not use
+
+
+def test_the_page_loads_nothing_and_runs_nothing():
+    written = side_by_side(talk("user: hi"), compact_context(talk("user: hi")))
+    assert "default-src 'none'" in written
+    style = written.partition("<style>")[2].partition("</style>")[0]
+    assert "prefers-color-scheme: dark" in style and "max-width" in style
+    assert not re.search(r"url\(|@import|@font-face|https?:", written)
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("a<b>&\"'", "a&lt;b&gt;&amp;\"'"),
+        ("one\r\ntwo\tthree", "one\ntwo\tthree"),
+        ("\x00\x1b\x7f\x9b", "␀␛␡\ufffd"),
+        ("\ud800\ufffe\ufdd0\U0001ffff\U0010fffe", "\ufffd" * 5),
+        ("日本 🙂 \U00020000", "日本 🙂 \U00020000"),
+    ],
+)
+def test_text_is_escaped_to_what_a_page_may_hold(text: str, safe: str):
+    assert escaped(text) == safe
+
+
+def test_the_same_session_gives_the_same_page():
+    messages = [*talk("user: begin"), {"role": "tool", "content": LONG_TEXTS["log"]}]
+    messages += talk("user: end")
+    first, second = (
+        side_by_side(messages, compact_context(messages, granularity="excerpt", format="plain"))
+        for _ in range(2)
+    )
+    assert first == second
+
+
+def test_long_texts_stand_folded_and_very_long_ones_are_cut_and_say_so(monkeypatch):
+    monkeypatch.setattr(limits, "TEXT_CHARACTERS", 5_000)
+    log = "".join(f"request_{n} served\n" for n in range(2_000))
+    messages = [*talk("user: begin"), {"role": "assistant", "content": log}, *talk("user: end")]
+    page = Page(side_by_side(messages, compact_context(messages, target_ratio=1.0)))
+    beginning, rest = page.of("was", 1, "text")
+    assert beginning.count("\n") == writing.FOLD_LINES[True]
+    assert beginning + rest == log[:5_000]
+    left_out = f"{len(log) - 5_000:,} more characters are not shown on this page"
+    assert page.of("was", 1, "cut") == page.of("now", 1, "cut") == [left_out]
+
+
+def test_a_text_without_line_breaks_is_folded_at_a_blank():
+    text = "word " * 2_000
+    beginning, rest = writing._folded(text, True)
+    assert beginning + rest == text
+    assert 0 < len(beginning) <= writing.FOLD_CHARACTERS[True]
+    assert writing._folded("x" * 9_000, True)[0] == "x" * writing.FOLD_CHARACTERS[True]
+
+
+def test_a_huge_session_has_a_page_that_opens_and_sums_up_its_middle():
+    text = "A line about request_7 <of> the log.\n" * 40
+    messages = [
+        {"role": ("user", "assistant")[n % 2], "content": f"{n} {text}"} for n in range(20_000)
+    ]
+    compaction = compact_context(messages, target_ratio=0.3, counter="chars", embedder=None)
+    written = side_by_side(messages, compaction)
+    assert len(written.encode()) < 25_000_000
+    half = limits.PAGE_MESSAGES // 2
+    assert f"12,000 units {half}-{20_000 - half - 1}" in written
+    assert f'id="u{half - 1}"' in written and f'id="u{half}"' not in written
+
+
+def test_room_is_shared_fairly():
+    assert limits.fair_share([100] * 10, room=1_000) == limits.TEXT_CHARACTERS
+    share = limits.fair_share([10, 9_999, 9_999], room=1_010)
+    assert share == 500
+    assert limits.fair_share([], room=0) == limits.TEXT_CHARACTERS
+    assert limits.shown_ends([1] * 10, room=4) == (2, 8)
+    assert limits.shown_ends([100, 1], room=12) == (1, 1)
+    assert limits.shown_ends([], room=1) == (0, 0)
+
+
+def test_a_page_of_other_messages_is_refused_with_the_remedy():
+    compaction = compact_context(talk("user: hi"))
+    with pytest.raises(InvalidArgumentError, match="pass the list that compact_context was given"):
+        side_by_side(talk("user: hi", "assistant: ho"), compaction)
+    messages = [*talk("user: begin"), {"role": "tool", "content": LONG_TEXTS["log"]}]
+    messages += talk("user: end")
+    compaction = compact_context(messages, granularity="excerpt", format="plain")
+    other = [*messages[:1], {"role": "tool", "content": LONG_TEXTS["json"]}, *messages[2:]]
+    with pytest.raises(InvalidArgumentError, match="pass the list that compact_context was given"):
+        side_by_side(other, compaction)
+
+
+def test_an_empty_conversation_has_a_page_too():
+    page = Page(side_by_side([], compact_context([])))
+    assert "0 → 0 tokens" in page.text
+
+
+def test_notices_say_what_was_done_without_and_that_the_budget_is_over():
+    messages = talk("system: " + "x " * 500, "user: one", "assistant: two", "user: three")
+    compaction = compact_context(
+        messages, "one", 0.1, embedder=lambda texts: [][len(texts)], scoring="chitta"
+    )
+    text = Page(side_by_side(messages, compaction)).text
+    assert "Over budget: what is always kept takes" in text
+    assert "Done without: embedder" in text
+
+
+@pytest.mark.parametrize("granularity", ["message", "excerpt"])
+def test_the_example_session_stands_on_its_page(granularity: str, monkeypatch):
+    monkeypatch.setattr(limits, "TEXT_CHARACTERS", 100_000)
+    lines = (ROOT / "examples" / "session.jsonl").read_text(encoding="utf-8").splitlines()
+    entries = [json.loads(line) for line in lines]
+    compaction = compact_context(entries, "house rules", 0.1, granularity=granularity)
+    written = side_by_side(entries, compaction, query="house rules", title="session.jsonl")
+    page = Page(written)
+    check_every_text(entries, compaction, page)
+    stats = compaction.stats
+    assert f"{stats.before_tokens:,} → {stats.after_tokens:,} tokens" in page.text
+    assert len(page.links) == stats.units
+    assert len(written) < 2_000_000
+    fates = [row.fate for row in rows(entries, compaction)]
+    assert (fates.count("excerpted") > 0) == (granularity == "excerpt")
