@@ -17,6 +17,9 @@ MAX_DEADLINE_MS = 1e10
 GRANULARITIES = ("message", "excerpt")
 """What is kept or left out as a whole: messages, or also blocks of long texts."""
 
+THINKING = ("keep", "strip")
+"""What becomes of the model's thinking in messages that are kept."""
+
 
 def checked_ratio(ratio: object) -> float:
     """The share of the tokens to keep, from 0.05 to 1."""
@@ -73,6 +76,14 @@ def check_granularity(granularity: object) -> None:
     if granularity not in GRANULARITIES:
         raise InvalidArgumentError(
             f"granularity is {granularity!r}; choose one of {', '.join(map(repr, GRANULARITIES))}"
+        )
+
+
+def check_thinking(thinking: object) -> None:
+    """Refuse what is no policy."""
+    if thinking not in THINKING:
+        raise InvalidArgumentError(
+            f"thinking is {thinking!r}; choose one of {', '.join(map(repr, THINKING))}"
         )
 
 
