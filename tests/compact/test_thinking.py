@@ -167,7 +167,7 @@ def test_a_loop_under_way_keeps_what_was_thought_since_the_users_last_turn():
     done: Entry = {"role": "assistant", "content": [thought, {"type": "text", "text": "Done."}]}
     new = [{"role": "user", "content": "Then."}, *call(1, thought), *call(2)]
     compaction = compact_context([*old, done, *new], target_ratio=ALL, thinking="strip")
-    assert [m for m in compaction.messages[4:]] == new
+    assert compaction.messages[4:] == new
     assert all(kept is came for kept, came in zip(compaction.messages[4:], new, strict=True))
     assert compaction.messages[1]["content"] == old[1]["content"][1:]
     assert compaction.messages[3]["content"] == [{"type": "text", "text": "Done."}]

@@ -71,20 +71,16 @@ def checked_query(query: object) -> str | None:
     return query if query and query.strip() else None
 
 
-def check_granularity(granularity: object) -> None:
-    """Refuse what is none."""
-    if granularity not in GRANULARITIES:
-        raise InvalidArgumentError(
-            f"granularity is {granularity!r}; choose one of {', '.join(map(repr, GRANULARITIES))}"
-        )
-
-
-def check_thinking(thinking: object) -> None:
-    """Refuse what is no policy."""
-    if thinking not in THINKING:
-        raise InvalidArgumentError(
-            f"thinking is {thinking!r}; choose one of {', '.join(map(repr, THINKING))}"
-        )
+def check_choices(granularity: object, thinking: object) -> None:
+    """Refuse what is none of the words to choose from."""
+    for name, value, choices in (
+        ("granularity", granularity, GRANULARITIES),
+        ("thinking", thinking, THINKING),
+    ):
+        if value not in choices:
+            raise InvalidArgumentError(
+                f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}"
+            )
 
 
 def check_memory(memory: object) -> None:

@@ -22,22 +22,22 @@ class Stripped(NamedTuple):
     """Parallel to the list that came in: None for what was nothing but thinking."""
     tokens: dict[int, int]
     """By the place of each message that was changed or left out, the tokens it lost by it."""
-    units: dict[int, int]
-    """By the same places, the unit that is left of the one it was in, where there is one."""
-
-    @property
-    def unit_tokens(self) -> dict[int, int]:
-        """By unit, the tokens it lost."""
-        lost: dict[int, int] = {}
-        for place, unit in self.units.items():
-            lost[unit] = lost.get(unit, 0) + self.tokens[place]
-        return lost
+    unit_tokens: dict[int, int]
+    """The same by unit, as far as something is left of it."""
 
 
-def strip_thinking(
-    conversation: Conversation, entries: Sequence[Any], counter: str | _engine.CustomCounter
+def treat_thinking(
+    policy: str,
+    conversation: Conversation,
+    entries: Sequence[Any],
+    counter: str | _engine.CustomCounter,
 ) -> Stripped:
-    """The conversation of these entries without its thinking; the entries are not changed."""
+    """The conversation of these entries as it is, or without its thinking under "strip".
+
+    The entries are not changed.
+    """
+    if policy == "keep":
+        return Stripped(conversation, entries, {}, {})
     shown = formats.FORMATS[conversation.format].without_thinking(entries)
     if not _changed(conversation, shown, entries):
         return Stripped(conversation, entries, {}, {})
@@ -55,12 +55,10 @@ def strip_thinking(
     left = [after.get(place, Message(place, "", ())) for place in changed]
     spared = zip(changed, lost, _engine.message_tokens(left, counter), strict=True)
     tokens = {place: was - now for place, was, now in spared}
-    return Stripped(rest, shown, tokens, _units_of(conversation, rest, changed))
+    return Stripped(rest, shown, tokens, _by_unit(tokens, conversation, rest))
 
 
-def _changed(
-    conversation: Conversation, shown: Sequence[Any], entries: Sequence[Any]
-) -> list[int]:
+def _changed(conversation: Conversation, shown: Sequence[Any], entries: Sequence[Any]) -> list[int]:
     places = [message.index for message in conversation.messages]
     return [place for place in places if shown[place] is not entries[place]]
 
@@ -93,11 +91,12 @@ def _loop_start(conversation: Conversation) -> int | None:
     return turns[-1] + 1 if turns else 0
 
 
-def _units_of(before: Conversation, after: Conversation, places: Sequence[int]) -> dict[int, int]:
+def _by_unit(tokens: dict[int, int], before: Conversation, after: Conversation) -> dict[int, int]:
     unit_of = {index: unit for unit, whole in enumerate(after.units) for index in whole.members}
     members = {index: whole.members for whole in before.units for index in whole.members}
-    found = {
-        place: next((unit_of[index] for index in members[place] if index in unit_of), None)
-        for place in places
-    }
-    return {place: unit for place, unit in found.items() if unit is not None}
+    lost: dict[int, int] = {}
+    for place, count in tokens.items():
+        unit = next((unit_of[index] for index in members[place] if index in unit_of), None)
+        if unit is not None:
+            lost[unit] = lost.get(unit, 0) + count
+    return lost

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine, formats
 from rehydrate.compact.arguments import (
-    check_granularity,
+    check_choices,
     check_memory,
-    check_thinking,
     checked_budget,
     checked_deadline,
     checked_query,
@@ -24,7 +23,7 @@ from rehydrate.compact.excerpts import Cut, Divisible
 from rehydrate.compact.pins import pinned_units
 from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compact.thinking import strip_thinking
+from rehydrate.compact.thinking import treat_thinking
 from rehydrate.compact.vectors import (
     Memory,
     memory_coverage,
@@ -81,8 +80,9 @@ def compact_context(
     best of them. Kept blocks are verbatim; each gap is marked in its place, as in
     ``[... 42 lines omitted, 118-159 ...]``, and counted. A message kept in part is a new object.
 
-    ``thinking="strip"`` takes the model's thinking out of all but an open tool loop, before anything
-    is measured: the room is used for what was said. A message without its thinking is a new object.
+    ``thinking="strip"`` takes the model's thinking out of all but an open tool loop, before
+    anything is measured: the room is used for what was said. A message that lost some is a new
+    object.
 
     Raises InvalidMessageError for an entry that is no message and InvalidArgumentError for an
     argument outside its limits; both name the value and the remedy.
@@ -104,8 +104,7 @@ def compact_context(
     ratio = checked_ratio(target_ratio)
     budget = checked_budget(budget_tokens)
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
-    check_granularity(granularity)
-    check_thinking(thinking)
+    check_choices(granularity, thinking)
     asked = checked_query(query)
     model = model_of(embedder)
     deadline = checked_deadline(deadline_ms)
@@ -113,15 +112,13 @@ def compact_context(
 
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
     calibrated = profile.signals == "calibrated"
-    conversation = formats.parse(messages, format)
-    shown: Sequence[Any] = messages
-    stripped = None
-    if thinking == "strip":
-        stripped = strip_thinking(conversation, messages, counted_by)
-        conversation, shown = stripped.conversation, stripped.entries
+    conversation, shown, stripped, stripped_by_unit = treat_thinking(
+        thinking, formats.parse(messages, format), messages, counted_by
+    )
     pins = pinned_units(conversation, messages, pin)
-    in_blocks = granularity == "excerpt"
-    divisible = Divisible.find(conversation, shown, pins, counted_by) if in_blocks else None
+    divisible = None
+    if granularity == "excerpt":
+        divisible = Divisible.find(conversation, shown, pins, counted_by)
     prepared = _engine.prepare(
         conversation,
         weight_of=profile.weight_of,
@@ -177,7 +174,7 @@ def compact_context(
         target,
         profile,
         cut,
-        stripped.unit_tokens if stripped else None,
+        stripped_by_unit,
     )
     kept = report.kept_messages
     kept_tokens = [t if keep else 0 for t, keep in zip(message_tokens, kept, strict=True)]
@@ -192,8 +189,7 @@ def compact_context(
         entry_of = {conversation.messages[p].index: cut.excerpts[p].entry for p in cut.excerpts}
         survivors = [entry_of.get(index, shown[index]) for index in indices]
         after -= sum(kept_tokens[p] - excerpt.tokens for p, excerpt in cut.excerpts.items())
-    lost = stripped.tokens if stripped else {}
-    changed = dropped > 0 or excerpted > 0 or bool(lost)
+    changed = dropped > 0 or excerpted > 0 or bool(stripped)
     stats = Stats(
         before_tokens=before,
         after_tokens=after,
@@ -206,8 +202,8 @@ def compact_context(
         over_budget=after > target,
         changed=changed,
         excerpted=excerpted,
-        stripped=len(lost),
-        stripped_tokens=sum(lost.values()),
+        stripped=len(stripped),
+        stripped_tokens=sum(stripped.values()),
         embedding=selection.embedding if model is None else found is not None,
         ignored=len(conversation.ignored),
         degraded=tuple(degraded),

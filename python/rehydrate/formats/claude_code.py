@@ -25,8 +25,8 @@ from rehydrate.formats._common import new_message, read_common
 from rehydrate.formats._excerpting import Places, replace
 from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import NONE, PROOF, as_entry
-from rehydrate.formats.anthropic import iter_blocks, places_in, read_content
 from rehydrate.formats._thinking import Nothing, content_without_thinking
+from rehydrate.formats.anthropic import iter_blocks, places_in, read_content
 from rehydrate.messages import Conversation, Message
 
 __all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]

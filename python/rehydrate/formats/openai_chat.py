@@ -155,9 +155,9 @@ def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any]
     if rest is content and not any(entry.get(key) for key in _THINKING_KEYS):
         return entry
     kept = {key: value for key, value in entry.items() if key not in _THINKING_KEYS}
-    if rest is Nothing or not content:
-        if not (_calls(entry, index) or entry.get("refusal") or entry.get("audio")):
-            return None
+    acts = _calls(entry, index) or entry.get("refusal") or entry.get("audio")
+    if (rest is Nothing or not content) and not acts:
+        return None
     if rest is not content:
         kept["content"] = None if rest is Nothing else rest
     return kept
