@@ -116,9 +116,9 @@ def compact_context(
         thinking, formats.parse(messages, format), messages, counted_by
     )
     pins = pinned_units(conversation, messages, pin)
-    divisible = None
-    if granularity == "excerpt":
-        divisible = Divisible.find(conversation, shown, pins, counted_by)
+    divisible = (
+        Divisible.find(conversation, shown, pins, counted_by) if granularity == "excerpt" else None
+    )
     prepared = _engine.prepare(
         conversation,
         weight_of=profile.weight_of,
