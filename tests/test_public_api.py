@@ -105,6 +105,7 @@ def test_the_signature_of_compact_context_is_the_contracts():
         "counter": None,
         "format": "auto",
         "granularity": "message",
+        "thinking": "keep",
         "pin": (),
         "deadline_ms": None,
     }
@@ -114,7 +115,8 @@ def test_the_fields_of_the_results_are_these():
     assert rehydrate.Stats._fields == (
         *("before_tokens", "after_tokens", "target_tokens", "dropped", "dropped_pct"),
         *("dropped_messages_pct", "units", "pinned_tokens", "over_budget", "changed"),
-        *("excerpted", "embedding", "ignored", "degraded", "counter", "format", "elapsed_ms"),
+        *("excerpted", "stripped", "stripped_tokens", "embedding", "ignored", "degraded"),
+        *("counter", "format", "elapsed_ms"),
     )
     assert rehydrate.Dropped._fields == ("index", "role", "tokens", "unit", "score", "reason")
     assert rehydrate.UnitReport._fields == (
@@ -129,6 +131,7 @@ def test_the_fields_of_the_results_are_these():
             "preview",
             "kept_tokens",
             "blocks",
+            "stripped_tokens",
         ),
     )
     assert rehydrate.BlockReport._fields == (

@@ -35,6 +35,7 @@ _OTHER_ROLE = 4
 
 CustomCounter = Callable[[str], int]
 
+atexit.register(_native.before_exit)
 if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(
         before=_native.before_fork,

@@ -14,8 +14,8 @@ from rehydrate.cli.failure import INTERNAL, Failure
 from rehydrate.cli.output import say, show, write
 from rehydrate.cli.read import Document, as_json, read
 from rehydrate.cli.terminal import Terminal
-from rehydrate.compact.arguments import GRANULARITIES
-from rehydrate.compact.compaction import Compaction
+from rehydrate.compact.arguments import GRANULARITIES, THINKING
+from rehydrate.compact.compaction import Compaction, Stats
 from rehydrate.compact.scoring import PROFILES
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import FORMATS
@@ -78,6 +78,11 @@ def add_parser(commands: Any) -> None:
     what.add_argument(
         "--granularity", metavar="G", default="message", choices=GRANULARITIES,
         help="message (default): whole messages; excerpt: also parts of long texts, gaps marked",
+    )  # fmt: skip
+
+    what.add_argument(
+        "--thinking", metavar="T", default="keep", choices=THINKING,
+        help="keep (default), or strip: without the model's thinking, but for an open tool loop",
     )  # fmt: skip
 
     how = parser.add_argument_group("how to judge")
@@ -157,6 +162,7 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
             counter=options.counter,
             format=options.format,
             granularity=options.granularity,
+            thinking=options.thinking,
             pin=options.pin,
         )
     except InvalidMessageError as error:
@@ -245,6 +251,7 @@ def _print_summary(compaction: Compaction) -> None:
     say(
         f"{stats.before_tokens:,} -> {stats.after_tokens:,} tokens (-{stats.dropped_pct:.1f}%), "
         f"{stats.dropped:,} messages dropped, {stats.excerpted:,} excerpted, "
+        f"{_stripped(stats)}"
         f"{stats.elapsed_ms:.0f} ms; --explain says why"
     )
 
@@ -265,6 +272,10 @@ def _page(text: str) -> Path:
             f"{text!r} is no file for the page; name one, such as page.html"
         )
     return Path(text)
+
+
+def _stripped(stats: Stats) -> str:
+    return f"{stats.stripped_tokens:,} tokens of thinking left out, " if stats.stripped else ""
 
 
 def _ratio(text: str) -> float:

@@ -90,7 +90,8 @@ def _head(report: Report) -> Iterator[str]:
             f"-{stats.dropped_pct:.1f}%" if stats.changed else "unchanged", "bold", "green"
         ),
         f"{total - stats.dropped:,} of {total:,} messages kept"
-        + (f", {stats.excerpted:,} in part" if stats.excerpted else ""),
+        + (f", {stats.excerpted:,} in part" if stats.excerpted else "")
+        + (f", {stats.stripped_tokens:,} tokens of thinking out" if stats.stripped else ""),
         f"{stats.elapsed_ms:.0f} ms" if stats.elapsed_ms >= 10 else f"{stats.elapsed_ms:.1f} ms",
     ]
     made_of = [

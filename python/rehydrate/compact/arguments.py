@@ -17,6 +17,9 @@ MAX_DEADLINE_MS = 1e10
 GRANULARITIES = ("message", "excerpt")
 """What is kept or left out as a whole: messages, or also blocks of long texts."""
 
+THINKING = ("keep", "strip")
+"""What becomes of the model's thinking in messages that are kept."""
+
 
 def checked_ratio(ratio: object) -> float:
     """The share of the tokens to keep, from 0.05 to 1."""
@@ -68,12 +71,16 @@ def checked_query(query: object) -> str | None:
     return query if query and query.strip() else None
 
 
-def check_granularity(granularity: object) -> None:
-    """Refuse what is none."""
-    if granularity not in GRANULARITIES:
-        raise InvalidArgumentError(
-            f"granularity is {granularity!r}; choose one of {', '.join(map(repr, GRANULARITIES))}"
-        )
+def check_choices(granularity: object, thinking: object) -> None:
+    """Refuse what is none of the words to choose from."""
+    for name, value, choices in (
+        ("granularity", granularity, GRANULARITIES),
+        ("thinking", thinking, THINKING),
+    ):
+        if value not in choices:
+            raise InvalidArgumentError(
+                f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}"
+            )
 
 
 def check_memory(memory: object) -> None:

@@ -30,9 +30,14 @@ class Stats(NamedTuple):
     over_budget: bool
     """Whether the pinned units alone take more than was asked for."""
     changed: bool
-    """Whether anything was left out."""
+    """Whether anything was left out, of a message or as a whole."""
     excerpted: int
     """Messages kept in part, each gap in their texts marked; 0 under granularity "message"."""
+    stripped: int
+    """Messages that were changed or left out for their thinking, before anything was measured: no
+    other figure speaks of it; 0 under thinking "keep"."""
+    stripped_tokens: int
+    """Tokens they lost by it; with `before_tokens` these are all that came in."""
     embedding: bool
     """Whether the embedder that was asked for really gave vectors. Without a query nothing is
     compared, and the newest text alone is embedded, which shows that the embedder works."""
@@ -105,6 +110,8 @@ class UnitReport(NamedTuple):
     """Tokens of what is kept of it, the marks of gaps included: all, some or none."""
     blocks: tuple[BlockReport, ...] = ()
     """The blocks of those of its texts that may be kept in part."""
+    stripped_tokens: int = 0
+    """Tokens of thinking that it lost before it was measured, under thinking "strip"."""
 
 
 class Explanation:
@@ -142,6 +149,8 @@ class Explanation:
 
 def _rows(unit: UnitReport) -> Iterator[str]:
     yield _row(unit)
+    if unit.stripped_tokens:
+        yield f"{'':>5} {'':>11} {'':<9} {unit.stripped_tokens:>7,} {'':>39}  omit  thinking"
     if not unit.kept or all(block.kept for block in unit.blocks):
         return
     for run in block_runs(unit.blocks):
@@ -203,7 +212,7 @@ class Compaction:
         """Made by ``compact_context`` only."""
         self.messages = messages
         """The kept messages: the same objects, in their order, unmodified. One that is kept in
-        part is a new object; the one that came in stays as it was."""
+        part, or without its thinking, is a new object; the one that came in stays as it was."""
         self.indices = indices
         """Where each of them stood in the list that came in."""
         self.stats = stats

@@ -35,6 +35,7 @@ class Report:
         target_tokens: int,
         scoring: Scoring,
         cut: Cut | None = None,
+        stripped_tokens: Mapping[int, int] | None = None,
     ) -> None:
         """Keep what the decisions were made from; nothing is worked out yet."""
         self._conversation = conversation
@@ -44,6 +45,7 @@ class Report:
         self._target_tokens = target_tokens
         self._scoring = scoring
         self._cut = cut
+        self._stripped_tokens = stripped_tokens or {}
 
     @once
     def kept_messages(self) -> list[bool]:
@@ -88,6 +90,7 @@ class Report:
                     preview=_preview(whole),
                     kept_tokens=tokens - saved.get(unit, 0) if kept[unit] else 0,
                     blocks=tuple(blocks.get(unit, ())),
+                    stripped_tokens=self._stripped_tokens.get(unit, 0),
                 )
             )
         return Explanation(tuple(rows))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine, formats
 from rehydrate.compact.arguments import (
-    check_granularity,
+    check_choices,
     check_memory,
     checked_budget,
     checked_deadline,
@@ -23,6 +23,7 @@ from rehydrate.compact.excerpts import Cut, Divisible
 from rehydrate.compact.pins import pinned_units
 from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
+from rehydrate.compact.thinking import treat_thinking
 from rehydrate.compact.vectors import (
     Memory,
     memory_coverage,
@@ -48,6 +49,7 @@ def compact_context(
     counter: str | Callable[[str], int] | None = None,
     format: str = "auto",  # noqa: A002  the field's word
     granularity: str = "message",
+    thinking: str = "keep",
     pin: Iterable[int | Mapping[str, Any]] = (),
     deadline_ms: float | None = None,
 ) -> Compaction:
@@ -80,6 +82,10 @@ def compact_context(
     best of them. Kept blocks are verbatim; each gap is marked in its place, as in
     ``[... 42 lines omitted, 118-159 ...]``, and counted. A message kept in part is a new object.
 
+    ``thinking="strip"`` takes the model's thinking out of all but an open tool loop, before
+    anything is measured: the room is used for what was said. A message that lost some is a new
+    object.
+
     Raises InvalidMessageError for an entry that is no message and InvalidArgumentError for an
     argument outside its limits; both name the value and the remedy.
 
@@ -100,7 +106,7 @@ def compact_context(
     ratio = checked_ratio(target_ratio)
     budget = checked_budget(budget_tokens)
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
-    check_granularity(granularity)
+    check_choices(granularity, thinking)
     asked = checked_query(query)
     model = model_of(embedder)
     deadline = checked_deadline(deadline_ms)
@@ -108,10 +114,13 @@ def compact_context(
 
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
     calibrated = profile.signals == "calibrated"
-    conversation = formats.parse(messages, format)
+    conversation, shown, stripped, stripped_by_unit = treat_thinking(
+        thinking, formats.parse(messages, format), messages, counted_by
+    )
     pins = pinned_units(conversation, messages, pin)
-    in_blocks = granularity == "excerpt"
-    divisible = Divisible.find(conversation, messages, pins, counted_by) if in_blocks else None
+    divisible = (
+        Divisible.find(conversation, shown, pins, counted_by) if granularity == "excerpt" else None
+    )
     prepared = _engine.prepare(
         conversation,
         weight_of=profile.weight_of,
@@ -159,21 +168,30 @@ def compact_context(
     )
 
     cut = Cut(divisible, prepared, selection) if divisible else None
-    report = Report(conversation, selection, message_tokens, pins, target, profile, cut)
+    report = Report(
+        conversation,
+        selection,
+        message_tokens,
+        pins,
+        target,
+        profile,
+        cut,
+        stripped_by_unit,
+    )
     kept = report.kept_messages
     kept_tokens = [t if keep else 0 for t, keep in zip(message_tokens, kept, strict=True)]
     indices = [m.index for m, keep in zip(conversation.messages, kept, strict=True) if keep]
     after = sum(kept_tokens)
     dropped = len(kept) - len(indices)
-    survivors = [messages[index] for index in indices]
+    survivors = [shown[index] for index in indices]
     excerpted = 0
     if cut:
         cut.fit(kept_tokens, target)
         excerpted = len(cut.excerpts)
         entry_of = {conversation.messages[p].index: cut.excerpts[p].entry for p in cut.excerpts}
-        survivors = [entry_of.get(index, messages[index]) for index in indices]
+        survivors = [entry_of.get(index, shown[index]) for index in indices]
         after -= sum(kept_tokens[p] - excerpt.tokens for p, excerpt in cut.excerpts.items())
-    changed = dropped > 0 or excerpted > 0
+    changed = dropped > 0 or excerpted > 0 or bool(stripped)
     stats = Stats(
         before_tokens=before,
         after_tokens=after,
@@ -186,6 +204,8 @@ def compact_context(
         over_budget=after > target,
         changed=changed,
         excerpted=excerpted,
+        stripped=len(stripped),
+        stripped_tokens=sum(stripped.values()),
         embedding=selection.embedding if model is None else found is not None,
         ignored=len(conversation.ignored),
         degraded=tuple(degraded),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Literal
+
+from rehydrate.embedding.locks import ForkSafeLock
 
 State = Literal["closed", "open", "half-open"]
 
@@ -34,7 +35,7 @@ class Breaker:
         self._failures_to_open = failures_to_open
         self._cool_down_s = cool_down_s
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._failures = 0
         self._blocked_until: float | None = None
         self._last_failure = ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
+
+from rehydrate.embedding.locks import ForkSafeLock
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ class VectorCache:
         self.capacity_bytes = capacity_bytes
         self._rows: OrderedDict[_Key, Row] = OrderedDict()
         self._bytes = 0
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def get(self, space: str, texts: Sequence[str]) -> list[Row | None]:
         """Per text its row, or None where it is not known."""
@@ -99,10 +99,3 @@ def _cost(row: Row) -> int:
 
 SHARED = VectorCache()
 """The cache that every model of a process shares."""
-
-if hasattr(os, "register_at_fork"):  # else a child could inherit the lock held, for ever
-    os.register_at_fork(
-        before=SHARED._lock.acquire,
-        after_in_parent=SHARED._lock.release,
-        after_in_child=SHARED._lock.release,
-    )

@@ -8,6 +8,7 @@ from contextvars import copy_context
 from typing import Any, Protocol
 
 from rehydrate.embedding import loops
+from rehydrate.embedding.locks import ForkSafeLock
 
 
 class UnansweredError(TimeoutError):
@@ -63,7 +64,7 @@ class _Call:
         self._timeout_s = timeout_s
         self._abandoned = abandoned
         self._run = loops.runner()  # by the thread that calls, not by the one that works
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._done = threading.Event()
         self._is_abandoned = False
         self._found: Any = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate.embedding import cache
 from rehydrate.embedding.breaker import Breaker
 from rehydrate.embedding.calls import BusyError
+from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.embedding.loops import CancelledError
 from rehydrate.embedding.protocol import unit_rows
 
@@ -41,7 +41,7 @@ class Known:
         self.breaker = breaker
         self._dim: int | None = None
         self._left_behind = 0
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def read(self, found: Any, texts: list[str]) -> tuple[Rows, int]:
         """An answer as rows, and how many were not finite; ValueError where it fits nothing."""
@@ -90,7 +90,7 @@ class KnownFunctions:
     def __init__(self) -> None:
         """Know none."""
         self._known: dict[tuple[int, int], tuple[weakref.ref[Any], Known]] = {}
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def known(self, function: Callable[..., Any], unknown: Known) -> Known:
         """What is known of `function`; `unknown` for one not seen before."""

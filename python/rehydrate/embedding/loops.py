@@ -14,6 +14,8 @@ from contextvars import ContextVar
 from os import getpid
 from typing import Any
 
+from rehydrate.embedding.locks import ForkSafeLock
+
 _GRACE_S = 1.0
 """How long a loop may take to notice that a call's time is over."""
 
@@ -136,7 +138,7 @@ def _run_in_background(awaitable: Awaitable[Any], seconds: float | None) -> Any:
 class _Background:
     """One asyncio loop in a daemon thread, made when first needed and again after a fork."""
 
-    _lock = threading.Lock()
+    _lock = ForkSafeLock()
     _shared: _Background | None = None
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rehydrate.embedding.breaker import Breaker
 from rehydrate.embedding.known import said
+from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class NamedModel:
         self.name = name
         self._load = load
         self._breaker = Breaker(failures_to_open=1, cool_down_s=COOL_DOWN_S)
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
         self._pid = os.getpid()
         self._loaded: Model | None = None
         self._loading: threading.Event | None = None
@@ -77,7 +78,7 @@ class NamedModel:
 
 
 _models: dict[str, NamedModel] = {}
-_models_lock = threading.Lock()
+_models_lock = ForkSafeLock()
 
 
 def named_model(name: str) -> NamedModel:

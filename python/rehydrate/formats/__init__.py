@@ -7,6 +7,7 @@ A format is a module with a `NAME` and pure functions, registered in `FORMATS`:
     validate(entries)  every provider rule that the list breaks
     places(entry, i)   where each text that `parse` reads of entry i stands, if it may be excerpted
     replace(entry, …)  the entry with other texts in some of these places
+    without_thinking(entries)  per entry what it is without the model's thinking, None for nothing
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ class Format(Protocol):
 
     def replace(self, entry: Any, texts: Mapping[Path, str], /) -> Any:
         """A new entry with these texts in their places; the entry itself is never changed."""
+
+    def without_thinking(self, entries: Sequence[Any], /) -> list[Any]:
+        """Per entry: itself, a copy without its thinking, or None where nothing else is left."""
 
 
 # In the order in which they are asked: a gateway's message with both `tool_calls` and thinking

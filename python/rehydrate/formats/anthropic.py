@@ -30,6 +30,7 @@ from rehydrate.formats._reading import (
     type_of,
     wrong_content,
 )
+from rehydrate.formats._thinking import THINKING_BLOCKS, Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "read_content",
     "replace",
     "validate",
+    "without_thinking",
 ]
 
 NAME = "anthropic"
@@ -65,7 +67,6 @@ _NATIVE_BLOCKS = _CALLS | {
 }
 _TEXT_SOURCES = {"text": "data", "content": "content"}
 _SPEAKERS = frozenset({"user", "assistant"})
-_THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 
 
 class Body(NamedTuple):
@@ -229,6 +230,19 @@ def _block_places(block: object, index: int, path: Path) -> Places:
     return [None] * len(pieces)
 
 
+def without_thinking(entries: Sequence[Any]) -> list[Any]:
+    """Per entry what it is without thinking blocks: itself, a copy, None where it was only that."""
+    return [_without_thinking(entry, index) for index, entry in enumerate(entries)]
+
+
+def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any] | None:
+    content = entry.get("content")
+    rest = content_without_thinking(content)
+    if rest is content or as_role(entry, index) != "assistant":
+        return entry
+    return None if rest is Nothing else {**entry, "content": rest}
+
+
 class _Draft:
     """A `Body` while its blocks are read."""
 
@@ -313,4 +327,4 @@ def _ends_in_thought(content: object) -> bool:
     if type(last) is not dict and not isinstance(last, Mapping):
         return False
     kind = last.get("type")
-    return isinstance(kind, str) and kind in _THINKING_BLOCKS
+    return isinstance(kind, str) and kind in THINKING_BLOCKS

@@ -25,10 +25,11 @@ from rehydrate.formats._common import new_message, read_common
 from rehydrate.formats._excerpting import Places, replace
 from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import NONE, PROOF, as_entry
+from rehydrate.formats._thinking import Nothing, content_without_thinking
 from rehydrate.formats.anthropic import iter_blocks, places_in, read_content
 from rehydrate.messages import Conversation, Message
 
-__all__ = ["NAME", "detect", "parse", "places", "replace", "validate"]
+__all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]
 
 NAME = "claude_code"
 
@@ -118,6 +119,22 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
     """Where the texts of a line stand, in its message alone: `toolUseResult` beside it is Claude
     Code's own record, which no model sees."""
     return places_in(entry["message"].get("content"), index, ("message", "content"))
+
+
+def without_thinking(entries: Sequence[Any]) -> list[Any]:
+    """Per line what it is without thinking blocks: itself, a copy, None where it was only that."""
+    return [_without_thinking(entry) for entry in entries]
+
+
+def _without_thinking(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    message = entry.get("message")
+    if entry.get("type") != "assistant" or not isinstance(message, Mapping):
+        return entry
+    content = message.get("content")
+    rest = content_without_thinking(content)
+    if rest is content:
+        return entry
+    return None if rest is Nothing else {**entry, "message": {**message, "content": rest}}
 
 
 def _spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:

@@ -39,9 +39,20 @@ from rehydrate.formats._reading import (
     tool_input_text,
     type_of,
 )
+from rehydrate.formats._thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message, PieceKind, normal_role
 
-__all__ = ["NAME", "as_message", "detect", "parse", "places", "replace", "role_of", "validate"]
+__all__ = [
+    "NAME",
+    "as_message",
+    "detect",
+    "parse",
+    "places",
+    "replace",
+    "role_of",
+    "validate",
+    "without_thinking",
+]
 
 NAME = "langchain"
 
@@ -51,6 +62,8 @@ _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
 _ROLES = {"human": "user", "ai": "assistant"}
 _PARTIAL_BLOCKS = frozenset({"input_json_delta", "tool_call_chunk"})
 _THINKING_BLOCKS = frozenset({"thinking", "reasoning", "reasoning_content"})
+_ALL_THINKING_BLOCKS = _THINKING_BLOCKS | {"redacted_thinking"}
+_REASONING_EXTRA = "reasoning_content"
 _TEXT_BLOCKS = frozenset({"text", "text-plain", "output_text", "input_text"})
 
 
@@ -117,6 +130,34 @@ def replace(entry: Any, texts: Mapping[Path, str]) -> Any:
     return entry.model_copy(update=changed)
 
 
+def without_thinking(entries: Sequence[Any]) -> list[Any]:
+    """Per message what it is without thinking blocks: itself, a copy, None where it was only that.
+
+    A message that OpenAI's Responses API gave stays as it is: its reasoning has an id, and other
+    ids in it, LangChain's own among them, lead back to it.
+    """
+    return [_without_thinking(entry) for entry in entries]
+
+
+def _without_thinking(entry: Any) -> Any:
+    if role_of(entry) != "assistant":
+        return entry
+    content, extras = entry.content, extras_of(entry)
+    rest = content_without_thinking(content, _ALL_THINKING_BLOCKS)
+    bound = any(
+        type_of(block) == "reasoning" and isinstance(block.get("id"), str)
+        for block in mappings(content)
+    )
+    if bound or (rest is content and not extras.get(_REASONING_EXTRA)):
+        return entry
+    if rest is Nothing or not content:
+        if not calls_of(entry) and not extras.get("refusal"):
+            return None
+        rest = [] if rest is Nothing else rest
+    kept = {key: value for key, value in extras.items() if key != _REASONING_EXTRA}
+    return entry.model_copy(update={"content": rest, "additional_kwargs": kept})
+
+
 def role_of(entry: Any) -> str:
     """The role that a message speaks in: chunks and whole messages alike, a ChatMessage its own."""
     kind: str = entry.type.removesuffix("MessageChunk").lower()
@@ -137,7 +178,7 @@ def as_message(value: object, index: int) -> Any:
 def _read(entry: Any, index: int, role: str, calls: Sequence[Call]) -> Draft:
     draft = Draft()
     extras = extras_of(entry)
-    draft.add(extras.get("reasoning_content"), _THINKING)
+    draft.add(extras.get(_REASONING_EXTRA), _THINKING)
     kind = _TOOL_RESULT if role == "tool" else _TEXT
     content = entry.content
     if isinstance(content, str):

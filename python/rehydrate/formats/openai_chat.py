@@ -26,9 +26,10 @@ from rehydrate.formats._reading import (
     tool_input_text,
     type_of,
 )
+from rehydrate.formats._thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-__all__ = ["NAME", "detect", "parse", "places", "replace", "validate"]
+__all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]
 
 NAME = "openai_chat"
 
@@ -38,6 +39,10 @@ _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
 _NATIVE_PARTS = frozenset({"image_url", "input_audio", "video_url", "file"})
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _REASONING_KEYS = ("reasoning_content", "reasoning")
+# All of them, those that gateways add to prove the thought to the provider included.
+_THINKING_KEYS = frozenset({*_REASONING_KEYS, "reasoning_details", "thinking_blocks"})
+# Some gateways write thoughts among the parts of the content.
+_THINKING_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
 
 class _Call(NamedTuple):
@@ -135,6 +140,27 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
     before = sum(piece.kind == _THINKING for piece in message.pieces[:1])
     after = len(message.pieces) - before - len(found)
     return [*[None] * before, *found, *[None] * after]
+
+
+def without_thinking(entries: Sequence[Any]) -> list[Any]:
+    """Per entry what it is without reasoning: itself, a copy, None where it was only that."""
+    return [_without_thinking(entry, index) for index, entry in enumerate(entries)]
+
+
+def _without_thinking(entry: Mapping[str, Any], index: int) -> Mapping[str, Any] | None:
+    if as_role(entry, index) != "assistant":
+        return entry
+    content = entry.get("content")
+    rest = content_without_thinking(content, _THINKING_PARTS)
+    if rest is content and not any(entry.get(key) for key in _THINKING_KEYS):
+        return entry
+    kept = {key: value for key, value in entry.items() if key not in _THINKING_KEYS}
+    acts = _calls(entry, index) or entry.get("refusal") or entry.get("audio")
+    if (rest is Nothing or not content) and not acts:
+        return None
+    if rest is not content:
+        kept["content"] = None if rest is Nothing else rest
+    return kept
 
 
 def _tool_message_rules(

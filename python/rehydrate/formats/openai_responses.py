@@ -37,7 +37,7 @@ from rehydrate.formats._reading import (
 from rehydrate.formats._responses_rules import Item, broken_rules
 from rehydrate.messages import Conversation, Message, PieceKind
 
-__all__ = ["NAME", "detect", "parse", "places", "replace", "validate"]
+__all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]
 
 NAME = "openai_responses"
 
@@ -66,6 +66,10 @@ _TYPES = frozenset(_CALLS) | {
     *("reasoning", "item_reference", "image_generation_call"),
     *("mcp_list_tools", "mcp_approval_response", "compaction", "compaction_summary"),
 }
+# Items that the API takes without an id, and then without the reasoning that led to them.
+_MAY_LOSE_ID = frozenset(
+    {"message", "function_call", "custom_tool_call", "shell_call", "apply_patch_call"}
+)
 _NATIVE_PARTS = frozenset(
     {"input_text", "output_text", "input_image", "input_file", "computer_screenshot"}
 )
@@ -158,6 +162,41 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 def places(entry: Mapping[str, Any], index: int) -> list[Path | None]:
     """Where each text that `parse` reads of this entry stands; None: it must stay as it is."""
     return _read(_item(entry, index)).places
+
+
+def without_thinking(entries: Sequence[Any]) -> list[Any]:
+    """Per item what it is without reasoning: itself, None for reasoning, and a copy without its id
+    for an item that reasoning led to, since the API refuses the one's id without the other.
+
+    Reasoning that led to an item which needs its id (a server tool's call, a reference) stays.
+    """
+    shown = list(entries)
+    row: list[Item] = []  # what the model said in one go
+    for index, raw in enumerate(entries):
+        item = _item(raw, index)
+        if item.role == "assistant":
+            row.append(item)
+        else:
+            _strip(row, shown)
+            row = []
+    _strip(row, shown)
+    return shown
+
+
+def _strip(row: Sequence[Item], shown: list[Any]) -> None:
+    needed = [
+        place
+        for place, item in enumerate(row)
+        if item.kind != "reasoning" and item.kind not in _MAY_LOSE_ID
+    ]
+    is_stripped = False
+    for item in row[needed[-1] + 1 if needed else 0 :]:
+        if item.kind == "reasoning":
+            shown[item.index] = None
+            is_stripped = True
+        elif is_stripped and "id" in item.entry:
+            rest = {key: value for key, value in item.entry.items() if key != "id"}
+            shown[item.index] = rest
 
 
 def _item(raw: object, index: int) -> Item:

@@ -16,7 +16,7 @@ from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import NONE, as_entry, as_role, readable_texts, wrong_content
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-__all__ = ["NAME", "detect", "parse", "places", "replace", "validate"]
+__all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]
 
 NAME = "plain"
 
@@ -59,6 +59,11 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
     """Where the texts of an entry stand: any plain text may be excerpted."""
     del index
     return content_places(entry.get("content"), ("content",))
+
+
+def without_thinking(entries: Sequence[Any]) -> list[Any]:
+    """The entries: where all is text, none of it is known to be thinking."""
+    return list(entries)
 
 
 def _texts(content: object, index: int) -> Sequence[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 from rehydrate._engine import COUNTERS
-from rehydrate.compact.arguments import GRANULARITIES
+from rehydrate.compact.arguments import GRANULARITIES, THINKING
 from rehydrate.compact.compaction import Stats
 from rehydrate.compact.scoring import PROFILES
 from rehydrate.compact.verbatim import compact_context
@@ -67,6 +67,11 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
         "type": "string",
         "enum": [*GRANULARITIES],
         "description": "What is kept or dropped whole: messages, or also blocks of long texts.",
+    },
+    "thinking": {
+        "type": "string",
+        "enum": [*THINKING],
+        "description": "Whether kept messages keep the model's thinking; an open tool loop does.",
     },
     "deadline_ms": {
         "type": ["number", "null"],

@@ -3,7 +3,7 @@
 //! A *run* is a maximal stretch of word characters (letters, digits, `_`) and joiners (`. / - @`). A run mentions each
 //! of its words, each segment between `/` and `@` that is itself a compound (a file name), and itself as a whole.
 
-use crate::interrupt::{self, Pace, stretches};
+use crate::interrupt::{self, Pace, STRETCH_BYTES, checkpoint, stretches};
 
 /// How likely a mention is a name that will be needed as it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,10 +96,15 @@ pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
         let (class, length) = char_class(text, at);
         if class & (WORD | JOINER) == 0 {
             at += length;
+            if length > 1 {
+                pace.step();
+            }
             continue;
         }
+        pace.step();
         let start = at;
         let mut seen = 0;
+        let mut stop = at + STRETCH_BYTES;
         while at < bytes.len() {
             let (class, length) = char_class(text, at);
             if class & (WORD | JOINER) == 0 {
@@ -107,8 +112,9 @@ pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
             }
             seen |= class;
             at += length;
-            if length > 1 {
-                pace.step(); // ideographs may go on for megabytes; ASCII is over in no time
+            if at >= stop {
+                checkpoint(); // ideographs, or one letter, may go on for megabytes
+                stop = at + STRETCH_BYTES;
             }
         }
         if seen & JOINER == 0 {

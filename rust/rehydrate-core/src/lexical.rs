@@ -1,7 +1,7 @@
 //! BM25 over the messages of one conversation.
 use once_cell::race::OnceBox;
 
-use crate::interrupt::{self, Pace, checkpoint, stretches};
+use crate::interrupt::{self, Pace, STRETCH_BYTES, checkpoint, stretches};
 
 use crate::packed::{self, Numbers};
 
@@ -96,11 +96,20 @@ fn find_words(text: &str, found: &mut Vec<u32>) {
     let mut pace = Pace::default();
     let mut rest = text;
     while let Some(char) = rest.chars().next() {
+        pace.step();
         if char.is_ascii() {
             // Whole ASCII runs at once: this is nearly all of the text.
-            let run = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
+            let run = rest.as_bytes()[..rest.len().min(STRETCH_BYTES)]
+                .iter()
+                .take_while(|byte| byte.is_ascii_alphanumeric())
+                .count();
             if run > 0 {
-                word.extend(rest[..run].bytes().map(|byte| char::from(byte.to_ascii_lowercase())));
+                let before = word.len();
+                word.push_str(&rest[..run]);
+                word[before..].make_ascii_lowercase();
+                if run == STRETCH_BYTES {
+                    checkpoint();
+                }
                 rest = &rest[run..];
             } else {
                 finish(&mut word, found);
@@ -108,7 +117,6 @@ fn find_words(text: &str, found: &mut Vec<u32>) {
             }
             continue;
         }
-        pace.step();
         if is_cjk(char) {
             finish(&mut word, found);
             word.push(char);

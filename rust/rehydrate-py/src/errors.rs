@@ -8,6 +8,8 @@ use pyo3::prelude::*;
 use rehydrate_core::error::Error;
 use rehydrate_core::interrupt::interruptible;
 
+use crate::exit::running_python;
+
 thread_local! {
     /// What a signal handler raised while work of this thread was detached.
     static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
@@ -50,6 +52,6 @@ fn wants_stop() -> bool {
 }
 
 fn raise<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyErr {
-    let raised = py.import("rehydrate.errors").and_then(|errors| errors.getattr(class)?.call1(arguments));
+    let raised = running_python(py, || py.import("rehydrate.errors")?.getattr(class)?.call1(arguments));
     raised.map_or_else(|error| error, PyErr::from_value)
 }

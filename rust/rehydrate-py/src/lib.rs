@@ -1,6 +1,7 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
 mod convert;
 mod errors;
+mod exit;
 mod fork;
 mod home;
 mod onnx;
@@ -15,6 +16,8 @@ use pyo3::prelude::*;
 /// The free-threaded interpreter may stay so: classes are frozen, what calls share is behind locks or written once.
 #[pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use super::exit::before_exit;
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
     #[pymodule_export]

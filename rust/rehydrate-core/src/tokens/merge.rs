@@ -69,20 +69,24 @@ fn count_by_scan(len: usize, rank: impl Fn(usize, usize) -> u32) -> u32 {
     }
 }
 
-/// Merges rank by rank, for pieces of any length.
+/// Merges rank by rank, for pieces of under 4 GiB.
 ///
 /// A union ranks after both its parts, so no merge of one rank makes another of the same or a lower rank possible: each
 /// rank is visited once, with the places where it may apply from left to right.
 fn count_by_rank(vocabulary: &Vocabulary, piece: &[u8]) -> u32 {
-    let mut places: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    let len = piece.len();
+    // Places in 32 bits: twelve bytes for one of text are enough, and giving them back takes its time, too.
+    let len = u32::try_from(piece.len()).expect("a piece under 4 GiB");
+    let union = |start: u32, end: u32| vocabulary.rank(&piece[start as usize..end as usize]);
+    let mut places: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     // For the first byte of a part: where the part ends, and where the one before it starts. ends is 0 elsewhere.
-    let mut ends: Vec<usize> = (1..=len).collect();
-    let mut befores: Vec<usize> = (0..len).map(|start| start.saturating_sub(1)).collect();
+    // Filled with the first lookups, between whose checkpoints fresh memory comes in.
+    let (mut ends, mut befores) = (Vec::with_capacity(piece.len()), Vec::with_capacity(piece.len()));
     let mut pace = Pace::default();
-    for start in 0..len - 1 {
+    for start in 0..len {
         pace.step();
-        let rank = vocabulary.rank(&piece[start..start + 2]);
+        ends.push(start + 1);
+        befores.push(start.saturating_sub(1));
+        let rank = if start + 2 <= len { union(start, start + 2) } else { NO_RANK };
         if rank != NO_RANK {
             places.entry(rank).or_default().push(start);
         }
@@ -93,29 +97,29 @@ fn count_by_rank(vocabulary: &Vocabulary, piece: &[u8]) -> u32 {
         for start in starts {
             pace.step();
             // The place is stale if a part there has merged otherwise since.
-            let middle = ends[start];
-            if middle == 0 || middle == len || vocabulary.rank(&piece[start..ends[middle]]) != rank {
+            let middle = ends[start as usize];
+            if middle == 0 || middle == len || union(start, ends[middle as usize]) != rank {
                 continue;
             }
-            let end = ends[middle];
-            ends[start] = end;
-            ends[middle] = 0;
+            let end = ends[middle as usize];
+            ends[start as usize] = end;
+            ends[middle as usize] = 0;
             parts -= 1;
             if end < len {
-                befores[end] = start;
-                let union = vocabulary.rank(&piece[start..ends[end]]);
-                if union != NO_RANK {
-                    places.entry(union).or_default().push(start);
+                befores[end as usize] = start;
+                let rank = union(start, ends[end as usize]);
+                if rank != NO_RANK {
+                    places.entry(rank).or_default().push(start);
                 }
             }
             if start > 0 {
-                let before = befores[start];
-                let union = vocabulary.rank(&piece[before..end]);
-                if union != NO_RANK {
-                    places.entry(union).or_default().push(before);
+                let before = befores[start as usize];
+                let rank = union(before, end);
+                if rank != NO_RANK {
+                    places.entry(rank).or_default().push(before);
                 }
             }
         }
     }
-    parts as u32
+    parts
 }

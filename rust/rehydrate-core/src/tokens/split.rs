@@ -4,6 +4,8 @@
 //! over characters, which can do everything. The patterns are quoted where they are implemented; `tests/tokens.rs`
 //! holds both halves against the regular expressions themselves.
 
+use crate::interrupt::Pace;
+
 use super::class::{self, Class, HEAD, LETTER, MARK, NEWLINE, NUMBER, OF_BYTE, SPACE, TAIL, WIDE};
 
 /// Where the piece of o200k_base that starts at `start` ends. `start` must be before the end, at the end of a piece.
@@ -264,7 +266,9 @@ mod wide {
     fn o200k_small_word(text: &str, start: usize) -> Option<usize> {
         let mut after_either = None;
         let mut end = start;
+        let mut pace = Pace::default();
         while let Some((class, after)) = next(text, end) {
+            pace.step();
             if class & HEAD == 0 {
                 break;
             }
@@ -307,9 +311,11 @@ mod wide {
 
     fn run(text: &str, start: usize, inside: impl Fn(Class) -> bool) -> usize {
         let mut end = start;
+        let mut pace = Pace::default();
         while let Some((class, after)) = next(text, end)
             && inside(class)
         {
+            pace.step();
             end = after;
         }
         end

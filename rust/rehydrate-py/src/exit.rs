@@ -1,0 +1,61 @@
+//! An interpreter that exits while other threads are in this module.
+//!
+//! Before 3.14 the exiting interpreter ends every thread that asks for its lock, by unwinding the thread's stack, and a
+//! Rust frame on it turns that into the end of the process. PyO3 lets such a thread hang instead where it asks by
+//! itself; Python code that is called from Rust asks by the way, and so has to be through before the exit begins.
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+/// How long an exit waits for Python code that Rust called: it does next to nothing.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+static EXITING: AtomicBool = AtomicBool::new(false);
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// Whether this is the thread that exits, which no one ends.
+    static EXITS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Call Python code. In a thread that the exit would end, it is not called and nothing returns any more.
+pub fn running_python<T>(py: Python<'_>, code: impl FnOnce() -> T) -> T {
+    struct Over;
+    impl Drop for Over {
+        fn drop(&mut self) {
+            RUNNING.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    RUNNING.fetch_add(1, Ordering::SeqCst);
+    let over = Over;
+    if EXITING.load(Ordering::SeqCst) && !EXITS.get() {
+        drop(over);
+        py.detach(|| {
+            loop {
+                thread::park();
+            }
+        })
+    }
+    code()
+}
+
+/// Wait until no other thread runs Python code from here, and let none begin: called when the interpreter exits.
+#[pyfunction]
+pub fn before_exit(py: Python<'_>) {
+    EXITS.set(true);
+    EXITING.store(true, Ordering::SeqCst);
+    py.detach(|| {
+        let end = Instant::now() + PATIENCE;
+        while RUNNING.load(Ordering::SeqCst) > 0 && Instant::now() < end {
+            thread::sleep(Duration::from_micros(100));
+        }
+    });
+}
+
+/// In a forked child, which does not have the threads that were counted.
+pub fn forget_others() {
+    RUNNING.store(0, Ordering::SeqCst);
+}

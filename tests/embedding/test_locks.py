@@ -1,0 +1,139 @@
+"""What embedders share stays usable in a child that was forked while other threads were at it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.knocks.programs import run_python
+
+pytestmark = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
+
+
+def test_a_lock_that_another_thread_holds_is_free_in_a_child_and_still_held_in_the_parent():
+    ended = run_python(
+        """
+        import os, signal, threading
+        from rehydrate.embedding.locks import ForkSafeLock
+
+        lock, held, over = ForkSafeLock(), threading.Event(), threading.Event()
+
+        def hold():
+            with lock:
+                held.set()
+                over.wait()
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        held.wait()
+        if (child := os.fork()) == 0:
+            signal.alarm(60)  # a child that waits for ever is killed by it
+            with lock:
+                os._exit(7)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(code, lock._lock.locked())
+        over.set()
+        thread.join()
+        """
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "7 True\n", "")
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "named_models._models_lock",
+        "model._lock",
+        "model._breaker._lock",
+        "cache.SHARED._lock",
+        "embedder._known._lock",
+        "embedder._known.breaker._lock",
+        "own._functions._lock",
+        "loops._Background._lock",
+    ],
+)
+def test_a_child_embeds_whichever_lock_a_thread_of_its_parent_holds(held: str):
+    ended = run_python(_EMBEDDING + _HOLDING, held)
+    assert (ended.code, ended.out, ended.err) == (0, "7\n", "")
+
+
+_EMBEDDING = """
+import os, signal, sys, threading
+import numpy as np
+import rehydrate
+from rehydrate.embedding import cache, loops, own
+from rehydrate.embedding import named as named_models
+
+def embed(texts):
+    return [[len(text) + 1.0, 1.0] for text in texts]
+
+async def embed_later(texts):
+    return embed(texts)
+
+class Model:
+    space = "a space"
+    def embed(self, texts, *, deadline=None):
+        return np.asarray(embed(texts), np.float32)
+
+model = named_models.NamedModel("a model", load=lambda name: Model())
+named_models._models["org/a-model"] = model
+embedder = rehydrate.Embedder(embed_later)
+messages = [{"role": "user", "content": f"part_{n}.py failed"} for n in range(40)]
+
+def use():
+    for asked in (embedder, embed, named_models.named_model("org/a-model").model()):
+        cache.SHARED.clear()
+        kept = rehydrate.compact_context(messages, "part_3", embedder=asked)
+        assert kept.stats.embedding, kept.stats
+"""
+
+_HOLDING = """
+taken, over = threading.Event(), threading.Event()
+
+def hold(lock):
+    with lock:
+        taken.set()
+        over.wait()
+
+thread = threading.Thread(target=hold, args=(eval(sys.argv[1]),))
+thread.start()
+taken.wait()
+if (child := os.fork()) == 0:
+    signal.alarm(60)
+    use()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+over.set()
+thread.join()
+"""
+
+
+def test_forking_while_other_threads_embed_leaves_no_child_waiting():
+    ended = run_python(
+        _EMBEDDING
+        + """
+use()
+over = threading.Event()
+
+def work():
+    while not over.is_set():
+        use()
+
+threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(25):
+    if (child := os.fork()) == 0:
+        signal.alarm(60)
+        use()
+        os._exit(7)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == 7, code
+over.set()
+for thread in threads:
+    thread.join()
+print("done")
+"""
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "done\n", "")
