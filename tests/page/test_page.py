@@ -206,6 +206,19 @@ def test_a_page_of_other_messages_is_refused_with_the_remedy():
         side_by_side(other, compaction)
 
 
+def test_a_session_stripped_of_its_thinking_stands_there_without_it():
+    thought = {"type": "thinking", "thinking": "Hmm, the port.", "signature": "c2ln"}
+    messages = [
+        {"role": "user", "content": "Which port?"},
+        {"role": "assistant", "content": [thought]},
+        {"role": "assistant", "content": [thought, {"type": "text", "text": "8443."}]},
+        {"role": "user", "content": "Thanks."},
+    ]
+    page = side_by_side(messages, compact_context(messages, target_ratio=0.9, thinking="strip"))
+    assert "Hmm" not in page
+    assert "Thanks." in page
+
+
 def test_an_empty_conversation_has_a_page_too():
     page = Page(side_by_side([], compact_context([])))
     assert "0 → 0 tokens" in page.text

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate.compact.compaction import BlockReport, Compaction, UnitReport
 from rehydrate.compact.excerpts import Division, mark
+from rehydrate.compact.thinking import treat_thinking
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind, Unit
 
@@ -58,7 +59,11 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
     Raises InvalidArgumentError where `messages` are not those that were compacted.
     """
     units = compaction.explain().units
-    conversation = formats.parse(messages, compaction.stats.format)
+    stats = compaction.stats
+    conversation = formats.parse(messages, stats.format)
+    if stats.stripped:  # what was compacted had no thinking any more
+        messages = tuple(messages)
+        conversation = treat_thinking("strip", conversation, messages, "words").conversation
     try:
         return [_row(*both) for both in zip(units, conversation.units, strict=True)]
     except ValueError:  # another number of units, of messages in one, or of blocks in a text
