@@ -108,7 +108,8 @@ class MissingNamespaceError(InvalidArgumentError):
 
     def __str__(self) -> str:
         """Name the call and the remedy."""
-        return f'{self.args[0]} names no namespace; pass namespace=, or bind one: memory.within("alice")'
+        remedy = 'pass namespace=, or bind one: memory.within("alice")'
+        return f"{self.args[0]} names no namespace; {remedy}"
 
 
 class InvalidMessageError(RehydrateError, ValueError, TypeError):
