@@ -153,7 +153,9 @@ _Item = tuple[
     int | None,  # expires
     str | None,  # meta
     str | None,  # redactions
-    tuple[tuple[str, str, bool], ...],  # links: relation, the other's handle, whether it starts here
+    tuple[
+        tuple[str, str, bool], ...
+    ],  # links: relation, the other's handle, whether it starts here
     int,  # how often a search showed it
 ]
 # An item, where its snippet begins and ends (in characters of its text), score, and the legs: text, trigram, cosine (NaN

@@ -1,4 +1,4 @@
-"""The arguments of a memory's operations: each is checked, and brought into the form that is used."""
+"""The arguments of a memory's operations: each is checked, and brought into the form in use."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def checked_tier(tier: object) -> Tier:
     """One of the three."""
     if tier not in TIERS:
         raise InvalidArgumentError(f"tier is {tier!r}; choose one of {', '.join(map(repr, TIERS))}")
-    return cast(Tier, tier)
+    return tier
 
 
 def checked_fusion(fusion: object) -> Fusion | None:

@@ -101,8 +101,13 @@ class MemoryItem:
         for name in ("time", "expires", "created"):
             object.__setattr__(self, name, to_millisecond(name, getattr(self, name)))
         object.__setattr__(self, "parents", _texts("parents", self.parents))
-        for name, kind in (("links", Link), ("linked_from", Link), ("redactions", Redaction)):
-            object.__setattr__(self, name, _tuples(name, getattr(self, name), kind))
+        shapes: tuple[tuple[str, type[Any]], ...] = (
+            ("links", Link),
+            ("linked_from", Link),
+            ("redactions", Redaction),
+        )
+        for name, shape in shapes:
+            object.__setattr__(self, name, _tuples(name, getattr(self, name), shape))
         _check_metadata(self.metadata)
 
 

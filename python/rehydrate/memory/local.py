@@ -156,7 +156,7 @@ class LocalStore:
         *,
         namespace: str,
         vectors: Vectors | None = None,
-    ) -> builtins.list[list[Recalled]]:
+    ) -> builtins.list[builtins.list[Recalled]]:
         """Of each text, or each row, the k nearest items."""
         rows = self._native.recall(namespace, [*texts], k=k, **_vectors(vectors))
         return [[Recalled._make(near) for near in row] for row in rows]
@@ -250,7 +250,7 @@ def _vectors(vectors: Vectors | None, name: str = "vectors") -> dict[str, Any]:
 
 def _columns_of(filters: Filters) -> dict[str, Any]:
     columns: dict[str, Any] = {
-        name: filters[name]  # type: ignore[literal-required]
+        name: filters[name]
         for name in ("kinds", "sources", "sessions")
         if filters.get(name) is not None
     }

@@ -1,4 +1,4 @@
-"""Memory: the front door. Names namespaces, redacts secrets, asks embedders; a store does the rest."""
+"""Memory: the front door. It names namespaces, redacts secrets, asks embedders; a store keeps."""
 
 from __future__ import annotations
 
@@ -154,15 +154,17 @@ class Memory:
         is one item: adding it again changes nothing and gives its handle.
         """
         where = named("add", namespace, self._namespace)
-        items = items_of(texts, fields)
-        if self._redactor is not None:
-            items = [self._redactor.item(item) for item in items]
+        items = [self.as_stored(item) for item in items_of(texts, fields)]
         instead = "found by its words until rebuild()"
         found = vectors or self._embedding.of([item.text for item in items], instead)
         added = self._store.add(items, namespace=where, vectors=found)
         if found is None and not self._embedding.is_builtin:
             added = [one._replace(embedded=False) for one in added]
         return added
+
+    def as_stored(self, item: MemoryItem) -> MemoryItem:
+        """The item as `add` would keep it: without its secrets."""
+        return item if self._redactor is None else self._redactor.item(item)
 
     def get(self, handle: str, *, namespace: str | None = None) -> MemoryItem:
         """The item, its text as it was kept, byte for byte; raises UnknownHandleError."""
@@ -181,7 +183,7 @@ class Memory:
         """Items in the order in which they were added; ``limit=None``: all of them."""
         where = named("list", namespace, self._namespace)
         most = None if limit is None else checked_limit("limit", limit, None)
-        checked = checked_filters("list", filters)
+        checked = self._redacted(checked_filters("list", filters))
         return self._store.list(
             namespace=where, limit=most, newest_first=bool(newest_first), **checked
         )
@@ -219,7 +221,7 @@ class Memory:
         *,
         namespace: str | None = None,
         vectors: Vectors | None = None,
-    ) -> builtins.list[list[Recalled]]:
+    ) -> builtins.list[builtins.list[Recalled]]:
         """Of each text the ``k`` memories nearest in meaning, nearest first: in one batch.
 
         Rows of vectors of the memory's own embedder will do instead of texts. A row of the answer
@@ -384,9 +386,10 @@ class Memory:
 
     def _redacted(self, filters: Filters) -> Filters:
         """Sources and sessions by the names under which they are stored."""
-        for name in ("sources", "sessions"):
-            if values := filters.get(name):
-                filters[name] = [self._redacted_name(value) for value in values]  # type: ignore[literal-required]
+        if sources := filters.get("sources"):
+            filters["sources"] = [self._redacted_name(source) for source in sources]
+        if sessions := filters.get("sessions"):
+            filters["sessions"] = [self._redacted_name(session) for session in sessions]
         return filters
 
     def _redacted_name(self, name: str | None) -> Any:

@@ -108,9 +108,8 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         for rank in sorted({rank for needle, rank in self._needles if needle in lower}):
             secret = self._secrets[rank]
             group = "secret" if "secret" in secret.pattern.groupindex else 0
-            for match in secret.pattern.finditer(text):
-                if secret.is_one(match):
-                    found.append((*match.span(group), rank))
+            matches = filter(secret.is_one, secret.pattern.finditer(text))
+            found += [(*match.span(group), rank) for match in matches]
         merged: list[tuple[int, int, int]] = []
         for start, end, rank in sorted(found):
             if merged and start < merged[-1][1]:

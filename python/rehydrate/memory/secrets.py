@@ -39,7 +39,8 @@ def _value(match: re.Match[str]) -> str:
 
 
 _PLACEHOLDER = re.compile(
-    r"""[<{$%\[*]|.*\$[{(]|.*\{\{|[xX*.\-_•]+$|(?:your|my|some|the|example|dummy|fake|placeholder)[-_ ]
+    r"""[<{$%\[*]|.*\$[{(]|.*\{\{|[xX*.\-_•]+$|
+    (?:your|my|some|the|example|dummy|fake|placeholder)[-_ ]
     |(?:none|null|true|false|undefined|changeme|redacted|secret|password|token)$""",
     re.IGNORECASE | re.VERBOSE,
 )

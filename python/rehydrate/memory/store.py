@@ -69,7 +69,7 @@ class MemoryStore(Protocol):
         *,
         namespace: str,
         vectors: Vectors | None = None,
-    ) -> builtins.list[list[Recalled]]:
+    ) -> builtins.list[builtins.list[Recalled]]:
         """Of each text the k items nearest in meaning, nearest first."""
 
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:

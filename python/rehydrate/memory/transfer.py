@@ -90,7 +90,7 @@ def export_items(memory: Memory, path: str | PathLike[str], namespace: str) -> i
     items = memory.list(namespace=namespace, limit=None, newest_first=False)
     try:
         number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(number, "w", encoding="utf-8", newline="\n") as file:
+        with os.fdopen(number, "w", encoding="utf-8", newline="\n") as file:
             header = {"format": FORMAT, "version": VERSION, "namespace": namespace}
             file.write(json.dumps(header, ensure_ascii=False) + "\n")
             file.writelines(f"{to_line(item)}\n" for item in items)

@@ -1,4 +1,4 @@
-"""Vectors of a model beside the built-in one; where it fails, words do the work and it is said so."""
+"""Vectors of a model beside the built-in one; where it fails, words do the work and it is said."""
 
 from __future__ import annotations
 
