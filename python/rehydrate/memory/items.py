@@ -90,6 +90,8 @@ class MemoryItem:
         if not isinstance(self.text, str):
             kind = type(self.text).__name__
             raise InvalidArgumentError(f"text is of type {kind}; pass a string")
+        if not self.text:
+            raise InvalidArgumentError("text is empty; an item holds at least one character")
         for name in ("kind", "source", "session", "tool", "principal", "handle", "namespace"):
             _check_text(name, getattr(self, name))
         if self.tier not in TIERS:

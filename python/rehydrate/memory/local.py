@@ -284,8 +284,6 @@ def _columns(item: MemoryItem, now: int) -> Any:
         json.dumps(item.redactions) if item.redactions else None,
         [link.handle for link in item.links if link.relation == "supersedes"],
         [link.handle for link in item.links if link.relation == "contradicts"],
-        item.handle or None,
-        None if item.created is None else _milliseconds(item.created),
     )
 
 

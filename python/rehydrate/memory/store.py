@@ -34,7 +34,7 @@ class MemoryStore(Protocol):
     ) -> builtins.list[Added]:
         """Keep all of the items or none. The same text from the same source is one item.
 
-        An item with a handle keeps it (that is how an export comes back); one without gets one.
+        Handles follow from text and source, so that an export comes back under the same ones.
         """
 
     def get(self, handle: str, *, namespace: str) -> MemoryItem:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FORMAT = "rehydrate memory"
 VERSION = 1
 _BATCH = 1_000
-_TIMES = ("time", "expires", "created")
+_TIMES = ("time", "expires")
 _NAMED_TUPLES = ("links", "redactions")
 _FIELDS = (
     *("handle", "text", "kind", "tier", "source", "session", "tool", "principal"),
@@ -182,5 +182,5 @@ def _is_encodable(text: str) -> bool:
     return True
 
 
-_NEW = MemoryItem("")
+_NEW = MemoryItem("-")
 _DEFAULTS = {name: getattr(_NEW, name) for name in _FIELDS}
