@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import builtins
-import itertools
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Unpack
 
-from rehydrate.errors import InvalidArgumentError, StoreClosedError, UnknownHandleError
+from rehydrate.errors import StoreClosedError, UnknownHandleError
 from rehydrate.memory.items import (
     Added,
     Filters,
@@ -25,8 +25,6 @@ from rehydrate.memory.items import (
     Vectors,
     VerifyReport,
 )
-
-_numbers = itertools.count(1)
 
 
 def words(text: str) -> set[str]:
@@ -73,26 +71,18 @@ class PlainStore:
         fresh = dict(held)
         added = []
         for item in items:
-            same = next(
-                (
-                    one
-                    for one in fresh.values()
-                    if (one.text, one.source) == (item.text, item.source)
-                ),
-                fresh.get(item.handle),
-            )
+            key = "\0".join((namespace, item.source, item.text)).encode("utf-8", "surrogatepass")
+            handle = f"mem_{hashlib.sha256(key).hexdigest()[:26]}"
+            same = fresh.get(handle)
             if same is not None:
                 added.append(Added(same.handle, False, item.redactions))
                 continue
-            handle = item.handle or f"mem_{next(_numbers):026}"
-            if any(handle in of for name, of in self._items.items() if name != namespace):
-                raise InvalidArgumentError(f"{handle} is another namespace's")
             fresh[handle] = replace(
                 item,
                 handle=handle,
                 namespace=namespace,
                 time=item.time or now,
-                created=item.created or now,
+                created=now,
                 links=(),
                 linked_from=(),
                 uses=0,

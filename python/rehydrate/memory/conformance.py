@@ -98,7 +98,7 @@ def check_a_batch_is_added_whole_or_not_at_all(make: Make) -> None:
     _equal(store.list(namespace=A), [], "what is there after a batch that failed")
 
 
-def check_handles_follow_from_text_and_source(make: Make) -> None:
+def check_handles_follow_from_namespace_source_and_text(make: Make) -> None:
     """So that what was exported comes back under the same handles, in whatever store."""
     store, other = make(), make()
     handle = _add(store, "what was said", time=_START)

@@ -34,7 +34,7 @@ class MemoryStore(Protocol):
     ) -> builtins.list[Added]:
         """Keep all of the items or none. The same text from the same source is one item.
 
-        Handles follow from text and source, so that an export comes back under the same ones.
+        Handles follow from namespace, source and text: an export comes back under the same ones.
         """
 
     def get(self, handle: str, *, namespace: str) -> MemoryItem:

@@ -107,8 +107,12 @@ def export_items(memory: Memory, path: str | PathLike[str], namespace: str) -> i
 
 
 def import_items(memory: Memory, path: str | PathLike[str], namespace: str) -> Imported:
-    """Add what the file holds, batch by batch, then the links."""
+    """Add what the file holds, batch by batch, then the links.
+
+    Handles name their namespace too: in another one the items get new ones, and links follow them.
+    """
     added = unchanged = 0
+    handles: dict[str, str] = {}
     links: list[tuple[str, str, str]] = []
     batch: list[MemoryItem] = []
 
@@ -116,6 +120,7 @@ def import_items(memory: Memory, path: str | PathLike[str], namespace: str) -> I
         nonlocal added, unchanged
         plain = [replace(item, links=()) for item in batch]
         for item, one in zip(batch, memory.add(plain, namespace=namespace), strict=True):
+            handles[item.handle] = one.handle
             added += one.created
             unchanged += not one.created
             links.extend((one.handle, link.relation, link.handle) for link in item.links)
@@ -129,7 +134,7 @@ def import_items(memory: Memory, path: str | PathLike[str], namespace: str) -> I
     new = lost = 0
     for handle, relation, other in links:  # when all the items that they may lead to are there
         try:
-            new += memory.link(handle, relation, other, namespace=namespace)
+            new += memory.link(handle, relation, handles.get(other, other), namespace=namespace)
         except UnknownHandleError:
             lost += 1
     return Imported(added, unchanged, new, lost)
