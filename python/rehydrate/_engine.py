@@ -186,6 +186,11 @@ def _close_onnx_at_exit() -> None:
     atexit.register(_native.close_onnx)
 
 
+def open_store(path: str | os.PathLike[str], **options: Any) -> _native.Store:
+    """Open a memory's file, or make it; the options are those of ``_native.Store``."""
+    return _native.Store(path, **options)
+
+
 def isa() -> str:
     """This machine's widest instructions that change what an int8 model computes."""
     return _native.isa()

@@ -9,6 +9,7 @@ __all__ = [
     "OnnxModel",
     "Prepared",
     "Selection",
+    "Store",
     "__version__",
     "after_fork",
     "before_exit",
@@ -115,6 +116,149 @@ class OnnxModel:
     @property
     def dim(self) -> int: ...
     def embed(self, texts: Sequence[str], *, seconds: float | None) -> bytes: ...
+
+# What `add` takes of an item, in this order. Texts come back letter for letter, lone surrogates too.
+_NewItem = tuple[
+    str,  # text
+    str,  # kind, "" where unsaid
+    int,  # tier: 0 hot, 1 warm, 2 cold
+    str,  # source, "" where unsaid
+    str,  # session, "" where unsaid
+    str,  # tool, "" where unsaid
+    str,  # principal, "" where unsaid
+    float,  # trust, 0 to 1
+    Sequence[str],  # parents: handles or any other ids
+    int,  # time, milliseconds since 1970
+    float,  # confidence, 0 to 1
+    int | None,  # expires, milliseconds since 1970
+    str | None,  # meta, JSON
+    str | None,  # redactions, JSON
+    Sequence[str],  # handles of items it supersedes
+    Sequence[str],  # handles of items it contradicts
+]
+_Item = tuple[
+    str,  # handle: "mem_" and 26 characters
+    str,  # namespace
+    str,  # text
+    str,  # kind
+    int,  # tier
+    str,  # source
+    str,  # session
+    str,  # tool
+    str,  # principal
+    float,  # trust
+    tuple[str, ...],  # parents
+    int,  # time
+    int,  # when it was stored, milliseconds since 1970
+    float,  # confidence
+    int | None,  # expires
+    str | None,  # meta
+    str | None,  # redactions
+    tuple[
+        tuple[str, str, bool], ...
+    ],  # links: relation, the other's handle, whether it starts here
+    int,  # how often a search showed it
+]
+# An item, where its snippet begins and ends (in characters of its text), score, and the legs: text, trigram, cosine (NaN
+# where there is none).
+_Hit = tuple[_Item, int, int, float, float, float, float]
+
+@final
+class Store:
+    # Every method raises rehydrate.errors.InvalidArgumentError(message), or, made from (path, problem, remedy), one of
+    # StoreBusyError, StoreFullError, StoreReadOnlyError, StoreCorruptError, NotAStoreError, NewerStoreError,
+    # StoreClosedError or plain StoreError, all of them subclasses of rehydrate.errors.StoreError.
+    def __new__(
+        cls,
+        path: str | PathLike[str],
+        *,
+        read_only: bool = False,
+        busy_seconds: float = 30.0,
+        max_items: int | None = None,
+        max_bytes: int | None = None,
+        max_age_ms: int | None = None,
+    ) -> Store: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def read_only(self) -> bool: ...
+    # Handle and whether it is new, per item; how many items the limits demoted to cold and how many they dropped.
+    # `vectors`: C-contiguous float32, a row an item, of the model named `space`; a row of zeros is no vector.
+    def add(
+        self,
+        namespace: str,
+        items: Sequence[_NewItem],
+        *,
+        vectors: Any = None,
+        space: str | None = None,
+    ) -> tuple[list[tuple[str, bool]], int, int]: ...
+    def get(self, namespace: str, handles: Sequence[str]) -> list[_Item | None]: ...
+    # A page of items and the cursor of the next one, None at the end.
+    def list(
+        self,
+        namespace: str,
+        *,
+        cursor: int | None = None,
+        limit: int = 100,
+        newest_first: bool = True,
+        tiers: Sequence[int] | None = None,
+        kinds: Sequence[str] | None = None,
+        sources: Sequence[str] | None = None,
+        sessions: Sequence[str] | None = None,
+        after_ms: int | None = None,
+        before_ms: int | None = None,
+        min_trust: float = 0.0,
+    ) -> tuple[list[_Item], int | None]: ...
+    # `fusion`: "calibrated", "reciprocal_rank", or the weights of text, trigram and vector; None is the default.
+    def search(
+        self,
+        namespace: str,
+        query: str,
+        *,
+        limit: int = 5,
+        vector: Any = None,
+        space: str | None = None,
+        fusion: str | tuple[float, float, float] | None = None,
+        tiers: Sequence[int] | None = None,
+        kinds: Sequence[str] | None = None,
+        sources: Sequence[str] | None = None,
+        sessions: Sequence[str] | None = None,
+        after_ms: int | None = None,
+        before_ms: int | None = None,
+        min_trust: float = 0.0,
+    ) -> list[_Hit]: ...
+    # Per text (or per row of `vectors`, whose model is `space`) the nearest items and their cosines, best first.
+    def recall(
+        self,
+        namespace: str,
+        texts: Sequence[str],
+        *,
+        k: int = 3,
+        vectors: Any = None,
+        space: str | None = None,
+    ) -> list[list[tuple[str, float]]]: ...
+    def forget(self, namespace: str, handles: Sequence[str]) -> int: ...
+    # `what`: "source" or "session", with its name, or "namespace".
+    def purge(self, namespace: str, what: str, name: str | None = None) -> int: ...
+    def set_tier(self, namespace: str, handles: Sequence[str], tier: int) -> int: ...
+    # Vectors for items that are there; how many were.
+    def set_vectors(
+        self, namespace: str, handles: Sequence[str], vectors: Any, space: str
+    ) -> int: ...
+    # Whether the link is new.
+    def link(self, namespace: str, source: str, target: str, relation: str) -> bool: ...
+    # items, bytes, hot, warm, cold, links, demoted, dropped, indexed, pending, segments, index_bytes, vectors, dim, space,
+    # max_items, max_bytes, max_age_ms, file_bytes
+    def stats(self, namespace: str) -> dict[str, Any]: ...
+    def namespaces(self) -> list[str]: ...
+    # Items checked, and what is wrong with the truth (empty: nothing); damaged indexes are thrown away and counted.
+    def verify(self) -> tuple[int, list[str], int]: ...
+    # Make the indexes anew, of one namespace or of all; how many items they hold.
+    def rebuild(self, namespace: str | None = None) -> int: ...
+    # Wait until the background has built what is to be built.
+    def flush(self) -> None: ...
+    def checkpoint(self) -> None: ...
+    def close(self) -> None: ...
 
 def open_onnx(library: PathLike[str]) -> None: ...
 def close_onnx() -> None: ...

@@ -2,12 +2,22 @@
 
     RehydrateError                     anything this package raises on purpose
     |-- InvalidArgumentError           ValueError: an argument outside its limits
-    |   `-- UnknownFormatError         a `format=` that is not in the table of formats
+    |   |-- UnknownFormatError         a `format=` that is not in the table of formats
+    |   `-- MissingNamespaceError      a call on a memory that names no namespace
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
     |-- MissingPackageError            ImportError: an optional package that is not installed
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
     |-- EmbedderError                  RuntimeError: an embedder that gave no vector at all
     |-- ModelError                     RuntimeError: a model, or the library that runs it
+    |-- UnknownHandleError             KeyError: a memory that its namespace does not hold
+    |-- StoreError                     RuntimeError: a memory's file that cannot be used
+    |   |-- StoreBusyError             others kept it locked for too long
+    |   |-- StoreFullError             no room left on the disk
+    |   |-- StoreReadOnlyError         a write to what may only be read
+    |   |-- StoreClosedError           a call after `close()`
+    |   |-- StoreCorruptError          the file is damaged
+    |   |-- NotAStoreError             the file is something else
+    |   `-- NewerStoreError            written by a later version of this package
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
 Errors keep what they know as attributes, so that a program can act on them without reading prose,
@@ -25,10 +35,20 @@ __all__ = [
     "InvalidArgumentError",
     "InvalidConversationError",
     "InvalidMessageError",
+    "MissingNamespaceError",
     "MissingPackageError",
     "ModelError",
+    "NewerStoreError",
+    "NotAStoreError",
     "RehydrateError",
+    "StoreBusyError",
+    "StoreClosedError",
+    "StoreCorruptError",
+    "StoreError",
+    "StoreFullError",
+    "StoreReadOnlyError",
     "UnknownFormatError",
+    "UnknownHandleError",
     "Violation",
 ]
 
@@ -73,6 +93,23 @@ class UnknownFormatError(InvalidArgumentError):
         """Name the value and the choices."""
         names = ", ".join(map(repr, ("auto", *self.known)))
         return f"format is {self.args[0]!r}; choose one of {names}"
+
+
+class MissingNamespaceError(InvalidArgumentError):
+    """A call on a memory that names no namespace, where the memory has none of its own.
+
+    >>> print(MissingNamespaceError("search"))
+    search names no namespace; pass namespace=, or bind one: memory.within("alice")
+    """
+
+    def __init__(self, operation: str) -> None:
+        """Take the name of what was called."""
+        super().__init__(operation)
+
+    def __str__(self) -> str:
+        """Name the call and the remedy."""
+        remedy = 'pass namespace=, or bind one: memory.within("alice")'
+        return f"{self.args[0]} names no namespace; {remedy}"
 
 
 class InvalidMessageError(RehydrateError, ValueError, TypeError):
@@ -167,6 +204,74 @@ class ModelError(RehydrateError, RuntimeError):
     def __str__(self) -> str:
         """One line: place, problem, remedy."""
         return f"{self.path}: {self.problem}; {self.remedy}"
+
+
+class UnknownHandleError(RehydrateError, KeyError):
+    """A handle that the namespace does not hold: forgotten, purged, or another namespace's.
+
+    >>> print(UnknownHandleError("mem_0", "alice"))
+    namespace 'alice' holds no 'mem_0'; it was forgotten, or it belongs to another namespace
+    """
+
+    def __init__(self, handle: object, namespace: str) -> None:
+        """Take the handle and the namespace that was asked."""
+        super().__init__(handle, namespace)
+        self.handle = handle
+        self.namespace = namespace
+
+    def __str__(self) -> str:
+        """Name the handle and the namespace."""
+        return (
+            f"namespace {self.namespace!r} holds no {self.handle!r}; "
+            "it was forgotten, or it belongs to another namespace"
+        )
+
+
+class StoreError(RehydrateError, RuntimeError):
+    """A memory's file that cannot be used; `path` is the file.
+
+    >>> print(StoreBusyError("/m.db", "locked by another process for 30 s", "try again"))
+    /m.db: locked by another process for 30 s; try again
+    """
+
+    def __init__(self, path: object, problem: str, remedy: str) -> None:
+        """Take the place, what is wrong there, and what to do."""
+        self.path = str(path)
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(self.path, problem, remedy)
+
+    def __str__(self) -> str:
+        """One line: place, problem, remedy."""
+        return f"{self.path}: {self.problem}; {self.remedy}"
+
+
+class StoreBusyError(StoreError):
+    """Other processes kept the store locked for longer than a call waits."""
+
+
+class StoreFullError(StoreError):
+    """No room left on the disk: nothing was written, what is there can be read."""
+
+
+class StoreReadOnlyError(StoreError):
+    """A write to a store that was opened read-only, or whose file may not be written."""
+
+
+class StoreClosedError(StoreError):
+    """A call on a memory after it was closed."""
+
+
+class StoreCorruptError(StoreError):
+    """The file itself is damaged. (Damage to its index never raises: that is made again.)"""
+
+
+class NotAStoreError(StoreError):
+    """The file is something else: another program's database, or no database."""
+
+
+class NewerStoreError(StoreError):
+    """The file was written by a later version of this package; it was not touched."""
 
 
 class InternalError(RehydrateError, RuntimeError):

@@ -27,9 +27,17 @@ MAX_SAID_CHARACTERS = 300
 _numbers = count(1)
 
 
+_UNNAMED = "own:"
+
+
 def unnamed_space() -> str:
     """The name of a vector space that nothing else in this process has."""
-    return f"own:{next(_numbers)}"
+    return f"{_UNNAMED}{next(_numbers)}"
+
+
+def is_unnamed(space: str) -> bool:
+    """Whether that name means something in this process only."""
+    return space.startswith(_UNNAMED)
 
 
 class Known:

@@ -12,9 +12,33 @@ pub enum Error {
     /// Arguments that contradict each other or lie outside their range.
     #[error("{0}")]
     Argument(String),
+    /// A memory's file that cannot be used as asked: which, why, and what to do.
+    #[error("{path}: {problem}; {remedy}")]
+    Store { kind: StoreProblem, path: String, problem: String, remedy: String },
     /// The caller's interrupt check asked to stop (Ctrl-C); nothing was changed.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// What kind of trouble a memory's file is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreProblem {
+    /// Others kept it locked for longer than a call may wait.
+    Busy,
+    /// No room left on the disk.
+    Full,
+    /// A write to what may only be read.
+    ReadOnly,
+    /// A call after it was closed.
+    Closed,
+    /// The file is damaged.
+    Corrupt,
+    /// The file is something else.
+    NotAStore,
+    /// Written by a later version of this crate.
+    Newer,
+    /// Anything else that files and operating systems do.
+    Other,
 }
 
 /// The core's result.

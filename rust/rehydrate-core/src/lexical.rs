@@ -171,7 +171,7 @@ fn stem(word: &mut String) -> &str {
 }
 
 /// Scripts written without spaces: ideographs, kana, Thai and their like are told apart character by character.
-fn is_cjk(char: char) -> bool {
+pub(crate) fn is_cjk(char: char) -> bool {
     matches!(u32::from(char), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF | 0x2E80..=0x2FDF | 0x3040..=0x30FF
         | 0x31F0..=0x31FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
 }

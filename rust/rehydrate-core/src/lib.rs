@@ -26,6 +26,8 @@ pub mod score;
 pub mod select;
 mod semantic;
 mod soft_match;
+#[cfg(feature = "store")]
+pub mod store;
 pub mod text;
 pub mod tokens;
 pub mod unit;

@@ -1,0 +1,157 @@
+"""The arguments of a memory's operations: each is checked, and brought into the form in use."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
+from rehydrate.memory.items import (
+    FUSIONS,
+    TIERS,
+    Filters,
+    Fusion,
+    ItemFields,
+    MemoryItem,
+    Tier,
+    to_millisecond,
+)
+
+MAX_LIMIT = 10_000
+"""So many results a search gives at most."""
+
+_LISTS = ("kinds", "sources", "sessions", "tiers")
+_MOMENTS = ("after", "before")
+
+
+def checked_namespace(namespace: object) -> str:
+    """A namespace's name: any string that says something."""
+    if not isinstance(namespace, str) or not namespace.strip():
+        raise InvalidArgumentError(
+            f"namespace is {namespace!r}; pass a name, as of a tenant, a user or a project"
+        )
+    return namespace
+
+
+def named(operation: str, given: str | None, bound: str | None) -> str:
+    """The namespace that a call means: its own, else the one the memory is bound to."""
+    if given is None:
+        if bound is None:
+            raise MissingNamespaceError(operation)
+        return bound
+    return checked_namespace(given)
+
+
+def items_of(
+    texts: str | MemoryItem | Iterable[str | MemoryItem], fields: ItemFields
+) -> list[MemoryItem]:
+    """What is to be added, as items; `fields` are said of the bare texts among them."""
+    if isinstance(texts, (str, MemoryItem)):
+        texts = [texts]
+    if unknown := sorted(fields.keys() - ItemFields.__annotations__):
+        names = ", ".join(ItemFields.__annotations__)
+        raise InvalidArgumentError(f"add has no {unknown[0]!r}; the fields of an item are {names}")
+    items = []
+    for place, text in enumerate(texts):
+        if isinstance(text, MemoryItem):
+            if fields:
+                raise InvalidArgumentError(
+                    f"add: {', '.join(fields)} is for bare texts, and entry {place} is a "
+                    "MemoryItem; set it there"
+                )
+            items.append(text)
+        elif isinstance(text, str):
+            items.append(MemoryItem(text, **fields))
+        else:
+            raise InvalidArgumentError(
+                f"add: entry {place} is of type {type(text).__name__}; pass strings or MemoryItems"
+            )
+    return items
+
+
+def checked_limit(name: str, limit: Any, most: int | None = MAX_LIMIT) -> int:
+    """A number of results, from 0 up."""
+    try:
+        whole = operator.index(limit)
+    except TypeError:
+        whole = -1
+    if isinstance(limit, bool) or whole < 0 or (most is not None and whole > most):
+        range_ = "from 0 up" if most is None else f"from 0 to {most:,}"
+        raise InvalidArgumentError(f"{name} is {limit!r}; pass a whole number {range_}")
+    return whole
+
+
+def checked_query(query: object) -> str:
+    """What is looked for."""
+    if not isinstance(query, str):
+        raise InvalidArgumentError(f"query is of type {type(query).__name__}; pass a string")
+    return query
+
+
+def checked_tier(tier: object) -> Tier:
+    """One of the three."""
+    if tier not in TIERS:
+        raise InvalidArgumentError(f"tier is {tier!r}; choose one of {', '.join(map(repr, TIERS))}")
+    return tier
+
+
+def checked_fusion(fusion: object) -> Fusion | None:
+    """A name, three weights, or None: the default."""
+    if fusion is None or fusion in FUSIONS:
+        return cast("Fusion | None", fusion)
+    if isinstance(fusion, tuple) and len(fusion) == len(FUSIONS):
+        weights = [weight for weight in fusion if isinstance(weight, (int, float)) and weight >= 0]
+        if len(weights) == len(fusion) and 0 < sum(weights) < float("inf"):
+            return cast(Fusion, tuple(float(weight) for weight in weights))
+    raise InvalidArgumentError(
+        f"fusion is {fusion!r}; choose one of {', '.join(map(repr, FUSIONS))}, pass three weights "
+        "(text, trigram, vector), or None"
+    )
+
+
+def checked_filters(operation: str, filters: Filters) -> Filters:
+    """The filters that were set, each in order."""
+    if unknown := sorted(filters.keys() - Filters.__annotations__):
+        names = ", ".join(Filters.__annotations__)
+        raise InvalidArgumentError(f"{operation} has no {unknown[0]!r}; the filters are {names}")
+    checked: dict[str, Any] = {}
+    for name, value in filters.items():
+        if value is None:
+            continue
+        if name in _LISTS:
+            checked[name] = _names(name, value)
+        elif name in _MOMENTS:
+            checked[name] = to_millisecond(name, value)
+        elif not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise InvalidArgumentError(f"min_trust is {value!r}; pass a number from 0 to 1")
+        else:
+            checked[name] = float(value)
+    return cast(Filters, checked)
+
+
+def checked_handles(handles: object) -> list[str]:
+    """One handle or several."""
+    return _names("handles", [handles] if isinstance(handles, str) else handles)
+
+
+def checked_purge(source: object, session: object, everything: object) -> None:
+    """Exactly one thing must be named, so that nothing is removed by a slip."""
+    for name, value in (("source", source), ("session", session)):
+        if value is not None and not isinstance(value, str):
+            raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; pass a string")
+    if (source is not None) + (session is not None) + (everything is True) != 1:
+        raise InvalidArgumentError(
+            "purge removes one thing; pass source=, session=, or everything=True for the namespace"
+        )
+
+
+def _names(name: str, values: Any) -> list[str]:
+    if isinstance(values, str) or not isinstance(values, (Sequence, set, frozenset)):
+        raise InvalidArgumentError(f"{name} is {values!r}; pass a list of strings")
+    for value in values:
+        if not isinstance(value, str):
+            raise InvalidArgumentError(f"{name} holds {value!r}; pass strings")
+        if name == "tiers":
+            checked_tier(value)
+    return list(values)

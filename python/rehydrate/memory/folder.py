@@ -1,0 +1,249 @@
+"""Folder sync: a folder of notes as items, brought up to date by what each piece of text says."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.memory.chunks import Chunk, chunks, split_front_matter
+from rehydrate.memory.items import MemoryItem, Tier
+from rehydrate.memory.tiers import split_hot, tier_of, too_many_lines
+
+if TYPE_CHECKING:
+    from rehydrate.memory.memory import Memory
+
+MAX_FILE_BYTES = 2_000_000
+"""A note is written by hand; what is larger is a log or a dump."""
+SUFFIXES = {".md", ".markdown", ".txt"}
+TOOL = "sync"
+KINDS = {"decisions.md": "decision", "core.md": "core"}
+
+
+class Refused(NamedTuple):
+    """A file that was left alone, and why. What was stored of it before stays."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What a sync found, file by file, and what it did, chunk by chunk."""
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    removed: tuple[str, ...]
+    unchanged: tuple[str, ...]
+    refused: tuple[Refused, ...]
+    warnings: tuple[str, ...]
+    chunks_added: int
+    chunks_removed: int
+    chunks_unchanged: int
+
+    def __str__(self) -> str:
+        """One line of figures."""
+        counts = ", ".join(
+            f"{len(getattr(self, name))} {name}"
+            for name in ("added", "changed", "removed", "unchanged", "refused")
+        )
+        return f"{counts}; {self.chunks_added} chunks new, {self.chunks_removed} gone"
+
+
+def sync_folder(
+    memory: Memory, folder: str | PathLike[str], namespace: str, label: str | None
+) -> SyncReport:
+    """Add the chunks that are new, forget those that are gone, leave the rest as they are.
+
+    Raises InvalidArgumentError where there is no such folder: a disk that is not mounted must not
+    look like one on which all was deleted.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise InvalidArgumentError(f"folder is {str(folder)!r}, which is no folder; pass one")
+    name = root.resolve().name if label is None else label
+    if not isinstance(name, str) or not name or name != name.strip("/"):
+        raise InvalidArgumentError(f"label is {label!r}; pass a name for the folder")
+
+    sync = _Sync(memory, namespace, name)
+    for path, found in _files(root):
+        if isinstance(found, str):
+            sync.refuse(path, found)
+        else:
+            sync.bring_in(path, found)
+    return sync.finish()
+
+
+class _Sync:
+    """One sync under way."""
+
+    def __init__(self, memory: Memory, namespace: str, label: str) -> None:
+        self._memory = memory
+        self._namespace = namespace
+        self._label = label
+        self._session = f"{TOOL}:{label}"
+        self._stored: dict[str, dict[str, MemoryItem]] = {}
+        for item in memory.list(namespace=namespace, sessions=[self._session], limit=None):
+            path = item.source.removeprefix(f"{label}/")
+            self._stored.setdefault(path, {})[item.text] = item
+        self._paths: dict[str, list[str]] = {
+            outcome: [] for outcome in ("added", "changed", "unchanged")
+        }
+        self._refused: list[Refused] = []
+        self._warnings: list[str] = []
+        self._added = self._removed = self._unchanged = 0
+
+    def refuse(self, path: str, reason: str) -> None:
+        self._stored.pop(path, None)
+        self._refused.append(Refused(path, reason))
+
+    def bring_in(self, path: str, file: _File) -> None:
+        wanted = self._items(path, file)
+        stored = self._stored.pop(path, {})
+        new = [item for text, item in wanted.items() if text not in stored]
+        gone = [item.handle for text, item in stored.items() if text not in wanted]
+        # First the new, then the old: nobody who searches meanwhile finds less than there was.
+        self._memory.add(new, namespace=self._namespace)
+        self._forget(gone)
+        moved = 0
+        for text, item in wanted.items():
+            # Warm or cold is for the limits to say, once it is stored; hot is for the file.
+            before = stored.get(text)
+            if before and (before.tier == "hot") != (item.tier == "hot"):
+                moved += self._memory.set_tier(before.handle, item.tier, namespace=self._namespace)
+        self._added += len(new)
+        self._unchanged += len(wanted) - len(new)
+        if not stored and new:
+            outcome = "added"
+        else:
+            outcome = "changed" if new or gone or moved else "unchanged"
+        self._paths[outcome].append(path)
+
+    def finish(self) -> SyncReport:
+        """Whatever was stored and not met again is gone."""
+        for items in self._stored.values():
+            self._forget([item.handle for item in items.values()])
+        return SyncReport(
+            added=tuple(self._paths["added"]),
+            changed=tuple(self._paths["changed"]),
+            removed=tuple(sorted(self._stored)),
+            unchanged=tuple(self._paths["unchanged"]),
+            refused=tuple(self._refused),
+            warnings=tuple(self._warnings),
+            chunks_added=self._added,
+            chunks_removed=self._removed,
+            chunks_unchanged=self._unchanged,
+        )
+
+    def _forget(self, handles: list[str]) -> None:
+        if handles:
+            self._removed += self._memory.forget(handles, namespace=self._namespace)
+
+    def _items(self, path: str, file: _File) -> dict[str, MemoryItem]:
+        """The items that a file is to be, by their text as it is stored: each text is one."""
+        front, text = split_front_matter(file.text)
+        tier = tier_of(path)
+        pieces: list[tuple[Tier, Chunk]] = []
+        if tier == "hot":
+            # Whole: it goes into every turn as it stands, and nobody searches for parts of it.
+            hot, text = split_hot(text)
+            if text:
+                self._warnings.append(too_many_lines(path, len((hot + text).splitlines())))
+            pieces.append(("hot", Chunk((), hot)))
+            tier = "warm"
+        pieces += [(tier, chunk) for chunk in chunks(text)]
+        items: dict[str, MemoryItem] = {}
+        for its_tier, chunk in pieces:
+            if not chunk.body.strip():
+                continue
+            metadata: dict[str, object] = {"path": path}
+            if chunk.headings:
+                metadata["headings"] = list(chunk.headings)
+            if front.scalars:
+                metadata["front_matter"] = front.scalars
+            item = self._memory.as_stored(
+                MemoryItem(
+                    chunk.text,
+                    kind=KINDS.get(path, "note"),
+                    tier=its_tier,
+                    source=f"{self._label}/{path}",
+                    session=self._session,
+                    tool=TOOL,
+                    time=_day_of(path) or file.modified,
+                    metadata=metadata,
+                )
+            )
+            items.setdefault(item.text, item)
+        return items
+
+
+class _File(NamedTuple):
+    text: str
+    modified: datetime
+
+
+def _files(root: Path) -> Iterator[tuple[str, _File | str]]:
+    """The files in the folder, in order of their paths: what is in them, or why they are refused.
+
+    What is hidden, as `.git` is, is none of them.
+    """
+    for folder, names, files in os.walk(root):
+        inside = Path(folder)
+        links = [name for name in names if (inside / name).is_symlink()]
+        names[:] = sorted(name for name in names if name not in links and not name.startswith("."))
+        for name in sorted([*links, *files]):
+            if not name.startswith("."):
+                path = inside / name
+                shown = path.relative_to(root).as_posix()
+                yield os.fsencode(shown).decode("utf-8", "replace"), _read(path, shown)
+
+
+def _read(path: Path, shown: str) -> _File | str:
+    """A file, or why it is refused. Opened once: what is looked at is what is read."""
+    try:
+        shown.encode()
+        # Not blocking: a pipe without a writer would never open.
+        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(number, "rb") as file:
+            status = os.fstat(number)
+            reason = _reason_to_refuse(path, status)
+            content = b"" if reason else file.read(MAX_FILE_BYTES + 1)
+        if b"\0" in content:
+            reason = "it is binary: it holds a zero byte"
+        text = content.decode()
+    except UnicodeEncodeError:
+        reason = "its name is no UTF-8"
+    except UnicodeDecodeError as error:
+        reason = f"it is no UTF-8 text: byte {error.start} begins no character"
+    except OSError as error:
+        is_link = error.errno == errno.ELOOP
+        reason = _LINK if is_link else f"it cannot be read: {error.strerror}"
+    return reason or _File(text, datetime.fromtimestamp(status.st_mtime, UTC))
+
+
+def _reason_to_refuse(path: Path, status: os.stat_result) -> str:
+    if not stat.S_ISREG(status.st_mode):
+        return "it is no regular file"
+    if path.suffix.lower() not in SUFFIXES:
+        return f"it is no note; notes end in {', '.join(sorted(SUFFIXES))}"
+    if status.st_size > MAX_FILE_BYTES:
+        return f"it has {status.st_size:,} bytes, and a note at most {MAX_FILE_BYTES:,}; split it"
+    return ""
+
+
+_LINK = "it is a symbolic link, which may lead out of the folder"
+
+
+def _day_of(path: str) -> datetime | None:
+    """The day that a daily note is about."""
+    try:
+        return datetime.strptime(PurePosixPath(path).stem, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        return None

@@ -1,0 +1,344 @@
+"""LocalStore: a memory's items in one SQLite file, through the native engine."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import math
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Unpack
+
+from rehydrate import _engine
+from rehydrate.errors import UnknownHandleError
+from rehydrate.memory.items import (
+    TIERS,
+    Added,
+    Filters,
+    Fusion,
+    Hit,
+    Limits,
+    Link,
+    MemoryItem,
+    MemoryStats,
+    Recalled,
+    Redaction,
+    Tier,
+    Vectors,
+    VerifyReport,
+    as_json,
+)
+
+if TYPE_CHECKING:
+    from rehydrate import _native
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_PAGE = 1_000
+_TIER_CODES = {tier: code for code, tier in enumerate(TIERS)}
+_AT_ONCE = ("supersedes", "contradicts")
+"""Relations that are written in one transaction with the item itself."""
+WEIGHTED = (0.5, 0.3, 0.2)
+"""Of words, parts of words and meaning."""
+
+
+class LocalStore:
+    """One file, any number of threads and processes. `Memory.open` makes it."""
+
+    def __init__(
+        self, path: str | PathLike[str], *, limits: Limits, read_only: bool = False
+    ) -> None:
+        """Open the file, or make it; raises StoreError."""
+        age = limits.max_age_days
+        self._native: _native.Store = _engine.open_store(
+            path,
+            read_only=read_only,
+            max_items=limits.max_items,
+            max_bytes=limits.max_bytes,
+            max_age_ms=None if age is None else math.ceil(age * 86_400_000),
+        )
+        self._limits = limits
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._native.path
+
+    def add(
+        self, items: Sequence[MemoryItem], *, namespace: str, vectors: Vectors | None = None
+    ) -> builtins.list[Added]:
+        """Keep all of the items or none, in one transaction."""
+        now = _milliseconds(datetime.now(UTC))
+        stored, _, _ = self._native.add(
+            namespace, [_columns(item, now) for item in items], **_vectors(vectors)
+        )
+        for item, (handle, _) in zip(items, stored, strict=True):
+            for relation, other in item.links:
+                if relation not in _AT_ONCE:
+                    self._native.link(namespace, handle, other, relation)
+        embedded = [True] * len(items) if vectors is None else vectors.rows.any(axis=1).tolist()
+        return [
+            Added(handle, is_new, item.redactions, has_vector)
+            for item, (handle, is_new), has_vector in zip(items, stored, embedded, strict=True)
+        ]
+
+    def get(self, handle: str, *, namespace: str) -> MemoryItem:
+        """The item; raises UnknownHandleError."""
+        (found,) = self._native.get(namespace, [handle])
+        if found is None:
+            raise UnknownHandleError(handle, namespace)
+        return _item(found)
+
+    def list(
+        self,
+        *,
+        namespace: str,
+        limit: int | None = 100,
+        newest_first: bool = True,
+        **filters: Unpack[Filters],
+    ) -> builtins.list[MemoryItem]:
+        """Items in the order in which they were added."""
+        return [
+            item
+            for page in self._pages(namespace, limit, newest_first, _columns_of(filters))
+            for item in page
+        ]
+
+    def _pages(
+        self, namespace: str, limit: int | None, newest_first: bool, filters: dict[str, Any]
+    ) -> Iterator[builtins.list[MemoryItem]]:
+        left = math.inf if limit is None else limit
+        cursor = None
+        while left > 0:
+            page, cursor = self._native.list(
+                namespace,
+                cursor=cursor,
+                limit=int(min(left, _PAGE)),
+                newest_first=newest_first,
+                **filters,
+            )
+            yield [_item(found) for found in page]
+            left = left - len(page) if cursor is not None else 0
+
+    def search(
+        self,
+        query: str,
+        limit: int = 5,
+        *,
+        namespace: str,
+        fusion: Fusion | None = None,
+        vectors: Vectors | None = None,
+        **filters: Unpack[Filters],
+    ) -> builtins.list[Hit]:
+        """The items that match best, best first."""
+        found = self._native.search(
+            namespace,
+            query,
+            limit=limit,
+            fusion=WEIGHTED if fusion == "weighted" else fusion,
+            **_vectors(vectors, "vector"),
+            **_columns_of(filters),
+        )
+        hits = []
+        for columns, start, end, score, text, trigram, cosine in found:
+            item = _item(columns)
+            snippet = item.text[start:end]
+            hits.append(
+                Hit(item, snippet, score, text, trigram, None if math.isnan(cosine) else cosine)
+            )
+        return hits
+
+    def recall(
+        self,
+        texts: Sequence[str],
+        k: int = 3,
+        *,
+        namespace: str,
+        vectors: Vectors | None = None,
+    ) -> builtins.list[builtins.list[Recalled]]:
+        """Of each text, or each row, the k nearest items."""
+        rows = self._native.recall(namespace, [*texts], k=k, **_vectors(vectors))
+        return [[Recalled._make(near) for near in row] for row in rows]
+
+    def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
+        """Remove items; how many there were."""
+        return self._native.forget(namespace, _several(handles))
+
+    def purge(
+        self,
+        *,
+        namespace: str,
+        source: str | None = None,
+        session: str | None = None,
+        everything: bool = False,
+    ) -> int:
+        """Remove all of a source, of a session, or of the namespace."""
+        if everything:
+            return self._native.purge(namespace, "namespace")
+        if source is not None:
+            return self._native.purge(namespace, "source", source)
+        return self._native.purge(namespace, "session", session)
+
+    def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
+        """Move items to a tier; how many there were."""
+        return self._native.set_tier(namespace, _several(handles), _TIER_CODES[tier])
+
+    def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool:
+        """Say what an item has to do with another; whether that is new."""
+        ends = (handle, other)
+        for end, found in zip(ends, self._native.get(namespace, ends), strict=True):
+            if found is None:
+                raise UnknownHandleError(end, namespace)
+        return self._native.link(namespace, handle, other, relation)
+
+    def stats(self, *, namespace: str) -> MemoryStats:
+        """Figures of the namespace."""
+        figures = self._native.stats(namespace)
+        same = ("items", "hot", "warm", "cold", "links", "demoted", "dropped", "vectors")
+        return MemoryStats(
+            namespace=namespace,
+            text_bytes=figures["bytes"],
+            vector_space=figures["space"],
+            indexed=figures["indexed"],
+            pending=figures["pending"],
+            index_bytes=figures["index_bytes"],
+            store_bytes=figures["file_bytes"],
+            limits=self._limits,
+            **{name: figures[name] for name in same},
+        )
+
+    def namespaces(self) -> builtins.list[str]:
+        """Those that hold something, in alphabetical order."""
+        return sorted(self._native.namespaces())
+
+    def verify(self) -> VerifyReport:
+        """Check everything that is stored."""
+        items, problems, damaged = self._native.verify()
+        return VerifyReport(items, tuple(problems), damaged)
+
+    def rebuild(self, *, namespace: str | None = None) -> int:
+        """Make the index of a namespace, or of all, anew."""
+        return self._native.rebuild(namespace)
+
+    def set_vectors(self, handles: Sequence[str], vectors: Vectors, *, namespace: str) -> int:
+        """Give items that are there vectors of another model; how many were there."""
+        return self._native.set_vectors(namespace, [*handles], vectors.rows, vectors.space)
+
+    def close(self) -> None:
+        """Finish what goes on in the background and let go of the file."""
+        self._native.close()
+
+
+def _milliseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MILLISECOND
+
+
+def _moment(milliseconds: int) -> datetime:
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def _several(handles: str | Sequence[str]) -> list[str]:
+    return [handles] if isinstance(handles, str) else list(handles)
+
+
+def _vectors(vectors: Vectors | None, name: str = "vectors") -> dict[str, Any]:
+    if vectors is None:
+        return {}
+    return {name: vectors.rows, "space": vectors.space}
+
+
+def _columns_of(filters: Filters) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        name: filters[name]
+        for name in ("kinds", "sources", "sessions")
+        if filters.get(name) is not None
+    }
+    if (tiers := filters.get("tiers")) is not None:
+        columns["tiers"] = [_TIER_CODES[tier] for tier in tiers]
+    if (after := filters.get("after")) is not None:
+        columns["after_ms"] = _milliseconds(after)
+    if (before := filters.get("before")) is not None:
+        columns["before_ms"] = _milliseconds(before)
+    if (min_trust := filters.get("min_trust")) is not None:
+        columns["min_trust"] = float(min_trust)
+    return columns
+
+
+def _columns(item: MemoryItem, now: int) -> Any:
+    """As the store takes an item: the order is that of `_native.pyi`."""
+    return (
+        item.text,
+        item.kind,
+        _TIER_CODES[item.tier],
+        item.source,
+        item.session,
+        item.tool,
+        item.principal,
+        float(item.trust),
+        item.parents,
+        now if item.time is None else _milliseconds(item.time),
+        float(item.confidence),
+        None if item.expires is None else _milliseconds(item.expires),
+        as_json(item.metadata) if item.metadata else None,
+        json.dumps(item.redactions) if item.redactions else None,
+        [link.handle for link in item.links if link.relation == "supersedes"],
+        [link.handle for link in item.links if link.relation == "contradicts"],
+    )
+
+
+def _item(columns: _native._Item) -> MemoryItem:
+    """As it was stored. Not through `MemoryItem(...)`, whose checks it passed when it was added."""
+    (
+        handle,
+        namespace,
+        text,
+        kind,
+        tier,
+        source,
+        session,
+        tool,
+        principal,
+        trust,
+        parents,
+        time,
+        created,
+        confidence,
+        expires,
+        metadata,
+        redactions,
+        links,
+        uses,
+    ) = columns
+    fields = {
+        "text": text,
+        "kind": kind,
+        "tier": TIERS[tier],
+        "source": source,
+        "session": session,
+        "tool": tool,
+        "principal": principal,
+        "trust": trust,
+        "confidence": confidence,
+        "parents": parents,
+        "time": _moment(time),
+        "expires": None if expires is None else _moment(expires),
+        "metadata": json.loads(metadata) if metadata else {},
+        "links": tuple(
+            [Link(relation, other) for relation, other, from_here in links if from_here]
+        ),
+        "handle": handle,
+        "namespace": namespace,
+        "created": _moment(created),
+        "linked_from": tuple(
+            [Link(relation, other) for relation, other, here in links if not here]
+        ),
+        "redactions": tuple(Redaction(*span) for span in json.loads(redactions))
+        if redactions
+        else (),
+        "uses": uses,
+    }
+    item = object.__new__(MemoryItem)
+    for name, value in fields.items():
+        object.__setattr__(item, name, value)
+    return item

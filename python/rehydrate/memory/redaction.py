@@ -1,0 +1,135 @@
+"""Redaction: secrets are taken out of what is remembered, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.memory.items import MemoryItem, Redaction
+from rehydrate.memory.secrets import NAMES, SECRETS
+
+
+class Redacted(NamedTuple):
+    """A text without its secrets, and where they were."""
+
+    text: str
+    redactions: tuple[Redaction, ...]
+
+
+class Redactor:
+    """Replaces secrets by ``[redacted:their_name]``; everything else stays as it is.
+
+    `off` names kinds of secrets that may stay; `Redactor.names` are all there are. Raises
+    InvalidArgumentError for a name that does not exist.
+
+    >>> redactor = Redactor(off=["jwt"])
+    >>> redactor("connect to postgres://app:hunter2@db/main")
+    Redacted(text='connect to postgres://app:[redacted:url_password]@db/main', \
+redactions=(Redaction(name='url_password', start=26, end=49),))
+    """
+
+    names = NAMES
+
+    def __init__(self, off: Iterable[str] = ()) -> None:
+        """Take the names of what is not to be redacted."""
+        names = [off] if isinstance(off, str) else list(off)
+        for name in names:
+            if name not in NAMES:
+                raise InvalidArgumentError(
+                    f"redaction off={name!r} is no kind of secret; choose from {', '.join(NAMES)}"
+                )
+        self.off = tuple(names)
+        self._secrets = tuple(secret for secret in SECRETS if secret.name not in names)
+        self._needles = tuple(
+            (needle, rank) for rank, secret in enumerate(self._secrets) for needle in secret.needles
+        )
+
+    def __call__(self, text: str, known: Iterable[Redaction] = ()) -> Redacted:
+        """The text without secrets. `known` are redactions that it has already."""
+        spans = self._spans(text)
+        labelled = [span for span in known if text[span.start : span.end] == _label(span.name)]
+        if not spans and not labelled:
+            return Redacted(text, ())
+        parts: list[str] = []
+        redactions: list[Redaction] = []
+        length = read = 0
+        for start, end, name in sorted(spans + [(s.start, s.end, s.name) for s in labelled]):
+            if start < read:  # a label inside of what is taken out now
+                continue
+            label = _label(name)
+            length += start - read
+            parts += (text[read:start], label)
+            redactions.append(Redaction(name, length, length + len(label)))
+            length += len(label)
+            read = end
+        return Redacted("".join([*parts, text[read:]]), tuple(redactions))
+
+    def item(self, item: MemoryItem) -> MemoryItem:
+        """The item without secrets: in its text, its metadata and its provenance."""
+        found = self(item.text, item.redactions)
+        changed: dict[str, Any] = {
+            name: self(value).text
+            for name in ("source", "session", "tool", "principal")
+            if (value := getattr(item, name))
+        }
+        if item.metadata:
+            changed["metadata"] = self._inside(item.metadata)
+        same = all(getattr(item, name) == value for name, value in changed.items())
+        if same and found == (item.text, item.redactions):
+            return item
+        return replace(item, text=found.text, redactions=found.redactions, **changed)
+
+    def _inside(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self(value).text
+        if isinstance(value, Mapping):
+            return {self(name).text: self._entry(name, value[name]) for name in value}
+        if isinstance(value, (list, tuple)):
+            return [self._inside(entry) for entry in value]
+        return value
+
+    def _entry(self, name: str, value: Any) -> Any:
+        """A value of a mapping: {"password": "..."} is an assignment too."""
+        if not isinstance(value, str):
+            return self._inside(value)
+        assigned = f"{name}="
+        found = self(assigned + value)
+        if found.text.startswith(assigned):
+            return found.text[len(assigned) :]
+        return self(value).text
+
+    def _spans(self, text: str) -> list[tuple[int, int, str]]:
+        """Where secrets are, none overlapping: what overlaps is one, named by the most exact."""
+        lower = text.lower()
+        found: list[tuple[int, int, int]] = []
+        # Nearly every text ends here, after a search for each needle in C.
+        for rank in sorted({rank for needle, rank in self._needles if needle in lower}):
+            secret = self._secrets[rank]
+            group = "secret" if "secret" in secret.pattern.groupindex else 0
+            matches = filter(secret.is_one, secret.pattern.finditer(text))
+            found += [(*match.span(group), rank) for match in matches]
+        merged: list[tuple[int, int, int]] = []
+        for start, end, rank in sorted(found):
+            if merged and start < merged[-1][1]:
+                before = merged[-1]
+                merged[-1] = (before[0], max(end, before[1]), min(rank, before[2]))
+            else:
+                merged.append((start, end, rank))
+        return [(start, end, self._secrets[rank].name) for start, end, rank in merged]
+
+
+def redactor_of(redact: bool | Redactor) -> Redactor | None:
+    """What `Memory.open(redact=)` asks for: True, False, or a `Redactor` with some kinds off."""
+    if isinstance(redact, Redactor):
+        return redact
+    if not isinstance(redact, bool):
+        raise InvalidArgumentError(
+            f"redact is {redact!r}; pass True, False, or Redactor(off=[...]) for some kinds only"
+        )
+    return Redactor() if redact else None
+
+
+def _label(name: str) -> str:
+    return f"[redacted:{name}]"

@@ -1,0 +1,76 @@
+"""Tiers: what is hot, warm or cold in a memory folder, and the hot memory of every turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from rehydrate.memory.items import Tier
+
+if TYPE_CHECKING:
+    from rehydrate.memory.memory import Memory
+
+HOT_FILE = "core.md"
+ARCHIVE = "archive"
+HOT_LINES = 100
+"""So many lines of hot memory go into a turn, and not one more."""
+
+
+@dataclass(frozen=True, slots=True)
+class HotMemory:
+    """What belongs into every turn."""
+
+    text: str
+    """At most 100 lines; "" where nothing is hot."""
+    lines: int
+    handles: tuple[str, ...]
+    """The items that it is made of."""
+    warning: str = ""
+    """What was left out, and what to do about it; "" where all of it fits."""
+
+
+def tier_of(path: str) -> Tier:
+    """The tier of a file, by its place in the folder.
+
+    >>> tier_of("core.md"), tier_of("daily/2026-02-17.md"), tier_of("archive/2025/old.md")
+    ('hot', 'warm', 'cold')
+    """
+    if path == HOT_FILE:
+        return "hot"
+    return "cold" if PurePosixPath(path).parts[0] == ARCHIVE else "warm"
+
+
+def split_hot(text: str) -> tuple[str, str]:
+    """The lines of a text that may be hot, and those beyond the limit."""
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[:HOT_LINES]), "".join(lines[HOT_LINES:])
+
+
+def too_many_lines(name: str, lines: int) -> str:
+    """The warning where hot memory is too long.
+
+    >>> print(too_many_lines("core.md", 140))
+    core.md has 140 lines, hot memory holds 100: lines 101-140 are found by searching only; move \
+some to decisions.md
+    """
+    return (
+        f"{name} has {lines} lines, hot memory holds {HOT_LINES}: lines {HOT_LINES + 1}-{lines} "
+        "are found by searching only; move some to decisions.md"
+    )
+
+
+def hot_memory(memory: Memory, namespace: str) -> HotMemory:
+    """The hot items in the order they came, as far as the limit allows."""
+    items = memory.list(namespace=namespace, tiers=["hot"], limit=None, newest_first=False)
+    lines: list[str] = []
+    handles = []
+    total = 0
+    for item in items:
+        its_lines = item.text.rstrip().splitlines()
+        total += len(its_lines)
+        if len(lines) < HOT_LINES:
+            handles.append(item.handle)
+            lines += its_lines[: HOT_LINES - len(lines)]
+    warning = too_many_lines("hot memory", total) if total > HOT_LINES else ""
+    return HotMemory("\n".join(lines), len(lines), tuple(handles), warning)

@@ -1,0 +1,240 @@
+"""load_memory: the tool by which a model reads its memory, and the answer to a call of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
+from rehydrate.memory.chunks import CHARS_A_TOKEN
+from rehydrate.memory.items import MemoryItem
+from rehydrate.memory.twins import awaitable
+
+if TYPE_CHECKING:
+    from rehydrate.memory.memory import Memory
+
+NAME = "load_memory"
+MAX_TOKENS = 8_000
+HITS = 5
+
+Provider = Literal["anthropic", "openai_chat", "openai_responses"]
+
+DESCRIPTION = (
+    "Read from long-term memory. With `query`, finds the passages that match best, in words or in "
+    "meaning; each comes with its handle. With `name`, loads a whole note by its source, such as "
+    "decisions.md or daily/2026-02-17.md, or one item by its handle. What is in the archive is "
+    "found by `query` only."
+)
+ARGUMENTS: Mapping[str, dict[str, str]] = {
+    "name": {
+        "type": "string",
+        "description": "A source, such as decisions.md, or a handle from a search: mem_...",
+    },
+    "query": {"type": "string", "description": "What to look for."},
+}
+
+
+class LoadMemory:
+    """The tool for one memory and one namespace: its definition, and what answers a call.
+
+    Hand ``definition(provider)`` to the model with your other tools. For a tool call that
+    ``handles(call)``, put what ``handle(call)`` returns into the conversation. Whatever the model
+    asked for, the answer is text that it can read and correct itself by; `handle` raises only for
+    what is no call of this tool.
+
+    >>> import tempfile
+    >>> from rehydrate import Memory
+    >>> with tempfile.TemporaryDirectory() as folder, Memory.open(f"{folder}/m.db") as memory:
+    ...     alice = memory.within("alice")
+    ...     _ = alice.add("Staging listens on 8443.", source="notes/decisions.md")
+    ...     tool = LoadMemory(alice)
+    ...     tool.handle({"id": "call_1", "name": "load_memory", "input": {"name": "decisions.md"}})
+    {'type': 'tool_result', 'tool_use_id': 'call_1', 'content': 'Staging listens on 8443.'}
+    """
+
+    name = NAME
+
+    def __init__(
+        self, memory: Memory, *, namespace: str | None = None, max_tokens: int = MAX_TOKENS
+    ) -> None:
+        """Take the memory; it must be bound to a namespace unless one is given."""
+        bound = memory if namespace is None else memory.within(namespace)
+        if bound.namespace is None:
+            raise InvalidArgumentError(
+                "the tool's memory names no namespace; pass namespace=, or memory.within(...)"
+            )
+        self._memory = bound
+        self._max_chars = int(max_tokens * CHARS_A_TOKEN)
+
+    @staticmethod
+    def definition(provider: Provider) -> dict[str, Any]:
+        """The tool as a request to `provider` lists it.
+
+        >>> sorted(LoadMemory.definition("anthropic"))
+        ['description', 'input_schema', 'name']
+        """
+        schema = {
+            "type": "object",
+            "properties": {name: dict(argument) for name, argument in ARGUMENTS.items()},
+            "additionalProperties": False,
+        }
+        about = {"name": NAME, "description": DESCRIPTION}
+        if provider == "anthropic":
+            return {**about, "input_schema": schema}
+        if provider == "openai_chat":
+            return {"type": "function", "function": {**about, "parameters": schema}}
+        if provider == "openai_responses":
+            return {"type": "function", **about, "parameters": schema, "strict": False}
+        raise InvalidArgumentError(
+            f"provider is {provider!r}; choose one of {', '.join(map(repr, get_args(Provider)))}"
+        )
+
+    @staticmethod
+    def handles(call: Any) -> bool:
+        """Whether `call` is a call of this tool, in any provider's shape."""
+        read = _Call.read(call)
+        return read is not None and read.name == NAME
+
+    def handle(self, call: Any) -> dict[str, Any]:
+        """The result of a call, in the shape of the provider whose call it is."""
+        read = _Call.read(call)
+        if read is None or read.name != NAME:
+            raise InvalidArgumentError(
+                f"call is {call!r}, which is no call of {NAME}; ask handles(call) first"
+            )
+        try:
+            content, is_error = self._answer(read.arguments), False
+        except RehydrateError as error:
+            content, is_error = f"{NAME}: {error}", True
+        return read.result(content, is_error=is_error)
+
+    ahandle = awaitable(handle)
+
+    def _answer(self, arguments: Any) -> str:
+        if isinstance(arguments, str):
+            try:
+                arguments = json.loads(arguments or "{}")
+            except ValueError:
+                raise InvalidArgumentError("the arguments are no JSON; send an object") from None
+        if not isinstance(arguments, Mapping):
+            raise InvalidArgumentError('send an object with "name" or "query"')
+        given = {name: value for name, value in arguments.items() if value not in (None, "")}
+        if unknown := sorted(given.keys() - ARGUMENTS):
+            raise InvalidArgumentError(f'there is no {unknown[0]!r}; send "name" or "query"')
+        if len(given) != 1:
+            raise InvalidArgumentError('send one of "name" and "query"')
+        ((argument, value),) = given.items()
+        if not isinstance(value, str):
+            raise InvalidArgumentError(f'"{argument}" is {value!r}; send a string')
+        text = self._found(value) if argument == "query" else self._loaded(value)
+        return cut(text, self._max_chars)
+
+    def _found(self, query: str) -> str:
+        hits = self._memory.search(query, HITS)
+        if not hits:
+            return f"Nothing in memory matches {query!r}."
+        return "\n\n".join(f"[{_label(hit.item)}]\n{hit.snippet}" for hit in hits)
+
+    def _loaded(self, name: str) -> str:
+        if name.startswith("mem_"):
+            try:
+                return self._memory.get(name).text
+            except UnknownHandleError:
+                raise InvalidArgumentError(
+                    f"memory holds no {name}; it was forgotten, or mistyped. Try a query"
+                ) from None
+        items = self._of_source(name)
+        texts = [item.text for item in items if item.tier != "cold"]
+        if texts:
+            return "\n\n".join(text.rstrip("\n") for text in texts)
+        if items:
+            raise InvalidArgumentError(f"{name} is in the archive; send a query to search it")
+        raise InvalidArgumentError(
+            f"memory holds no note {name!r}; its notes are {self._sources()}. Or send a query"
+        )
+
+    def _of_source(self, name: str) -> list[MemoryItem]:
+        """Items of the source, by its whole name or without the label of the folder it is from."""
+        items = self._memory.list(sources=[name], limit=None, newest_first=False)
+        if items:
+            return items
+        sources = [source for source in self._all_sources() if source.endswith(f"/{name}")]
+        if not sources:
+            return []
+        return self._memory.list(sources=sources[:1], limit=None, newest_first=False)
+
+    def _all_sources(self) -> list[str]:
+        items = self._memory.list(limit=_LOOKED_THROUGH)
+        return sorted({item.source for item in items if item.source})
+
+    def _sources(self) -> str:
+        sources = self._all_sources()
+        more = f" and {len(sources) - _NAMED} more" if len(sources) > _NAMED else ""
+        return (", ".join(sources[:_NAMED]) + more) or "none"
+
+
+_NAMED = 20
+_LOOKED_THROUGH = 10_000
+
+
+def cut(text: str, max_chars: int) -> str:
+    """The text, or its head and how much is missing.
+
+    >>> cut("a" * 100, 93).splitlines()[-1]
+    '[truncated: 2 tokens omitted. call again with stricter filters to see specific parts.]'
+    """
+    if len(text) <= max_chars:
+        return text
+    omitted = round((len(text) - max_chars) / CHARS_A_TOKEN)
+    return (
+        f"{text[:max_chars]}\n\n[truncated: {omitted:,} tokens omitted. call again with stricter "
+        "filters to see specific parts.]"
+    )
+
+
+def _label(item: MemoryItem) -> str:
+    day = "" if item.time is None else f", {item.time:%Y-%m-%d}"
+    return f"{item.handle}, {item.source or item.kind}{day}"
+
+
+class _Call(NamedTuple):
+    """A tool call, whichever provider's."""
+
+    provider: Provider
+    id: str
+    name: str
+    arguments: Any
+
+    @classmethod
+    def read(cls, call: Any) -> _Call | None:
+        """From a provider's object, as a dict or of its SDK; None for anything else."""
+        if not isinstance(call, Mapping):
+            dump = getattr(call, "model_dump", None)
+            call = dump() if callable(dump) else None
+        if not isinstance(call, Mapping):
+            return None
+        function = call.get("function")
+        if isinstance(function, Mapping):
+            found = cls(
+                "openai_chat",
+                call.get("id", ""),
+                function.get("name", ""),
+                function.get("arguments"),
+            )
+        elif "call_id" in call:
+            found = cls(
+                "openai_responses", call["call_id"], call.get("name", ""), call.get("arguments")
+            )
+        else:
+            found = cls("anthropic", call.get("id", ""), call.get("name", ""), call.get("input"))
+        return found if isinstance(found.id, str) and found.id else None
+
+    def result(self, content: str, *, is_error: bool) -> dict[str, Any]:
+        """The answer, as this provider takes it."""
+        if self.provider == "openai_chat":
+            return {"role": "tool", "tool_call_id": self.id, "content": content}
+        if self.provider == "openai_responses":
+            return {"type": "function_call_output", "call_id": self.id, "output": content}
+        result = {"type": "tool_result", "tool_use_id": self.id, "content": content}
+        return {**result, "is_error": True} if is_error else result

@@ -1,0 +1,191 @@
+"""Export and import: a namespace as JSON Lines, an item a line, and back exactly as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate.errors import InvalidArgumentError, UnknownHandleError
+from rehydrate.memory.items import MemoryItem
+
+if TYPE_CHECKING:
+    from rehydrate.memory.memory import Memory
+
+FORMAT = "rehydrate memory"
+VERSION = 1
+_BATCH = 1_000
+_TIMES = ("time", "expires")
+_NAMED_TUPLES = ("links", "redactions")
+_FIELDS = (
+    *("handle", "text", "kind", "tier", "source", "session", "tool", "principal"),
+    *("trust", "confidence", "parents", *_TIMES, "metadata", *_NAMED_TUPLES),
+)
+
+
+class Imported(NamedTuple):
+    """What an import did."""
+
+    added: int
+    unchanged: int
+    """Items that were there already."""
+    links: int
+    """Links that are new."""
+    lost_links: int
+    """Links to items that are neither in the file nor in the namespace."""
+
+
+def to_line(item: MemoryItem) -> str:
+    r"""An item as one line of JSON, without the line's end.
+
+    >>> to_line(MemoryItem("Use tabs.", kind="preference", handle="mem_1"))
+    '{"handle": "mem_1", "text": "Use tabs.", "kind": "preference", "tier": "warm"}'
+    """
+    shown: dict[str, Any] = {}
+    for name in _FIELDS:
+        value = getattr(item, name)
+        if name in {"handle", "text", "kind", "tier"} or value != _DEFAULTS[name]:
+            shown[name] = value.isoformat() if isinstance(value, datetime) else value
+    # A lone surrogate cannot be written as UTF-8: that one line is escaped.
+    line = json.dumps(shown, ensure_ascii=False)
+    return line if _is_encodable(line) else json.dumps(shown)
+
+
+def from_line(line: str) -> MemoryItem:
+    """The item that `to_line` wrote; raises InvalidArgumentError for anything else.
+
+    >>> from_line('{"text": "Use tabs."}').kind
+    'note'
+    """
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgumentError(f"it is no JSON: {error}") from None
+    if not isinstance(fields, Mapping) or not isinstance(fields.get("text"), str):
+        raise InvalidArgumentError('it is no item; an item is an object with a "text"')
+    if unknown := sorted(fields.keys() - set(_FIELDS)):
+        raise InvalidArgumentError(f"an item has no {unknown[0]!r}")
+    given = dict(fields)
+    for name in _TIMES:
+        if isinstance(given.get(name), str):
+            try:
+                given[name] = datetime.fromisoformat(given[name])
+            except ValueError:
+                raise InvalidArgumentError(f"{name} is {given[name]!r}, which is no time") from None
+    return MemoryItem(**given)
+
+
+def export_items(memory: Memory, path: str | PathLike[str], namespace: str) -> int:
+    """Write the namespace to `path`: whole, or not at all. Only its owner may read the file."""
+    target = Path(path)
+    # Beside the target, so that taking its place is one step.
+    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    items = memory.list(namespace=namespace, limit=None, newest_first=False)
+    try:
+        number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(number, "w", encoding="utf-8", newline="\n") as file:
+            header = {"format": FORMAT, "version": VERSION, "namespace": namespace}
+            file.write(json.dumps(header, ensure_ascii=False) + "\n")
+            file.writelines(f"{to_line(item)}\n" for item in items)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise InvalidArgumentError(
+            f"{target} cannot be written: {error.strerror}; choose another path"
+        ) from error
+    return len(items)
+
+
+def import_items(memory: Memory, path: str | PathLike[str], namespace: str) -> Imported:
+    """Add what the file holds, batch by batch, then the links.
+
+    Handles name their namespace too: in another one the items get new ones, and links follow them.
+    """
+    added = unchanged = 0
+    handles: dict[str, str] = {}
+    links: list[tuple[str, str, str]] = []
+    batch: list[MemoryItem] = []
+
+    def keep() -> None:
+        nonlocal added, unchanged
+        plain = [replace(item, links=()) for item in batch]
+        for item, one in zip(batch, memory.add(plain, namespace=namespace), strict=True):
+            handles[item.handle] = one.handle
+            added += one.created
+            unchanged += not one.created
+            links.extend((one.handle, link.relation, link.handle) for link in item.links)
+        batch.clear()
+
+    for item in _items_in(Path(path)):
+        batch.append(item)
+        if len(batch) == _BATCH:
+            keep()
+    keep()
+    new = lost = 0
+    for handle, relation, other in links:  # when all the items that they may lead to are there
+        try:
+            new += memory.link(handle, relation, handles.get(other, other), namespace=namespace)
+        except UnknownHandleError:
+            lost += 1
+    return Imported(added, unchanged, new, lost)
+
+
+def _items_in(path: Path) -> Iterator[MemoryItem]:
+    try:
+        # Only "\n" ends a line: others stand unescaped in JSON.
+        with path.open(encoding="utf-8", newline="\n") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    if number == 1 and _is_header(line):
+                        continue
+                    yield from_line(line)
+                except InvalidArgumentError as error:
+                    raise InvalidArgumentError(f"{path}, line {number}: {error}") from None
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"{path} cannot be read: {error.strerror}; pass a file that export wrote"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            f"{path} is no UTF-8 text; pass a file that export wrote"
+        ) from error
+
+
+def _is_header(line: str) -> bool:
+    """Whether the line says what the file is; raises for one of a later version."""
+    try:
+        header = json.loads(line)
+    except ValueError:
+        return False
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        return False
+    if header.get("version") != VERSION:
+        raise InvalidArgumentError(
+            f"it is of version {header.get('version')!r}, and version {VERSION} is what can be "
+            "read here; upgrade rehydrate"
+        )
+    return True
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+_NEW = MemoryItem("-")
+_DEFAULTS = {name: getattr(_NEW, name) for name in _FIELDS}

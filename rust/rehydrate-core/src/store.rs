@@ -1,0 +1,311 @@
+//! Memories in one SQLite file: items of many namespaces, written safely, found fast.
+//!
+//! ```text
+//! connections   one writer, a few readers, patience;  gate: nothing of it crosses a fork
+//!   schema      tables and versions                   problem: errors with path and remedy
+//!   write, limits, purge | read, scan, snippet        each within one transaction
+//! ```
+//! The file is the truth. An acknowledged write survives the process and the machine; several threads and processes use
+//! one store at once.
+mod connections;
+mod files;
+mod gate;
+mod item;
+mod limits;
+mod namespace;
+mod problem;
+mod purge;
+mod read;
+mod scan;
+mod schema;
+mod snippet;
+mod write;
+
+use std::hash::BuildHasher;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use rustc_hash::FxHashMap;
+
+pub use gate::{Hold, hold};
+pub use item::{Added, Filter, Item, Link, NewItem, Tier};
+pub use limits::Limits;
+pub use purge::Purge;
+pub use read::{Page, Paging};
+
+use crate::error::{Error, Result};
+use connections::{Connections, lock};
+use item::{verify_name, verify_namespace};
+use namespace::{Namespace, Numbered};
+use read::Reading;
+use write::Writing;
+
+/// How a store is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Nothing is written, not even indexes.
+    pub is_read_only: bool,
+    /// How long a call waits for others that hold the file.
+    pub busy: Duration,
+    /// How much a namespace may hold.
+    pub limits: Limits,
+    /// The time, in milliseconds since 1970.
+    pub clock: fn() -> i64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { is_read_only: false, busy: Duration::from_secs(30), limits: Limits::default(), clock: system_clock }
+    }
+}
+
+/// What an addition did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Additions {
+    /// Per item, its handle and whether it is new.
+    pub added: Vec<Added>,
+    /// Items that the limits made cold.
+    pub demoted: usize,
+    /// Items that the limits, or their own expiry, took away.
+    pub dropped: usize,
+}
+
+/// An open store. Calls may come from any number of threads.
+///
+/// ```
+/// use rehydrate_core::store::{NewItem, Options, Store};
+///
+/// let folder = tempfile::tempdir().unwrap();
+/// let store = Store::open(&folder.path().join("memory.db"), Options::default())?;
+/// let item = NewItem::new("the deployment key rotates on Fridays", 0);
+/// let added = store.add("alice", &[item], None)?.added;
+/// let found = store.get("alice", &[added[0].handle.clone()])?;
+/// assert_eq!(found[0].as_ref().unwrap().text, b"the deployment key rotates on Fridays");
+/// # Ok::<(), rehydrate_core::error::Error>(())
+/// ```
+pub struct Store {
+    connections: Arc<Connections>,
+    options: Options,
+    /// How often searches showed items since the last write: written with the next one.
+    uses: Mutex<FxHashMap<i64, u64>>,
+}
+
+impl Store {
+    /// Open the store at `path`, which is made where there is none.
+    ///
+    /// # Errors
+    /// A file that is no store, is of a later version, is damaged or cannot be opened.
+    pub fn open(path: &Path, options: Options) -> Result<Self> {
+        let path = std::path::absolute(path).map_err(|error| problem::io(path, &error))?;
+        let connections = Connections::open(path, options.is_read_only, options.busy)?;
+        Ok(Self { connections, options, uses: Mutex::default() })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.connections.path
+    }
+
+    /// Whether nothing can be written through it.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.options.is_read_only
+    }
+
+    /// Add items, all of them or none. An item is there already where its namespace has the same text from the same
+    /// source; `space` names the model of the vectors.
+    ///
+    /// # Errors
+    /// Items outside their limits, links to items that are not there, vectors of another model, and what keeps a file from
+    /// being written. After any error nothing of the call was stored.
+    pub fn add(&self, namespace: &str, items: &[NewItem], space: Option<&str>) -> Result<Additions> {
+        verify_namespace(namespace)?;
+        items.iter().try_for_each(NewItem::verify)?;
+        if items.is_empty() {
+            return Ok(Additions { added: Vec::new(), demoted: 0, dropped: 0 });
+        }
+        let now_ms = (self.options.clock)();
+        let uses: Vec<(i64, u64)> = std::mem::take(&mut *lock(&self.uses)).into_iter().collect();
+        self.connections.write(|transaction| {
+            write::count_uses(transaction, &uses, now_ms)?;
+            let row = Namespace::find_or_make(transaction, namespace)?;
+            let mut writing = Writing::begin(transaction, row, now_ms)?;
+            let added = writing.add(namespace, items, space)?;
+            let (demoted, dropped) = writing.enforce(&self.options.limits)?;
+            writing.finish()?;
+            Ok(Additions { added, demoted, dropped })
+        })
+    }
+
+    /// The items that handles name; None where this namespace has none of that handle.
+    ///
+    /// # Errors
+    /// Strings that are no handles, and what keeps a file from being read.
+    pub fn get(&self, namespace: &str, handles: &[String]) -> Result<Vec<Option<Item>>> {
+        verify_namespace(namespace)?;
+        let now_ms = (self.options.clock)();
+        self.connections.read(|transaction| {
+            let Some(mut reading) = Reading::begin(transaction, namespace, now_ms)? else {
+                handles.iter().try_for_each(|handle| item::key_in(handle).map(drop))?;
+                return Ok(vec![None; handles.len()]);
+            };
+            handles.iter().map(|handle| reading.get(handle)).collect()
+        })
+    }
+
+    /// A page of the items that pass a filter.
+    ///
+    /// # Errors
+    /// What keeps a file from being read.
+    pub fn list(&self, namespace: &str, filter: &Filter, paging: Paging) -> Result<Page> {
+        verify_namespace(namespace)?;
+        let now_ms = (self.options.clock)();
+        self.connections.read(|transaction| {
+            let Some(mut reading) = Reading::begin(transaction, namespace, now_ms)? else {
+                return Ok(Page { items: Vec::new(), cursor: None });
+            };
+            let filter = Numbered::of(filter, transaction, reading.namespace.id)?;
+            reading.list(&filter, paging)
+        })
+    }
+
+    /// Delete items; how many were there. Their texts may stay in SQLite's log for a while: [`Store::purge`] sees to that.
+    ///
+    /// # Errors
+    /// Strings that are no handles, and what keeps a file from being written.
+    pub fn forget(&self, namespace: &str, handles: &[String]) -> Result<usize> {
+        self.change(namespace, 0, |writing| {
+            let ids = writing.find_all(handles)?;
+            writing.delete(&ids)
+        })
+    }
+
+    /// Delete what came from a source or a session, or all of a namespace, and leave no byte of the texts in any file; how
+    /// many items that were.
+    ///
+    /// # Errors
+    /// What keeps a file from being written. With [`crate::error::StoreProblem::Busy`] the items may be gone already and
+    /// only traces in the log be left, because others read all the time: purge again.
+    pub fn purge(&self, namespace: &str, what: &Purge) -> Result<usize> {
+        verify_namespace(namespace)?;
+        let now_ms = (self.options.clock)();
+        let purged = self.connections.write(|transaction| purge::purge(transaction, namespace, what, now_ms))?;
+        self.connections.checkpoint()?;
+        Ok(purged.items)
+    }
+
+    /// Give items a tier; how many had another one.
+    ///
+    /// # Errors
+    /// As [`Store::forget`].
+    pub fn set_tier(&self, namespace: &str, handles: &[String], tier: Tier) -> Result<usize> {
+        self.change(namespace, 0, |writing| {
+            let ids = writing.find_all(handles)?;
+            writing.set_tier(&ids, tier as u8)
+        })
+    }
+
+    /// Give items vectors of the model `space`, a row each; how many of the items are there.
+    ///
+    /// # Errors
+    /// Rows that do not fit, vectors of another model than the namespace has, and as [`Store::forget`].
+    pub fn set_vectors(&self, namespace: &str, handles: &[String], vectors: &[f32], space: &str) -> Result<usize> {
+        let dim = vectors.len().checked_div(handles.len()).unwrap_or(0);
+        if dim * handles.len() != vectors.len() || (dim == 0 && !handles.is_empty()) {
+            let (numbers, rows) = (vectors.len(), handles.len());
+            return Err(Error::Argument(format!("{numbers} numbers for {rows} items; give each a row of one length")));
+        }
+        if vectors.iter().any(|x| !x.is_finite()) {
+            return Err(Error::Argument("a vector holds NaN or infinity; give zeros for no vector".into()));
+        }
+        self.change(namespace, 0, |writing| {
+            if handles.is_empty() {
+                return Ok(0);
+            }
+            writing.settle_space(space, dim)?;
+            let ids = writing.find_each(handles)?;
+            writing.set_vectors(&ids, vectors, dim)
+        })
+    }
+
+    /// Link two items; whether the link is new.
+    ///
+    /// # Errors
+    /// Items that are not there, and as [`Store::forget`].
+    pub fn link(&self, namespace: &str, source: &str, target: &str, relation: &str) -> Result<bool> {
+        verify_name("relation", relation)?;
+        if relation.is_empty() {
+            return Err(Error::Argument("relation is empty; say how the items are related".into()));
+        }
+        item::key_in(source)?;
+        let unknown = || Error::Argument(format!("no item {source} in namespace {namespace:?}; link items that are there"));
+        self.change(namespace, None, |writing| writing.link_handles(source, relation, target).map(Some))?.ok_or_else(unknown)
+    }
+
+    /// All namespaces, by name.
+    ///
+    /// # Errors
+    /// What keeps a file from being read.
+    pub fn namespaces(&self) -> Result<Vec<String>> {
+        self.connections.read(|transaction| {
+            let mut statement = transaction.prepare_cached("SELECT name FROM namespaces ORDER BY name")?;
+            Ok(statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Copy SQLite's log into the file and empty it.
+    ///
+    /// # Errors
+    /// What keeps a file from being written.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.connections.checkpoint()
+    }
+
+    /// Close it; every later call but this one is refused.
+    ///
+    /// # Errors
+    /// A process that may not use the store.
+    pub fn close(&self) -> Result<()> {
+        self.connections.close()
+    }
+
+    /// One transaction on a namespace that exists; `nothing` where it does not.
+    fn change<T>(
+        &self,
+        namespace: &str,
+        nothing: T,
+        work: impl FnOnce(&mut Writing<'_>) -> problem::Attempt<T>,
+    ) -> Result<T> {
+        verify_namespace(namespace)?;
+        let now_ms = (self.options.clock)();
+        self.connections.write(|transaction| {
+            let Some(row) = Namespace::find(transaction, namespace)? else { return Ok(nothing) };
+            let mut writing = Writing::begin(transaction, row, now_ms)?;
+            let done = work(&mut writing)?;
+            writing.finish()?;
+            Ok(done)
+        })
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+fn system_clock() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// 64 bits that no other thread, call or process has.
+fn random() -> u64 {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    // A forked process has its parent's keys and count.
+    std::hash::RandomState::new().hash_one((call, std::process::id(), SystemTime::now()))
+}

@@ -1,0 +1,307 @@
+//! Connections to the file: one that writes, a few that read, and the patience with which they wait for others.
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::problem::{self, Attempt};
+use super::{files, gate, schema};
+use crate::error::{Result, StoreProblem};
+use crate::interrupt::poll;
+
+/// Readers that are kept for the next call.
+const IDLE_READERS: usize = 8;
+const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+/// What every SQLite file begins with.
+const HEADER: &[u8] = b"SQLite format 3\0";
+
+/// The connections of one store.
+pub(super) struct Connections {
+    pub path: PathBuf,
+    pub is_read_only: bool,
+    busy: Duration,
+    is_closed: AtomicBool,
+    writer: Mutex<Option<Connection>>,
+    readers: Mutex<Vec<Connection>>,
+}
+
+impl Connections {
+    /// Open the file, and make it where there is none.
+    pub fn open(path: PathBuf, is_read_only: bool, busy: Duration) -> Result<Arc<Self>> {
+        let connections = Arc::new(Self {
+            path,
+            is_read_only,
+            busy,
+            is_closed: AtomicBool::new(false),
+            writer: Mutex::default(),
+            readers: Mutex::default(),
+        });
+        {
+            let _inside = gate::enter(&connections.path)?;
+            gate::register(Arc::downgrade(&connections));
+        }
+        if !is_read_only {
+            files::make(&connections.path)?;
+        }
+        connections.check_header()?;
+        let mut is_new = connections.read(|transaction| schema::is_new(transaction, &connections.path))?;
+        if is_new && is_read_only {
+            return Err(schema::not_a_store(&connections.path));
+        }
+        while is_new {
+            connections.enter_log_mode()?;
+            connections.write(|transaction| schema::create(transaction, &connections.path))?;
+            is_new = connections.read(|transaction| schema::is_new(transaction, &connections.path))?;
+        }
+        Ok(connections)
+    }
+
+    /// Everything that `work` does, or nothing; no other connection writes meanwhile.
+    pub fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
+        if self.is_read_only {
+            return Err(problem::store(
+                &self.path,
+                StoreProblem::ReadOnly,
+                "the store was opened for reading",
+                "open it without read_only",
+            ));
+        }
+        let mut patience = Patience::new(self);
+        loop {
+            {
+                let _inside = gate::enter(&self.path)?;
+                self.check_open()?;
+                if let Some(mut writer) = try_lock(&self.writer) {
+                    let writer = match writer.take() {
+                        Some(connection) => writer.insert(connection),
+                        None => writer.insert(self.connect()?),
+                    };
+                    match writer.transaction_with_behavior(TransactionBehavior::Immediate) {
+                        Ok(transaction) => {
+                            let done = work(&transaction).map_err(|failure| failure.at(&self.path))?;
+                            transaction.commit().map_err(|error| problem::sqlite(&self.path, &error))?;
+                            return Ok(done);
+                        }
+                        Err(error) => patience.excuse(problem::sqlite(&self.path, &error))?,
+                    }
+                }
+            }
+            patience.wait()?;
+        }
+    }
+
+    /// What `work` finds in one state of the file; it may be called again.
+    pub fn read<T>(&self, work: impl Fn(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
+        let mut patience = Patience::new(self);
+        loop {
+            {
+                let _inside = gate::enter(&self.path)?;
+                self.check_open()?;
+                match self.read_once(&work) {
+                    Ok(found) => return Ok(found),
+                    Err(error) => patience.excuse(error)?,
+                }
+            }
+            patience.wait()?;
+        }
+    }
+
+    fn read_once<T>(&self, work: &impl Fn(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
+        let idle = lock(&self.readers).pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => self.connect()?,
+        };
+        let found = {
+            let transaction = connection.transaction().map_err(|error| problem::sqlite(&self.path, &error))?;
+            work(&transaction).map_err(|failure| failure.at(&self.path))
+        };
+        // A connection that met trouble is not used again.
+        let mut readers = lock(&self.readers);
+        if found.is_ok() && readers.len() < IDLE_READERS {
+            readers.push(connection);
+        }
+        found
+    }
+
+    /// Copy the log into the file and empty it, which is possible between the reads of others.
+    pub fn checkpoint(&self) -> Result<()> {
+        let mut patience = Patience::new(self);
+        loop {
+            {
+                let _inside = gate::enter(&self.path)?;
+                self.check_open()?;
+                if let Some(mut writer) = try_lock(&self.writer) {
+                    let writer = match writer.take() {
+                        Some(connection) => writer.insert(connection),
+                        None => writer.insert(self.connect()?),
+                    };
+                    let is_blocked = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+                    match is_blocked {
+                        Ok(false) => return Ok(()),
+                        Ok(true) => {}
+                        Err(error) => patience.excuse(problem::sqlite(&self.path, &error))?,
+                    }
+                }
+            }
+            patience.wait()?;
+        }
+    }
+
+    /// Close every connection; the next call opens one.
+    pub fn let_go(&self) {
+        lock(&self.readers).clear();
+        lock(&self.writer).take();
+    }
+
+    /// Close every connection for good. The log is copied into the file if nobody is in the way.
+    pub fn close(&self) -> Result<()> {
+        let _inside = gate::enter(&self.path)?;
+        if !self.is_closed.swap(true, Ordering::SeqCst) {
+            lock(&self.readers).clear();
+            if let Some(writer) = lock(&self.writer).take() {
+                let _ = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Err(problem::store(&self.path, StoreProblem::Closed, "the store was closed", "open it again"));
+        }
+        Ok(())
+    }
+
+    fn connect(&self) -> Result<Connection> {
+        let access = if self.is_read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
+        let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let opened = Connection::open_with_flags(&self.path, flags).and_then(|connection| {
+            settle(&connection)?;
+            Ok(connection)
+        });
+        let opened = match opened {
+            // Where not even the files beside it can be made, nobody can write to it either, unless a log lies there.
+            Err(error) if self.is_read_only && is_unreachable(&error) && !files::has_log(&self.path) => {
+                let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+                Connection::open_with_flags(files::immutable_uri(&self.path), flags)
+            }
+            opened => opened,
+        };
+        opened.map_err(|error| problem::sqlite(&self.path, &error))
+    }
+
+    /// A write-ahead log lets readers and a writer go on side by side; the file remembers it.
+    fn enter_log_mode(&self) -> Result<()> {
+        let mut patience = Patience::new(self);
+        loop {
+            {
+                let _inside = gate::enter(&self.path)?;
+                let mode = self.connect()?.query_row("PRAGMA journal_mode=WAL", [], |row| row.get::<_, String>(0));
+                match mode {
+                    Ok(mode) if mode == "wal" => return Ok(()),
+                    Ok(mode) => {
+                        return Err(problem::store(
+                            &self.path,
+                            StoreProblem::Other,
+                            format!("this file system allows the journal mode {mode} only, not WAL"),
+                            "put the store on a local disk",
+                        ));
+                    }
+                    Err(error) => patience.excuse(problem::sqlite(&self.path, &error))?,
+                }
+            }
+            patience.wait()?;
+        }
+    }
+
+    /// Before SQLite touches it: something else is not even opened.
+    fn check_header(&self) -> Result<()> {
+        let mut header = [0; 16];
+        let read = File::open(&self.path).and_then(|mut file| match file.read_exact(&mut header) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(file.metadata()?.len() == 0),
+            read => read.map(|()| header == HEADER),
+        });
+        if read.map_err(|error| problem::io(&self.path, &error))? { Ok(()) } else { Err(schema::not_a_store(&self.path)) }
+    }
+}
+
+/// What every connection is told.
+fn settle(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(Duration::ZERO)?; // waiting is done outside of the gate
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL;
+         PRAGMA secure_delete = ON;
+         PRAGMA cell_size_check = ON;
+         PRAGMA journal_size_limit = 67108864;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA cache_size = -16000;",
+    )
+}
+
+fn is_unreachable(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+    matches!(error.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
+}
+
+/// Waiting for others, with a deadline for all of it together.
+struct Patience<'a> {
+    of: &'a Connections,
+    end: Instant,
+    longest: Duration,
+}
+
+impl<'a> Patience<'a> {
+    fn new(of: &'a Connections) -> Self {
+        Self { of, end: Instant::now() + of.busy, longest: SHORTEST_PAUSE }
+    }
+
+    /// Go on if trying again may help.
+    fn excuse(&self, error: crate::error::Error) -> Result<()> {
+        if problem::is_busy(&error) { Ok(()) } else { Err(error) }
+    }
+
+    /// A pause of a random length, so that those who wait do not meet again.
+    fn wait(&mut self) -> Result<()> {
+        poll()?;
+        if Instant::now() >= self.end {
+            return Err(problem::store(
+                &self.of.path,
+                StoreProblem::Busy,
+                format!("others kept it locked for {:.1} s", self.of.busy.as_secs_f64()),
+                "let the process that holds it finish, or wait longer (busy_seconds)",
+            ));
+        }
+        self.longest = (self.longest * 2).min(LONGEST_PAUSE);
+        std::thread::sleep(self.longest.mul_f64(chance()));
+        Ok(())
+    }
+}
+
+/// A number between 0 and 1 that differs from thread to thread and from call to call.
+fn chance() -> f64 {
+    (super::random() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A panic while it was locked left at worst a connection less.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}

@@ -1,0 +1,69 @@
+//! The files of a store: the truth, SQLite's log beside it, and the folder of indexes.
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::problem;
+use crate::error::Result;
+
+/// Make an empty file that only its owner may read, and its folder likewise, where they are not there.
+pub(super) fn make(path: &Path) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    make_folder(folder).map_err(|error| problem::io(folder, &error))?;
+    match private(OpenOptions::new().write(true).create_new(true)).open(path) {
+        Ok(_) => sync_folder(folder).map_err(|error| problem::io(folder, &error)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(problem::io(path, &error)),
+    }
+}
+
+/// Make a folder, and those above it, for its owner alone.
+pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Options for a file that only its owner may read.
+pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options
+}
+
+/// Have the disk know of new and renamed files.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
+    Ok(())
+}
+
+/// The file beside `path` whose name ends in `ending`.
+pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// Whether SQLite's log holds anything.
+pub(super) fn has_log(path: &Path) -> bool {
+    beside(path, "-wal").metadata().is_ok_and(|data| data.len() > 0)
+}
+
+/// SQLite's name of a file that nobody changes.
+pub(super) fn immutable_uri(path: &Path) -> String {
+    let mut uri = String::from("file:");
+    for byte in path.to_string_lossy().bytes() {
+        match byte {
+            b'/' | b'-' | b'_' | b'.' | b'~' => uri.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
+            _ => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri + "?mode=ro&immutable=1"
+}

@@ -1,0 +1,131 @@
+//! Bounds of a namespace: the least worth having becomes cold, and what was cold for longest goes. Hot items stay.
+use super::item::Tier;
+use super::problem::Attempt;
+use super::write::Writing;
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+const HOUR_MS: i64 = 60 * 60 * 1000;
+/// Full trust makes up for this much age.
+const TRUST_MS: f64 = 120.0 * DAY_MS as f64;
+/// Being shown twice as often makes up for this much age.
+const USE_MS: f64 = 30.0 * DAY_MS as f64;
+
+/// How much a namespace may hold; None is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Items.
+    pub items: Option<u64>,
+    /// Bytes of their texts, vectors and notes.
+    pub bytes: Option<u64>,
+    /// Warm items stored longer ago than this become cold, cold ones stored twice as long ago go.
+    pub age_ms: Option<i64>,
+}
+
+impl Limits {
+    /// No limit at all.
+    pub const NONE: Self = Self { items: None, bytes: None, age_ms: None };
+}
+
+impl Default for Limits {
+    /// A million items, 2 GiB, a year.
+    fn default() -> Self {
+        Self { items: Some(1_000_000), bytes: Some(2 << 30), age_ms: Some(365 * DAY_MS) }
+    }
+}
+
+/// How much there is and may be, of items and of bytes.
+#[derive(Clone, Copy)]
+struct Amount {
+    items: i64,
+    bytes: i64,
+}
+
+impl Amount {
+    fn is_within(self, limit: Self) -> bool {
+        self.items <= limit.items && self.bytes <= limit.bytes
+    }
+
+    fn part(self, share: f64) -> Self {
+        let part = |whole: i64| if whole == i64::MAX { whole } else { (whole as f64 * share) as i64 };
+        Self { items: part(self.items), bytes: part(self.bytes) }
+    }
+
+    fn remove(&mut self, bytes: i64) {
+        self.items -= 1;
+        self.bytes -= bytes;
+    }
+}
+
+/// An item that may be demoted or dropped.
+struct Candidate {
+    id: i64,
+    tier: u8,
+    bytes: i64,
+    worth: f64,
+}
+
+/// Demote and drop what is beyond `limits`, and drop what is expired: how many were demoted, how many dropped.
+///
+/// Where there is too much, the warm and hot items are brought down to three quarters of the limit and all of them to 95 per
+/// cent, so that the next additions find room and the items are looked through now and then only.
+pub(super) fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
+    let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
+    let mut dropped = writing.delete(&expired)?;
+    let mut demoted = 0;
+    if let Some(age) = limits.age_ms.filter(|age| writing.now_ms - writing.namespace.aged_ms >= HOUR_MS.min(age / 8)) {
+        writing.namespace.aged_ms = writing.now_ms;
+        let aged = ids(writing, "tier = 1 AND created < ?2", writing.now_ms.saturating_sub(age))?;
+        demoted += writing.set_tier(&aged, Tier::Cold as u8)?;
+        let old = ids(writing, "tier = 2 AND created < ?2", writing.now_ms.saturating_sub(age.saturating_mul(2)))?;
+        dropped += writing.delete(&old)?;
+    }
+    let whole = |limit: Option<u64>| limit.map_or(i64::MAX, |limit| i64::try_from(limit).unwrap_or(i64::MAX));
+    let limit = Amount { items: whole(limits.items), bytes: whole(limits.bytes) };
+    let mut held = Amount { items: writing.namespace.items, bytes: writing.namespace.bytes };
+    if !held.is_within(limit) {
+        let mut candidates = candidates(writing)?;
+        let mut kept = held;
+        candidates.iter().filter(|item| item.tier == Tier::Cold as u8).for_each(|item| kept.remove(item.bytes));
+        candidates.sort_by(|a, b| a.worth.total_cmp(&b.worth).then(a.id.cmp(&b.id)));
+        let mut cooled = Vec::new();
+        for item in candidates.iter_mut().filter(|item| item.tier == Tier::Warm as u8) {
+            if kept.is_within(limit.part(0.75)) {
+                break;
+            }
+            kept.remove(item.bytes);
+            item.tier = Tier::Cold as u8;
+            cooled.push(item.id);
+        }
+        demoted += writing.set_tier(&cooled, Tier::Cold as u8)?;
+        candidates.sort_by_key(|item| item.id);
+        let mut gone = Vec::new();
+        for item in candidates.iter().filter(|item| item.tier == Tier::Cold as u8) {
+            if held.is_within(limit.part(0.95)) {
+                break;
+            }
+            held.remove(item.bytes);
+            gone.push(item.id);
+        }
+        dropped += writing.delete(&gone)?;
+    }
+    writing.namespace.demoted += demoted as i64;
+    writing.namespace.dropped += dropped as i64;
+    Ok((demoted, dropped))
+}
+
+fn ids(writing: &Writing<'_>, condition: &str, bound: i64) -> Attempt<Vec<i64>> {
+    let query = format!("SELECT id FROM items WHERE namespace = ?1 AND {condition}");
+    let mut statement = writing.transaction.prepare_cached(&query)?;
+    Ok(statement.query_map((writing.namespace.id, bound), |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+}
+
+fn candidates(writing: &Writing<'_>) -> Attempt<Vec<Candidate>> {
+    let query = "SELECT id, tier, bytes, max(time, used), trust, uses FROM items WHERE namespace = ?1 AND tier IN (1, 2)";
+    let mut statement = writing.transaction.prepare_cached(query)?;
+    let rows = statement.query_map([writing.namespace.id], |row| {
+        let (newest, trust, uses): (i64, f64, f64) = (row.get(3)?, row.get(4)?, row.get::<_, i64>(5)? as f64);
+        let worth = newest as f64 + trust * TRUST_MS + (1.0 + uses).log2() * USE_MS;
+        Ok(Candidate { id: row.get(0)?, tier: row.get(1)?, bytes: row.get(2)?, worth })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}

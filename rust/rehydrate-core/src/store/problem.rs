@@ -1,0 +1,90 @@
+//! From SQLite's and the operating system's errors to the core's: which file, what is wrong, what to do.
+use std::io;
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use crate::error::{Error, StoreProblem};
+
+/// What ends a piece of work with a connection: SQLite's word or our own.
+pub(super) enum Failure {
+    Sqlite(rusqlite::Error),
+    Core(Error),
+}
+
+/// A piece of work with a connection.
+pub(super) type Attempt<T> = std::result::Result<T, Failure>;
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Core(error)
+    }
+}
+
+impl Failure {
+    /// What it means for whoever uses the store at `path`.
+    pub fn at(self, path: &Path) -> Error {
+        match self {
+            Self::Sqlite(error) => sqlite(path, &error),
+            Self::Core(error) => error,
+        }
+    }
+}
+
+/// An error of the store at `path`.
+pub(super) fn store(path: &Path, kind: StoreProblem, problem: impl Into<String>, remedy: impl Into<String>) -> Error {
+    Error::Store { kind, path: path.display().to_string(), problem: problem.into(), remedy: remedy.into() }
+}
+
+/// What `error` means for whoever uses the store.
+pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Error {
+    let code = error.sqlite_error_code();
+    let (kind, remedy) = match code {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
+            (StoreProblem::Busy, "let the process that holds it finish, or wait longer (busy_seconds)")
+        }
+        Some(ErrorCode::DiskFull) => (StoreProblem::Full, "free some space; what was stored before stays readable"),
+        Some(ErrorCode::ReadOnly) => {
+            (StoreProblem::ReadOnly, "open it where its file and folder may be written; reading goes on")
+        }
+        Some(ErrorCode::DatabaseCorrupt) => (StoreProblem::Corrupt, "restore the file from a copy or an export"),
+        Some(ErrorCode::NotADatabase) => (StoreProblem::NotAStore, "name a file of a store, or one that is not there yet"),
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            (StoreProblem::Other, "check that the folder exists and that this user may read and write in it")
+        }
+        Some(ErrorCode::SystemIoFailure) if has_no_room(path) => {
+            (StoreProblem::Full, "free some space; what was stored before stays readable")
+        }
+        _ => (StoreProblem::Other, "check the disk and the file system"),
+    };
+    store(path, kind, error.to_string(), remedy)
+}
+
+/// The same for files of our own.
+pub(super) fn io(path: &Path, error: &io::Error) -> Error {
+    let (kind, remedy) = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (StoreProblem::Full, "free some space"),
+        io::ErrorKind::ReadOnlyFilesystem => (StoreProblem::ReadOnly, "open it where it may be written"),
+        _ => (StoreProblem::Other, "check that the folder exists and that this user may read and write in it"),
+    };
+    store(path, kind, error.to_string(), remedy)
+}
+
+/// SQLite reports some writes to a full disk as failures of the disk: a write of our own tells.
+fn has_no_room(path: &Path) -> bool {
+    let probe = path.with_extension("probe");
+    let written = std::fs::write(&probe, [0_u8; 64 << 10]);
+    let _ = std::fs::remove_file(&probe);
+    written.is_err_and(|error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+}
+
+/// Whether trying again may help.
+pub(super) fn is_busy(error: &Error) -> bool {
+    matches!(error, Error::Store { kind: StoreProblem::Busy, .. })
+}

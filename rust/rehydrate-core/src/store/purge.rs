@@ -1,0 +1,72 @@
+//! Purging: items of a source, a session or a whole namespace go, and no byte of their texts stays in any file.
+use rusqlite::Transaction;
+
+use super::namespace::{Namespace, Role, find_name};
+use super::problem::Attempt;
+use super::write::Writing;
+
+/// What is purged of a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Purge {
+    /// What came from one source.
+    Source(String),
+    /// What was learned in one session.
+    Session(String),
+    /// Everything.
+    Namespace,
+}
+
+/// What a purge took away.
+#[derive(Debug, Default)]
+pub(super) struct Purged {
+    pub items: usize,
+    /// Index files that held something of it and are not current any more.
+    pub files: Vec<String>,
+}
+
+/// Take it away. The log still holds it until the next checkpoint.
+pub(super) fn purge(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) -> Attempt<Purged> {
+    let Some(namespace) = Namespace::find(transaction, name)? else { return Ok(Purged::default()) };
+    let (role, value) = match what {
+        Purge::Source(source) => (Role::Source, source),
+        Purge::Session(session) => (Role::Session, session),
+        Purge::Namespace => return whole(transaction, &namespace),
+    };
+    let Some(number) = find_name(transaction, namespace.id, role, value)? else { return Ok(Purged::default()) };
+    let column = if role == Role::Source { "source" } else { "session" };
+    let ids: Vec<i64> = transaction
+        .prepare(&format!("SELECT id FROM items WHERE namespace = ?1 AND {column} = ?2 ORDER BY id"))?
+        .query_map((namespace.id, number), |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    let Some(&oldest) = ids.first() else { return Ok(Purged::default()) };
+    let mut writing = Writing::begin(transaction, namespace, now_ms)?;
+    let items = writing.delete(&ids)?;
+    transaction.execute("DELETE FROM names WHERE id = ?1", [number])?;
+    // An item was never in a segment that ends before its first rev.
+    let files = transaction
+        .prepare("DELETE FROM segments WHERE namespace = ?1 AND high >= ?2 RETURNING file")?
+        .query_map((writing.namespace.id, oldest), |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    writing.namespace.generation += 1;
+    writing.finish()?;
+    Ok(Purged { items, files })
+}
+
+fn whole(transaction: &Transaction<'_>, namespace: &Namespace) -> Attempt<Purged> {
+    let files = transaction
+        .prepare("DELETE FROM segments WHERE namespace = ?1 RETURNING file")?
+        .query_map([namespace.id], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    for statement in [
+        "DELETE FROM links WHERE source IN (SELECT id FROM items WHERE namespace = ?1)",
+        "DELETE FROM links WHERE target IN (SELECT id FROM items WHERE namespace = ?1)",
+        "DELETE FROM bodies WHERE id IN (SELECT id FROM items WHERE namespace = ?1)",
+        "DELETE FROM tombstones WHERE namespace = ?1",
+        "DELETE FROM names WHERE namespace = ?1",
+        "DELETE FROM namespaces WHERE id = ?1",
+    ] {
+        transaction.execute(statement, [namespace.id])?;
+    }
+    let items = transaction.execute("DELETE FROM items WHERE namespace = ?1", [namespace.id])?;
+    Ok(Purged { items, files })
+}

@@ -1,0 +1,161 @@
+//! Snippets: the part of a text around what a query found, cut between sentences or lines.
+use std::ops::Range;
+
+use rustc_hash::FxHashSet;
+
+/// About 200 tokens.
+const SNIPPET_BYTES: usize = 800;
+/// How far a cut may move to meet the end of a sentence.
+const REACH_BYTES: usize = 200;
+
+/// The bytes of `text` to show for `query`: all of a short text, else the stretch with most of the query's words, the rarer
+/// ones weighing more.
+pub(super) fn snippet(text: &str, query: &str) -> Range<usize> {
+    if text.len() <= SNIPPET_BYTES + REACH_BYTES {
+        return 0..text.len();
+    }
+    let wanted: FxHashSet<String> = words(query).map(|(_, word)| word).collect();
+    let mut matches: Vec<(usize, String)> = words(text).filter(|(_, word)| wanted.contains(word)).collect();
+    if matches.is_empty() {
+        let found = find_lower(text, &query.trim().to_lowercase());
+        matches.extend(found.map(|at| (at, String::new())));
+    }
+    let Some(at) = densest(&matches) else { return cut(text, 0..SNIPPET_BYTES) };
+    // A little of what comes before says what it is about.
+    let start = at.saturating_sub(SNIPPET_BYTES / 4).min(text.len() - SNIPPET_BYTES);
+    cut(text, start..start + SNIPPET_BYTES)
+}
+
+/// Where the query stands in a text as it is.
+fn find_lower(text: &str, query: &str) -> Option<usize> {
+    if query.is_empty() {
+        return None;
+    }
+    // Lower-casing may change lengths, so every place is tried by itself.
+    let first = query.chars().next()?;
+    text.char_indices()
+        .filter(|(_, letter)| letter.to_lowercase().next() == Some(first))
+        .find(|(at, _)| text[*at..].chars().flat_map(char::to_lowercase).take(query.chars().count()).eq(query.chars()))
+        .map(|(at, _)| at)
+}
+
+/// The match from which a snippet's length holds the greatest weight of different words.
+fn densest(matches: &[(usize, String)]) -> Option<usize> {
+    let mut counts = rustc_hash::FxHashMap::<&str, u32>::default();
+    matches.iter().for_each(|(_, word)| *counts.entry(word).or_default() += 1);
+    let reach = SNIPPET_BYTES * 3 / 4;
+    let mut best = (0.0_f64, None);
+    let mut inside = rustc_hash::FxHashMap::<&str, u32>::default();
+    let (mut weight, mut end) = (0.0, 0);
+    for (start, (at, word)) in matches.iter().enumerate() {
+        while end < matches.len() && matches[end].0 < at + reach {
+            let seen = inside.entry(&matches[end].1).or_default();
+            *seen += 1;
+            weight += if *seen == 1 { 1.0 / f64::from(counts[matches[end].1.as_str()]) } else { 0.0 };
+            end += 1;
+        }
+        if weight > best.0 + 1e-9 {
+            best = (weight, Some(start));
+        }
+        if let Some(seen) = inside.get_mut(word.as_str()) {
+            *seen -= 1;
+            weight -= if *seen == 0 { 1.0 / f64::from(counts[word.as_str()]) } else { 0.0 };
+        }
+    }
+    best.1.map(|start| matches[start].0)
+}
+
+/// `range` with both ends moved to the ends of sentences or lines nearby, else to white space, else between characters.
+fn cut(text: &str, range: Range<usize>) -> Range<usize> {
+    let start = if range.start == 0 { 0 } else { boundary(text, range.start.saturating_sub(REACH_BYTES / 2)) };
+    let end = if range.end >= text.len() { text.len() } else { boundary(text, range.end - REACH_BYTES / 2) };
+    start..end.max(start)
+}
+
+/// The first place from `from` on where something ends, within reach.
+fn boundary(text: &str, from: usize) -> usize {
+    let from = floor(text, from);
+    let window = &text[from..floor(text, (from + REACH_BYTES).min(text.len()))];
+    let mut letters = window.char_indices().peekable();
+    let mut blank = None;
+    while let Some((at, letter)) = letters.next() {
+        let next_is_blank = letters.peek().is_none_or(|(_, next)| next.is_whitespace());
+        let behind = at + letter.len_utf8();
+        if letter == '\n' || matches!(letter, '。' | '！' | '？') {
+            return from + behind;
+        }
+        if matches!(letter, '.' | '!' | '?') && next_is_blank {
+            return from + behind + letters.peek().map_or(0, |(_, next)| next.len_utf8());
+        }
+        if letter.is_whitespace() && blank.is_none() {
+            blank = Some(from + behind);
+        }
+    }
+    blank.unwrap_or(from)
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+}
+
+/// Lower-cased words with where they begin: runs of letters and digits, and CJK characters one by one.
+fn words(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let mut rest = text.char_indices().peekable();
+    std::iter::from_fn(move || {
+        let (start, first) = rest.find(|(_, letter)| letter.is_alphanumeric())?;
+        let mut word: String = first.to_lowercase().collect();
+        if !crate::lexical::is_cjk(first) {
+            while let Some((_, letter)) = rest.next_if(|(_, next)| next.is_alphanumeric() && !crate::lexical::is_cjk(*next)) {
+                word.extend(letter.to_lowercase());
+            }
+        }
+        Some((start, word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_text_is_its_own_snippet() {
+        assert_eq!(snippet("short", "query"), 0..5);
+    }
+
+    #[test]
+    fn a_snippet_shows_where_the_words_are_and_is_cut_between_sentences() {
+        let filler = "Nothing of interest is said here. ".repeat(60);
+        let text = format!("{filler}The deployment key rotates on Fridays. {filler}");
+        let range = snippet(&text, "when does the deployment key rotate?");
+        let shown = &text[range.clone()];
+        assert!(shown.contains("deployment key rotates on Fridays"), "{shown}");
+        assert!(shown.starts_with(char::is_uppercase) && shown.trim_end().ends_with('.'), "{shown}");
+        assert!(range.len() < SNIPPET_BYTES + 2 * REACH_BYTES);
+    }
+
+    #[test]
+    fn rare_words_weigh_more_than_common_ones() {
+        let text = format!("{} zebra {}", "the cat sat. ".repeat(100), "the cat sat. ".repeat(100));
+        assert!(text[snippet(&text, "the cat zebra")].contains("zebra"));
+    }
+
+    #[test]
+    fn signs_and_scripts_are_shown_too() {
+        let text = format!("{}x->next = 0; {}", "word ".repeat(300), "word ".repeat(300));
+        assert!(text[snippet(&text, "->")].contains("->"));
+        let text = format!("{}我喜欢记忆。{}", "天气很好。".repeat(200), "天气很好。".repeat(200));
+        assert!(text[snippet(&text, "记忆")].contains("记忆"));
+        let text = "İ".repeat(2000) + "needle" + &"ß".repeat(2000);
+        assert!(text[snippet(&text, "NEEDLE")].contains("needle"));
+    }
+
+    #[test]
+    fn every_query_on_every_text_cuts_between_characters() {
+        for text in ["é".repeat(3000), "\u{1F600} ".repeat(900), "a\n".repeat(1500), "字".repeat(1000)] {
+            for query in ["", "é", "a", "\u{1F600}", "字", "zzz", "."] {
+                let range = snippet(&text, query);
+                assert!(text.get(range.clone()).is_some_and(|shown| !shown.is_empty()), "{range:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The store: what is added is there, once, whatever else happens to the file.
+#![cfg(feature = "store")]
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rehydrate_core::error::{Error, StoreProblem};
+use rehydrate_core::store::{Filter, Limits, NewItem, Options, Paging, Purge, Store, Tier};
+use tempfile::TempDir;
+
+const FIRST_PAGE: Paging = Paging { cursor: None, limit: 1_000_000, newest_first: false };
+
+/// A store in a folder of its own.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("deep/er/memory.db")
+    }
+
+    fn open(&self) -> Store {
+        self.with(Options::default())
+    }
+
+    fn with(&self, options: Options) -> Store {
+        Store::open(&self.path(), options).unwrap()
+    }
+
+    /// All bytes of all files.
+    fn bytes(&self) -> Vec<u8> {
+        fn collect(folder: &Path, bytes: &mut Vec<u8>) {
+            for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+                if entry.file_type().unwrap().is_dir() {
+                    collect(&entry.path(), bytes);
+                } else {
+                    bytes.extend(std::fs::read(entry.path()).unwrap());
+                }
+            }
+        }
+        let mut bytes = Vec::new();
+        collect(self.folder.path(), &mut bytes);
+        bytes
+    }
+}
+
+fn item(text: &str) -> NewItem {
+    NewItem::new(text, 1_000)
+}
+
+fn from(source: &str, text: &str) -> NewItem {
+    NewItem { source: source.into(), ..item(text) }
+}
+
+fn add(store: &Store, namespace: &str, texts: &[&str]) -> Vec<String> {
+    let items: Vec<NewItem> = texts.iter().map(|text| item(text)).collect();
+    store.add(namespace, &items, None).unwrap().added.into_iter().map(|added| added.handle).collect()
+}
+
+fn texts(store: &Store, namespace: &str) -> Vec<String> {
+    let page = store.list(namespace, &Filter::default(), FIRST_PAGE).unwrap();
+    page.items.into_iter().map(|item| String::from_utf8(item.text).unwrap()).collect()
+}
+
+fn kind_of<T: std::fmt::Debug>(result: Result<T, Error>) -> StoreProblem {
+    match result.unwrap_err() {
+        Error::Store { kind, .. } => kind,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_added_comes_back_byte_for_byte_after_reopening() {
+    let place = Place::new();
+    let every_field = NewItem {
+        text: vec![0, 0xED, 0xA0, 0x80, b'\n', 0xFF],
+        kind: "fact".into(),
+        tier: Tier::Hot,
+        source: "notes.md".into(),
+        session: "s1".into(),
+        tool: "bash".into(),
+        principal: "ünïcode \u{1F600}".into(),
+        trust: 0.25,
+        parents: vec!["p1".into(), String::new(), "a,b\n".into()],
+        time_ms: -5,
+        confidence: 0.125,
+        expires_ms: Some(i64::MAX),
+        meta_json: Some("{\"a\": 1}".into()),
+        redactions_json: Some("[]".into()),
+        vector: None,
+        supersedes: vec![],
+        contradicts: vec![],
+    };
+    let handle = place.open().add("alice", &[every_field.clone()], None).unwrap().added[0].handle.clone();
+    let found = place.open().get("alice", &[handle.clone()]).unwrap().remove(0).unwrap();
+    assert_eq!(found.handle, handle);
+    assert_eq!((found.text, found.kind, found.tier), (every_field.text, every_field.kind, every_field.tier));
+    assert_eq!((found.source, found.session), (every_field.source, every_field.session));
+    assert_eq!((found.tool, found.principal), (every_field.tool, every_field.principal));
+    assert_eq!((found.trust, found.confidence), (every_field.trust, every_field.confidence));
+    assert_eq!((found.parents, found.time_ms), (every_field.parents, every_field.time_ms));
+    assert_eq!((found.expires_ms, found.meta_json), (every_field.expires_ms, every_field.meta_json));
+    assert_eq!((found.redactions_json, found.links), (every_field.redactions_json, vec![]));
+}
+
+#[test]
+fn an_item_is_stored_once_a_source_and_namespace() {
+    let place = Place::new();
+    let store = place.open();
+    let first = store.add("alice", &[from("a", "same"), from("b", "same"), from("a", "same")], None).unwrap().added;
+    assert_eq!(first.iter().map(|added| added.is_new).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(first[0].handle, first[2].handle);
+    assert_ne!(first[0].handle, first[1].handle);
+    let again = place.open().add("alice", &[from("a", "same")], None).unwrap().added;
+    assert_eq!((&again[0].handle, again[0].is_new), (&first[0].handle, false));
+    assert!(store.add("bob", &[from("a", "same")], None).unwrap().added[0].is_new);
+    assert_eq!((texts(&store, "alice").len(), texts(&store, "bob").len()), (2, 1));
+}
+
+#[test]
+fn a_namespace_never_shows_what_another_one_holds() {
+    let place = Place::new();
+    let store = place.open();
+    let alice = add(&store, "alice", &["hers"]);
+    add(&store, "bob", &["his"]);
+    assert_eq!(store.get("bob", &alice).unwrap(), [None]);
+    assert_eq!(store.get("nobody", &alice).unwrap(), [None]);
+    assert_eq!(store.forget("bob", &alice).unwrap(), 0);
+    assert_eq!(store.set_tier("bob", &alice, Tier::Hot).unwrap(), 0);
+    assert!(store.link("bob", &alice[0], &alice[0], "is").is_err());
+    assert_eq!((texts(&store, "alice"), texts(&store, "bob")), (vec!["hers".into()], vec!["his".into()]));
+    assert_eq!(store.namespaces().unwrap(), ["alice", "bob"]);
+    assert!(matches!(store.get("", &alice), Err(Error::Argument(_))));
+}
+
+#[test]
+fn superseding_and_contradicting_items_are_linked_both_ways() {
+    let place = Place::new();
+    let store = place.open();
+    let old = add(&store, "alice", &["lives in Paris", "likes tea"]);
+    let newer = NewItem { supersedes: vec![old[0].clone()], contradicts: vec![old[1].clone()], ..item("lives in Rome") };
+    let new = store.add("alice", &[newer], None).unwrap().added[0].handle.clone();
+    assert!(store.link("alice", &old[0], &old[1], "same person").unwrap());
+    assert!(!store.link("alice", &old[0], &old[1], "same person").unwrap());
+    let found = store.get("alice", &[old[0].clone(), new.clone()]).unwrap();
+    let links = |at: usize| {
+        let links = &found[at].as_ref().unwrap().links;
+        links.iter().map(|link| (link.relation.clone(), link.handle.clone(), link.is_outgoing)).collect::<Vec<_>>()
+    };
+    assert_eq!(links(0), [
+        ("same person".into(), old[1].clone(), true),
+        ("supersedes".into(), new.clone(), false)
+    ]);
+    assert_eq!(links(1), [("contradicts".into(), old[1].clone(), true), ("supersedes".into(), old[0].clone(), true)]);
+    let nothing = "mem_00000000000000000000000000".to_owned();
+    let dangling = NewItem { supersedes: vec![nothing], ..item("x") };
+    assert!(matches!(store.add("alice", &[item("y"), dangling], None), Err(Error::Argument(_))));
+    assert_eq!(texts(&store, "alice").len(), 3, "a call that failed stored something");
+    assert_eq!(store.forget("alice", &[new]).unwrap(), 1);
+    assert_eq!(store.get("alice", &old[..1]).unwrap()[0].as_ref().unwrap().links.len(), 1);
+}
+
+#[test]
+fn pages_are_in_order_and_filters_hold_on_each() {
+    let place = Place::new();
+    let store = place.open();
+    let items: Vec<NewItem> = (0..25)
+        .map(|i| NewItem {
+            kind: if i % 2 == 0 { "even" } else { "odd" }.into(),
+            tier: if i < 10 { Tier::Warm } else { Tier::Cold },
+            time_ms: i,
+            trust: i as f64 / 25.0,
+            ..from(if i % 5 == 0 { "five" } else { "" }, &format!("item {i}"))
+        })
+        .collect();
+    store.add("alice", &items, None).unwrap();
+    for newest_first in [true, false] {
+        let (mut cursor, mut seen) = (None, Vec::new());
+        loop {
+            let page = store.list("alice", &Filter::default(), Paging { cursor, limit: 10, newest_first }).unwrap();
+            seen.extend(page.items.into_iter().map(|item| item.time_ms));
+            cursor = page.cursor;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let ascending: Vec<i64> = (0..25).collect();
+        assert_eq!(seen, if newest_first { ascending.into_iter().rev().collect() } else { ascending });
+    }
+    let times = |filter: Filter| {
+        let page = store.list("alice", &filter, FIRST_PAGE).unwrap();
+        page.items.into_iter().map(|item| item.time_ms).collect::<Vec<_>>()
+    };
+    let list = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect());
+    assert_eq!(times(Filter { sources: list(&["five", "six"]), ..Filter::default() }), [0, 5, 10, 15, 20]);
+    assert_eq!(times(Filter { kinds: list(&["odd"]), tiers: Some(vec![Tier::Warm]), ..Filter::default() }), [1, 3, 5, 7, 9]);
+    assert_eq!(times(Filter { after_ms: Some(3), before_ms: Some(5), ..Filter::default() }), [3, 4]);
+    assert_eq!(times(Filter { min_trust: 0.92, ..Filter::default() }), [23, 24]);
+    assert_eq!(times(Filter { sources: list(&["unheard of"]), ..Filter::default() }), [0; 0]);
+    assert_eq!(times(Filter { sessions: list(&[]), ..Filter::default() }), [0; 0]);
+}
+
+static NOW: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(1_000_000_000_000);
+fn clock() -> i64 {
+    NOW.load(std::sync::atomic::Ordering::SeqCst)
+}
+
+#[test]
+fn beyond_its_limits_a_namespace_cools_and_then_drops_but_never_what_is_hot() {
+    let place = Place::new();
+    let limits = Limits { items: Some(100), ..Limits::NONE };
+    let store = place.with(Options { limits, clock, ..Options::default() });
+    let hot: Vec<NewItem> = (0..10).map(|i| NewItem { tier: Tier::Hot, ..item(&format!("hot {i}")) }).collect();
+    store.add("alice", &hot, None).unwrap();
+    let warm = |from: i64, to: i64| {
+        (from..to).map(|i| NewItem { time_ms: i, ..item(&format!("warm {i}")) }).collect::<Vec<NewItem>>()
+    };
+    let within = store.add("alice", &warm(0, 90), None).unwrap();
+    assert_eq!((within.demoted, within.dropped), (0, 0));
+    let beyond = store.add("alice", &warm(90, 100), None).unwrap();
+    assert_eq!((beyond.demoted, beyond.dropped), (35, 15), "75 hot and warm, 95 in all");
+    let left = store.list("alice", &Filter::default(), FIRST_PAGE).unwrap().items;
+    let of = |tier| left.iter().filter(move |item| item.tier == tier);
+    assert_eq!(of(Tier::Hot).count(), 10);
+    assert_eq!(of(Tier::Cold).map(|item| item.time_ms).collect::<Vec<_>>(), (15..35).collect::<Vec<_>>());
+    assert_eq!(of(Tier::Warm).map(|item| item.time_ms).collect::<Vec<_>>(), (35..100).collect::<Vec<_>>());
+    let trusted = NewItem { trust: 1.0, time_ms: 1, ..item("trusted") };
+    let doubted = NewItem { trust: 0.0, time_ms: 2, ..item("doubted") };
+    let other = place.with(Options { limits: Limits { items: Some(1), ..Limits::NONE }, ..Options::default() });
+    other.add("bob", &[doubted, trusted], None).unwrap();
+    assert_eq!(texts(&other, "bob"), Vec::<String>::new(), "95 per cent of one is none");
+}
+
+#[test]
+fn what_is_old_cools_and_what_is_expired_is_gone() {
+    let place = Place::new();
+    let limits = Limits { age_ms: Some(1_000_000), ..Limits::NONE };
+    NOW.store(2_000_000_000_000, std::sync::atomic::Ordering::SeqCst);
+    let store = place.with(Options { limits, clock, ..Options::default() });
+    let brief = NewItem { expires_ms: Some(clock() + 10), ..item("brief") };
+    let handle = store.add("alice", &[brief.clone(), item("old")], None).unwrap().added[0].handle.clone();
+    assert!(store.get("alice", &[handle.clone()]).unwrap()[0].is_some());
+    NOW.fetch_add(1_500_000, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(store.get("alice", &[handle.clone()]).unwrap(), [None]);
+    assert_eq!(texts(&store, "alice"), ["old"]);
+    let report = store.add("alice", &[NewItem { expires_ms: None, ..brief }], None).unwrap();
+    assert_eq!((report.added[0].is_new, report.demoted, report.dropped), (true, 1, 0));
+    assert_eq!(report.added[0].handle, handle);
+    NOW.fetch_add(1_500_000, std::sync::atomic::Ordering::SeqCst);
+    let report = store.add("alice", &[item("new")], None).unwrap();
+    assert_eq!((report.demoted, report.dropped), (1, 1));
+    assert_eq!(texts(&store, "alice"), ["brief", "new"]);
+}
+
+#[test]
+fn a_purge_leaves_no_byte_of_the_texts_in_any_file() {
+    let place = Place::new();
+    let store = place.open();
+    let mut random = 7_u64;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    // Sizes that fit a page, that overflow it, and deletions in between, so that rows move.
+    for round in 0..30 {
+        let items: Vec<NewItem> = (0..40)
+            .map(|i| {
+                let secret = next(2) == 0;
+                let word = if secret { "xyzzy" } else { "plain" };
+                let text = format!("{word}-{round}-{i} ").repeat(1 + next(400) as usize);
+                from(if secret { "secret.md" } else { "other.md" }, &text)
+            })
+            .collect();
+        let added = store.add("alice", &items, None).unwrap().added;
+        let some: Vec<String> = added.into_iter().filter(|_| next(3) == 0).map(|added| added.handle).collect();
+        store.forget("alice", &some).unwrap();
+    }
+    let holds = |word: &str| memchr::memmem::find(&place.bytes(), word.as_bytes()).is_some();
+    assert!(holds("xyzzy") && holds("secret.md"));
+    assert!(store.purge("alice", &Purge::Source("secret.md".into())).unwrap() > 100);
+    assert!(!holds("xyzzy") && !holds("secret.md"));
+    assert!(holds("plain"));
+    assert_eq!(store.purge("alice", &Purge::Source("secret.md".into())).unwrap(), 0);
+    add(&store, "bob", &["his own"]);
+    assert!(store.purge("alice", &Purge::Namespace).unwrap() > 100);
+    assert!(!holds("plain") && !holds("alice"));
+    assert_eq!(store.namespaces().unwrap(), ["bob"]);
+    assert_eq!(texts(&store, "bob"), ["his own"]);
+}
+
+#[test]
+fn files_and_folders_are_their_owners_alone() {
+    let place = Place::new();
+    let store = place.open();
+    add(&store, "alice", &["text"]);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(store.path()), mode(store.path().parent().unwrap())), (0o600, 0o700));
+        assert_eq!(mode(&store.path().with_file_name("memory.db-wal")), 0o600);
+    }
+}
+
+#[test]
+fn what_is_no_store_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let open = |options| Store::open(&path, options).map(drop);
+    for content in [&b"short"[..], &[7; 5000], b"SQLite format 3\0 and then nothing of the kind"] {
+        std::fs::write(&path, content).unwrap();
+        assert_eq!(kind_of(open(Options::default())), StoreProblem::NotAStore);
+        assert_eq!(std::fs::read(&path).unwrap(), content);
+    }
+    std::fs::remove_file(&path).unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("CREATE TABLE t (x)").unwrap();
+    drop(other);
+    assert_eq!(kind_of(open(Options::default())), StoreProblem::NotAStore);
+    std::fs::remove_file(&path).unwrap();
+    let reading = Options { is_read_only: true, ..Options::default() };
+    assert_eq!(kind_of(open(reading)), StoreProblem::Other, "there is nothing to read");
+    open(Options::default()).unwrap();
+    let store = rusqlite::Connection::open(&path).unwrap();
+    store.execute_batch("PRAGMA user_version = 99").unwrap();
+    drop(store);
+    assert_eq!(kind_of(open(Options::default())), StoreProblem::Newer);
+}
+
+#[test]
+fn a_store_opened_for_reading_reads_and_does_not_write() {
+    let place = Place::new();
+    let writer = place.open();
+    let handles = add(&writer, "alice", &["text"]);
+    let reader = place.with(Options { is_read_only: true, ..Options::default() });
+    assert!(reader.get("alice", &handles).unwrap()[0].is_some());
+    assert_eq!(kind_of(reader.add("alice", &[item("more")], None)), StoreProblem::ReadOnly);
+    assert_eq!(kind_of(reader.forget("alice", &handles)), StoreProblem::ReadOnly);
+    add(&writer, "alice", &["more"]);
+    assert_eq!(texts(&reader, "alice"), ["text", "more"]);
+}
+
+#[test]
+fn a_closed_store_says_so() {
+    let place = Place::new();
+    let store = place.open();
+    let handles = add(&store, "alice", &["text"]);
+    store.close().unwrap();
+    store.close().unwrap();
+    assert_eq!(kind_of(store.get("alice", &handles)), StoreProblem::Closed);
+    assert_eq!(kind_of(store.add("alice", &[item("x")], None)), StoreProblem::Closed);
+}
+
+#[test]
+fn threads_with_connections_of_their_own_lose_nothing_and_are_never_told_it_is_locked() {
+    let place = Place::new();
+    let writers: Vec<_> = (0..8)
+        .map(|writer| {
+            let path = place.path();
+            std::thread::spawn(move || {
+                // As two processes would: a store opened by each pair of threads.
+                let store = Store::open(&path, Options::default()).unwrap();
+                std::thread::scope(|scope| {
+                    for half in 0..2 {
+                        let store = &store;
+                        scope.spawn(move || {
+                            for i in 0..10 {
+                                let text = format!("{writer} {half} {i}");
+                                let handle = add(store, "alice", &[&text]).remove(0);
+                                assert!(store.get("alice", &[handle]).unwrap()[0].is_some());
+                                add(store, "alice", &["said by all"]);
+                            }
+                        });
+                    }
+                });
+            })
+        })
+        .collect();
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    assert_eq!(texts(&place.open(), "alice").len(), 8 * 2 * 10 + 1);
+}
+
+#[test]
+fn a_writer_that_waits_too_long_is_told_who_is_in_the_way() {
+    let place = Place::new();
+    let store = place.with(Options { busy: Duration::from_millis(50), ..Options::default() });
+    add(&store, "alice", &["text"]);
+    let other = rusqlite::Connection::open(place.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert_eq!(kind_of(store.add("alice", &[item("x")], None)), StoreProblem::Busy);
+    assert_eq!(texts(&store, "alice"), ["text"]);
+    other.execute_batch("ROLLBACK").unwrap();
+    add(&store, "alice", &["x"]);
+}
+
+#[test]
+fn vectors_of_two_models_do_not_meet() {
+    let place = Place::new();
+    let store = place.open();
+    let with = |text: &str, vector: &[f32]| NewItem { vector: Some(vector.to_vec()), ..item(text) };
+    let handle = store.add("alice", &[with("a", &[1.0, 0.0])], Some("minilm")).unwrap().added[0].handle.clone();
+    for (vector, space) in [(vec![1.0, 0.0], Some("other")), (vec![1.0], Some("minilm")), (vec![f32::NAN, 0.0], Some("minilm"))] {
+        assert!(matches!(store.add("alice", &[with("b", &vector)], space), Err(Error::Argument(_))));
+    }
+    assert!(matches!(store.add("bob", &[with("b", &[1.0])], None), Err(Error::Argument(_))));
+    assert_eq!(store.set_vectors("alice", &[handle.clone()], &[0.0, 1.0], "minilm").unwrap(), 1);
+    assert!(store.set_vectors("alice", &[handle.clone()], &[0.0, 1.0], "other").is_err());
+    assert!(store.set_vectors("alice", &[handle], &[], "minilm").is_err());
+}
