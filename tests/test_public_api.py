@@ -108,6 +108,10 @@ def test_the_signature_of_compact_context_is_the_contracts():
         "thinking": "keep",
         "pin": (),
         "deadline_ms": None,
+        "distill_novel": False,
+        "keep_dropped": False,
+        "record_episode": False,
+        "session": None,
     }
 
 
@@ -115,10 +119,12 @@ def test_the_fields_of_the_results_are_these():
     assert rehydrate.Stats._fields == (
         *("before_tokens", "after_tokens", "target_tokens", "dropped", "dropped_pct"),
         *("dropped_messages_pct", "units", "pinned_tokens", "over_budget", "changed"),
-        *("excerpted", "stripped", "stripped_tokens", "embedding", "ignored", "degraded"),
-        *("counter", "format", "elapsed_ms"),
+        *("covered_pct", "excerpted", "stripped", "stripped_tokens", "embedding", "distilled"),
+        *("distilled_kinds", "ignored", "degraded", "counter", "format", "elapsed_ms"),
     )
-    assert rehydrate.Dropped._fields == ("index", "role", "tokens", "unit", "score", "reason")
+    assert rehydrate.Dropped._fields == (
+        *("index", "role", "tokens", "unit", "score", "reason", "handle"),
+    )
     assert rehydrate.UnitReport._fields == (
         *("unit", "messages", "role", "tokens", "structural", "recency", "semantic"),
         *(

@@ -8,8 +8,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from rehydrate.compact.recall import clean
+from rehydrate.compact.remembering import Writing
 from rehydrate.compact.vectors import Deadline
-from rehydrate.errors import InvalidArgumentError
+from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 
 MIN_RATIO = 0.05
 MAX_DEADLINE_MS = 1e10
@@ -84,9 +86,36 @@ def check_choices(granularity: object, thinking: object) -> None:
 
 
 def check_memory(memory: object) -> None:
-    """Refuse what cannot recall."""
+    """Refuse what cannot recall, or would not know whose memories are meant."""
     if memory is not None and not callable(getattr(memory, "recall", None)):
         raise InvalidArgumentError(
-            f"memory is of type {type(memory).__name__}, which has no recall; "
-            "pass an object with recall(vectors, k) -> similarities, or None"
+            f"memory is of type {type(memory).__name__}, which has no recall; pass a "
+            "rehydrate.Memory, an object with recall(vectors, k) -> similarities, or None"
         )
+    if memory is not None and getattr(memory, "namespace", "") is None:
+        raise MissingNamespaceError("memory")
+
+
+def checked_writing(memory: Any, session: Any, **asked: Any) -> Writing | None:
+    """What is to be written to memory; None: nothing."""
+    check_memory(memory)
+    for name, wish in asked.items():
+        if not isinstance(wish, bool):
+            raise InvalidArgumentError(f"{name} is {wish!r}; pass True or False")
+        if wish and memory is None:
+            raise InvalidArgumentError(
+                f"{name} is True, but there is no memory to write to; "
+                "pass memory=rehydrate.Memory.open(path, namespace=...)"
+            )
+        if wish and not callable(getattr(memory, "add", None)):
+            raise InvalidArgumentError(
+                f"{name} is True, but memory is of type {type(memory).__name__}, which has no add; "
+                "pass a rehydrate.Memory"
+            )
+    if session is not None and not (
+        isinstance(session, str) and session and clean(session) == session
+    ):
+        raise InvalidArgumentError(
+            f"session is {session!r}; pass a name of the conversation, or None to take its own"
+        )
+    return Writing(memory, session, **asked) if any(asked.values()) else None

@@ -5,7 +5,7 @@ Named tuples, not dataclasses: importing `dataclasses` alone would take half of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +31,9 @@ class Stats(NamedTuple):
     """Whether the pinned units alone take more than was asked for."""
     changed: bool
     """Whether anything was left out, of a message or as a whole."""
+    covered_pct: float
+    """Share of the tokens that went which memory covers, in percent, one decimal: those of dropped
+    units that it covers at least half."""
     excerpted: int
     """Messages kept in part, each gap in their texts marked; 0 under granularity "message"."""
     stripped: int
@@ -41,6 +44,10 @@ class Stats(NamedTuple):
     embedding: bool
     """Whether the embedder that was asked for really gave vectors. Without a query nothing is
     compared, and the newest text alone is embedded, which shows that the embedder works."""
+    distilled: int
+    """Dropped units that became memories of their own; 0 unless ``distill_novel``."""
+    distilled_kinds: Mapping[str, int]
+    """How many of each kind."""
     ignored: int
     """Entries that no model sees (a transcript's progress lines): left out of a changed result."""
     degraded: tuple[str, ...]
@@ -60,6 +67,9 @@ class Dropped(NamedTuple):
     unit: int
     score: float
     reason: str
+    handle: str | None = None
+    """Where memory has the message, under ``keep_dropped``: ``memory.get(handle).text`` is its
+    JSON."""
 
 
 class BlockReport(NamedTuple):

@@ -7,7 +7,7 @@ mark: one that stands in a text already is text like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,21 +25,30 @@ _SINGULAR = {"lines": "line", "elements": "element", "members": "member", "chara
 _DIVISIBLE = (PieceKind.TEXT, PieceKind.TOOL_RESULT)
 
 
-def mark(measure: str, count: int, first: int, last: int) -> str:
-    """What stands in the place of a gap.
+def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str:
+    """What stands in the place of a gap; the handle is where a memory has the whole text.
 
     >>> mark("lines", 42, 118, 159), mark("elements", 1, 7, 7)
     ('[... 42 lines omitted, 118-159 ...]', '[... 1 element omitted, 7 ...]')
+    >>> mark("lines", 42, 118, 159, "mem_3f")
+    '[... 42 lines omitted, 118-159, mem_3f ...]'
     """
+    noun = _SINGULAR[measure] if count == 1 else measure
     span = str(first) if first == last else f"{first}-{last}"
-    return f"[... {count:,} {_SINGULAR[measure] if count == 1 else measure} omitted, {span} ...]"
+    return f"[... {count:,} {noun} omitted, {span}{f', {handle}' if handle else ''} ...]"
 
 
-# The longest marks with numbers under 1,000, and of the largest texts, with a line break before.
-_MARK_SAMPLES = (
-    "\n" + mark("characters", 888, 888, 999) + "\n",
-    "\n" + mark("characters", 88_888_888, 11_111_111, 88_888_888) + "\n",
-)
+# Of as many tokens as most handles have, or more.
+_SAMPLE_HANDLE = "mem_0x9q7w5k3z1v8r6j4t2y0m7n5g"
+
+
+def _mark_samples(handle: str) -> tuple[str, str]:
+    """The longest marks with numbers under 1,000, and of the largest texts, with a line break
+    before."""
+    return (
+        "\n" + mark("characters", 888, 888, 999, handle) + "\n",
+        "\n" + mark("characters", 88_888_888, 11_111_111, 88_888_888, handle) + "\n",
+    )
 
 
 class Row(NamedTuple):
@@ -63,7 +72,7 @@ class Division(NamedTuple):
         """From what the engine says."""
         return cls(measure, tuple(map(Row._make, rows)))
 
-    def render(self, text: str, kept: Sequence[int]) -> str:
+    def render(self, text: str, kept: Sequence[int], handle: str = "") -> str:
         """The kept blocks as they are, and a mark on a line of its own in the place of each gap.
 
         >>> division = Division("lines", (Row(0, 2, 1, 1, 1), Row(2, 4, 1, 2, 2)))
@@ -79,7 +88,7 @@ class Division(NamedTuple):
                 at_line_start = part.endswith("\n")
             else:
                 count = sum(row.count for row in rows)
-                part = mark(self.measure, count, rows[0].first, rows[-1].last)
+                part = mark(self.measure, count, rows[0].first, rows[-1].last, handle)
                 part = part if at_line_start else "\n" + part
                 part = part if rows[-1] is self.rows[-1] else part + "\n"
                 at_line_start = True
@@ -121,10 +130,11 @@ class Divisible(NamedTuple):
             first += len(pieces)
         return cls(conversation, entries, paths, counter)
 
-    def columns(self) -> _engine.Excerpting:
-        """What the engine needs to know of it."""
+    def columns(self, *, with_handles: bool) -> _engine.Excerpting:
+        """What the engine needs to know of it; marks with handles cost more."""
+        samples = _mark_samples(_SAMPLE_HANDLE if with_handles else "")
         pieces = [piece for message in self.conversation.messages for piece in message.pieces]
-        counts = [_engine.count_raw(sample, self.counter) for sample in _MARK_SAMPLES]
+        counts = [_engine.count_raw(sample, self.counter) for sample in samples]
         block_counts = None
         if not isinstance(self.counter, str):
             block_counts = []
@@ -163,6 +173,10 @@ class Divisible(NamedTuple):
         return self.conversation._replace(messages=tuple(made), units=())
 
 
+HandleOf = Callable[[Message, str], str]
+"""Where a memory has a whole text of a message; "" where none has."""
+
+
 class Excerpt(NamedTuple):
     """A message of which only a part is kept."""
 
@@ -176,7 +190,7 @@ class Cut:
     def __init__(
         self, divisible: Divisible, prepared: _native.Prepared, selection: _native.Selection
     ) -> None:
-        """Write the marks into the texts of which blocks were left out."""
+        """Find the texts of which blocks were left out."""
         self._divisible = divisible
         self._prepared = prepared
         self._selection = selection
@@ -198,18 +212,30 @@ class Cut:
                 place += 1
             if kept_units[unit_of[conversation.messages[place].index]]:
                 self.texts_of.setdefault(place, []).append(text)
-        partial = [place for place, texts in self.texts_of.items() if self._is_partial(texts)]
-        self.excerpts: dict[int, Excerpt] = dict(zip(partial, self._make(partial), strict=True))
+        self._handle_of: HandleOf
+        self.excerpts: dict[int, Excerpt] = {}
         """By the place of the message in the conversation."""
 
-    def fit(self, kept_tokens: Sequence[int], target_tokens: int) -> None:
-        """Give back blocks, least gain first, until no more than the target is kept.
+    def partial_texts(self) -> list[tuple[Message, str]]:
+        """The whole texts of which blocks are left out, each with its message."""
+        return [
+            self._whole(place, text)
+            for place, texts in self.texts_of.items()
+            for text in texts
+            if 0 in self.kept[text]
+        ]
+
+    def fit(self, kept_tokens: Sequence[int], target_tokens: int, handle_of: HandleOf) -> None:
+        """Write the marks, with handles where there are some, so that the target is kept.
 
         `kept_tokens` has the tokens of each message as a whole, 0 where it is dropped. Blocks are
-        counted one by one when they are chosen, and two of them together may come to a token more.
+        counted one by one when they are chosen, and two of them together may come to a token more,
+        and so may a mark: then blocks are given back, least gain first.
         """
-        excess = sum(kept_tokens) - target_tokens
-        excess -= sum(kept_tokens[place] - each.tokens for place, each in self.excerpts.items())
+        self._handle_of = handle_of
+        partial = [place for place, texts in self.texts_of.items() if self._is_partial(texts)]
+        self.excerpts = dict(zip(partial, self._make(partial), strict=True))
+        excess = sum(kept_tokens) - self.saved_tokens(kept_tokens) - target_tokens
         if excess <= 0 or not self.texts_of:
             return
         blocks = self._selection.blocks()
@@ -228,9 +254,23 @@ class Cut:
             if excess <= 0:
                 return
 
+    def entries(self) -> dict[int, Any]:
+        """By the place of a message in the list that came in, what is kept of it."""
+        messages = self._divisible.conversation.messages
+        return {messages[place].index: each.entry for place, each in self.excerpts.items()}
+
+    def saved_tokens(self, kept_tokens: Sequence[int]) -> int:
+        """The tokens of what is left out of messages."""
+        return sum(kept_tokens[place] - each.tokens for place, each in self.excerpts.items())
+
     def division(self, text: int) -> Division:
         """The blocks of a divided text."""
         return Division.of(*self._prepared.division(text))
+
+    def _whole(self, place: int, text: int) -> tuple[Message, str]:
+        """A message and one of its divided texts."""
+        message = self._divisible.conversation.messages[place]
+        return message, message.pieces[self.divided[text] - self._starts[place]].text
 
     def _is_partial(self, texts: Sequence[int]) -> bool:
         return any(0 in self.kept[text] for text in texts)
@@ -248,7 +288,8 @@ class Cut:
                 if 0 in self.kept[text]:
                     number = self.divided[text]
                     piece = pieces[number - self._starts[place]]
-                    shown = self.division(text).render(piece.text, self.kept[text])
+                    handle = self._handle_of(*self._whole(place, text))
+                    shown = self.division(text).render(piece.text, self.kept[text], handle)
                     pieces[number - self._starts[place]] = piece._replace(text=shown)
                     texts[paths[number]] = shown
             messages.append(message._replace(pieces=tuple(pieces)))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate.compact.compaction import BlockReport, Dropped, Explanation, UnitReport
 from rehydrate.compact.once import once
+from rehydrate.compact.recall import COVERED
 from rehydrate.compact.scoring import Scoring
 from rehydrate.messages import Conversation, Unit
 
@@ -16,11 +17,19 @@ if TYPE_CHECKING:
     from rehydrate import _native
     from rehydrate.compact.excerpts import Cut
 
-COVERED = 0.5
-"""From this coverage on, being in memory is named as the reason for a drop."""
 NOTHING_NEW = 0.25
 """Up to this share of its features left unmentioned, a unit counts as saying nothing new."""
 PREVIEW_CHARACTERS = 160
+_COVERAGE = 3
+"""Its place among the signals of a message."""
+
+
+class DroppedUnit(NamedTuple):
+    """A unit that goes, and how much of it memory covers."""
+
+    unit: int
+    tokens: int
+    coverage: float
 
 
 class Report:
@@ -46,6 +55,8 @@ class Report:
         self._scoring = scoring
         self._cut = cut
         self._stripped_tokens = stripped_tokens or {}
+        self.handles: Mapping[int, str] = {}
+        """By the place of a dropped message, where memory has it."""
 
     @once
     def kept_messages(self) -> list[bool]:
@@ -58,6 +69,15 @@ class Report:
             for index in whole.members
         }
         return [message.index in kept for message in self._conversation.messages]
+
+    def dropped_units(self) -> list[DroppedUnit]:
+        """The units that go, and how much of each memory covers."""
+        kept, signals = self._selection.kept, self._selection.signals()
+        return [
+            DroppedUnit(unit, tokens, signals[best][_COVERAGE])
+            for unit, (best, tokens, *_) in enumerate(self._selection.units())
+            if not kept[unit]
+        ]
 
     @once
     def explanation(self) -> Explanation:
@@ -152,6 +172,7 @@ class Report:
                 unit=unit_of[message.index].unit,
                 score=signal[-1],
                 reason=unit_of[message.index].reason,
+                handle=self.handles.get(message.index),
             )
             for message, tokens, signal in zip(
                 self._conversation.messages, self._message_tokens, signals, strict=True

@@ -1,4 +1,4 @@
-"""Vectors from a model beside the built-in one, and what a memory says it covers; no failure fails.
+"""Vectors from a model beside the built-in one; no failure fails.
 
 The cascade: with a query, the built-in model and BM25 rank every message, and only the top fifth is
 worth an expensive model's opinion (measured: as good as asking about all; DESIGN.md, embedding).
@@ -6,32 +6,19 @@ worth an expensive model's opinion (measured: as good as asking about all; DESIG
 
 from __future__ import annotations
 
-import math
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate.messages import Conversation
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from rehydrate import _native
     from rehydrate.embedding.named import NamedModel
     from rehydrate.embedding.protocol import Model
 
-RECALLED_NEIGHBOURS = 3
-"""How many of its nearest memories a message is compared with."""
-
 ONE_BATCH = 64
 """So many texts, the query included, are asked about in any case, as they stand and in order."""
-
-
-class Memory(Protocol):
-    """A memory, as far as compaction asks: how near are the nearest k memories to each vector."""
-
-    def recall(self, vectors: Any, k: int) -> ArrayLike:
-        """Cosine similarities, shape (len(vectors), up to k), for float32 rows of length 1."""
 
 
 class Vectors(NamedTuple):
@@ -153,38 +140,8 @@ def _instead(prepared: _native.Prepared, *, calibrated: bool) -> str:
     return "without vectors"
 
 
-def memory_coverage(memory: Memory | None, vectors: Any, degraded: list[str]) -> list[float] | None:
-    """Per message the largest similarity to what memory holds; None where nothing is known.
-
-    `vectors` are rows of length 1 or 0, one a message; None where there are none.
-    """
-    if memory is None:
-        return None
-    if vectors is None:
-        degraded.append("memory: no vectors to recall with; nothing counts as covered")
-        return None
-    try:
-        recalled = memory.recall(vectors, RECALLED_NEIGHBOURS)
-        rows = [_largest(row) for row in recalled]  # type: ignore[union-attr]
-        if len(rows) != len(vectors):
-            raise ValueError(f"{len(rows)} rows for {len(vectors)} vectors")
-    except Exception as error:
-        degraded.append(f"memory: {type(error).__name__}: {error}; nothing counts as covered")
-        return None
-    return rows
-
-
 def message_vectors(found: Vectors | None, prepared: _native.Prepared, *, is_builtin: bool) -> Any:
     """A row for every message, of the model in use: vectors of two spaces are never mixed."""
     if found is not None:
         return found.of_all()
     return _engine.message_vectors(prepared) if is_builtin and prepared.dim is not None else None
-
-
-def _largest(similarities: Any) -> float:
-    """The largest finite number of a row, or the number itself; 0 where there is none."""
-    try:
-        numbers = [float(similarity) for similarity in similarities]
-    except TypeError:
-        numbers = [float(similarities)]
-    return max((number for number in numbers if math.isfinite(number)), default=0.0)

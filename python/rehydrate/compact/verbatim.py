@@ -12,28 +12,33 @@ from typing import TYPE_CHECKING, Any
 from rehydrate import _engine, formats
 from rehydrate.compact.arguments import (
     check_choices,
-    check_memory,
     checked_budget,
     checked_deadline,
     checked_query,
     checked_ratio,
+    checked_writing,
 )
 from rehydrate.compact.compaction import Compaction, Stats
 from rehydrate.compact.excerpts import Cut, Divisible
 from rehydrate.compact.pins import pinned_units
+from rehydrate.compact.recall import (
+    COVERED,
+    Memory,
+    memory_coverage,
+    recalls_texts,
+    texts_to_recall,
+)
+from rehydrate.compact.remembering import Remembering
 from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.thinking import treat_thinking
-from rehydrate.compact.vectors import (
-    Memory,
-    memory_coverage,
-    message_vectors,
-    own_vectors,
-)
+from rehydrate.compact.vectors import Vectors, message_vectors, own_vectors
 from rehydrate.embedding.choice import model_of
 from rehydrate.formats._reading import as_sequence
+from rehydrate.messages import Conversation
 
 if TYPE_CHECKING:
+    from rehydrate import _native
     from rehydrate.embedding.protocol import Model
 
 
@@ -52,6 +57,10 @@ def compact_context(
     thinking: str = "keep",
     pin: Iterable[int | Mapping[str, Any]] = (),
     deadline_ms: float | None = None,
+    distill_novel: bool = False,
+    keep_dropped: bool = False,
+    record_episode: bool = False,
+    session: str | None = None,
 ) -> Compaction:
     """Keep the messages that matter most within a token budget, byte for byte.
 
@@ -65,8 +74,8 @@ def compact_context(
 
     The target is ``floor(total * target_ratio)`` tokens (the ratio is clamped to 0.05-1.0), or
     ``budget_tokens``. ``query`` says what the next turn is about; without one, what a working
-    agent is likely to need again is kept. With a ``memory``, what it already holds is cheaper to
-    drop. ``scoring`` is a profile (``"balanced"``, ``"chitta"``) or a ``Scoring``.
+    agent is likely to need again is kept. ``scoring`` is a profile (``"balanced"``, ``"chitta"``)
+    or a ``Scoring``.
 
     ``embedder`` is ``"auto"`` (the built-in model), None (words only), the folder or ``org/name``
     of an ONNX model, any object with ``space`` and ``embed``, or a function of texts to vectors,
@@ -85,6 +94,14 @@ def compact_context(
     ``thinking="strip"`` takes the model's thinking out of all but an open tool loop, before
     anything is measured: the room is used for what was said. A message that lost some is a new
     object.
+
+    With a ``memory`` (a ``rehydrate.Memory``, or anything with ``recall(vectors, k)``), what it
+    already holds is cheaper to drop. Into a ``rehydrate.Memory`` it writes on request, secrets
+    taken out: ``distill_novel`` the beginning of each dropped unit that memory does not hold yet;
+    ``keep_dropped`` every dropped message as JSON, under the handle in ``dropped``, and every text
+    that is kept in part, under the handle in its marks; ``record_episode`` one line about the
+    compaction. ``session`` names the conversation there; None: by its own id or its first
+    message. A memory that fails is done without, and ``stats.degraded`` says so.
 
     Raises InvalidMessageError for an entry that is no message and InvalidArgumentError for an
     argument outside its limits; both name the value and the remedy.
@@ -110,7 +127,14 @@ def compact_context(
     asked = checked_query(query)
     model = model_of(embedder)
     deadline = checked_deadline(deadline_ms)
-    check_memory(memory)
+    writing = checked_writing(
+        memory,
+        session,
+        distill_novel=distill_novel,
+        keep_dropped=keep_dropped,
+        record_episode=record_episode,
+    )
+    wants_vectors = memory is not None and not recalls_texts(memory)
 
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
     calibrated = profile.signals == "calibrated"
@@ -130,8 +154,8 @@ def compact_context(
         calibrated=calibrated,
         coverage=profile.packing == "coverage",
         asked=asked is not None,
-        recalled=memory is not None,
-        excerpting=divisible.columns() if divisible else None,
+        recalled=wants_vectors,
+        excerpting=divisible.columns(with_handles=keep_dropped) if divisible else None,
     )
     message_tokens = prepared.message_tokens
     before = sum(message_tokens)
@@ -147,14 +171,11 @@ def compact_context(
             prepared,
             asked,
             calibrated=calibrated,
-            every=memory is not None,
+            every=wants_vectors,
             deadline=deadline,
             degraded=degraded,
         )
-    covered = None
-    if memory is not None and conversation.messages:
-        rows = message_vectors(found, prepared, is_builtin=model is None)
-        covered = memory_coverage(memory, rows, degraded)
+    covered = _covered(memory, conversation, divisible, found, prepared, model is None, degraded)
     selection = prepared.select(
         query=asked,
         vectors=None if found is None else found.rows,
@@ -185,12 +206,14 @@ def compact_context(
     dropped = len(kept) - len(indices)
     survivors = [shown[index] for index in indices]
     excerpted = 0
+    writer = Remembering(writing, conversation, messages, degraded)
+    distilled = writer.write(report, cut)
     if cut:
-        cut.fit(kept_tokens, target)
-        excerpted = len(cut.excerpts)
-        entry_of = {conversation.messages[p].index: cut.excerpts[p].entry for p in cut.excerpts}
+        cut.fit(kept_tokens, target, writer.handle_of)
+        entry_of = cut.entries()
         survivors = [entry_of.get(index, shown[index]) for index in indices]
-        after -= sum(kept_tokens[p] - excerpt.tokens for p, excerpt in cut.excerpts.items())
+        after -= cut.saved_tokens(kept_tokens)
+        excerpted = len(entry_of)
     changed = dropped > 0 or excerpted > 0 or bool(stripped)
     stats = Stats(
         before_tokens=before,
@@ -203,16 +226,20 @@ def compact_context(
         pinned_tokens=selection.pinned_tokens,
         over_budget=after > target,
         changed=changed,
+        covered_pct=_percent(_covered_tokens(report), before - after) if covered else 0.0,
         excerpted=excerpted,
         stripped=len(stripped),
         stripped_tokens=sum(stripped.values()),
         embedding=selection.embedding if model is None else found is not None,
+        distilled=distilled.count,
+        distilled_kinds=distilled.kinds,
         ignored=len(conversation.ignored),
         degraded=tuple(degraded),
         counter=_engine.counter_name(counted_by),
         format=conversation.format,
         elapsed_ms=(time.perf_counter() - started) * 1e3,
     )
+    stats = writer.record(stats)
     if not changed:
         survivors, indices = list(messages), list(range(len(messages)))
     return Compaction(survivors, indices, stats, report)
@@ -237,6 +264,30 @@ async def acompact_context(
     work = partial(compact_context, messages, query, target_ratio, **options)
     with lending_the_callers_loop():
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _covered(
+    memory: Memory | None,
+    conversation: Conversation,
+    divisible: Divisible | None,
+    found: Vectors | None,
+    prepared: _native.Prepared,
+    is_builtin: bool,
+    degraded: list[str],
+) -> list[float] | None:
+    """Per message, or per part of one where texts are divided, how much of it memory holds."""
+    if memory is None or not conversation.messages:
+        return None
+    if recalls_texts(memory):
+        parts = divisible.parts(prepared) if divisible else conversation
+        return memory_coverage(memory, texts_to_recall(parts), degraded)
+    rows = message_vectors(found, prepared, is_builtin=is_builtin)
+    return memory_coverage(memory, rows, degraded)
+
+
+def _covered_tokens(report: Report) -> int:
+    """Tokens of the dropped units that memory covers."""
+    return sum(unit.tokens for unit in report.dropped_units() if unit.coverage >= COVERED)
 
 
 def _percent(part: int, whole: int) -> float:

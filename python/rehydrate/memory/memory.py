@@ -72,6 +72,9 @@ class Memory:
     >>> folder.cleanup()
     """
 
+    recalls = "texts"
+    """What compaction is to recall with: a memory finds the meaning of texts by itself."""
+
     def __init__(
         self,
         store: MemoryStore,

@@ -1,0 +1,285 @@
+"""What a compaction writes to memory: what was novel, what was dropped, and that it took place.
+
+Everything that one compaction drops is written in one transaction, and before the caller learns
+what was dropped. A write that fails never fails the call: `degraded` says what was lost with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate.compact.distilling import (
+    EPISODE,
+    confidence_of,
+    cut,
+    is_novel,
+    kind_of_unit,
+    text_of,
+)
+from rehydrate.compact.once import once
+from rehydrate.compact.recall import clean
+from rehydrate.messages import Conversation, Message
+
+if TYPE_CHECKING:
+    from rehydrate.compact.compaction import Stats
+    from rehydrate.compact.excerpts import Cut
+    from rehydrate.compact.recall import WritableMemory
+    from rehydrate.compact.report import DroppedUnit, Report
+    from rehydrate.memory.items import MemoryItem
+
+TOOL = "compact_context"
+"""What brought these memories in, as their provenance says."""
+
+_TRUST = {"user": 1.0, "assistant": 0.8}
+_TRUST_IN_OTHERS = 0.5
+"""What a tool returned may be anybody's words."""
+
+_SESSION_LETTERS = 16
+_LABEL = re.compile(r"\[redacted:(\w+)\]")
+
+
+class Distilled(NamedTuple):
+    """How much became a memory of its own."""
+
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    kinds: Mapping[str, int] = {}
+
+
+class Writing(NamedTuple):
+    """What a compaction is asked to write, and where."""
+
+    memory: WritableMemory
+    session: str | None
+    """The conversation's name, where the caller gives it one."""
+    distill_novel: bool
+    keep_dropped: bool
+    record_episode: bool
+
+
+class Remembering:
+    """The writes of one compaction, with the conversation as their provenance."""
+
+    def __init__(
+        self,
+        writing: Writing | None,
+        conversation: Conversation,
+        entries: Sequence[Any],
+        degraded: list[str],
+    ) -> None:
+        """Take what is asked and the list that came in; nothing is written yet."""
+        self._writing = writing
+        self._conversation = conversation
+        self._entries = entries
+        self._degraded = degraded
+        self._handle_of_text: dict[str, str] = {}
+
+    def write(self, report: Report, cut: Cut | None) -> Distilled:
+        """Write what is novel, what is dropped, and the whole texts that are kept in part."""
+        if self._writing is None:
+            return Distilled()
+        dropped = report.dropped_units()
+        excerpted = cut.partial_texts() if cut else ()
+        try:
+            novel = self._novel(dropped) if self._writing.distill_novel else []
+            messages = self._messages(dropped) if self._writing.keep_dropped else {}
+            texts = self._texts(excerpted) if self._writing.keep_dropped else {}
+            added = self._add([*novel, *messages.values(), *texts.values()])
+        except Exception as error:
+            self._degraded.append(f"memory: {_named(error)}; what was left out is not kept")
+            return Distilled()
+        handles = iter([str(one.handle) for one in added[len(novel) :]])
+        report.handles = {place: next(handles) for place in messages}
+        self._handle_of_text |= zip(texts, handles, strict=True)
+        fresh = [item.kind for item, one in zip(novel, added, strict=False) if one.created]
+        return Distilled(len(fresh), {kind: fresh.count(kind) for kind in dict.fromkeys(fresh)})
+
+    def handle_of(self, message: Message, text: str) -> str:
+        """Where a whole text is kept that stays in the conversation in part; "" where it is not."""
+        if self._writing is None or not self._writing.keep_dropped:
+            return ""
+        if text not in self._handle_of_text:  # its blocks were given back after the others'
+            self._handle_of_text[text] = ""
+            try:
+                added = self._add([*self._texts([(message, text)]).values()])
+            except Exception as error:
+                self._degraded.append(f"memory: {_named(error)}; what was left out is not kept")
+            else:
+                self._handle_of_text[text] = str(added[0].handle) if added else ""
+        return self._handle_of_text[text]
+
+    def record(self, stats: Stats) -> Stats:
+        """Note as an episode, if asked, that this compaction took place; the figures anew."""
+        if self._writing is None or not (self._writing.record_episode and stats.changed):
+            return stats
+        try:
+            from rehydrate.memory.items import MemoryItem
+
+            self._add([MemoryItem(episode(stats), kind=EPISODE, **self._origin())])
+        except Exception as error:
+            self._degraded.append(f"memory: {_named(error)}; the episode is not recorded")
+        return stats._replace(degraded=tuple(self._degraded))
+
+    def _add(self, items: Sequence[MemoryItem]) -> list[Any]:
+        assert self._writing is not None
+        added = list(self._writing.memory.add(items)) if items else []
+        if len(added) != len(items):
+            raise ValueError(f"{len(added)} answers for {len(items)} items")
+        return added
+
+    def _novel(self, dropped: Iterable[DroppedUnit]) -> list[MemoryItem]:
+        items = []
+        for index, _, coverage in dropped:
+            unit = self._conversation.units[index]
+            text = text_of(unit)
+            if unit.is_system or not is_novel(text, coverage):
+                continue
+            # Without its secrets before it is cut: half a secret would not be known as one.
+            whole = self._without_secrets(text)
+            items.append(
+                self._item(
+                    cut(whole),
+                    whole != text,
+                    unit.messages[0],
+                    kind=kind_of_unit(unit),
+                    confidence=confidence_of(coverage),
+                )
+            )
+        return items
+
+    def _messages(self, dropped: Iterable[DroppedUnit]) -> dict[int, MemoryItem]:
+        """By place, each message as it came in; those that JSON cannot say are left out."""
+        items: dict[int, MemoryItem] = {}
+        for index, *_ in dropped:
+            for message in self._conversation.units[index].messages:
+                with self._said(message):
+                    whole = message_json(self._entries[message.index])
+                    text = self._without_secrets_inside(whole)
+                    items[message.index] = self._item(
+                        text, text != whole, message, kind="message", tier="cold"
+                    )
+        return items
+
+    def _texts(self, excerpted: Iterable[tuple[Message, str]]) -> dict[str, MemoryItem]:
+        """By themselves, the texts; those that UTF-8 cannot say are left out."""
+        items: dict[str, MemoryItem] = {}
+        for message, text in excerpted:
+            with self._said(message):
+                items[text] = self._item(text, False, message, kind="text", tier="cold")
+        return items
+
+    def _item(self, text: str, is_redacted: bool, message: Message, **fields: Any) -> MemoryItem:
+        from rehydrate.memory.items import MemoryItem, Redaction
+
+        labels = _LABEL.finditer(text) if is_redacted else ()
+        redactions = tuple([Redaction(label[1], *label.span()) for label in labels])
+        return MemoryItem(text, redactions=redactions, **self._origin(message), **fields)
+
+    @contextmanager
+    def _said(self, message: Message) -> Iterator[None]:
+        """What cannot be written is left out, and said."""
+        try:
+            yield
+        except (TypeError, ValueError, RecursionError) as error:
+            said = f"memory: message {message.index} is not kept: {_named(error)}"
+            self._degraded.append(said)
+
+    def _origin(self, message: Message | None = None) -> dict[str, Any]:
+        """The provenance that all items of this conversation have in common, and the message's."""
+        origin = {
+            "source": f"conversation/{self._session}",
+            "session": self._session,
+            "tool": TOOL,
+        }
+        if message is None:
+            return origin
+        return origin | {
+            "trust": _TRUST.get(message.role, _TRUST_IN_OTHERS),
+            "time": _said_at(self._entries[message.index]),
+            "metadata": {"role": clean(message.role), "index": message.index},
+        }
+
+    def _without_secrets(self, text: str) -> str:
+        from rehydrate.memory.items import MemoryItem
+
+        return self._as_stored(MemoryItem(text)).text
+
+    def _without_secrets_inside(self, text: str) -> str:
+        """The JSON of a message, its strings without secrets.
+
+        Each string by itself: escapes hide where a secret begins, and labels must not break JSON.
+        """
+        from rehydrate.memory.items import MemoryItem
+
+        message = {"message": json.loads(text)}
+        found = self._as_stored(MemoryItem(TOOL, metadata=message)).metadata
+        return text if found == message else as_json(found["message"])
+
+    def _as_stored(self, item: MemoryItem) -> MemoryItem:
+        assert self._writing is not None
+        as_stored = getattr(self._writing.memory, "as_stored", None)
+        stored: MemoryItem = as_stored(item) if as_stored else item
+        return stored
+
+    @once
+    def _session(self) -> str:
+        """The name that the caller gives, the transcript's own, or what stays the same while a
+        conversation grows."""
+        if self._writing is not None and self._writing.session:
+            return self._writing.session
+        for message in self._conversation.messages:
+            entry = self._entries[message.index]
+            own = entry.get("sessionId") if isinstance(entry, Mapping) else None
+            if isinstance(own, str) and own:
+                return clean(own)
+        spoken = (
+            message.text for message in self._conversation.messages if message.role != "system"
+        )
+        first = next(spoken, "").encode("utf-8", "replace")
+        return hashlib.sha256(first).hexdigest()[:_SESSION_LETTERS]
+
+
+def episode(stats: Stats) -> str:
+    """A compaction in a line: ``48200->18600 tokens, 61% dropped as memory-covered``."""
+    return (
+        f"{stats.before_tokens}->{stats.after_tokens} tokens, "
+        f"{stats.covered_pct:.0f}% dropped as memory-covered"
+    )
+
+
+def message_json(entry: Any) -> str:
+    """A message as compact JSON, its keys in their order; a LangChain message as its dump.
+
+    >>> message_json({"role": "user", "content": "שלום"})
+    '{"role":"user","content":"שלום"}'
+    """
+    if not isinstance(entry, Mapping):
+        entry = {"type": entry.type, "data": entry.model_dump(mode="json")}
+    return as_json(entry)
+
+
+def as_json(value: Any) -> str:
+    """Compact JSON that UTF-8 can write: half a surrogate pair stays an escape."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if clean(text) is not text:
+        text = json.dumps(value, separators=(",", ":"))
+    return text
+
+
+def _said_at(entry: Any) -> datetime | None:
+    """The time that a transcript gives its lines."""
+    stamp = entry.get("timestamp") if isinstance(entry, Mapping) else None
+    try:
+        moment = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None
+    except ValueError:
+        return None
+    return moment if moment is not None and moment.tzinfo is not None else None
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
