@@ -25,6 +25,7 @@ def test_every_parameter_is_an_argument_or_is_left_out_for_a_reason():
 def test_the_defaults_are_the_functions_and_have_the_type_they_should():
     parameters = inspect.signature(rehydrate.compact_context).parameters
     names = {list: "array", str: "string", float: "number", int: "integer", type(None): "null"}
+    names[bool] = "boolean"
     for name, schema in INPUT["properties"].items():
         default = parameters[name].default
         if default is inspect.Parameter.empty:
@@ -59,5 +60,6 @@ def test_the_result_has_the_shape_that_the_schema_gives():
     stats = schema["properties"]["stats"]
     assert [*found["stats"]] == stats["required"] == [*stats["properties"]]
     types = {"integer": int, "number": float, "boolean": bool, "string": str, "array": list}
+    types["object"] = dict
     for name, value in json.loads(json.dumps(found["stats"])).items():
         assert type(value) is types[stats["properties"][name]["type"]], name

@@ -13,6 +13,7 @@ from rehydrate._engine import COUNTERS
 from rehydrate.cli.failure import INTERNAL, Failure
 from rehydrate.cli.output import say, show, write
 from rehydrate.cli.read import Document, as_json, read
+from rehydrate.cli.remembering import add_memory_options, add_writing_options, opened_memory
 from rehydrate.cli.terminal import Terminal
 from rehydrate.compact.arguments import GRANULARITIES, THINKING
 from rehydrate.compact.compaction import Compaction, Stats
@@ -42,6 +43,7 @@ examples:
   rehydrate compact session.jsonl --budget 20k --query "the failing login test" > small.jsonl
   rehydrate compact session.jsonl --granularity excerpt --ratio 0.1 -o small.jsonl
   rehydrate compact session.jsonl --granularity excerpt --html page.html
+  rehydrate compact session.jsonl --memory memory.db --namespace alice --distill --keep-dropped
   curl -s $URL | rehydrate compact - --json | jq .stats
 """
 
@@ -102,6 +104,10 @@ def add_parser(commands: Any) -> None:
         "--no-embedding", action="store_true", help="compare words only, without the built-in model"
     )
 
+    memory = parser.add_argument_group("what is remembered")
+    add_memory_options(memory)
+    add_writing_options(memory)
+
     out = parser.add_argument_group("what to write")
     out.add_argument(
         "--explain", action="store_true",
@@ -152,19 +158,24 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
     from rehydrate import compact_context
 
     try:
-        return compact_context(
-            document.entries,
-            options.query,
-            options.ratio,
-            budget_tokens=options.budget,
-            scoring=options.scoring,
-            embedder=None if options.no_embedding else "auto",
-            counter=options.counter,
-            format=options.format,
-            granularity=options.granularity,
-            thinking=options.thinking,
-            pin=options.pin,
-        )
+        with opened_memory(options) as memory:
+            return compact_context(
+                document.entries,
+                options.query,
+                options.ratio,
+                budget_tokens=options.budget,
+                memory=memory,
+                scoring=options.scoring,
+                embedder=None if options.no_embedding else "auto",
+                counter=options.counter,
+                format=options.format,
+                granularity=options.granularity,
+                thinking=options.thinking,
+                pin=options.pin,
+                distill_novel=options.distill,
+                keep_dropped=options.keep_dropped,
+                record_episode=options.record_episode,
+            )
     except InvalidMessageError as error:
         if error.index is None:
             raise
@@ -251,7 +262,7 @@ def _print_summary(compaction: Compaction) -> None:
     say(
         f"{stats.before_tokens:,} -> {stats.after_tokens:,} tokens (-{stats.dropped_pct:.1f}%), "
         f"{stats.dropped:,} messages dropped, {stats.excerpted:,} excerpted, "
-        f"{_stripped(stats)}"
+        f"{_stripped(stats)}{_remembered(stats)}"
         f"{stats.elapsed_ms:.0f} ms; --explain says why"
     )
 
@@ -276,6 +287,11 @@ def _page(text: str) -> Path:
 
 def _stripped(stats: Stats) -> str:
     return f"{stats.stripped_tokens:,} tokens of thinking left out, " if stats.stripped else ""
+
+
+def _remembered(stats: Stats) -> str:
+    covered = f"{stats.covered_pct:.0f}% of it in memory, " if stats.covered_pct else ""
+    return covered + (f"{stats.distilled:,} distilled, " if stats.distilled else "")
 
 
 def _ratio(text: str) -> float:

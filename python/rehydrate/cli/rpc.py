@@ -9,6 +9,7 @@ from typing import Any
 
 from rehydrate.cli.failure import Failure
 from rehydrate.cli.output import say, write
+from rehydrate.cli.remembering import add_memory_options, opened_memory
 
 _EXAMPLES = """\
 Requests are read as they come: a line each, pretty-printed, one behind the other or with
@@ -24,7 +25,7 @@ example:
 
 
 def add_parser(commands: Any) -> None:
-    """Declare the command; it has no options."""
+    """Declare the command and its options."""
     parser = commands.add_parser(
         "rpc",
         help="answer JSON-RPC requests on standard input",
@@ -33,10 +34,11 @@ def add_parser(commands: Any) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_memory_options(parser)
     parser.set_defaults(run=run)
 
 
-def run(_options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Answer until the input ends."""
     from rehydrate.rpc import serve
 
@@ -45,7 +47,8 @@ def run(_options: argparse.Namespace) -> int:
         raise Failure(f"standard {closed} is closed; connect it to who sends the requests")
     if sys.stdin.isatty():
         say("reading JSON-RPC requests from the terminal; end with Ctrl-D")
-    serve(_read, write)
+    with opened_memory(options) as memory:
+        serve(_read, write, memory)
     return 0
 
 

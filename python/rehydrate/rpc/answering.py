@@ -17,9 +17,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from rehydrate import __version__
+from rehydrate.compact.recall import Memory
 from rehydrate.rpc import tools
 
 PARSE_ERROR = -32700
@@ -44,19 +46,19 @@ class Refusal(Exception):  # noqa: N818  not ours to report, the client's to rea
 
 
 class Server:
-    """Values in, replies out; it keeps no state between requests.
+    """Values in, replies out; it keeps no state between requests but the memory it is given.
 
     >>> Server().answer({"jsonrpc": "2.0", "id": "a", "method": "ping"})
     '{"jsonrpc":"2.0","id":"a","result":{}}'
     """
 
-    def __init__(self) -> None:
-        """Know the methods."""
+    def __init__(self, memory: Memory | None = None) -> None:
+        """Know the methods, and the memory that tools work with."""
         self._methods: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "initialize": _initialize,
             "ping": lambda _params: {},
             "tools/list": lambda _params: {"tools": [tools.describe()]},
-            "tools/call": _call,
+            "tools/call": partial(_call, memory),
         }
 
     def answer(self, value: object) -> str | None:
@@ -112,7 +114,7 @@ def _initialize(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _call(params: Mapping[str, Any]) -> dict[str, Any]:
+def _call(memory: Memory | None, params: Mapping[str, Any]) -> dict[str, Any]:
     name = params.get("name", _MISSING)
     if not isinstance(name, str):
         given = "missing" if name is _MISSING else _named(name)
@@ -132,7 +134,7 @@ def _call(params: Mapping[str, Any]) -> dict[str, Any]:
                 INVALID_PARAMS, f"{tools.NAME} has no argument {given!r}{near}; it takes {known}"
             )
     try:
-        found = tools.call(arguments)
+        found = tools.call(arguments, memory)
     except tools.WRONG_ARGUMENTS as error:
         raise Refusal(INVALID_PARAMS, str(error)) from None
     except Exception as error:

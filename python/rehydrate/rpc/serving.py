@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rehydrate.compact.recall import Memory
 from rehydrate.rpc.answering import Server
 from rehydrate.rpc.reading import Parsed, Piece, Splitter
 
 READ_BYTES = 2**20
 
 
-def serve(read: Callable[[int], bytes], write: Callable[[str], None]) -> None:
+def serve(
+    read: Callable[[int], bytes], write: Callable[[str], None], memory: Memory | None = None
+) -> None:
     r"""Answer requests until `read` gives no more bytes.
 
     ``read(n)`` waits for some bytes, at most n; ``write`` takes a whole reply, line end included,
     and sends it at once. A sender that puts `Content-Length` headers before its requests gets
-    replies with such headers.
+    replies with such headers. What is compacted is compacted with the ``memory``.
 
     >>> import io
     >>> stream = io.BytesIO(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}')
@@ -23,7 +26,7 @@ def serve(read: Callable[[int], bytes], write: Callable[[str], None]) -> None:
     {"jsonrpc":"2.0","id":1,"result":{}}
     <BLANKLINE>
     """
-    splitter, server = Splitter(), Server()
+    splitter, server = Splitter(), Server(memory)
 
     def answer(pieces: list[Piece]) -> None:
         for piece in pieces:

@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 from rehydrate._engine import COUNTERS
 from rehydrate.compact.arguments import GRANULARITIES, THINKING
 from rehydrate.compact.compaction import Stats
+from rehydrate.compact.recall import Memory
 from rehydrate.compact.scoring import PROFILES
 from rehydrate.compact.verbatim import compact_context
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
@@ -78,6 +79,22 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
         "minimum": 0,
         "description": "Milliseconds after which the answer is made with the vectors there are.",
     },
+    "distill_novel": {
+        "type": "boolean",
+        "description": "Write the beginning of what is dropped and not yet known to the memory.",
+    },
+    "keep_dropped": {
+        "type": "boolean",
+        "description": "Keep all that is dropped in the memory; marks of gaps name its handle.",
+    },
+    "record_episode": {
+        "type": "boolean",
+        "description": "Note in the memory, in one line, that this compaction took place.",
+    },
+    "session": {
+        "type": ["string", "null"],
+        "description": "The conversation's name in the memory; null: taken from the messages.",
+    },
     "pin": {
         "type": "array",
         "items": {"type": "integer"},
@@ -87,7 +104,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
 """The arguments that cross as JSON; their defaults are those of the Python function."""
 
 NOT_SERVED = {
-    "memory": "an object with methods, which JSON cannot carry",
+    "memory": "the server's own: `rehydrate rpc --memory FILE --namespace NAME`",
     "embedder": "a callable, or which of the server's own models to use: the server's choice",
 }
 """The function's other parameters, and why a client cannot set them."""
@@ -98,6 +115,7 @@ _JSON_TYPES: Mapping[Any, dict[str, Any]] = {
     bool: {"type": "boolean"},
     str: {"type": "string"},
     tuple[str, ...]: {"type": "array", "items": {"type": "string"}},
+    Mapping[str, int]: {"type": "object", "additionalProperties": {"type": "integer"}},
 }
 
 
@@ -133,8 +151,8 @@ def describe() -> dict[str, Any]:
     }
 
 
-def call(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """``{"messages": [...], "stats": {...}}`` of what is kept.
+def call(arguments: Mapping[str, Any], memory: Memory | None = None) -> dict[str, Any]:
+    """``{"messages": [...], "stats": {...}}`` of what is kept, given what the memory holds.
 
     Raises one of ``WRONG_ARGUMENTS`` for arguments outside their limits; each names the value,
     the limit and the remedy. The caller has made sure that all names are among ``ARGUMENTS``.
@@ -144,7 +162,19 @@ def call(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """
     if "messages" not in arguments:
         raise InvalidArgumentError("messages is missing; send the conversation as an array")
-    return compact_context(**{name: _whole(value) for name, value in arguments.items()}).to_dict()
+    if memory is None:
+        _refuse_writing(arguments)
+    given = {name: _whole(value) for name, value in arguments.items()}
+    return compact_context(**given, memory=memory).to_dict()
+
+
+def _refuse_writing(arguments: Mapping[str, Any]) -> None:
+    for name in ("distill_novel", "keep_dropped", "record_episode"):
+        if arguments.get(name) is True:
+            raise InvalidArgumentError(
+                f"{name} is true, but this server has no memory to write to; "
+                "start it as rehydrate rpc --memory FILE --namespace NAME"
+            )
 
 
 def _whole(value: Any) -> Any:
