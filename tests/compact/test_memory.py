@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rehydrate import compact_context
+from rehydrate import MissingNamespaceError, compact_context
+from rehydrate.memory.memory import Memory
 from tests.compact.cases import FixedMemory, HashEmbedder, talk
+from tests.memory.plain import PlainStore
 
 # As alike as messages can be, so that nothing but coverage can tell them apart.
 FACTS = talk(
@@ -109,3 +111,97 @@ def test_an_empty_conversation_asks_no_memory():
     memory = Recording()
     compact_context([], memory=memory)
     assert memory.asked == []
+
+
+class RecordingTexts(Recording):
+    """Finds the meaning of texts by itself."""
+
+    recalls = "texts"
+
+
+@pytest.mark.parametrize("embedder", ["auto", None, HashEmbedder()])
+@pytest.mark.parametrize("query", [None, "the delta key"])
+def test_a_memory_that_embeds_by_itself_is_asked_once_with_the_texts(embedder: Any, query: Any):
+    memory = RecordingTexts()
+    compaction = compact_context(FACTS, query, memory=memory, embedder=embedder)
+    assert memory.asked == [([message["content"] for message in FACTS], 3)]
+    assert compaction.stats.degraded == ()
+
+
+def test_an_own_embedder_is_asked_no_more_texts_for_a_memory_that_needs_none():
+    batches: list[int] = []
+
+    def embed(batch: list[str]) -> list[list[float]]:
+        batches.append(len(batch))
+        return HashEmbedder()(batch)
+
+    many = talk(*(f"user: fact number {n} of the list of facts" for n in range(80)), "user: Go.")
+    compact_context(many, memory=RecordingTexts(), embedder=embed)
+    assert batches == [1]
+
+
+def test_what_the_model_thought_and_half_a_surrogate_pair_are_no_part_of_the_text():
+    said = [
+        {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+        {"type": "text", "text": "the \ud800 answer"},
+    ]
+    memory = RecordingTexts()
+    compact_context([*FACTS[:1], {"role": "assistant", "content": said}], memory=memory)
+    ((texts, _),) = memory.asked
+    assert texts == [FACTS[0]["content"], "the ? answer"]
+
+
+def test_blocks_of_a_long_text_are_asked_about_one_by_one():
+    log = "\n".join(f"line {n}: service {n % 7} answered in {n} ms" for n in range(100))
+    memory = RecordingTexts()
+    messages = talk("user: Why?", f"assistant: {log}", "user: Go on.")
+    compact_context(messages, memory=memory, granularity="excerpt", target_ratio=0.3)
+    ((texts, _),) = memory.asked
+    assert len(texts) > 10
+    assert "".join(texts[2:-1]) == log
+
+
+def test_a_real_memory_covers_what_it_holds_and_nothing_else():
+    memory = Memory(PlainStore())
+    memory.within("alice").add(FACTS[2]["content"])
+    rows = compact_context(FACTS, memory=memory.within("alice")).explain()
+    assert rows.units[2].coverage == 1.0
+    assert max(row.coverage for row in rows if row.unit != 2) < 1.0
+    assert {
+        row.coverage for row in compact_context(FACTS, memory=memory.within("bob")).explain()
+    } == {0.0}
+
+
+def test_a_memory_must_say_whose_memories_are_meant():
+    with pytest.raises(MissingNamespaceError, match=r'memory\.within\("alice"\)'):
+        compact_context(FACTS, memory=Memory(PlainStore()))
+
+
+def test_the_share_that_went_because_memory_has_it_is_of_tokens():
+    memory = FixedMemory([1.0, 0.0, 0.5, 0.49, 0.0])
+    compaction = compact_context(FACTS, memory=memory, budget_tokens=0)
+    gone = {record.index: record.tokens for record in compaction.dropped}
+    assert [*gone] == [0, 1, 2, 3]
+    expected = 100 * (gone[0] + gone[2]) / sum(gone.values())
+    assert compaction.stats.covered_pct == round(expected, 1)
+    assert compact_context(FACTS, memory=memory, target_ratio=1.0).stats.covered_pct == 0.0
+
+
+def test_an_episode_says_what_went_and_how_much_of_it_memory_has():
+    memory = Memory(PlainStore(), namespace="alice")
+    memory.add([message["content"] for message in FACTS[:2]])
+    options = {"memory": memory, "record_episode": True}
+    stats = compact_context(FACTS, **options, budget_tokens=0, session="s-1").stats
+    (item,) = memory.list(kinds=["episode"])
+    share = round(stats.covered_pct)
+    assert item.text == (
+        f"{stats.before_tokens}->{stats.after_tokens} tokens, {share}% dropped as memory-covered"
+    )
+    assert share > 0
+    assert (item.session, item.source) == ("s-1", "conversation/s-1")
+
+
+def test_a_compaction_that_changes_nothing_is_no_episode():
+    memory = Memory(PlainStore(), namespace="alice")
+    compact_context(FACTS, memory=memory, record_episode=True, target_ratio=1.0)
+    assert memory.list() == []

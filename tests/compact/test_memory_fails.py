@@ -1,0 +1,123 @@
+"""A memory may fail at any call: the compaction goes on without it, and says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rehydrate import StoreFullError, compact_context, validate
+from rehydrate.memory.items import Added
+from rehydrate.memory.memory import Memory
+from tests.compact.cases import talk
+from tests.memory.plain import PlainStore
+
+LOG = "\n".join(f"line {n}: service {n % 7} answered in {n * 13 % 101} ms" for n in range(300))
+TALK = talk(
+    "system: Be brief.",
+    "user: My parcel with the number 81-4471 has not arrived at all.",
+    "assistant: I am sorry to hear that. Let me look that up for you.",
+    f"assistant: {LOG}",
+    "user: I prefer parcels that arrive, whatever their number may be.",
+    "user: What was the number of my parcel?",
+)
+WRITING = {"distill_novel": True, "keep_dropped": True, "record_episode": True}
+FULL = StoreFullError("/m.db", "no room left on the disk", "make room")
+
+
+class Failing:
+    """A memory of which the n-th call fails, whatever it is; the others are done."""
+
+    recalls = "texts"
+
+    def __init__(self, fails_at: int) -> None:
+        self.within = Memory(PlainStore(), namespace="alice")
+        self.namespace = "alice"
+        self.calls: list[str] = []
+        self._fails_at = fails_at
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        self.calls.append(name)
+        if len(self.calls) == self._fails_at + 1:
+            raise FULL
+        return getattr(self.within, name)(*arguments)
+
+    def recall(self, texts: Any, k: int) -> Any:
+        return self._call("recall", texts, k)
+
+    def add(self, items: Any) -> Any:
+        return self._call("add", items)
+
+    def as_stored(self, item: Any) -> Any:
+        return self._call("as_stored", item)
+
+
+def compacted(memory: Any) -> Any:
+    return compact_context(TALK, budget_tokens=600, memory=memory, granularity="excerpt", **WRITING)
+
+
+def calls() -> list[str]:
+    memory = Failing(fails_at=-2)
+    assert compacted(memory).stats.degraded == ()
+    return memory.calls
+
+
+@pytest.mark.parametrize("number", range(len(calls())))
+def test_a_memory_may_fail_at_any_call(number: int):
+    memory = Failing(number)
+    compaction = compacted(memory)
+    assert len(memory.calls) > number
+    assert validate(compaction.messages) == []
+    assert compaction.stats.after_tokens <= 600
+    assert compaction.messages[-1] is TALK[-1]
+    (said,) = compaction.stats.degraded
+    assert said.startswith(f"memory: StoreFullError: {FULL}; ")
+    what = "not kept" if memory.calls[number] != "recall" else "nothing counts as covered"
+    assert what in said or "the episode is not recorded" in said
+    # Nothing half written: all that was to be kept is there, or nothing of it is.
+    written = memory.within.list(limit=None, kinds=["message", "text"])
+    assert bool(written) == ("what was left out" not in said)
+    for record in compaction.dropped:
+        assert (record.handle is None) == ("what was left out" in said)
+
+
+ANSWERS: dict[str, Callable[[Any], Any]] = {
+    "None": lambda items: None,
+    "too few": lambda items: [Added("mem_1", True)] * (len(items) - 1),
+    "too many": lambda items: [Added("mem_1", True)] * (len(items) + 1),
+    "no handles": lambda items: list(items and range(len(items))),
+}
+
+
+@pytest.mark.parametrize("how", ANSWERS)
+def test_a_memory_that_answers_nonsense_is_done_without(how: str):
+    class Odd(Failing):
+        def add(self, items: Any) -> Any:
+            return ANSWERS[how](items)
+
+    compaction = compacted(Odd(fails_at=-2))
+    assert len(compaction.stats.degraded) >= 1
+    assert all(said.startswith("memory: ") for said in compaction.stats.degraded)
+    assert "mem_" not in str(compaction.messages)
+
+
+def test_a_memory_whose_embedder_fails_covers_nothing_and_that_is_said():
+    class Blind(Failing):
+        degraded = ("embedder: ConnectionError: no route to host; compared with nothing",)
+
+        def recall(self, texts: Any, k: int) -> Any:
+            return [[] for _ in texts]
+
+    (said,) = compact_context(TALK, memory=Blind(fails_at=-2)).stats.degraded
+    assert said == f"memory: {Blind.degraded[0]}; nothing counts as covered"
+
+
+def test_a_closed_memory_is_done_without():
+    memory = Memory(PlainStore(), namespace="alice")
+    memory.close()
+    compaction = compact_context(TALK, memory=memory, budget_tokens=600, **WRITING)
+    assert [said.partition(" was closed")[0] for said in compaction.stats.degraded] == [
+        *["memory: StoreClosedError: plain: it"] * 3
+    ]
+    assert compaction.stats.distilled == 0
