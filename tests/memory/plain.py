@@ -1,4 +1,4 @@
-"""PlainStore: a memory in a dict, by the most obvious means; the twin that others are held against."""
+"""PlainStore: a memory in a dict, by the most obvious means; the twin of those that are fast."""
 
 from __future__ import annotations
 

@@ -11,12 +11,25 @@ from rehydrate import InvalidArgumentError, Memory
 from rehydrate.memory.folder import MAX_FILE_BYTES
 
 
+DECISIONS = """\
+# Decisions
+
+## Ports
+
+Staging is 8443.
+
+## Names
+
+Use snake case.
+"""
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     root = tmp_path / "notes"
     files = {
         "core.md": "# Rules\n\nNever push to main.\n",
-        "decisions.md": "# Decisions\n\n## Ports\n\nStaging is 8443.\n\n## Names\n\nUse snake case.\n",
+        "decisions.md": DECISIONS,
         "daily/2026-02-17.md": "Met Anna about the zebra enclosure.\n",
         "archive/2024.md": "The old server was called hamlet.\n",
     }
@@ -75,11 +88,7 @@ def test_syncing_again_changes_nothing(memory: Memory, folder: Path):
 def test_only_what_changed_is_replaced(memory: Memory, folder: Path):
     memory.sync(folder)
     before = held(memory)
-    write(
-        folder,
-        "decisions.md",
-        "# Decisions\n\n## Ports\n\nStaging is 9443.\n\n## Names\n\nUse snake case.\n",
-    )
+    write(folder, "decisions.md", DECISIONS.replace("8443", "9443"))
     report = memory.sync(folder)
     assert report.changed == ("decisions.md",)
     assert (report.chunks_added, report.chunks_removed) == (1, 1)

@@ -28,7 +28,7 @@ JSON = st.recursive(
     max_leaves=6,
 )
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-TIMES = st.datetimes(datetime(1970, 1, 2), datetime(2999, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+TIMES = st.datetimes(datetime(1970, 1, 2), datetime(2999, 1, 1), timezones=st.just(UTC))
 ITEMS = st.builds(
     MemoryItem,
     st.text(min_size=1) | st.text(st.characters(), min_size=1),

@@ -15,6 +15,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from rehydrate.errors import RehydrateError, StoreClosedError, UnknownHandleError
@@ -315,8 +316,9 @@ def check_namespaces_know_nothing_of_each_other(make: Make) -> None:
         _true(near <= set(handles[name]), f"recall stays in {name!r}")
         foreign = chance.choice(handles[other])
         own = chance.choice(handles[name])
-        _raises(UnknownHandleError, lambda: store.get(foreign, namespace=name))
-        _raises(UnknownHandleError, lambda: store.link(own, "supersedes", foreign, namespace=name))
+        _raises(UnknownHandleError, partial(store.get, foreign, namespace=name))
+        link = partial(store.link, own, "supersedes", foreign, namespace=name)
+        _raises(UnknownHandleError, link)
         _equal(store.forget(foreign, namespace=name), 0, "forgetting another's")
         _equal(store.set_tier(foreign, "hot", namespace=name), 0, "moving another's")
     store.purge(namespace=names[0], everything=True)

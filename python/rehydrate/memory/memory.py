@@ -408,7 +408,7 @@ class Memory:
 
     aadd = awaitable(add)
     aget = awaitable(get)
-    alist = awaitable(list)
+    alist = awaitable(list)  # noqa: A003  the method, not the builtin
     asearch = awaitable(search)
     arecall = awaitable(recall)
     aforget = awaitable(forget)
