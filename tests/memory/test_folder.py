@@ -10,7 +10,6 @@ import pytest
 from rehydrate import InvalidArgumentError, Memory
 from rehydrate.memory.folder import MAX_FILE_BYTES
 
-
 DECISIONS = """\
 # Decisions
 

@@ -267,6 +267,7 @@ def check_tiers_can_be_changed(make: Make) -> None:
     store = make()
     handles = [_add(store, f"apple {n}") for n in range(3)]
     _equal(store.set_tier(handles[:2], "hot", namespace=A), 2, "how many were moved")
+    _equal(store.set_tier(handles[0], "hot", namespace=A), 0, "how many, again")
     _equal(store.get(handles[0], namespace=A).tier, "hot", "the tier")
     hot = store.search("apple", namespace=A, tiers=["hot"])
     _equal({hit.handle for hit in hot}, set(handles[:2]), "what is found among the hot")

@@ -266,7 +266,7 @@ class Memory:
     def set_tier(
         self, handles: str | Sequence[str], tier: Tier, *, namespace: str | None = None
     ) -> int:
-        """Move items to another tier; how many there were."""
+        """Move items to a tier; how many were in another one."""
         where = named("set_tier", namespace, self._namespace)
         return self._store.set_tier(checked_handles(handles), checked_tier(tier), namespace=where)
 
