@@ -25,10 +25,20 @@ from rehydrate.errors import (
     InvalidArgumentError,
     InvalidConversationError,
     InvalidMessageError,
+    MissingNamespaceError,
     MissingPackageError,
     ModelError,
+    NewerStoreError,
+    NotAStoreError,
     RehydrateError,
+    StoreBusyError,
+    StoreClosedError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreReadOnlyError,
     UnknownFormatError,
+    UnknownHandleError,
     Violation,
 )
 from rehydrate.formats import detect_format, validate
@@ -36,26 +46,66 @@ from rehydrate.formats import detect_format, validate
 if TYPE_CHECKING:
     from rehydrate.embedding.onnx import OnnxModel, load_model
     from rehydrate.embedding.own import Embedder
+    from rehydrate.memory.folder import SyncReport
+    from rehydrate.memory.items import (
+        Added,
+        Hit,
+        Limits,
+        Link,
+        MemoryItem,
+        MemoryStats,
+        Recalled,
+        Redaction,
+        VerifyReport,
+    )
+    from rehydrate.memory.memory import Memory
+    from rehydrate.memory.redaction import Redactor
+    from rehydrate.memory.store import MemoryStore
+    from rehydrate.memory.tools import LoadMemory
 
 __all__ = [
+    "Added",
     "BlockReport",
     "Compaction",
     "Dropped",
     "Embedder",
     "EmbedderError",
     "Explanation",
+    "Hit",
     "InternalError",
     "InvalidArgumentError",
     "InvalidConversationError",
     "InvalidMessageError",
+    "Limits",
+    "Link",
+    "LoadMemory",
+    "Memory",
+    "MemoryItem",
+    "MemoryStats",
+    "MemoryStore",
+    "MissingNamespaceError",
     "MissingPackageError",
     "ModelError",
+    "NewerStoreError",
+    "NotAStoreError",
     "OnnxModel",
+    "Recalled",
+    "Redaction",
+    "Redactor",
     "RehydrateError",
     "Scoring",
     "Stats",
+    "StoreBusyError",
+    "StoreClosedError",
+    "StoreCorruptError",
+    "StoreError",
+    "StoreFullError",
+    "StoreReadOnlyError",
+    "SyncReport",
     "UnitReport",
     "UnknownFormatError",
+    "UnknownHandleError",
+    "VerifyReport",
     "Violation",
     "__version__",
     "acompact_context",
@@ -69,8 +119,22 @@ __all__ = [
 
 
 _LOADED_WHEN_NAMED = {
+    "Added": "rehydrate.memory.items",
     "Embedder": "rehydrate.embedding.own",
+    "Hit": "rehydrate.memory.items",
+    "Limits": "rehydrate.memory.items",
+    "Link": "rehydrate.memory.items",
+    "LoadMemory": "rehydrate.memory.tools",
+    "Memory": "rehydrate.memory.memory",
+    "MemoryItem": "rehydrate.memory.items",
+    "MemoryStats": "rehydrate.memory.items",
+    "MemoryStore": "rehydrate.memory.store",
     "OnnxModel": "rehydrate.embedding.onnx",
+    "Recalled": "rehydrate.memory.items",
+    "Redaction": "rehydrate.memory.items",
+    "Redactor": "rehydrate.memory.redaction",
+    "SyncReport": "rehydrate.memory.folder",
+    "VerifyReport": "rehydrate.memory.items",
     "load_model": "rehydrate.embedding.onnx",
 }
 

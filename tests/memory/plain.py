@@ -1,4 +1,4 @@
-"""PlainStore: a memory in a dict, by the most obvious means; the twin that others are held against."""
+"""PlainStore: a memory in a dict, by the most obvious means; the twin of those that are fast."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ class PlainStore:
     def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
         held = self._in(namespace)
         names = [handles] if isinstance(handles, str) else handles
-        there = {handle for handle in names if handle in held}
+        there = {handle for handle in names if handle in held and held[handle].tier != tier}
         for handle in there:
             held[handle] = replace(held[handle], tier=tier)
         return len(there)

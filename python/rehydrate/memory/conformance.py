@@ -15,6 +15,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from rehydrate.errors import RehydrateError, StoreClosedError, UnknownHandleError
@@ -266,6 +267,7 @@ def check_tiers_can_be_changed(make: Make) -> None:
     store = make()
     handles = [_add(store, f"apple {n}") for n in range(3)]
     _equal(store.set_tier(handles[:2], "hot", namespace=A), 2, "how many were moved")
+    _equal(store.set_tier(handles[0], "hot", namespace=A), 0, "how many, again")
     _equal(store.get(handles[0], namespace=A).tier, "hot", "the tier")
     hot = store.search("apple", namespace=A, tiers=["hot"])
     _equal({hit.handle for hit in hot}, set(handles[:2]), "what is found among the hot")
@@ -315,8 +317,9 @@ def check_namespaces_know_nothing_of_each_other(make: Make) -> None:
         _true(near <= set(handles[name]), f"recall stays in {name!r}")
         foreign = chance.choice(handles[other])
         own = chance.choice(handles[name])
-        _raises(UnknownHandleError, lambda: store.get(foreign, namespace=name))
-        _raises(UnknownHandleError, lambda: store.link(own, "supersedes", foreign, namespace=name))
+        _raises(UnknownHandleError, partial(store.get, foreign, namespace=name))
+        link = partial(store.link, own, "supersedes", foreign, namespace=name)
+        _raises(UnknownHandleError, link)
         _equal(store.forget(foreign, namespace=name), 0, "forgetting another's")
         _equal(store.set_tier(foreign, "hot", namespace=name), 0, "moving another's")
     store.purge(namespace=names[0], everything=True)

@@ -181,7 +181,7 @@ class LocalStore:
         return self._native.purge(namespace, "session", session)
 
     def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
-        """Move items to a tier; how many there were."""
+        """Move items to a tier; how many were in another one."""
         return self._native.set_tier(namespace, _several(handles), _TIER_CODES[tier])
 
     def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool:

@@ -269,7 +269,7 @@ class Memory:
     def set_tier(
         self, handles: str | Sequence[str], tier: Tier, *, namespace: str | None = None
     ) -> int:
-        """Move items to another tier; how many there were."""
+        """Move items to a tier; how many were in another one."""
         where = named("set_tier", namespace, self._namespace)
         return self._store.set_tier(checked_handles(handles), checked_tier(tier), namespace=where)
 
@@ -411,7 +411,7 @@ class Memory:
 
     aadd = awaitable(add)
     aget = awaitable(get)
-    alist = awaitable(list)
+    alist = awaitable(list)  # noqa: A003  the method, not the builtin
     asearch = awaitable(search)
     arecall = awaitable(recall)
     aforget = awaitable(forget)

@@ -11,6 +11,10 @@ from rehydrate.memory.items import MemoryItem, Redaction
 from rehydrate.memory.secrets import NAMES, SECRETS
 
 
+_RARE = "_~=:/-."
+"""Characters of needles, the rarest in texts first."""
+
+
 class Redacted(NamedTuple):
     """A text without its secrets, and where they were."""
 
@@ -42,9 +46,11 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
                 )
         self.off = tuple(names)
         self._secrets = tuple(secret for secret in SECRETS if secret.name not in names)
-        self._needles = tuple(
-            (needle, rank) for rank, secret in enumerate(self._secrets) for needle in secret.needles
-        )
+        self._needles: dict[str, list[tuple[str, int]]] = {}
+        for rank, secret in enumerate(self._secrets):
+            for needle in secret.needles:
+                rare = next((char for char in _RARE if char in needle), "")
+                self._needles.setdefault(rare, []).append((needle, rank))
 
     def __call__(self, text: str, known: Iterable[Redaction] = ()) -> Redacted:
         """The text without secrets. `known` are redactions that it has already."""
@@ -104,8 +110,16 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         """Where secrets are, none overlapping: what overlaps is one, named by the most exact."""
         lower = text.lower()
         found: list[tuple[int, int, int]] = []
-        # Nearly every text ends here, after a search for each needle in C.
-        for rank in sorted({rank for needle, rank in self._needles if needle in lower}):
+        # Nearly every text ends here, after a search for each needle in C; and for few of them
+        # where the text has no "_", as prose has not.
+        ranks = {
+            rank
+            for rare, needles in self._needles.items()
+            if rare in lower
+            for needle, rank in needles
+            if needle in lower
+        }
+        for rank in sorted(ranks):
             secret = self._secrets[rank]
             group = "secret" if "secret" in secret.pattern.groupindex else 0
             matches = filter(secret.is_one, secret.pattern.finditer(text))

@@ -176,7 +176,9 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "azure_client_secret",
         ("q~",),
-        re.compile(r"(?<![A-Za-z0-9_~.\-])[A-Za-z0-9_~.\-]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}"),
+        re.compile(
+            r"(?:(?<![A-Za-z0-9_~.\-])|(?<=\\[nrt]))[A-Za-z0-9_~.\-]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}"
+        ),
     ),
     _key(
         "github_token",
@@ -326,7 +328,9 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "basic_credentials",
         ("curl",),
-        re.compile(r"""(?:-u|--user)[ =]{1,4}["']?[^\s:"']{1,64}:(?P<secret>[^\s"'`<>$]{3,128})"""),
+        re.compile(
+            r"""(?P<scheme>-u|--user)[ =]{1,4}["']?[^\s:"']{1,64}:(?P<secret>[^\s"'`<>$]{3,128})"""
+        ),
         _is_credential,
     ),
     Secret(

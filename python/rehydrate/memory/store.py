@@ -86,7 +86,7 @@ class MemoryStore(Protocol):
         """Remove all of a source, of a session, or of the namespace; how many items there were."""
 
     def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
-        """Move items to a tier; how many there were."""
+        """Move items to a tier; how many were in another one."""
 
     def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool:
         """Say what an item has to do with another; whether that is new.

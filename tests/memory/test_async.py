@@ -1,0 +1,112 @@
+"""The async twins, on asyncio and trio: the same answers, off the event loop, cancellable."""
+
+from __future__ import annotations
+
+import inspect
+import secrets
+import threading
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from rehydrate import Embedder, Memory, StoreClosedError
+from tests.memory.plain import PlainStore
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE_SECONDS = 60
+
+WITHOUT_A_TWIN = {"open", "within", "as_stored"}
+
+
+async def test_every_operation_has_a_twin_that_says_so():
+    for name, method in inspect.getmembers(Memory, inspect.isfunction):
+        if name.startswith(("_", "a")) and name not in {"add"}:
+            continue
+        if name in WITHOUT_A_TWIN:
+            continue
+        twin = getattr(Memory, f"a{name}".rstrip("_") if name != "sync" else "async_")
+        assert inspect.iscoroutinefunction(twin), name
+        assert inspect.signature(twin) == inspect.signature(method)
+        assert f"`{name}`" in (twin.__doc__ or "")
+
+
+async def test_they_answer_as_the_methods_do(memory: Memory, tmp_path: Path):
+    old, new = await memory.aadd(["the zebra house", "the apple tree"], source="s")
+    assert await memory.aget(old.handle) == memory.get(old.handle)
+    assert await memory.alist(limit=1) == memory.list(limit=1)
+    found = await memory.asearch("zebra", 3, sources=["s"])
+    assert [hit.handle for hit in found] == [old.handle]
+    assert await memory.arecall(["zebra"], k=1) == memory.recall(["zebra"], k=1)
+    assert await memory.alink(new.handle, "supersedes", old.handle)
+    assert await memory.aset_tier(old.handle, "hot") == 1
+    assert (await memory.ahot()).text == "the zebra house"
+    assert (await memory.astats()).items == 2
+    assert (await memory.averify()).ok
+    assert await memory.aexport(tmp_path / "x.jsonl") == 2
+    assert (await memory.aimport(tmp_path / "x.jsonl")).unchanged == 2
+    assert await memory.anamespaces() == ["alice"]
+    assert await memory.arebuild() == 2
+    (tmp_path / "notes").mkdir()
+    assert (await memory.async_(tmp_path / "notes")).added == ()
+    assert await memory.aforget([old.handle]) == 1
+    assert await memory.apurge(everything=True) == 1
+
+
+async def test_leaving_the_context_closes_the_memory(opened: Any):
+    async with opened(namespace="a") as memory:
+        await memory.aadd("x")
+    with pytest.raises(StoreClosedError):
+        await memory.asearch("x")
+
+
+async def test_leaving_the_context_in_a_cancelled_task_closes_it_too(opened: Any):
+    memory = opened(namespace="a")
+    with anyio.CancelScope() as scope:
+        async with memory:
+            await memory.aadd("x")
+            scope.cancel()
+            await anyio.sleep(0)
+    assert scope.cancelled_caught
+    with pytest.raises(StoreClosedError):
+        memory.search("x")
+
+
+async def test_the_event_loop_goes_on_meanwhile():
+    loop_went_on = threading.Event()
+    heard: list[bool] = []
+
+    class Waiting(PlainStore):
+        def search(self, *args: Any, **options: Any) -> Any:
+            heard.append(loop_went_on.wait(PATIENCE_SECONDS))
+            return []
+
+    memory = Memory(Waiting(), namespace="a")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(memory.asearch, "x")
+        await anyio.sleep(0)
+        loop_went_on.set()
+    assert heard == [True]
+
+
+async def test_an_async_embedder_runs_on_the_callers_loop():
+    threads: list[int] = []
+
+    async def embed(texts: list[str]) -> list[list[float]]:
+        await anyio.sleep(0)
+        threads.append(threading.get_ident())
+        return [[1.0, float(len(text))] for text in texts]
+
+    memory = Memory(PlainStore(), namespace="a", embedder=Embedder(embed, space="async-v1"))
+    (added,) = await memory.aadd(f"text {secrets.token_hex(8)}")  # none that is cached
+    assert added.embedded
+    assert threads == [threading.get_ident()]
+
+
+async def test_many_at_once_lose_nothing(memory: Memory):
+    async with anyio.create_task_group() as tasks:
+        for number in range(40):
+            tasks.start_soon(memory.aadd, f"note {number}")
+    assert {item.text for item in memory.list(limit=None)} == {f"note {n}" for n in range(40)}

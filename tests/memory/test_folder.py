@@ -1,0 +1,224 @@
+"""A folder is synced by what its texts say: only what changed is touched; odd files are refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rehydrate import InvalidArgumentError, Memory
+from rehydrate.memory.folder import MAX_FILE_BYTES
+
+DECISIONS = """\
+# Decisions
+
+## Ports
+
+Staging is 8443.
+
+## Names
+
+Use snake case.
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "notes"
+    files = {
+        "core.md": "# Rules\n\nNever push to main.\n",
+        "decisions.md": DECISIONS,
+        "daily/2026-02-17.md": "Met Anna about the zebra enclosure.\n",
+        "archive/2024.md": "The old server was called hamlet.\n",
+    }
+    for name, text in files.items():
+        write(root, name, text)
+    return root
+
+
+def write(root: Path, name: str, text: str) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def held(memory: Memory) -> dict[str, str]:
+    return {item.handle: item.text for item in memory.list(limit=None)}
+
+
+def test_every_file_gets_the_tier_of_its_place(memory: Memory, folder: Path):
+    report = memory.sync(folder)
+    assert set(report.added) == {
+        *("core.md", "decisions.md", "daily/2026-02-17.md", "archive/2024.md")
+    }
+    tiers = {item.source: item.tier for item in memory.list()}
+    assert tiers == {
+        "notes/core.md": "hot",
+        "notes/decisions.md": "warm",
+        "notes/daily/2026-02-17.md": "warm",
+        "notes/archive/2024.md": "cold",
+    }
+    (hit, *_) = memory.search("which animal lives there? zebra")
+    assert hit.item.source == "notes/daily/2026-02-17.md"
+    assert hit.item.time is not None
+    assert hit.item.time.date().isoformat() == "2026-02-17"
+    assert hit.item.tool == "sync"
+
+
+def test_chunks_carry_the_headings_they_stand_under(memory: Memory, folder: Path):
+    memory.sync(folder)
+    names = next(item for item in memory.list() if "snake case" in item.text)
+    assert names.metadata["headings"] == ["Decisions"]
+    assert names.text == "Decisions\n\n## Names\n\nUse snake case.\n"
+    assert names.kind == "decision"
+
+
+def test_syncing_again_changes_nothing(memory: Memory, folder: Path):
+    memory.sync(folder)
+    before = held(memory)
+    report = memory.sync(folder)
+    assert len(report.unchanged) == 4
+    assert (report.added, report.changed, report.removed) == ((), (), ())
+    assert (report.chunks_added, report.chunks_removed) == (0, 0)
+    assert held(memory) == before
+
+
+def test_only_what_changed_is_replaced(memory: Memory, folder: Path):
+    memory.sync(folder)
+    before = held(memory)
+    write(folder, "decisions.md", DECISIONS.replace("8443", "9443"))
+    report = memory.sync(folder)
+    assert report.changed == ("decisions.md",)
+    assert (report.chunks_added, report.chunks_removed) == (1, 1)
+    after = held(memory)
+    assert len(before.keys() & after.keys()) == len(before) - 1
+    assert not any("8443" in text for text in after.values())
+    assert memory.search("9443")[0].item.source == "notes/decisions.md"
+
+
+def test_what_was_removed_is_forgotten_and_other_items_are_not(memory: Memory, folder: Path):
+    own = memory.add("my own note", source="notes/by hand")[0].handle
+    memory.sync(folder)
+    (folder / "daily/2026-02-17.md").unlink()
+    report = memory.sync(folder)
+    assert report.removed == ("daily/2026-02-17.md",)
+    assert memory.search("zebra enclosure", sources=["notes/daily/2026-02-17.md"]) == []
+    assert memory.get(own).text == "my own note"
+
+
+def test_a_file_that_moved_to_the_archive_becomes_cold(memory: Memory, folder: Path):
+    memory.sync(folder)
+    (folder / "daily/2026-02-17.md").rename(folder / "archive/2026-02-17.md")
+    report = memory.sync(folder)
+    assert (report.added, report.removed) == (("archive/2026-02-17.md",), ("daily/2026-02-17.md",))
+    assert memory.search("zebra")[0].item.tier == "cold"
+
+
+def test_two_folders_in_one_namespace_do_not_forget_each_other(
+    memory: Memory, folder: Path, tmp_path: Path
+):
+    other = tmp_path / "others" / "notes"
+    write(other, "a.md", "Another folder of the same name.\n")
+    memory.sync(folder)
+    memory.sync(other, label="other notes")
+    assert memory.sync(folder).removed == ()
+    assert memory.sync(other, label="other notes").unchanged == ("a.md",)
+
+
+def test_hot_memory_is_at_most_a_hundred_lines_and_says_so(memory: Memory, folder: Path):
+    lines = [f"Rule {n}: do {n} things." for n in range(1, 141)]
+    write(folder, "core.md", "\n".join(lines) + "\n")
+    report = memory.sync(folder)
+    assert report.warnings == (
+        "core.md has 140 lines, hot memory holds 100: lines 101-140 are found by searching only; "
+        "move some to decisions.md",
+    )
+    hot = memory.hot()
+    assert hot.text.splitlines() == lines[:100]
+    assert hot.lines == 100
+    assert hot.warning == ""
+    assert memory.search("Rule 137")[0].item.tier == "warm"
+
+    memory.add("one more", tier="hot")
+    over = memory.hot()
+    assert over.text.splitlines() == lines[:100]
+    assert "hot memory has 101 lines" in over.warning
+
+
+def test_a_core_that_fits_again_is_hot_again(memory: Memory, folder: Path):
+    write(folder, "core.md", "rule\n" * 100 + "beyond\n")
+    memory.sync(folder)
+    write(folder, "core.md", "beyond\n")
+    report = memory.sync(folder)
+    assert report.warnings == ()
+    assert memory.hot().text == "beyond"
+
+
+def test_front_matter_is_kept_apart(memory: Memory, folder: Path):
+    write(folder, "a.md", "---\ntitle: Zebras\ntags: [x]\n---\nThey have stripes.\n")
+    memory.sync(folder)
+    item = memory.search("stripes")[0].item
+    assert item.text == "They have stripes.\n"
+    assert item.metadata["front_matter"] == {"title": "Zebras", "tags": "[x]"}
+
+
+def test_odd_files_are_refused_with_a_reason_and_the_rest_goes_on(memory: Memory, folder: Path):
+    outside = folder.parent / "outside.md"
+    outside.write_text("secret of another folder")
+    (folder / "link.md").symlink_to(outside)
+    (folder / "linked folder").symlink_to(folder.parent)
+    (folder / "broken.md").symlink_to(folder / "nowhere")
+    (folder / "binary.md").write_bytes(b"text\0more")
+    (folder / "latin.md").write_bytes("Schlüssel".encode("latin-1"))
+    (folder / "huge.md").write_bytes(b"x" * (MAX_FILE_BYTES + 1))
+    (folder / "picture.png").write_bytes(b"\x89PNG\r\n")
+    (folder / ".hidden.md").write_text("hidden")
+    os.mkfifo(folder / "pipe.md")
+    report = memory.sync(folder)
+    reasons = dict(report.refused)
+    assert set(reasons) == {
+        *("link.md", "linked folder", "broken.md", "binary.md", "latin.md", "huge.md"),
+        *("picture.png", "pipe.md"),
+    }
+    assert "symbolic link" in reasons["link.md"]
+    assert "symbolic link" in reasons["linked folder"]
+    assert "zero byte" in reasons["binary.md"]
+    assert "byte 4" in reasons["latin.md"]
+    assert "2,000,001 bytes" in reasons["huge.md"]
+    assert "no note" in reasons["picture.png"]
+    assert "no regular file" in reasons["pipe.md"]
+    assert len(report.added) == 4
+    assert not any("another folder" in text for text in held(memory).values())
+
+
+def test_what_is_refused_now_keeps_what_was_stored_of_it(memory: Memory, folder: Path):
+    memory.sync(folder)
+    before = held(memory)
+    (folder / "decisions.md").write_bytes(b"\0")
+    report = memory.sync(folder)
+    assert [refused.path for refused in report.refused] == ["decisions.md"]
+    assert held(memory) == before
+
+
+def test_a_folder_that_is_not_there_forgets_nothing(memory: Memory, folder: Path):
+    memory.sync(folder)
+    folder.rename(folder.parent / "elsewhere")
+    with pytest.raises(InvalidArgumentError, match="is no folder"):
+        memory.sync(folder)
+    assert len(held(memory)) == 5
+
+
+def test_secrets_in_notes_are_taken_out_and_the_file_counts_as_unchanged(
+    memory: Memory, folder: Path
+):
+    write(folder, "a.md", "The database is postgres://app:hunter2@db/main.\n")
+    memory.sync(folder)
+    assert not any("hunter2" in text for text in held(memory).values())
+    assert "a.md" in memory.sync(folder).unchanged
+
+
+def test_the_report_says_it_in_one_line(memory: Memory, folder: Path):
+    assert str(memory.sync(folder)) == (
+        "4 added, 0 changed, 0 removed, 0 unchanged, 0 refused; 5 chunks new, 0 gone"
+    )

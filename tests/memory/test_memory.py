@@ -1,0 +1,319 @@
+"""Memory, the front door: namespaces, arguments, errors, embedders, limits of what it takes."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rehydrate
+from rehydrate import (
+    Embedder,
+    InvalidArgumentError,
+    Limits,
+    Link,
+    Memory,
+    MemoryItem,
+    MemoryStore,
+    MissingNamespaceError,
+    Redaction,
+    UnknownHandleError,
+)
+from tests.memory.plain import PlainStore
+
+
+def test_texts_and_items_are_added_one_or_many(memory: Memory):
+    assert len(memory.add("one")) == 1
+    assert len(memory.add(MemoryItem("two", tier="hot"))) == 1
+    added = memory.add(["three", MemoryItem("four")])
+    assert [one.created for one in added] == [True, True]
+    assert memory.add([]) == []
+    memory.add(["five", "six"], kind="preference", source="s", trust=0.5)
+    found = memory.list(kinds=["preference"])
+    assert [(item.text, item.source, item.trust) for item in found] == [
+        ("six", "s", 0.5),
+        ("five", "s", 0.5),
+    ]
+
+
+def test_memory_is_a_memory_store_itself(memory: Memory):
+    assert isinstance(memory, MemoryStore)
+
+
+def test_every_call_names_a_namespace(opened: Any):
+    memory = opened()
+    calls = [
+        lambda: memory.add("x"),
+        lambda: memory.get("mem_" + "0" * 26),
+        memory.list,
+        lambda: memory.search("x"),
+        lambda: memory.recall(["x"]),
+        lambda: memory.forget([]),
+        lambda: memory.purge(everything=True),
+        lambda: memory.set_tier([], "hot"),
+        lambda: memory.link("a", "supersedes", "b"),
+        memory.stats,
+        memory.hot,
+        lambda: memory.sync("."),
+        lambda: memory.export("x"),
+        lambda: memory.import_("x"),
+    ]
+    for call in calls:
+        with pytest.raises(MissingNamespaceError, match="pass namespace=, or bind one"):
+            call()
+
+
+def test_a_bound_memory_means_its_namespace_and_another_only_when_told(opened: Any):
+    memory = opened()
+    alice = memory.within("alice")
+    alice.add("hers")
+    alice.add("his", namespace="bob")
+    assert [item.text for item in alice.list()] == ["hers"]
+    assert [item.text for item in memory.list(namespace="bob")] == ["his"]
+    assert memory.namespaces() == ["alice", "bob"]
+    assert alice.namespaces() == ["alice"]
+    alice.close()  # closes nothing: it opened nothing
+    assert len(memory.list(namespace="alice")) == 1
+
+
+def test_in_ten_thousand_random_queries_no_item_of_another_tenant_is_found():
+    memory = Memory(PlainStore())
+    _random_queries(memory, 10_000)
+
+
+def test_in_random_queries_of_a_file_no_item_of_another_tenant_is_found(tmp_path: Path):
+    with Memory.open(tmp_path / "m.db") as memory:
+        _random_queries(memory, 2_000)
+
+
+def _random_queries(memory: Memory, queries: int) -> None:
+    chance = random.Random(11)
+    tenants = [memory.within(f"tenant {n}") for n in range(6)]
+    words = [f"w{n}" for n in range(12)]
+    handles: dict[str, list[str]] = {}
+    for tenant in tenants:
+        texts = {" ".join(chance.choices(words, k=4)) for _ in range(20)}
+        handles[str(tenant.namespace)] = [one.handle for one in tenant.add(sorted(texts))]
+    for _ in range(queries):
+        tenant = chance.choice(tenants)
+        own = set(handles[str(tenant.namespace)])
+        query = " ".join(chance.choices(words, k=2))
+        assert {hit.handle for hit in tenant.search(query, 50)} <= own
+        if chance.random() < 0.1:
+            assert {near.handle for row in tenant.recall([query]) for near in row} <= own
+            foreign = chance.choice(handles[str(chance.choice(tenants).namespace)])
+            if foreign not in own:
+                with pytest.raises(UnknownHandleError):
+                    tenant.get(foreign)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda m: m.add(5), "TypeError"),
+        (lambda m: m.add([5]), "entry 0 is of type int; pass strings or MemoryItems"),
+        (lambda m: m.add("x", colour="red"), "add has no 'colour'; the fields of an item are kind"),
+        (lambda m: m.add(MemoryItem("x"), kind="y"), "kind is for bare texts, and entry 0"),
+        (lambda m: m.add(""), "text is empty"),
+        (lambda m: m.add("x", tier="tepid"), "tier is 'tepid'; choose one of 'hot'"),
+        (lambda m: m.add("x", trust=1.5), "trust is 1.5; pass a number from 0 to 1"),
+        (lambda m: m.add("x", trust=float("nan")), "trust is nan"),
+        (lambda m: m.add("x", confidence=True), "confidence is True"),
+        (lambda m: m.add("x", time=datetime(2026, 1, 1)), "pass a datetime with a time zone"),
+        (lambda m: m.add("x", parents="mem_1"), "parents is 'mem_1'; pass a tuple"),
+        (lambda m: m.add("x", metadata={"a": object()}), "metadata cannot be kept"),
+        (lambda m: m.add("x", metadata={1: 2}), "metadata cannot be kept"),
+        (lambda m: m.add("x", metadata={"a": float("inf")}), "metadata cannot be kept"),
+        (lambda m: m.add("x", links=[5]), "links is [5]; pass Link(relation, handle)"),
+        (lambda m: m.add("x", source="\ud800"), "source has a lone surrogate at character 0"),
+        (lambda m: m.add("x", namespace=""), "namespace is ''; pass a name"),
+        (lambda m: m.search(5), "query is of type int"),
+        (lambda m: m.search("x", -1), "limit is -1; pass a whole number from 0 to 10,000"),
+        (lambda m: m.search("x", 2.5), "limit is 2.5"),
+        (
+            lambda m: m.search("x", colours=["red"]),
+            "search has no 'colours'; the filters are tiers",
+        ),
+        (lambda m: m.search("x", tiers=["tepid"]), "tier is 'tepid'"),
+        (lambda m: m.search("x", sources="a"), "sources is 'a'; pass a list of strings"),
+        (lambda m: m.search("x", kinds=[5]), "kinds holds 5; pass strings"),
+        (lambda m: m.search("x", min_trust=7), "min_trust is 7"),
+        (lambda m: m.search("x", after="today"), "after is 'today'; pass a datetime"),
+        (lambda m: m.search("x", fusion="sum"), "fusion is 'sum'; choose one of 'calibrated'"),
+        (lambda m: m.search("x", fusion=(1, 2)), "fusion is (1, 2)"),
+        (lambda m: m.search("x", fusion=(0, 0, 0)), "fusion is (0, 0, 0)"),
+        (lambda m: m.recall(["x"], k=-1), "k is -1"),
+        (lambda m: m.recall(np.ones((2, 3))), "goes by the built-in model"),
+        (lambda m: m.list(limit=-1), "limit is -1; pass a whole number from 0 up"),
+        (lambda m: m.purge(), "pass source=, session=, or everything=True"),
+        (lambda m: m.purge(source="a", session="b"), "purge removes one thing"),
+        (lambda m: m.purge(everything=1), "purge removes one thing"),
+        (lambda m: m.forget(5), "handles is 5"),
+        (lambda m: m.get(5), "handles holds 5"),
+        (lambda m: m.set_tier([], "tepid"), "tier is 'tepid'"),
+        (lambda m: m.link("a", "", "b"), "relation is ''"),
+        (lambda m: m.within(None), "namespace is None"),
+        (lambda m: m.sync("/nowhere"), "folder is '/nowhere', which is no folder"),
+        (lambda m: m.sync("/", label=""), "label is ''"),
+        (lambda m: Memory.open(""), "path is ''; pass the path of a file"),
+        (lambda m: Memory.open("postgresql://db/x"), "pass the path of a file"),
+        (lambda m: Memory.open("x.db", embedder=5), "embedder is 5"),
+        (lambda m: Memory.open("x.db", embedder=None), "embedder is None, but"),
+        (lambda m: Memory.open("x.db", embedder=len), "has no name for its vector space"),
+        (lambda m: Memory.open("x.db", limits=5), "limits is 5"),
+        (lambda m: Limits(max_items=0), "max_items is 0"),
+        (lambda m: Limits(max_age_days=-1), "max_age_days is -1"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_its_value_and_the_remedy(
+    call: Any, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    memory = Memory(PlainStore(), namespace="alice")
+    with pytest.raises((InvalidArgumentError, TypeError)) as raised:
+        call(memory)
+    assert says in f"{type(raised.value).__name__}: {raised.value}"
+    assert list(tmp_path.iterdir()) == []
+    assert memory.list() == []
+
+
+def test_times_are_kept_in_utc_to_the_millisecond():
+    moment = datetime(2026, 2, 17, 1, 2, 3, 456_789, tzinfo=timezone(timedelta(hours=2)))
+    item = MemoryItem("x", time=moment)
+    assert item.time == datetime(2026, 2, 16, 23, 2, 3, 456_000, tzinfo=UTC)
+    assert item.time is not None
+    assert item.time.tzinfo is UTC
+
+
+def test_items_are_values(memory: Memory):
+    item = MemoryItem("x", links=[["supersedes", "mem_1"]], redactions=[("jwt", 0, 1)])  # type: ignore[arg-type]
+    assert item.links == (Link("supersedes", "mem_1"),)
+    assert item.redactions == (Redaction("jwt", 0, 1),)
+    assert pickle.loads(pickle.dumps(item)) == item
+    assert hash(item) == hash(MemoryItem("x", links=item.links, redactions=item.redactions))
+    (added,) = memory.add("y", metadata={"a": 1})
+    found = memory.get(added.handle)
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_an_item_that_was_read_can_be_added_elsewhere(opened: Any):
+    first, second = opened(namespace="a"), opened(namespace="b")
+    (added,) = first.add("x", kind="k", parents=("p",))
+    item = first.get(added.handle)
+    (copy,) = second.add(item)
+    assert second.get(copy.handle).kind == "k"
+    assert second.get(copy.handle).namespace == "b"
+
+
+class Flaky:
+    """A model that can be made to fail."""
+
+    space = "flaky-v1"
+
+    def __init__(self) -> None:
+        self.fails = False
+        self.asked: list[list[str]] = []
+
+    def __call__(self, texts: list[str]) -> list[list[float]]:
+        self.asked.append(texts)
+        if self.fails:
+            raise ConnectionError("no route to host")
+        return [
+            [1.0 + text.count("zebra") * 9, 1.0 + text.count("apple") * 9, 1.0] for text in texts
+        ]
+
+
+def test_vectors_of_an_embedder_are_handed_to_the_store():
+    seen: list[Any] = []
+
+    class Seeing(PlainStore):
+        def add(self, items: Any, *, namespace: str, vectors: Any = None) -> Any:
+            seen.append(vectors)
+            return super().add(items, namespace=namespace, vectors=vectors)
+
+        def search(self, *args: Any, vectors: Any = None, **options: Any) -> Any:
+            seen.append(vectors)
+            return super().search(*args, **options)
+
+        def recall(self, texts: Any, k: int = 3, *, namespace: str, vectors: Any = None) -> Any:
+            seen.append(vectors)
+            return [[] for _ in vectors.rows]
+
+    memory = Memory(Seeing(), namespace="a", embedder=Embedder(Flaky(), space="flaky-a"))
+    memory.add(["a zebra", "an apple", "password=hunter22"])
+    memory.search("zebra")
+    memory.recall(["zebra", "apple"])
+    memory.recall(np.eye(3, dtype=np.float32))
+    assert [vectors.space for vectors in seen] == ["flaky-a"] * 4
+    assert [vectors.rows.shape for vectors in seen] == [(3, 3), (1, 3), (2, 3), (3, 3)]
+    assert np.linalg.norm(seen[0].rows, axis=1) == pytest.approx(np.ones(3), abs=1e-6)
+    assert memory.degraded == ()
+
+
+def test_an_embedder_never_sees_a_secret():
+    model = Flaky()
+    memory = Memory(PlainStore(), namespace="a", embedder=Embedder(model, space="flaky-b"))
+    memory.add("password=hunter22 opens the zebra house")
+    assert model.asked == [["password=[redacted:password] opens the zebra house"]]
+
+
+def test_an_embedder_that_fails_is_done_without_and_that_is_said(opened: Any):
+    model = Flaky()
+    model.fails = True
+    memory = opened(namespace="a", embedder=Embedder(model, space="flaky-c"))
+    (added,) = memory.add("the zebra house")
+    assert not added.embedded
+    assert memory.get(added.handle).text == "the zebra house"
+    assert [hit.handle for hit in memory.search("zebra house")] == [added.handle]
+    assert memory.recall(["zebra"]) == [[]]
+    assert "no route to host" in memory.degraded[0]
+    assert "found by its words until rebuild()" in memory.degraded[0]
+    assert memory.stats().degraded == memory.degraded
+
+
+def test_a_rebuild_gives_vectors_to_what_has_none(tmp_path: Path):
+    model = Flaky()
+    options: dict[str, Any] = {
+        "namespace": "a",
+        "embedder": Embedder(model, space="flaky-d", failures_to_open=99),
+    }
+    with Memory.open(tmp_path / "m.db", **options) as memory:
+        model.fails = True
+        handles = [one.handle for one in memory.add(["the zebra", "the apple"])]
+        model.fails = False
+        assert memory.recall(["zebra"]) == [[]]
+        assert memory.rebuild() == 2
+        assert memory.recall(["zebra", "apple"], k=1) != [[], []]
+        assert [row[0].handle for row in memory.recall(["zebra", "apple"], k=1)] == handles
+        assert memory.stats().vectors == 2
+
+
+def test_vectors_of_two_models_are_never_compared(tmp_path: Path):
+    path = tmp_path / "m.db"
+    with Memory.open(path, namespace="a", embedder=Embedder(Flaky(), space="flaky-e")) as memory:
+        memory.add("the zebra")
+        assert len(memory.recall(["zebra"])[0]) == 1
+    with Memory.open(path, namespace="a", embedder=Embedder(Flaky(), space="flaky-f")) as memory:
+        assert memory.recall(["zebra"]) == [[]]
+        assert memory.search("zebra")[0].cosine is None
+        memory.rebuild()
+        assert len(memory.recall(["zebra"])[0]) == 1
+
+
+def test_a_near_memory_can_be_used_as_a_number(memory: Memory):
+    memory.add("The zebra house is open on Tuesdays.")
+    ((near, *_),) = memory.recall("The zebra house is open on Tuesdays.")
+    assert float(near) == near.similarity > 0.9
+
+
+def test_the_core_is_hot_in_the_order_it_came(memory: Memory):
+    memory.add(["first rule", "second rule"], tier="hot")
+    memory.add("not a rule")
+    hot = memory.hot()
+    assert (hot.text, hot.lines, len(hot.handles)) == ("first rule\nsecond rule", 2, 2)
+    assert rehydrate.Memory.hot.__doc__

@@ -1,0 +1,319 @@
+"""Secrets are taken out whatever their format, and nothing else is."""
+
+from __future__ import annotations
+
+import random
+import re
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rehydrate import InvalidArgumentError, Memory, MemoryItem, Redaction, Redactor
+
+_chance = random.Random(7)
+_ALNUM = string.ascii_letters + string.digits
+
+
+def _random(length: int, alphabet: str = _ALNUM) -> str:
+    return "".join(_chance.choices(alphabet, k=length))
+
+
+def _jwt() -> str:
+    return f"eyJ{_random(20)}.eyJ{_random(40)}.{_random(43, _ALNUM + '-_')}"
+
+
+def _pem(kind: str) -> str:
+    lines = "\n".join(_random(64, _ALNUM + "+/") for _ in range(5))
+    return f"-----BEGIN {kind}-----\n{lines}\n-----END {kind}-----"
+
+
+_HEX = "0123456789abcdef"
+
+# Made here by chance and put together from parts: no key of anybody's, and nothing that a scanner
+# of repositories would take for one.
+KEYS = {
+    "private_key": [
+        _pem(kind + "PRIVATE KEY") for kind in ("", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ")
+    ]
+    + [_pem("PGP PRIVATE KEY BLOCK"), _pem("PRIVATE KEY").replace("\n", "\\n")],
+    "age_secret_key": ["AGE-SECRET-KEY-1" + _random(58, string.ascii_uppercase)],
+    "aws_access_key": [prefix + _random(16, string.ascii_uppercase) for prefix in ("AKIA", "ASIA")],
+    "gcp_api_key": ["AIza" + _random(35)],
+    "gcp_oauth_token": ["ya29." + _random(60)],
+    "gcp_oauth_secret": ["GOCSPX-" + _random(28)],
+    "azure_client_secret": [_random(3) + "8Q~" + _random(34)],
+    "github_token": [f"gh{kind}_" + _random(36) for kind in "pousr"]
+    + ["github_pat_" + _random(22) + "_" + _random(59)],
+    "gitlab_token": ["glpat-" + _random(20), "glrt-" + _random(20), "GR1348941" + _random(20)],
+    "slack_token": [
+        "xoxb-" + _random(12, string.digits) + "-" + _random(24),
+        "xapp-1-" + _random(40),
+    ],
+    "telegram_token": [_random(9, "123456789") + ":AA" + _random(33)],
+    "stripe_key": ["sk_live_" + _random(24), "rk_test_" + _random(24), "whsec_" + _random(32)],
+    "anthropic_api_key": ["sk-ant-api03-" + _random(93, _ALNUM + "-_") + "AA"],
+    "openai_api_key": [
+        "sk-proj-" + _random(60, _ALNUM + "-_") + "a",
+        "sk-" + _random(20) + "T3BlbkFJ" + _random(20),
+        "sk-" + _random(48),
+    ],
+    "sk_api_key": ["sk-or-v1-" + _random(60, _HEX) + "abc1", "sk-" + _random(31, _HEX) + "7"],
+    "huggingface_token": ["hf_" + _random(34), "api_org_" + _random(34)],
+    "npm_token": ["npm_" + _random(36)],
+    "pypi_token": ["pypi-AgEIcHlwaS5vcmc" + _random(120, _ALNUM + "-_") + "a"],
+    "rubygems_key": ["rubygems_" + _random(48, _HEX)],
+    "docker_token": ["dckr_pat_" + _random(27)],
+    "digitalocean_token": ["dop_v1_" + _random(64, _HEX)],
+    "databricks_token": ["dapi" + _random(32, _HEX)],
+    "shopify_token": ["shpat_" + _random(32, _HEX)],
+    "sendgrid_key": ["SG." + _random(22) + "." + _random(43)],
+    "twilio_key": ["SK" + _random(32, _HEX)],
+    "mailgun_key": ["key-" + _random(32, _HEX)],
+    "linear_key": ["lin_api_" + _random(40)],
+    "notion_token": ["ntn_" + _random(46), "secret_" + _random(43)],
+    "airtable_token": ["pat" + _random(14) + "." + _random(64, _HEX)],
+    "supabase_key": ["sbp_" + _random(40, _HEX)],
+    "vault_token": ["hvs." + _random(90)],
+    "terraform_token": [_random(14) + ".atlasv1." + _random(67)],
+    "grafana_token": ["glsa_" + _random(32) + "_" + _random(8, _HEX)],
+    "sentry_token": ["sntrys_" + _random(80)],
+    "newrelic_key": ["NRAK-" + _random(27, string.ascii_uppercase)],
+    "postman_key": ["PMAK-" + _random(24, _HEX) + "-" + _random(34, _HEX)],
+    "atlassian_token": ["ATATT3" + _random(180)],
+    "groq_api_key": ["gsk_" + _random(52)],
+    "xai_api_key": ["xai-" + _random(80)],
+    "perplexity_api_key": ["pplx-" + _random(48)],
+    "replicate_token": ["r8_" + _random(37)],
+    "jwt": [_jwt()],
+}
+# Where only a part of what is recognised is the secret: text, secret.
+IN_PLACE = {
+    "aws_secret_key": [
+        ("aws_secret_access_key = {}", _random(40, _ALNUM + "/+")),
+        ('"SecretAccessKey": "{}"', _random(40, _ALNUM + "/+")),
+    ],
+    "azure_storage_key": [
+        ("AccountName=a;AccountKey={};EndpointSuffix=core", _random(86) + "=="),
+        ("SharedAccessKey={}", _random(43) + "="),
+    ],
+    "azure_sas_signature": [("https://a.blob/c?sv=2022&sig={}&se=2026", _random(43) + "%3D")],
+    "slack_webhook": [
+        ("https://hooks.slack.com/services/{}", "T0" + _random(8) + "/B0/" + _random(24))
+    ],
+    "discord_webhook": [("https://discord.com/api/webhooks/123456789012345678/{}", _random(68))],
+    "url_password": [
+        ("postgres://app:{}@db.internal:5432/main", "hunter2"),
+        ("https://user:{}@example.org/x?y", "p@ss:w0rd!"),
+        ("redis://:{}@cache:6379/0", "s3cr3t"),
+        ("amqp://admin:{}@mq", "guest"),
+    ],
+    "authorization": [
+        ("Authorization: Bearer {}", _random(30)),
+        ("authorization: Basic {}", "dXNlcjpodW50ZXIy"),
+        ('-H "Authorization: token {}"', _random(40, _HEX)),
+        ('{{"Authorization": "Bearer {}"}}', _random(24)),
+        ('{{\\"Authorization\\": \\"Bearer {}\\"}}', _random(24)),
+    ],
+    "bearer_token": [("send the bearer {} with it", _random(29) + "7")],
+    "basic_credentials": [("curl -u admin:{} https://example.org", "hunter2!")],
+    "password": [
+        ("password={}", "hunter22"),
+        ("DB_PASSWORD: '{}'", "Tr0ub4dor&3"),
+        ('"password": "{}"', "c0rrect-horse"),
+        ('{{\\"passwd\\": \\"{}\\"}}', "hunter22"),
+        ("PGPASSWORD={} psql", "x9$kk!2a"),
+        ("pwd := `{}`", "hunter-22"),
+    ],
+    "secret": [
+        ("api_key = '{}'", _random(31) + "7"),
+        ("API-KEY: {}", _random(31) + "7"),
+        ('"client_secret": "{}"', _random(31) + "7"),
+        ("x-auth-token: {}", _random(31) + "7"),
+        ("export MY_TOKEN={}", _random(31) + "7"),
+        ("githubToken => {}", _random(31) + "7"),
+    ],
+}
+KNOWN = [(name, "{}", key) for name, keys in KEYS.items() for key in keys] + [
+    (name, frame, secret) for name, found in IN_PLACE.items() for frame, secret in found
+]
+AROUND = [
+    "{}",
+    "first line\n{}\nlast line",
+    "say ({}), then",
+    "'{}'",
+    '{{"text": "a line\\n{}\\nanother"}}',
+    "שלום {} 記憶",
+]
+HARMLESS = [
+    "max_tokens: 4096, next_page_token=abc123def456ghi7",
+    "password: string; token: str | None; secret = getpass.getpass()",
+    'password = os.environ["DB_PASSWORD"]; token=$TOKEN',
+    "Set api_key=YOUR_API_KEY or <your-token-here>, password=********",
+    "postgres://app:${DB_PASSWORD}@db/main and https://{user}:{password}@host",
+    "commit 3f786850e387550fdab836ed7e6dc881de23001b fixes the tokenizer",
+    "id 550e8400-e29b-41d4-a716-446655440000 on 2026-02-17T12:00:00Z, v1.2.3",
+    "http://localhost:8080/path@2x.png and git@github.com:openai/tiktoken.git",
+    "sk-learn, pk_live_abcdefghijklmnop, AKIA, eyJ, hf_hub, npm_config, ghp_ prefixes",
+    "The password is what you agreed on; the secret key to success is patience.",
+    "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----",
+    "mail anna@example.org about ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ",
+    "token = tokens[index + 1]; private_key = ed25519.Ed25519PrivateKey.generate()",
+    "Authorization: <token> and headers.get('authorization')",
+]
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize(("name", "frame", "secret"), KNOWN, ids=lambda value: str(value)[:16])
+def test_a_known_secret_is_found_wherever_it_stands(
+    name: str, frame: str, secret: str, around: str
+):
+    text = around.format(frame.format(secret))
+    redacted = Redactor()(text)
+    assert secret not in redacted.text
+    assert name in [redaction.name for redaction in redacted.redactions]
+    assert redacted.text.startswith(around.format("|").partition("|")[0])
+
+
+@pytest.mark.parametrize(("name", "frame", "secret"), KNOWN, ids=lambda value: str(value)[:16])
+def test_what_is_taken_out_is_the_secret_and_its_span_is_labelled(
+    name: str, frame: str, secret: str
+):
+    redacted = Redactor()(f"before {frame.format(secret)} after")
+    assert redacted.text.startswith("before ")
+    assert redacted.text.endswith(" after")
+    for redaction in redacted.redactions:
+        label = redacted.text[redaction.start : redaction.end]
+        assert label == f"[redacted:{redaction.name}]"
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_is_no_secret_stays(text: str):
+    assert Redactor()(text) == (text, ())
+
+
+@pytest.mark.parametrize(("name", "frame", "secret"), KNOWN, ids=lambda value: str(value)[:16])
+def test_a_kind_that_is_off_by_name_is_left_to_the_others(name: str, frame: str, secret: str):
+    redacted = Redactor(off=[name])(frame.format(secret))
+    assert name not in [redaction.name for redaction in redacted.redactions]
+
+
+def test_every_kind_of_secret_has_an_example_here():
+    assert {name for name, _, _ in KNOWN} == set(Redactor.names)
+
+
+def test_a_private_key_that_was_cut_off_is_taken_out_as_far_as_it_goes():
+    whole = _pem("RSA PRIVATE KEY")
+    redacted = Redactor()(whole[:200] + "\n... and so on, he said.")
+    assert redacted.text == "[redacted:private_key]\n... and so on, he said."
+
+
+def test_a_sentence_about_private_keys_is_none():
+    text = "It begins with -----BEGIN PRIVATE KEY----- and goes on for some lines."
+    assert Redactor()(text) == (text, ())
+
+
+def test_a_name_that_is_no_kind_of_secret_is_refused():
+    with pytest.raises(InvalidArgumentError, match="no kind of secret; choose from private_key"):
+        Redactor(off=["jwts"])
+
+
+@st.composite
+def texts_with_secrets(draw: st.DrawFn) -> tuple[list[str], list[str]]:
+    """Words that mean nothing, with secrets between them; the words, and the secrets."""
+    words = draw(
+        st.lists(st.sampled_from(["word", "שלום", "記憶", "12", "a.b", "x y"]), min_size=1)
+    )
+    names = st.sampled_from([keys[0] for keys in KEYS.values()])
+    secrets = [draw(names) for _ in words[1:]]
+    return words, secrets
+
+
+@given(texts_with_secrets())
+def test_nothing_outside_of_the_spans_changes(drawn: tuple[list[str], list[str]]):
+    words, secrets = drawn
+    text = words[0] + "".join(
+        f" | {secret} | {word}" for word, secret in zip(words[1:], secrets, strict=True)
+    )
+    redacted = Redactor()(text)
+    kept, read = [], 0
+    for redaction in redacted.redactions:
+        kept.append(redacted.text[read : redaction.start])
+        read = redaction.end
+    kept.append(redacted.text[read:])
+    place = 0
+    for part in kept:  # in the same order, byte for byte
+        place = text.index(part, place) + len(part)
+    assert "".join(kept).count("word") == text.count("word")
+    assert len(redacted.redactions) == len(secrets)
+
+
+@given(st.text(), texts_with_secrets(), st.text())
+def test_redacting_twice_is_redacting_once(
+    before: str, drawn: tuple[list[str], list[str]], after: str
+):
+    once = Redactor()(before + " ".join(drawn[1]) + after)
+    assert Redactor()(once.text, once.redactions) == once
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eyJ" * 20_000,
+        "eyJaaaaaaaa." * 10_000,
+        "-----BEGIN PRIVATE KEY-----" * 4_000,
+        "-----BEGIN PRIVATE KEY-----" + "a: b\n" * 20_000,
+        "https://u:" * 10_000,
+        "://:" * 20_000,
+        "password=" * 10_000,
+        "token: " * 10_000,
+        "sk-" * 30_000,
+        "authorization: bearer " * 5_000,
+        "curl " + "-u a:" * 20_000,
+        "secret" + " " * 100_000,
+        "api_key=" + "a" * 100_000,
+        "Q~" * 50_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_text_made_to_be_slow_is_read_like_any_other(text: str):
+    # A pattern that goes back over what it read would take hours for these.
+    once = Redactor()(text)
+    assert Redactor()(once.text, once.redactions) == once
+
+
+def test_a_label_in_the_text_itself_is_no_redaction():
+    forged = "see [redacted:jwt]"
+    assert Redactor()(forged) == (forged, ())
+    assert Redactor()(forged, [Redaction("jwt", 4, 18)]).redactions == (Redaction("jwt", 4, 18),)
+    assert Redactor()(forged, [Redaction("jwt", 0, 3)]).redactions == ()
+
+
+def test_memory_writes_no_secret_wherever_it_stands_in_an_item(memory: Memory):
+    key = "AKIA" + _random(16, string.ascii_uppercase)
+    item = MemoryItem(
+        f"The key is {key}.",
+        source=f"https://u:{key}@host/",
+        session=key,
+        metadata={"nested": [{"deep": f"x {key}"}], "password": "hunter22", key: 1},
+    )
+    (added,) = memory.add(item)
+    found = memory.get(added.handle)
+    assert key not in repr(found)
+    assert "hunter22" not in repr(found)
+    assert found.text == "The key is [redacted:aws_access_key]."
+    assert found.redactions == added.redactions == (Redaction("aws_access_key", 11, 36),)
+    # What was named by a secret is still found by it.
+    assert [hit.handle for hit in memory.search("key", sessions=[key])] == [added.handle]
+    assert memory.purge(session=key) == 1
+
+
+def test_redaction_can_be_turned_off(opened):
+    text = "password=hunter22"
+    for redact, kept in ((False, True), (True, False), (Redactor(off=["password"]), True)):
+        memory = opened(namespace="a", redact=redact)
+        (added,) = memory.add(text)
+        assert (memory.get(added.handle).text == text) == kept
+    with pytest.raises(InvalidArgumentError, match=re.escape("redact is 'no'")):
+        opened(redact="no")

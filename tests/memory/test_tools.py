@@ -1,0 +1,166 @@
+"""load_memory: one tool for three providers; whatever a model sends, the answer can be read."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rehydrate import InvalidArgumentError, LoadMemory, Memory
+from rehydrate.formats import validate
+
+PROVIDERS = ["anthropic", "openai_chat", "openai_responses"]
+
+
+def call(provider: str, arguments: Any, name: str = "load_memory") -> dict[str, Any]:
+    if provider == "anthropic":
+        return {"type": "tool_use", "id": "id_1", "name": name, "input": arguments}
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    if provider == "openai_chat":
+        return {"id": "id_1", "type": "function", "function": {"name": name, "arguments": text}}
+    return {"type": "function_call", "call_id": "id_1", "name": name, "arguments": text}
+
+
+def said(result: dict[str, Any]) -> str:
+    return result["output"] if "output" in result else result["content"]
+
+
+@pytest.fixture
+def tool(memory: Memory) -> LoadMemory:
+    memory.add("Staging listens on 8443.", source="notes/decisions.md")
+    memory.add("Names are in snake case.", source="notes/decisions.md")
+    memory.add("Met Anna about the zebra.", source="notes/daily/2026-02-17.md")
+    memory.add("The old server was hamlet.", source="notes/archive/2024.md", tier="cold")
+    return LoadMemory(memory)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_definition_has_the_shape_of_its_provider(provider: Any):
+    definition = LoadMemory.definition(provider)
+    if provider == "openai_chat":
+        assert definition["type"] == "function"
+        definition = definition["function"]
+    schema = definition["input_schema" if provider == "anthropic" else "parameters"]
+    assert definition["name"] == "load_memory"
+    assert set(schema["properties"]) == {"name", "query"}
+    json.dumps(definition)
+
+
+def test_a_provider_that_is_unknown_is_refused():
+    with pytest.raises(InvalidArgumentError, match="choose one of 'anthropic', 'openai_chat'"):
+        LoadMemory.definition("gemini")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_note_is_loaded_whole_by_its_name(tool: LoadMemory, provider: str):
+    for name in ("notes/decisions.md", "decisions.md"):
+        asked = call(provider, {"name": name})
+        assert tool.handles(asked)
+        result = tool.handle(asked)
+        assert said(result) == "Staging listens on 8443.\n\nNames are in snake case."
+    assert "id_1" in result.values()
+
+
+def test_the_results_make_valid_conversations(tool: LoadMemory):
+    user = {"role": "user", "content": "which port?"}
+    asked = call("anthropic", {"query": "port"})
+    talk = [
+        user,
+        {"role": "assistant", "content": [asked]},
+        {"role": "user", "content": [tool.handle(asked)]},
+    ]
+    assert validate(talk, "anthropic") == []
+    asked = call("openai_chat", {"query": "port"})
+    talk = [user, {"role": "assistant", "content": None, "tool_calls": [asked]}, tool.handle(asked)]
+    assert validate(talk, "openai_chat") == []
+    asked = call("openai_responses", {"query": "port"})
+    assert validate([user, asked, tool.handle(asked)], "openai_responses") == []
+
+
+def test_a_query_finds_passages_with_their_handles(tool: LoadMemory, memory: Memory):
+    text = said(tool.handle(call("anthropic", {"query": "zebra"})))
+    hit = memory.search("zebra")[0]
+    assert text.startswith(f"[{hit.handle}, notes/daily/2026-02-17.md, ")
+    assert "Met Anna about the zebra." in text
+    assert said(tool.handle(call("anthropic", {"name": hit.handle}))) == hit.item.text
+
+
+def test_the_archive_is_searched_and_not_loaded(tool: LoadMemory):
+    assert "hamlet" in said(tool.handle(call("anthropic", {"query": "old server"})))
+    result = tool.handle(call("anthropic", {"name": "archive/2024.md"}))
+    assert result["is_error"] is True
+    assert said(result) == (
+        "load_memory: archive/2024.md is in the archive; send a query to search it"
+    )
+
+
+def test_nothing_found_is_an_answer_and_no_error(tool: LoadMemory):
+    result = tool.handle(call("anthropic", {"query": "qqqqxyzzy"}))
+    assert "is_error" not in result
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, 'send one of "name" and "query"'),
+        ({"name": "a", "query": "b"}, 'send one of "name" and "query"'),
+        ({"path": "decisions.md"}, "there is no 'path'"),
+        ({"query": 5}, '"query" is 5; send a string'),
+        ({"name": "nowhere.md"}, "memory holds no note 'nowhere.md'; its notes are notes/archive"),
+        ({"name": "mem_" + "0" * 26}, "it was forgotten, or mistyped"),
+        ({"name": "mem_typo"}, "load_memory: "),
+    ],
+)
+def test_what_a_model_got_wrong_it_can_read(
+    tool: LoadMemory, provider: str, arguments: Any, says: str
+):
+    assert says in said(tool.handle(call(provider, arguments)))
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", "null", "", '"x"'])
+def test_arguments_that_are_no_object_are_answered(tool: LoadMemory, arguments: str):
+    for provider in PROVIDERS[1:]:
+        assert said(tool.handle(call(provider, arguments))).startswith("load_memory: ")
+
+
+def test_a_call_of_another_tool_is_not_ours(tool: LoadMemory):
+    for provider in PROVIDERS:
+        other = call(provider, {}, name="read_file")
+        assert not tool.handles(other)
+        with pytest.raises(InvalidArgumentError, match="ask handles"):
+            tool.handle(other)
+    assert not any(tool.handles(odd) for odd in (None, "load_memory", 5, {}, {"function": 5}))
+
+
+def test_the_objects_of_an_sdk_will_do(tool: LoadMemory):
+    asked = call("openai_chat", {"query": "zebra"})
+    assert "Met Anna" in said(tool.handle(SimpleNamespace(model_dump=lambda: asked)))
+
+
+def test_a_long_note_is_cut_and_says_how_much_is_missing(memory: Memory):
+    memory.add("zebra " * 10_000, source="long.md")
+    text = said(LoadMemory(memory, max_tokens=100).handle(call("anthropic", {"name": "long.md"})))
+    assert text.startswith("zebra " * 50)
+    assert text.endswith(
+        "\n\n[truncated: 17,043 tokens omitted. call again with stricter filters to see specific "
+        "parts.]"
+    )
+
+
+def test_the_tool_belongs_to_one_namespace(opened: Any):
+    memory = opened()
+    with pytest.raises(InvalidArgumentError, match="names no namespace"):
+        LoadMemory(memory)
+    memory.add("bob's zebra", namespace="bob", source="b.md")
+    alice = LoadMemory(memory, namespace="alice")
+    assert "zebra" not in said(alice.handle(call("anthropic", {"name": "b.md"}))).replace(
+        "b.md", ""
+    )
+
+
+@pytest.mark.anyio
+async def test_a_call_can_be_awaited(tool: LoadMemory):
+    assert "Met Anna" in said(await tool.ahandle(call("anthropic", {"query": "zebra"})))
