@@ -75,7 +75,7 @@ def test_what_it_is_from_stands_with_it(memory: Memory):
 def test_a_conversation_without_a_name_has_one_that_lasts_while_it_grows(memory: Memory):
     distil(memory, f"user: The budget {LONG}")
     distil(memory, f"user: The budget {LONG}", f"assistant: {ASIDE}")
-    distil(memory, f"user: {ASIDE}")
+    distil(memory, "user: A third thing, of which nobody has ever spoken before.")
     sessions = [item.session for item in memory.list(newest_first=False)]
     assert sessions[0] == sessions[1] != sessions[2]
 

@@ -91,12 +91,12 @@ class Remembering:
             texts = self._texts(excerpted) if self._writing.keep_dropped else {}
             added = self._add([*novel, *messages.values(), *texts.values()])
         except Exception as error:
-            self._degraded.append(f"memory: {_named(error)}; what was left out is not kept")
+            self._give_up(error, "nothing of this compaction is kept")
             return Distilled()
-        handles = iter([str(one.handle) for one in added[len(novel) :]])
+        handles = iter([handle for handle, _ in added[len(novel) :]])
         report.handles = {place: next(handles) for place in messages}
         self._handle_of_text |= zip(texts, handles, strict=True)
-        fresh = [item.kind for item, one in zip(novel, added, strict=False) if one.created]
+        fresh = [item.kind for item, (_, new) in zip(novel, added, strict=False) if new]
         return Distilled(len(fresh), {kind: fresh.count(kind) for kind in dict.fromkeys(fresh)})
 
     def handle_of(self, message: Message, text: str) -> str:
@@ -108,29 +108,37 @@ class Remembering:
             try:
                 added = self._add([*self._texts([(message, text)]).values()])
             except Exception as error:
-                self._degraded.append(f"memory: {_named(error)}; what was left out is not kept")
+                self._give_up(error, f"a text of message {message.index} is not kept")
             else:
-                self._handle_of_text[text] = str(added[0].handle) if added else ""
+                self._handle_of_text[text] = added[0][0] if added else ""
         return self._handle_of_text[text]
 
     def record(self, stats: Stats) -> Stats:
         """Note as an episode, if asked, that this compaction took place; the figures anew."""
-        if self._writing is None or not (self._writing.record_episode and stats.changed):
-            return stats
-        try:
-            from rehydrate.memory.items import MemoryItem
-
-            self._add([MemoryItem(episode(stats), kind=EPISODE, **self._origin())])
-        except Exception as error:
-            self._degraded.append(f"memory: {_named(error)}; the episode is not recorded")
+        if self._writing is not None and self._writing.record_episode and stats.changed:
+            self._record(episode(stats))
         return stats._replace(degraded=tuple(self._degraded))
 
-    def _add(self, items: Sequence[MemoryItem]) -> list[Any]:
+    def _record(self, text: str) -> None:
+        from rehydrate.memory.items import MemoryItem
+
+        try:
+            self._add([MemoryItem(text, kind=EPISODE, **self._origin())])
+        except Exception as error:
+            self._give_up(error, "the episode is not recorded")
+
+    def _add(self, items: Sequence[MemoryItem]) -> list[tuple[str, bool]]:
+        """Of each item its handle, and whether it is new."""
         assert self._writing is not None
         added = list(self._writing.memory.add(items)) if items else []
         if len(added) != len(items):
             raise ValueError(f"{len(added)} answers for {len(items)} items")
-        return added
+        return [(str(one.handle), bool(one.created)) for one in added]
+
+    def _give_up(self, error: Exception, lost: str) -> None:
+        """Say what is lost, and write nothing more: one that waits in vain would do so again."""
+        self._degraded.append(f"memory: {_named(error)}; {lost}")
+        self._writing = None
 
     def _novel(self, dropped: Iterable[DroppedUnit]) -> list[MemoryItem]:
         items = []
