@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from rehydrate.compact.recall import COVERED, clean, text_to_remember
 from rehydrate.messages import PieceKind, Unit
@@ -43,7 +44,12 @@ _CUES = {
         | \b (?: remember | note ) \s (?: to | that ) \b
         """,
 }
-_KINDS = tuple((kind, re.compile(cue, re.IGNORECASE | re.VERBOSE)) for kind, cue in _CUES.items())
+
+
+@cache
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Compiled when first asked for: `import rehydrate` stays light."""
+    return tuple((kind, re.compile(cue, re.IGNORECASE | re.VERBOSE)) for kind, cue in _CUES.items())
 
 
 def kind_of(text: str, *, is_assistant: bool) -> str:
@@ -57,7 +63,7 @@ def kind_of(text: str, *, is_assistant: bool) -> str:
     'episode'
     """
     straight = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    for kind, cue in _KINDS:
+    for kind, cue in _patterns():
         if (is_assistant or kind != _ASSISTANT_ONLY) and cue.search(straight):
             return kind
     return EPISODE

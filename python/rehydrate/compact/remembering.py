@@ -6,12 +6,10 @@ what was dropped. A write that fails never fails the call: `degraded` says what 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.compact.distilling import (
@@ -27,6 +25,8 @@ from rehydrate.compact.recall import clean
 from rehydrate.messages import Conversation, Message
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rehydrate.compact.compaction import Stats
     from rehydrate.compact.excerpts import Cut
     from rehydrate.compact.recall import WritableMemory
@@ -249,6 +249,8 @@ class Remembering:
             message.text for message in self._conversation.messages if message.role != "system"
         )
         first = next(spoken, "").encode("utf-8", "replace")
+        import hashlib  # slow to load, and wanted by few
+
         return hashlib.sha256(first).hexdigest()[:_SESSION_LETTERS]
 
 
@@ -281,6 +283,8 @@ def as_json(value: Any) -> str:
 
 def _said_at(entry: Any) -> datetime | None:
     """The time that a transcript gives its lines."""
+    from datetime import datetime
+
     stamp = entry.get("timestamp") if isinstance(entry, Mapping) else None
     try:
         moment = datetime.fromisoformat(stamp) if isinstance(stamp, str) else None

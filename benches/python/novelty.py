@@ -1,0 +1,184 @@
+"""Memory-aware compaction with half of a conversation in memory: `python -m benches.python.novelty`.
+
+The conversations are not part of this repository: `REHYDRATE_DATA` names their folder. Of each, half
+of the steps (every other one, so that age says nothing) is put into a memory, a message an item.
+Then it is compacted at the same budget with the memory and without.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import rehydrate
+from benches.python.inputs import Message
+from benches.python.retention import LONG_SESSION_MESSAGES, data_folder
+from benches.report.rows import Part, Row
+from rehydrate.retention import (
+    CODING_CUTS,
+    SUPPORT_CUTS,
+    Conversation,
+    Cut,
+    cut_sessions,
+    read_claude_code,
+    read_locomo,
+    read_tau_bench,
+)
+from rehydrate.retention.reading import steps, text_of
+
+RATIOS = (0.1, 0.2, 0.4)
+WAYS = ("without memory", "with memory")
+
+
+class Case(NamedTuple):
+    """A conversation, which of its messages memory holds, and what is needed of it later."""
+
+    messages: list[Message]
+    held: frozenset[int]
+    format: str
+    needed: Cut | None
+    """None where it is not known what is needed."""
+
+
+class Found(NamedTuple):
+    """One compaction: shares from 0 to 1."""
+
+    new: float
+    """Of the tokens kept that can be dropped at all, those of messages memory does not hold."""
+    reachable: float
+    """Of the needed names, those mentioned in what is kept or in memory."""
+    kept: float
+    """Of the needed names, those mentioned in what is kept."""
+    covered: float
+    """Of the tokens that went, those of units that memory covers, as the stats say."""
+
+
+def halved(messages: list[Message], kind: str, needed: Cut | None) -> Case:
+    """Every other step is held by memory."""
+    groups = steps(messages)
+    held = frozenset(index for group in groups[::2] for index in group)
+    return Case(messages, held, kind, needed)
+
+
+def measured(case: Case, ratio: float, memory: rehydrate.Memory | None, granularity: str) -> Found:
+    """Compact a case, and look at what is left."""
+    compaction = rehydrate.compact_context(
+        case.messages,
+        target_ratio=ratio,
+        format=case.format,
+        memory=memory,
+        granularity=granularity,
+    )
+    pinned = {
+        index
+        for row in compaction.explain()
+        if row.reason in ("last user turn", "open tool loop", "system", "a user turn must come first")
+        for index in row.messages
+    }
+    tokens = {True: 0, False: 0}
+    for index, message in zip(compaction.indices, compaction.messages, strict=True):
+        if index not in pinned:
+            tokens[index in case.held] += rehydrate.count_tokens([message])
+    new = tokens[False] / max(1, sum(tokens.values()))
+    reachable = kept = 1.0
+    if case.needed is not None:
+        names = max(1, len(case.needed.needed))
+        there = case.needed.mentioned(compaction.messages)
+        in_memory = case.needed.mentioned([case.messages[index] for index in case.held])
+        reachable, kept = len(there | in_memory) / names, len(there) / names
+    return Found(new, reachable, kept, compaction.stats.covered_pct / 100)
+
+
+def compare(cases: Sequence[Case], granularity: str) -> dict[tuple[str, float], Found]:
+    """The mean of all cases, by way and ratio."""
+    found: dict[tuple[str, float], list[Found]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        memory = rehydrate.Memory.open(Path(folder) / "memory.db", redact=False)
+        for number, case in enumerate(cases):
+            bound = memory.within(f"case {number}")
+            texts = [text_of(case.messages[index]) for index in sorted(case.held)]
+            bound.add([text for text in texts if text.strip()])
+            for ratio in RATIOS:
+                for way, given in zip(WAYS, (None, bound), strict=True):
+                    one = measured(case, ratio, given, granularity)
+                    found.setdefault((way, ratio), []).append(one)
+        memory.close()
+    return {key: Found(*map(fmean, zip(*each, strict=True))) for key, each in found.items()}
+
+
+def cases_of(folder: Path) -> dict[str, list[Case]]:
+    """By kind, the conversations, cut where it is known what was needed afterwards."""
+    sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
+    long_sessions = [one for one in sessions if len(one.messages) > LONG_SESSION_MESSAGES]
+    coding = cut_sessions(long_sessions, CODING_CUTS)
+    support = read_tau_bench(folder / "airline_dev.json")
+    airline = cut_sessions(support, SUPPORT_CUTS, min_messages=24, min_needed=3)
+    chats: list[Conversation] = read_locomo(folder / "locomo_dev.json")
+    return {
+        "coding sessions": [halved(cut.messages, cut.format, cut) for cut in coding],
+        "airline support": [halved(cut.messages, cut.format, cut) for cut in airline],
+        "long chats": [halved(chat.messages, chat.format, None) for chat in chats],
+    }
+
+
+def main() -> None:
+    """Print the part."""
+    folder = data_folder()
+    if folder is None:
+        sys.exit("novelty: no conversations; set REHYDRATE_DATA to their folder")
+    rows = []
+    for kind, cases in cases_of(folder).items():
+        for granularity in ("message", "excerpt") if kind != "long chats" else ("message",):
+            found = compare(cases, granularity)
+            rows += _rows(f"{kind}, {granularity}s", len(cases), found, cases[0].needed is not None)
+    print(
+        Part(
+            "Memory-aware compaction",
+            "Every other step of a conversation is in memory already, a message an item; then it "
+            "is compacted at the same budget with that memory and without. New: of the tokens kept "
+            "(pinned ones aside), those of messages that memory does not hold. Reachable: of the "
+            "names that tool calls after the cut use, those mentioned in what is kept or in memory.",
+            rows,
+        ).to_json()
+    )
+
+
+def _rows(
+    name: str, count: int, found: dict[tuple[str, float], Found], has_needs: bool
+) -> list[Row]:
+    rows = []
+    for ratio in RATIOS:
+        without, with_memory = (found[way, ratio] for way in WAYS)
+        rows.append(
+            Row(
+                f"{name}, {count}, at {ratio}: new",
+                100 * with_memory.new,
+                "%",
+                want=100 * without.new + 10,
+                more_is_better=True,
+                beside=f"without memory {100 * without.new:.1f} %",
+                limit="Messages of the half that memory does not hold may resemble those it holds",
+            )
+        )
+        if has_needs:
+            rows.append(
+                Row(
+                    f"{name}, {count}, at {ratio}: reachable",
+                    100 * with_memory.reachable,
+                    "%",
+                    want=100 * without.reachable,
+                    more_is_better=True,
+                    beside=f"without memory {100 * without.reachable:.1f} %; in what is kept "
+                    f"{100 * with_memory.kept:.1f} % against {100 * without.kept:.1f} %",
+                    limit="Names that only a dropped message mentions, and no memory",
+                )
+            )
+    return rows
+
+
+if __name__ == "__main__":
+    main()
