@@ -210,7 +210,7 @@ class PlainStore:
             hot=tiers.count("hot"),
             warm=tiers.count("warm"),
             cold=tiers.count("cold"),
-            text_bytes=sum(len(item.text.encode("utf-8", "surrogatepass")) for item in items),
+            held_bytes=sum(len(item.text.encode("utf-8", "surrogatepass")) for item in items),
             links=sum(len(item.links) for item in items),
             demoted=0,
             dropped=0,

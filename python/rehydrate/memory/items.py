@@ -153,7 +153,7 @@ class Added(NamedTuple):
     """False: the namespace had this text from this source already."""
     redactions: tuple[Redaction, ...] = ()
     embedded: bool = True
-    """False: the embedder gave no vector for it; words find it all the same."""
+    """False: the embedder gave no vector for it; it is found all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Limits:
 
     max_items: int | None = 1_000_000
     max_bytes: int | None = 2 * 1024**3
-    """Of text."""
+    """Of texts, metadata and vectors."""
     max_age_days: float | None = None
     """Older warm items become cold."""
 
@@ -227,7 +227,8 @@ class MemoryStats:
     hot: int
     warm: int
     cold: int
-    text_bytes: int
+    held_bytes: int
+    """Of texts, metadata and vectors: what `Limits.max_bytes` bounds."""
     links: int
     demoted: int
     """Warm items that the limits made cold, so far."""

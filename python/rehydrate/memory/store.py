@@ -70,7 +70,10 @@ class MemoryStore(Protocol):
         namespace: str,
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]:
-        """Of each text the k items nearest in meaning, nearest first."""
+        """Of each text the k items nearest in meaning, nearest first.
+
+        With `vectors`, of each row; the texts may be left out then.
+        """
 
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
         """Remove items; how many there were."""
