@@ -200,8 +200,8 @@ class Limits:
     max_items: int | None = 1_000_000
     max_bytes: int | None = 2 * 1024**3
     """Of texts, metadata and vectors."""
-    max_age_days: float | None = None
-    """Older warm items become cold."""
+    max_age_days: float | None = 365
+    """Warm items stored longer ago become cold, cold ones stored twice as long ago go."""
 
     def __post_init__(self) -> None:
         """Refuse what is no limit."""
