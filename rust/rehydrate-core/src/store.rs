@@ -184,17 +184,27 @@ impl Store {
     }
 
     /// Delete what came from a source or a session, or all of a namespace, and leave no byte of the texts in any file; how
-    /// many items that were.
+    /// many items that were. This writes the whole file anew: [`Store::forget`] is for every day.
     ///
     /// # Errors
     /// What keeps a file from being written. With [`crate::error::StoreProblem::Busy`] the items may be gone already and
-    /// only traces in the log be left, because others read all the time: purge again.
+    /// only traces be left, because others use the file all the time: purge again.
     pub fn purge(&self, namespace: &str, what: &Purge) -> Result<usize> {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
         let purged = self.connections.write(|transaction| purge::purge(transaction, namespace, what, now_ms))?;
-        self.connections.checkpoint()?;
+        self.wipe()?;
         Ok(purged.items)
+    }
+
+    /// Take away what purges left in unused parts of the file and in the log.
+    fn wipe(&self) -> Result<()> {
+        if self.connections.read(purge::has_traces)? {
+            self.connections.rewrite()?;
+            self.connections.checkpoint()?;
+            self.connections.write(purge::clear_traces)?;
+        }
+        Ok(())
     }
 
     /// Give items a tier; how many had another one.

@@ -78,11 +78,7 @@ impl Connections {
                 let _inside = gate::enter(&self.path)?;
                 self.check_open()?;
                 if let Some(mut writer) = try_lock(&self.writer) {
-                    let writer = match writer.take() {
-                        Some(connection) => writer.insert(connection),
-                        None => writer.insert(self.connect()?),
-                    };
-                    match writer.transaction_with_behavior(TransactionBehavior::Immediate) {
+                    match self.connected(&mut writer)?.transaction_with_behavior(TransactionBehavior::Immediate) {
                         Ok(transaction) => {
                             let done = work(&transaction).map_err(|failure| failure.at(&self.path))?;
                             transaction.commit().map_err(|error| problem::sqlite(&self.path, &error))?;
@@ -132,26 +128,44 @@ impl Connections {
 
     /// Copy the log into the file and empty it, which is possible between the reads of others.
     pub fn checkpoint(&self) -> Result<()> {
+        self.alone(|writer| {
+            let is_blocked: bool = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+            Ok((!is_blocked).then_some(()))
+        })
+    }
+
+    /// Write the whole file anew: SQLite clears what it deletes, but not what it moved within the file before.
+    pub fn rewrite(&self) -> Result<()> {
+        self.alone(|writer| {
+            writer.execute_batch("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY;")?;
+            Ok(Some(()))
+        })
+    }
+
+    /// Work of the connection that writes which is no transaction; None is tried again.
+    fn alone<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<Option<T>>) -> Result<T> {
         let mut patience = Patience::new(self);
         loop {
             {
                 let _inside = gate::enter(&self.path)?;
                 self.check_open()?;
                 if let Some(mut writer) = try_lock(&self.writer) {
-                    let writer = match writer.take() {
-                        Some(connection) => writer.insert(connection),
-                        None => writer.insert(self.connect()?),
-                    };
-                    let is_blocked = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-                    match is_blocked {
-                        Ok(false) => return Ok(()),
-                        Ok(true) => {}
+                    match work(self.connected(&mut writer)?) {
+                        Ok(Some(done)) => return Ok(done),
+                        Ok(None) => {}
                         Err(error) => patience.excuse(problem::sqlite(&self.path, &error))?,
                     }
                 }
             }
             patience.wait()?;
         }
+    }
+
+    fn connected<'a>(&self, slot: &'a mut Option<Connection>) -> Result<&'a mut Connection> {
+        Ok(match slot.take() {
+            Some(connection) => slot.insert(connection),
+            None => slot.insert(self.connect()?),
+        })
     }
 
     /// Close every connection; the next call opens one.
