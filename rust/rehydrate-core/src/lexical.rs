@@ -138,7 +138,7 @@ fn finish(word: &mut String, found: &mut Vec<u32>) {
 }
 
 /// A light suffix stripper for ASCII words: researching, researched, researches -> research.
-fn stem(word: &mut String) -> &str {
+pub(crate) fn stem(word: &mut String) -> &str {
     if word.len() <= 3 || !word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         return word;
     }
@@ -163,7 +163,7 @@ fn stem(word: &mut String) -> &str {
 }
 
 /// Scripts written without spaces: ideographs, kana, Thai and their like are told apart character by character.
-fn is_cjk(char: char) -> bool {
+pub(crate) fn is_cjk(char: char) -> bool {
     matches!(u32::from(char), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF | 0x2E80..=0x2FDF | 0x3040..=0x30FF
         | 0x31F0..=0x31FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
 }
@@ -214,8 +214,8 @@ impl WordSet {
     }
 }
 
-const K1: f64 = 1.2;
-const B: f64 = 0.75;
+pub(crate) const K1: f64 = 1.2;
+pub(crate) const B: f64 = 0.75;
 
 /// Inverse document frequency as BM25 has it (Robertson and Walker 1994, floored at 0 as in Lucene): `documents` in all,
 /// a word in `with_it` of them.
