@@ -34,49 +34,33 @@ fn letters<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
 }
 
 /// An item as Python gives it; the order is that of `_NewItem` in `_native.pyi`.
-#[derive(FromPyObject)]
-struct Row(
-    Letters,
-    String,
-    u8,
-    String,
-    String,
-    String,
-    String,
-    f64,
-    Vec<String>,
-    i64,
-    f64,
-    Option<i64>,
-    Option<String>,
-    Option<String>,
-    Vec<String>,
-    Vec<String>,
-);
+struct Row(NewItem);
 
-impl TryFrom<Row> for NewItem {
-    type Error = Error;
+impl<'a, 'py> FromPyObject<'a, 'py> for Row {
+    type Error = PyErr;
 
-    fn try_from(row: Row) -> Result<Self, Error> {
-        Ok(Self {
-            text: row.0.0,
-            kind: row.1,
-            tier: Tier::try_from(row.2)?,
-            source: row.3,
-            session: row.4,
-            tool: row.5,
-            principal: row.6,
-            trust: row.7,
-            parents: row.8,
-            time_ms: row.9,
-            confidence: row.10,
-            expires_ms: row.11,
-            meta_json: row.12,
-            redactions_json: row.13,
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let row = value.cast::<PyTuple>()?;
+        let tier: u8 = row.get_item(2)?.extract()?;
+        Ok(Self(NewItem {
+            text: row.get_item(0)?.extract::<Letters>()?.0,
+            kind: row.get_item(1)?.extract()?,
+            tier: Tier::try_from(tier).map_err(|error| to_py(value.py(), &error))?,
+            source: row.get_item(3)?.extract()?,
+            session: row.get_item(4)?.extract()?,
+            tool: row.get_item(5)?.extract()?,
+            principal: row.get_item(6)?.extract()?,
+            trust: row.get_item(7)?.extract()?,
+            parents: row.get_item(8)?.extract()?,
+            time_ms: row.get_item(9)?.extract()?,
+            confidence: row.get_item(10)?.extract()?,
+            expires_ms: row.get_item(11)?.extract()?,
+            meta_json: row.get_item(12)?.extract()?,
+            redactions_json: row.get_item(13)?.extract()?,
             vector: None,
-            supersedes: row.14,
-            contradicts: row.15,
-        })
+            supersedes: row.get_item(14)?.extract()?,
+            contradicts: row.get_item(15)?.extract()?,
+        }))
     }
 }
 
@@ -184,7 +168,7 @@ impl Store {
     ) -> PyResult<(Vec<(String, bool)>, usize, usize)> {
         let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
         let report = detached(py, || {
-            let mut items: Vec<NewItem> = items.into_iter().map(NewItem::try_from).collect::<Result<_, _>>()?;
+            let mut items: Vec<NewItem> = items.into_iter().map(|Row(item)| item).collect();
             if let Some(rows) = rows {
                 let dim = dim_of(&rows, items.len())?;
                 for (item, vector) in items.iter_mut().zip(rows.chunks_exact(dim.max(1))) {

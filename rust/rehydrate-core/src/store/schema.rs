@@ -31,6 +31,8 @@ const TABLES: &str = "
         dropped INTEGER NOT NULL DEFAULT 0,
         -- When ages were last looked at.
         aged INTEGER NOT NULL DEFAULT 0,
+        -- Up to which rev tombstones are gone, because no index holds what they are about.
+        pruned INTEGER NOT NULL DEFAULT 0,
         space TEXT,
         dim INTEGER NOT NULL DEFAULT 0
     );
