@@ -143,6 +143,12 @@ impl Store {
         self.options.is_read_only
     }
 
+    /// How much a namespace may hold.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.options.limits
+    }
+
     /// Add items, all of them or none. An item is there already where its namespace has the same text from the same
     /// source; `space` names the model of the vectors.
     ///
@@ -314,8 +320,10 @@ impl Store {
             return Err(Error::Argument("relation is empty; say how the items are related".into()));
         }
         item::key_in(source)?;
-        let unknown = || Error::Argument(format!("no item {source} in namespace {namespace:?}; link items that are there"));
-        self.change(namespace, None, |writing| writing.link_handles(source, relation, target).map(Some))?.ok_or_else(unknown)
+        let unknown =
+            || Error::Argument(format!("no item {source} in namespace {namespace:?}; link items that are there"));
+        self.change(namespace, None, |writing| writing.link_handles(source, relation, target).map(Some))?
+            .ok_or_else(unknown)
     }
 
     /// All namespaces, by name.

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use rehydrate_core::error::Error;
-use rehydrate_core::store::{self, Filter, Item, Limits, NewItem, Options, Paging, Purge, Tier};
+use rehydrate_core::index::Fusion;
+use rehydrate_core::store::{self, Filter, Item, Limits, NewItem, Options, Paging, Purge, SearchRequest, Tier};
 
-use crate::convert::floats;
+use crate::convert::{Text, floats};
 use crate::errors::{detached, to_py};
 
 /// The bytes of a string: UTF-8, in which lone surrogates are written like other characters and so come back.
@@ -217,6 +218,67 @@ impl Store {
         Ok((page.items.iter().map(|item| tuple_of(py, item)).collect::<PyResult<_>>()?, page.cursor))
     }
 
+    /// The items most relevant to a query, best first.
+    #[pyo3(signature = (namespace, query, *, limit = 5, vector = None, space = None, fusion = None, tiers = None, kinds = None, sources = None, sessions = None, after_ms = None, before_ms = None, min_trust = 0.0))]
+    #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
+    fn search<'py>(
+        &self,
+        py: Python<'py>,
+        namespace: &str,
+        query: Text,
+        limit: usize,
+        vector: Option<Bound<'py, PyAny>>,
+        space: Option<&str>,
+        fusion: Option<Joined>,
+        tiers: Option<Vec<u8>>,
+        kinds: Option<Vec<String>>,
+        sources: Option<Vec<String>>,
+        sessions: Option<Vec<String>>,
+        after_ms: Option<i64>,
+        before_ms: Option<i64>,
+        min_trust: f64,
+    ) -> PyResult<Vec<HitRow<'py>>> {
+        let which = Which { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust };
+        let vector = vector.map(|vector| floats(py, &vector)).transpose()?;
+        let hits = detached(py, || {
+            let request = SearchRequest {
+                query: query.as_str(),
+                vector: vector.as_deref().map(|vector| Ok((vector, named(space)?))).transpose()?,
+                limit,
+                fusion: fusion.map_or(Ok(Fusion::default()), Fusion::try_from)?,
+                filter: Filter::try_from(which)?,
+            };
+            self.core.search(namespace, &request)
+        })?;
+        hits.iter().map(|hit| row_of(py, hit)).collect()
+    }
+
+    /// Per text, or per row of `vectors`, the items most like it and their cosines, nearest first.
+    #[pyo3(signature = (namespace, texts, *, k = 3, vectors = None, space = None, centred = false))]
+    #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
+    fn recall(
+        &self,
+        py: Python<'_>,
+        namespace: &str,
+        texts: Vec<Text>,
+        k: usize,
+        vectors: Option<Bound<'_, PyAny>>,
+        space: Option<&str>,
+        centred: bool,
+    ) -> PyResult<Vec<Vec<store::Near>>> {
+        let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
+        detached(py, || match rows {
+            None => {
+                let texts: Vec<&str> = texts.iter().map(Text::as_str).collect();
+                self.core.recall(namespace, &texts, k, centred)
+            }
+            Some(rows) => {
+                let rows: Vec<&[f32]> = rows.chunks_exact(dim_of(&rows, texts.len())?.max(1)).collect();
+                self.core.recall_vectors(namespace, &rows, named(space)?, k, centred)
+            }
+        })
+    }
+
     /// Delete items; how many were there.
     fn forget(&self, py: Python<'_>, namespace: &str, handles: Vec<String>) -> PyResult<usize> {
         detached(py, || self.core.forget(namespace, &handles))
@@ -230,7 +292,8 @@ impl Store {
             ("session", Some(name)) => Purge::Session(name),
             ("namespace", None) => Purge::Namespace,
             (what, _) => {
-                let problem = format!("what is {what:?}; choose \"source\" or \"session\" and a name, or \"namespace\"");
+                let problem =
+                    format!("what is {what:?}; choose \"source\" or \"session\" and a name, or \"namespace\"");
                 return Err(to_py(py, &Error::Argument(problem)));
             }
         };
@@ -260,6 +323,54 @@ impl Store {
         detached(py, || self.core.link(namespace, source, target, relation))
     }
 
+    /// What a namespace holds.
+    fn stats<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyDict>> {
+        let stats = detached(py, || self.core.stats(namespace))?;
+        let limits = self.core.limits();
+        let found = PyDict::new(py);
+        for (key, number) in [
+            ("items", stats.items),
+            ("bytes", stats.bytes),
+            ("hot", stats.hot),
+            ("warm", stats.warm),
+            ("cold", stats.cold),
+            ("links", stats.links),
+            ("demoted", stats.demoted),
+            ("dropped", stats.dropped),
+            ("indexed", stats.indexed),
+            ("pending", stats.pending),
+            ("segments", stats.segments),
+            ("index_bytes", stats.index_bytes),
+            ("vectors", stats.vectors),
+            ("dim", stats.dim),
+            ("file_bytes", stats.file_bytes),
+        ] {
+            found.set_item(key, number)?;
+        }
+        found.set_item("space", stats.space)?;
+        found.set_item("max_items", limits.items)?;
+        found.set_item("max_bytes", limits.bytes)?;
+        found.set_item("max_age_ms", limits.age_ms)?;
+        Ok(found)
+    }
+
+    /// Items checked, what is wrong with the truth, and how many index files were damaged.
+    fn verify(&self, py: Python<'_>) -> PyResult<(u64, Vec<String>, u64)> {
+        let report = detached(py, || self.core.verify())?;
+        Ok((report.items, report.problems, report.damaged))
+    }
+
+    /// Make the indexes anew, of one namespace or of all; how many items they hold.
+    #[pyo3(signature = (namespace = None))]
+    fn rebuild(&self, py: Python<'_>, namespace: Option<&str>) -> PyResult<u64> {
+        detached(py, || self.core.rebuild(namespace))
+    }
+
+    /// Write index files of all that no file holds yet.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.core.flush())
+    }
+
     /// All namespaces, by name.
     fn namespaces(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         detached(py, || self.core.namespaces())
@@ -274,6 +385,48 @@ impl Store {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || self.core.close())
     }
+}
+
+/// How the legs of a search are to come together: a name, or the weights of text, trigram and vector.
+#[derive(FromPyObject)]
+enum Joined {
+    Named(String),
+    Weights(f32, f32, f32),
+}
+
+impl TryFrom<Joined> for Fusion {
+    type Error = Error;
+
+    fn try_from(joined: Joined) -> Result<Self, Error> {
+        match joined {
+            Joined::Named(name) if name == "calibrated" => Ok(Self::Calibrated),
+            Joined::Named(name) if name == "reciprocal_rank" => Ok(Self::ReciprocalRank),
+            Joined::Named(name) => Err(Error::Argument(format!(
+                "fusion is {name:?}; choose \"calibrated\", \"reciprocal_rank\" or three weights"
+            ))),
+            Joined::Weights(text, trigram, vector)
+                if [text, trigram, vector].iter().all(|x| x.is_finite() && *x >= 0.0) =>
+            {
+                Ok(Self::Weighted { text, trigram, vector })
+            }
+            Joined::Weights(..) => Err(Error::Argument("fusion has a weight that is no positive number".into())),
+        }
+    }
+}
+
+/// An item, where its snippet begins and ends in characters, score, text, trigram and cosine.
+type HitRow<'py> = (Bound<'py, PyTuple>, usize, usize, f32, f32, f32, f32);
+
+fn row_of<'py>(py: Python<'py>, hit: &store::Hit) -> PyResult<HitRow<'py>> {
+    // Bytes that begin a character, in surrogates written as UTF-8 too.
+    let characters = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
+    let start = characters(&hit.item.text[..hit.snippet.start]);
+    let end = start + characters(&hit.item.text[hit.snippet.clone()]);
+    Ok((tuple_of(py, &hit.item)?, start, end, hit.score, hit.text, hit.trigram, hit.cosine))
+}
+
+fn named(space: Option<&str>) -> Result<&str, Error> {
+    space.ok_or_else(|| Error::Argument("vectors without a space; name the model that they come from".into()))
 }
 
 /// Components of a row where `rows` has one for each of `count` items.

@@ -69,16 +69,15 @@ impl Site {
         let Some((row, files)) = state(&self.connections, name)? else { return Ok(None) };
         let shelf = self.shelves.peek(&self.connections, name)?.filter(|shelf| shelf.namespace == row.id);
         // What is in memory only is what files are to be built of.
-        let parts: Vec<Part> = shelf
-            .iter()
-            .flat_map(|shelf| shelf.parts.iter().filter(|part| part.row.is_some()).cloned())
-            .collect();
+        let parts: Vec<Part> =
+            shelf.iter().flat_map(|shelf| shelf.parts.iter().filter(|part| part.row.is_some()).cloned()).collect();
         let known = Known { parts: &parts, generation: row.generation };
         let stretches = stretches(&self.folder, &row, &files, known);
         let count = |low: i64, high: i64| {
             self.connections.read(|transaction| {
                 let query = "SELECT count(*) FROM items WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3";
-                Ok(transaction.prepare_cached(query)?.query_row((row.id, low, high), |row| row.get::<_, i64>(0))? as usize)
+                Ok(transaction.prepare_cached(query)?.query_row((row.id, low, high), |row| row.get::<_, i64>(0))?
+                    as usize)
             })
         };
         let job = |from: usize, to: usize| -> Result<_> {
@@ -109,7 +108,8 @@ impl Site {
     /// How far a file of `(low, high]` may reach, if that is more than one holds.
     fn high_of(&self, namespace: i64, low: i64, high: i64) -> Result<i64> {
         self.connections.read(|transaction| {
-            let query = "SELECT rev FROM items WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3 ORDER BY rev LIMIT 1 OFFSET ?4";
+            let query =
+                "SELECT rev FROM items WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3 ORDER BY rev LIMIT 1 OFFSET ?4";
             let bounds = (namespace, low, high, LARGEST_PART as i64 - 1);
             Ok(transaction.prepare_cached(query)?.query_row(bounds, |row| row.get(0)).optional()?.unwrap_or(high))
         })

@@ -78,13 +78,17 @@ impl Connections {
                 let _inside = gate::enter(&self.path)?;
                 self.check_open()?;
                 if let Some(mut writer) = try_lock(&self.writer) {
-                    match self.connected(&mut writer)?.transaction_with_behavior(TransactionBehavior::Immediate) {
+                    let begun = self.connected(&mut writer).and_then(|writer| {
+                        let begun = writer.transaction_with_behavior(TransactionBehavior::Immediate);
+                        begun.map_err(|error| problem::sqlite(&self.path, &error))
+                    });
+                    match begun {
                         Ok(transaction) => {
                             let done = work(&transaction).map_err(|failure| failure.at(&self.path))?;
                             transaction.commit().map_err(|error| problem::sqlite(&self.path, &error))?;
                             return Ok(done);
                         }
-                        Err(error) => patience.excuse(problem::sqlite(&self.path, &error))?,
+                        Err(error) => patience.excuse(error)?,
                     }
                 }
             }
@@ -150,10 +154,13 @@ impl Connections {
                 let _inside = gate::enter(&self.path)?;
                 self.check_open()?;
                 if let Some(mut writer) = try_lock(&self.writer) {
-                    match work(self.connected(&mut writer)?) {
+                    let done = self
+                        .connected(&mut writer)
+                        .and_then(|writer| work(writer).map_err(|error| problem::sqlite(&self.path, &error)));
+                    match done {
                         Ok(Some(done)) => return Ok(done),
                         Ok(None) => {}
-                        Err(error) => patience.excuse(problem::sqlite(&self.path, &error))?,
+                        Err(error) => patience.excuse(error)?,
                     }
                 }
             }
@@ -194,7 +201,8 @@ impl Connections {
     }
 
     fn connect(&self) -> Result<Connection> {
-        let access = if self.is_read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
+        let access =
+            if self.is_read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = Connection::open_with_flags(&self.path, flags).and_then(|connection| {
             settle(&connection)?;
@@ -217,7 +225,10 @@ impl Connections {
         loop {
             {
                 let _inside = gate::enter(&self.path)?;
-                let mode = self.connect()?.query_row("PRAGMA journal_mode=WAL", [], |row| row.get::<_, String>(0));
+                let mode = self.connect().and_then(|connection| {
+                    let mode = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get::<_, String>(0));
+                    mode.map_err(|error| problem::sqlite(&self.path, &error))
+                });
                 match mode {
                     Ok(mode) if mode == "wal" => return Ok(()),
                     Ok(mode) => {
@@ -228,7 +239,7 @@ impl Connections {
                             "put the store on a local disk",
                         ));
                     }
-                    Err(error) => patience.excuse(problem::sqlite(&self.path, &error))?,
+                    Err(error) => patience.excuse(error)?,
                 }
             }
             patience.wait()?;
@@ -242,7 +253,11 @@ impl Connections {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(file.metadata()?.len() == 0),
             read => read.map(|()| header == HEADER),
         });
-        if read.map_err(|error| problem::io(&self.path, &error))? { Ok(()) } else { Err(schema::not_a_store(&self.path)) }
+        if read.map_err(|error| problem::io(&self.path, &error))? {
+            Ok(())
+        } else {
+            Err(schema::not_a_store(&self.path))
+        }
     }
 }
 

@@ -126,7 +126,10 @@ impl Names {
         if let Some(name) = self.by_number.get(&number) {
             return Ok(name.clone());
         }
-        let name = tx.prepare_cached("SELECT name FROM names WHERE id = ?1")?.query_row([number], |row| row.get(0)).optional()?;
+        let name = tx
+            .prepare_cached("SELECT name FROM names WHERE id = ?1")?
+            .query_row([number], |row| row.get(0))
+            .optional()?;
         let name: String = name.unwrap_or_default();
         self.by_number.insert(number, name.clone());
         Ok(name)

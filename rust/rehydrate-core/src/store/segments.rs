@@ -40,11 +40,18 @@ pub(super) fn rows(transaction: &Transaction<'_>, namespace: i64) -> rusqlite::R
 }
 
 /// Have `row` take the place of `replaced`.
-pub(super) fn replace(tx: &Transaction<'_>, namespace: &mut Namespace, replaced: &[Row], row: &Row) -> rusqlite::Result<()> {
+pub(super) fn replace(
+    tx: &Transaction<'_>,
+    namespace: &mut Namespace,
+    replaced: &[Row],
+    row: &Row,
+) -> rusqlite::Result<()> {
     for old in replaced {
-        tx.prepare_cached("DELETE FROM segments WHERE namespace = ?1 AND high = ?2")?.execute((namespace.id, old.high))?;
+        tx.prepare_cached("DELETE FROM segments WHERE namespace = ?1 AND high = ?2")?
+            .execute((namespace.id, old.high))?;
     }
-    let insert = "INSERT INTO segments (namespace, low, high, file, checksum, bytes, items) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let insert =
+        "INSERT INTO segments (namespace, low, high, file, checksum, bytes, items) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     let Row { low, high, file, checksum, bytes, items } = row;
     tx.prepare_cached(insert)?.execute((namespace.id, low, high, file, checksum, bytes, items))?;
     if *low == 0 {
@@ -124,7 +131,8 @@ impl Folder {
     /// Have no other process build at the same time; None where one does.
     pub fn lock(&self) -> io::Result<Option<Lock>> {
         files::make_folder(&self.0)?;
-        let file = files::private(OpenOptions::new().write(true).create(true).truncate(false)).open(self.0.join(LOCK))?;
+        let file =
+            files::private(OpenOptions::new().write(true).create(true).truncate(false)).open(self.0.join(LOCK))?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock(file))),
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),

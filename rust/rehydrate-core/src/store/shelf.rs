@@ -210,10 +210,8 @@ impl Rows {
         let mut gone = self.gone.clone();
         gone.sort_unstable();
         let older = (!older.is_empty()).then(|| view(older));
-        let settings = Settings {
-            dim: Some(self.dim).filter(|&dim| dim > 0),
-            older: older.as_ref().map(View::statistics),
-        };
+        let settings =
+            Settings { dim: Some(self.dim).filter(|&dim| dim > 0), older: older.as_ref().map(View::statistics) };
         Segment::build(&entries, &gone, &settings)
     }
 }
@@ -294,7 +292,8 @@ fn append(
     }
     loop {
         // What was just built is whole.
-        let segment = Segment::open(Arc::new(rows.build(parts))).map_err(|damaged| Error::Model(damaged.to_string()))?;
+        let segment =
+            Segment::open(Arc::new(rows.build(parts))).map_err(|damaged| Error::Model(damaged.to_string()))?;
         parts.push(Part { low: start, high: rows.high, segment: Arc::new(segment), row: None });
         if rows.high >= high {
             return Ok(());

@@ -77,7 +77,10 @@ impl Shelves {
     pub fn forget(&self, connections: &Connections, name: Option<&str>) -> Result<()> {
         let _inside = gate::enter(&connections.path)?;
         let mut places = lock(&self.places);
-        places.iter_mut().filter(|(key, _)| name.is_none_or(|name| name == *key)).for_each(|(_, place)| place.shelf = None);
+        places
+            .iter_mut()
+            .filter(|(key, _)| name.is_none_or(|name| name == *key))
+            .for_each(|(_, place)| place.shelf = None);
         Ok(())
     }
 }
@@ -98,8 +101,11 @@ impl Turn<'_> {
         }
         let idle = |place: &Place| place.refreshing.is_none();
         while places.len() > KEPT
-            && let Some(oldest) =
-                places.iter().filter(|(_, place)| idle(place)).min_by_key(|(_, place)| place.used).map(|(name, _)| name.clone())
+            && let Some(oldest) = places
+                .iter()
+                .filter(|(_, place)| idle(place))
+                .min_by_key(|(_, place)| place.used)
+                .map(|(name, _)| name.clone())
         {
             places.remove(&oldest);
         }

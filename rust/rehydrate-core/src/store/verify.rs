@@ -2,12 +2,12 @@
 use rusqlite::Transaction;
 use rustc_hash::FxHashSet;
 
+use super::Store;
 use super::item::verify_namespace;
 use super::namespace::Namespace;
 use super::problem::Attempt;
 use super::segments::rows;
 use super::shelf::{Known, Shelf, state, stretches};
-use super::Store;
 use crate::error::Result;
 use crate::interrupt::poll;
 
@@ -135,7 +135,8 @@ impl Store {
                 if !row.is_some_and(|row| shelf.is_current(&row)) {
                     return Ok(None);
                 }
-                let mut statement = transaction.prepare_cached("SELECT id FROM items WHERE namespace = ?1 ORDER BY id")?;
+                let mut statement =
+                    transaction.prepare_cached("SELECT id FROM items WHERE namespace = ?1 ORDER BY id")?;
                 let ids = statement.query_map([shelf.namespace], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))?;
                 Ok(Some(ids.collect::<rusqlite::Result<Vec<u64>>>()? == live_ids(&shelf)))
             })?;
@@ -233,14 +234,12 @@ fn check_tables(transaction: &Transaction<'_>) -> Attempt<Vec<String>> {
         ("items ahead of the clock", "SELECT count(*) FROM items WHERE rev > (SELECT rev FROM clock) OR rev < id"),
         (
             "links to items that are not there",
-            "SELECT count(*) FROM links WHERE source NOT IN (SELECT id FROM items) OR target NOT IN (SELECT id FROM items)"
-,
+            "SELECT count(*) FROM links WHERE source NOT IN (SELECT id FROM items) OR target NOT IN (SELECT id FROM items)",
         ),
         (
             "namespaces that count wrongly",
             "SELECT count(*) FROM namespaces AS n WHERE items <> (SELECT count(*) FROM items WHERE namespace = n.id) OR \
-             bytes <> (SELECT coalesce(sum(bytes), 0) FROM items WHERE namespace = n.id)"
-,
+             bytes <> (SELECT coalesce(sum(bytes), 0) FROM items WHERE namespace = n.id)",
         ),
         ("items of no tier", "SELECT count(*) FROM items WHERE tier NOT IN (0, 1, 2)"),
     ];
