@@ -138,7 +138,7 @@ fn finish(word: &mut String, found: &mut Vec<u32>) {
 }
 
 /// A light suffix stripper for ASCII words: researching, researched, researches -> research.
-fn stem(word: &mut String) -> &str {
+pub(crate) fn stem(word: &mut String) -> &str {
     if word.len() <= 3 || !word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         return word;
     }
@@ -214,8 +214,8 @@ impl WordSet {
     }
 }
 
-const K1: f64 = 1.2;
-const B: f64 = 0.75;
+pub(crate) const K1: f64 = 1.2;
+pub(crate) const B: f64 = 0.75;
 
 /// Inverse document frequency as BM25 has it (Robertson and Walker 1994, floored at 0 as in Lucene): `documents` in all,
 /// a word in `with_it` of them.

@@ -3,16 +3,20 @@ use std::cell::RefCell;
 
 use pyo3::prelude::*;
 use rehydrate_core::engine::{Engine, HeldLocks};
+use rehydrate_core::store;
 
 thread_local! {
-    static HELD: RefCell<Option<HeldLocks<'static>>> = const { RefCell::new(None) };
+    static HELD: RefCell<Option<(HeldLocks<'static>, store::Hold)>> = const { RefCell::new(None) };
 }
 
-/// Before a fork: wait for the locks, each of which is held for a moment only, and keep them.
+/// Before a fork: let the calls on stores end, close their connections, and keep the engine's locks, each of which is held
+/// for a moment only.
 #[pyfunction]
-pub fn before_fork() {
+pub fn before_fork(py: Python<'_>) {
+    // A call that is under way may need the interpreter lock to end.
+    let stores = py.detach(store::hold);
     HELD.with_borrow_mut(|held| {
-        held.get_or_insert_with(|| Engine::shared().hold());
+        held.get_or_insert_with(|| (Engine::shared().hold(), stores));
     });
 }
 

@@ -116,7 +116,8 @@ impl NewItem {
 
     /// Bytes that limits count: text, vector and notes.
     pub(super) fn held_bytes(&self) -> usize {
-        let notes = self.meta_json.as_ref().map_or(0, String::len) + self.redactions_json.as_ref().map_or(0, String::len);
+        let notes =
+            self.meta_json.as_ref().map_or(0, String::len) + self.redactions_json.as_ref().map_or(0, String::len);
         self.text.len() + self.vector.as_ref().map_or(0, |vector| vector.len() * size_of::<f32>()) + notes
     }
 }
@@ -273,7 +274,13 @@ mod tests {
             assert_eq!(handle.len(), 30);
             assert_eq!(key_in(&handle), Ok(key));
         }
-        for wrong in ["", "mem_", "mem_zzzzzzzzzzzzzzzzzzzzzzzzzz", "mem_0123456789abcdefghjkmnpqr!", "MEM_00000000000000000000000000"] {
+        for wrong in [
+            "",
+            "mem_",
+            "mem_zzzzzzzzzzzzzzzzzzzzzzzzzz",
+            "mem_0123456789abcdefghjkmnpqr!",
+            "MEM_00000000000000000000000000",
+        ] {
             assert!(key_in(wrong).is_err(), "{wrong}");
         }
     }

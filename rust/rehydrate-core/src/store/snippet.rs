@@ -105,7 +105,9 @@ fn words(text: &str) -> impl Iterator<Item = (usize, String)> {
         let (start, first) = rest.find(|(_, letter)| letter.is_alphanumeric())?;
         let mut word: String = first.to_lowercase().collect();
         if !crate::lexical::is_cjk(first) {
-            while let Some((_, letter)) = rest.next_if(|(_, next)| next.is_alphanumeric() && !crate::lexical::is_cjk(*next)) {
+            while let Some((_, letter)) =
+                rest.next_if(|(_, next)| next.is_alphanumeric() && !crate::lexical::is_cjk(*next))
+            {
                 word.extend(letter.to_lowercase());
             }
         }
