@@ -218,10 +218,11 @@ def _files(root: Path) -> Iterator[tuple[str, _File | str]]:
 
 def _read(path: Path, shown: str) -> _File | str:
     """A file, or why it is refused. Opened once: what is looked at is what is read."""
+    if path.is_symlink():
+        return _LINK
     try:
         shown.encode()
-        # Not blocking: a pipe without a writer would never open.
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        number = os.open(path, _FLAGS)
         with os.fdopen(number, "rb") as file:
             status = os.fstat(number)
             reason = _reason_to_refuse(path, status)
@@ -249,6 +250,8 @@ def _reason_to_refuse(path: Path, status: os.stat_result) -> str:
     return ""
 
 
+# Not blocking: a pipe without a writer would never open. Windows knows neither pipe nor this link.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LINK = "it is a symbolic link, which may lead out of the folder"
 
 
