@@ -227,7 +227,8 @@ class Store:
         before_ms: int | None = None,
         min_trust: float = 0.0,
     ) -> list[_Hit]: ...
-    # Per text (or per row of `vectors`, whose model is `space`) the nearest items and their cosines, best first.
+    # Per text (or per row of `vectors`, whose model is `space`) the nearest items and their cosines, best first; `centred`
+    # cosines leave out what all items have in common.
     def recall(
         self,
         namespace: str,
@@ -236,6 +237,7 @@ class Store:
         k: int = 3,
         vectors: Any = None,
         space: str | None = None,
+        centred: bool = False,
     ) -> list[list[tuple[str, float]]]: ...
     def forget(self, namespace: str, handles: Sequence[str]) -> int: ...
     # `what`: "source" or "session", with its name, or "namespace".
@@ -255,7 +257,7 @@ class Store:
     def verify(self) -> tuple[int, list[str], int]: ...
     # Make the indexes anew, of one namespace or of all; how many items they hold.
     def rebuild(self, namespace: str | None = None) -> int: ...
-    # Wait until the background has built what is to be built.
+    # Write index files of all that no file holds yet, and wait for that.
     def flush(self) -> None: ...
     def checkpoint(self) -> None: ...
     def close(self) -> None: ...

@@ -24,6 +24,8 @@ MAX_FILE_BYTES = 2_000_000
 """A note is written by hand; what is larger is a log or a dump."""
 SUFFIXES = {".md", ".markdown", ".txt"}
 TOOL = "sync"
+_BATCH = 1_000
+"""So many chunks are written or forgotten together: each time waits for the disk."""
 KINDS = {"decisions.md": "decision", "core.md": "core"}
 
 
@@ -98,6 +100,8 @@ class _Sync:
         }
         self._refused: list[Refused] = []
         self._warnings: list[str] = []
+        self._new: list[MemoryItem] = []
+        self._gone: list[str] = []
         self._added = self._removed = self._unchanged = 0
 
     def refuse(self, path: str, reason: str) -> None:
@@ -109,9 +113,10 @@ class _Sync:
         stored = self._stored.pop(path, {})
         new = [item for text, item in wanted.items() if text not in stored]
         gone = [item.handle for text, item in stored.items() if text not in wanted]
-        # First the new, then the old: nobody who searches meanwhile finds less than there was.
-        self._memory.add(new, namespace=self._namespace)
-        self._forget(gone)
+        self._new += new
+        self._gone += gone
+        if len(self._new) + len(self._gone) >= _BATCH:
+            self._write()
         moved = 0
         for text, item in wanted.items():
             # Warm or cold is for the limits to say, once it is stored; hot is for the file.
@@ -129,7 +134,8 @@ class _Sync:
     def finish(self) -> SyncReport:
         """Whatever was stored and not met again is gone."""
         for items in self._stored.values():
-            self._forget([item.handle for item in items.values()])
+            self._gone += [item.handle for item in items.values()]
+        self._write()
         return SyncReport(
             added=tuple(self._paths["added"]),
             changed=tuple(self._paths["changed"]),
@@ -142,9 +148,14 @@ class _Sync:
             chunks_unchanged=self._unchanged,
         )
 
-    def _forget(self, handles: list[str]) -> None:
-        if handles:
-            self._removed += self._memory.forget(handles, namespace=self._namespace)
+    def _write(self) -> None:
+        """First the new, then the old: nobody who searches meanwhile finds less than there was."""
+        if self._new:
+            self._memory.add(self._new, namespace=self._namespace)
+            self._new = []
+        if self._gone:
+            self._removed += self._memory.forget(self._gone, namespace=self._namespace)
+            self._gone = []
 
     def _items(self, path: str, file: _File) -> dict[str, MemoryItem]:
         """The items that a file is to be, by their text as it is stored: each text is one."""
@@ -207,10 +218,11 @@ def _files(root: Path) -> Iterator[tuple[str, _File | str]]:
 
 def _read(path: Path, shown: str) -> _File | str:
     """A file, or why it is refused. Opened once: what is looked at is what is read."""
+    if path.is_symlink():
+        return _LINK
     try:
         shown.encode()
-        # Not blocking: a pipe without a writer would never open.
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        number = os.open(path, _FLAGS)
         with os.fdopen(number, "rb") as file:
             status = os.fstat(number)
             reason = _reason_to_refuse(path, status)
@@ -238,6 +250,8 @@ def _reason_to_refuse(path: Path, status: os.stat_result) -> str:
     return ""
 
 
+# Not blocking: a pipe without a writer would never open. Windows knows neither pipe nor this link.
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LINK = "it is a symbolic link, which may lead out of the folder"
 
 

@@ -153,7 +153,7 @@ class Added(NamedTuple):
     """False: the namespace had this text from this source already."""
     redactions: tuple[Redaction, ...] = ()
     embedded: bool = True
-    """False: the embedder gave no vector for it; words find it all the same."""
+    """False: the embedder gave no vector for it; it is found all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +199,9 @@ class Limits:
 
     max_items: int | None = 1_000_000
     max_bytes: int | None = 2 * 1024**3
-    """Of text."""
-    max_age_days: float | None = None
-    """Older warm items become cold."""
+    """Of texts, metadata and vectors."""
+    max_age_days: float | None = 365
+    """Warm items stored longer ago become cold, cold ones stored twice as long ago go."""
 
     def __post_init__(self) -> None:
         """Refuse what is no limit."""
@@ -227,7 +227,8 @@ class MemoryStats:
     hot: int
     warm: int
     cold: int
-    text_bytes: int
+    held_bytes: int
+    """Of texts, metadata and vectors: what `Limits.max_bytes` bounds."""
     links: int
     demoted: int
     """Warm items that the limits made cold, so far."""

@@ -158,7 +158,9 @@ class LocalStore:
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]:
         """Of each text, or each row, the k nearest items."""
-        rows = self._native.recall(namespace, [*texts], k=k, **_vectors(vectors))
+        # Where rows are all there is, texts only say how many.
+        asked = [*texts] if texts or vectors is None else [""] * len(vectors.rows)
+        rows = self._native.recall(namespace, asked, k=k, **_vectors(vectors))
         return [[Recalled._make(near) for near in row] for row in rows]
 
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
@@ -198,7 +200,7 @@ class LocalStore:
         same = ("items", "hot", "warm", "cold", "links", "demoted", "dropped", "vectors")
         return MemoryStats(
             namespace=namespace,
-            text_bytes=figures["bytes"],
+            held_bytes=figures["bytes"],
             vector_space=figures["space"],
             indexed=figures["indexed"],
             pending=figures["pending"],
@@ -209,7 +211,7 @@ class LocalStore:
         )
 
     def namespaces(self) -> builtins.list[str]:
-        """Those that hold something, in alphabetical order."""
+        """Those that something was added to and that were not purged, in alphabetical order."""
         return sorted(self._native.namespaces())
 
     def verify(self) -> VerifyReport:

@@ -89,6 +89,7 @@ class Memory:
         self._embedding = Embedding(embedder)
         self._redactor = redactor_of(redact)
         self._owns_store = True
+        self._spaces: dict[str, str] = {}
 
     @classmethod
     def open(
@@ -158,8 +159,9 @@ class Memory:
         """
         where = named("add", namespace, self._namespace)
         items = [self.as_stored(item) for item in items_of(texts, fields)]
-        instead = "found by its words until rebuild()"
+        instead = "found without it until rebuild()"
         found = vectors or self._embedding.of([item.text for item in items], instead)
+        found = self._usable(found, where)
         added = self._store.add(items, namespace=where, vectors=found)
         if found is None and not self._embedding.is_builtin:
             added = [one._replace(embedded=False) for one in added]
@@ -212,7 +214,8 @@ class Memory:
         way = checked_fusion(fusion)
         checked = self._redacted(checked_filters("search", filters))
         if vectors is None and asked.strip():
-            vectors = self._embedding.of([asked], "searched by its words")
+            vectors = self._embedding.of([asked], "searched with the built-in model")
+        vectors = self._usable(vectors, where)
         return self._store.search(
             asked, most, namespace=where, fusion=way, vectors=vectors, **checked
         )
@@ -238,9 +241,10 @@ class Memory:
         if asked is None or not all(isinstance(text, str) for text in asked):
             asked, vectors = (), self._embedding.rows(texts)
         elif vectors is None:
-            vectors = self._embedding.of(asked, "compared with nothing")
-            if vectors is None and asked and not self._embedding.is_builtin:
-                return [[] for _ in asked]
+            vectors = self._embedding.of(asked, "compared by the built-in model")
+        vectors = self._usable(vectors, where)
+        if vectors is None and not asked:
+            return [[] for _ in texts]
         return self._store.recall(asked, most, namespace=where, vectors=vectors)
 
     def forget(self, handles: str | Sequence[str], *, namespace: str | None = None) -> int:
@@ -259,6 +263,7 @@ class Memory:
         """Remove all of a source, all of a session, or everything in the namespace."""
         where = named("purge", namespace, self._namespace)
         checked_purge(source, session, everything)
+        self._spaces.pop(where, None)
         return self._store.purge(
             namespace=where,
             source=self._redacted_name(source),
@@ -330,7 +335,7 @@ class Memory:
         return replace(self._store.stats(namespace=where), degraded=self.degraded)
 
     def namespaces(self) -> Sequence[str]:
-        """Those that hold something, in alphabetical order; a bound memory sees its own."""
+        """Those that something was added to, in alphabetical order; a bound memory sees its own."""
         found = self._store.namespaces()
         return [name for name in found if self._namespace in {None, name}]
 
@@ -398,6 +403,15 @@ class Memory:
     def _redacted_name(self, name: str | None) -> Any:
         return name if name is None or self._redactor is None else self._redactor(name).text
 
+    def _usable(self, vectors: Vectors | None, namespace: str) -> Vectors | None:
+        """Vectors that can be compared with those of the namespace, which holds to one model."""
+        if vectors is None:
+            return None
+        if namespace not in self._spaces:
+            held = self._store.stats(namespace=namespace).vector_space
+            self._spaces[namespace] = held or vectors.space
+        return self._embedding.usable(vectors, namespace, self._spaces[namespace])
+
     def _embed_again(self, namespace: str) -> None:
         give = getattr(self._store, "set_vectors", None)
         if self._embedding.is_builtin or give is None:
@@ -405,7 +419,8 @@ class Memory:
         items = self._store.list(namespace=namespace, limit=None)
         for start in range(0, len(items), _BATCH):
             batch = items[start : start + _BATCH]
-            vectors = self._embedding.of([item.text for item in batch], "found by its words")
+            vectors = self._embedding.of([item.text for item in batch], "found without it")
+            vectors = self._usable(vectors, namespace)
             if vectors is not None:
                 give([item.handle for item in batch], vectors, namespace=namespace)
 

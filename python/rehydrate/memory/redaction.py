@@ -10,7 +10,6 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Redaction
 from rehydrate.memory.secrets import NAMES, SECRETS
 
-
 _RARE = "_~=:/-."
 """Characters of needles, the rarest in texts first."""
 

@@ -70,7 +70,10 @@ class MemoryStore(Protocol):
         namespace: str,
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]:
-        """Of each text the k items nearest in meaning, nearest first."""
+        """Of each text the k items nearest in meaning, nearest first.
+
+        With `vectors`, of each row; the texts may be left out then.
+        """
 
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
         """Remove items; how many there were."""
@@ -98,7 +101,7 @@ class MemoryStore(Protocol):
         """Figures of the namespace."""
 
     def namespaces(self) -> builtins.list[str]:
-        """Those that hold something, in alphabetical order."""
+        """Those that something was added to and that were not purged, in alphabetical order."""
 
     def verify(self) -> VerifyReport:
         """Check everything that is stored."""

@@ -159,12 +159,20 @@ class LoadMemory:
         items = self._memory.list(sources=[name], limit=None, newest_first=False)
         if items:
             return items
-        sources = [source for source in self._all_sources() if source.endswith(f"/{name}")]
-        if not sources:
-            return []
-        return self._memory.list(sources=sources[:1], limit=None, newest_first=False)
+        # A synced folder has a core.md, as a rule, whose source begins with the folder's label.
+        hot = self._memory.list(tiers=["hot"])
+        labels = sorted({item.source.rpartition("/")[0] for item in hot} - {""})
+        found = self._memory.list(
+            sources=[f"{label}/{name}" for label in labels], limit=None, newest_first=False
+        )
+        if not found:
+            ends = [source for source in self._all_sources() if source.endswith(f"/{name}")]
+            found = self._memory.list(sources=ends, limit=None, newest_first=False)
+        # Of two folders with such a note, one: their lines must not be mixed.
+        return [item for item in found if item.source == found[0].source]
 
     def _all_sources(self) -> list[str]:
+        """Those of the newest items: naming them all would mean reading everything."""
         items = self._memory.list(limit=_LOOKED_THROUGH)
         return sorted({item.source for item in items if item.source})
 
@@ -175,7 +183,7 @@ class LoadMemory:
 
 
 _NAMED = 20
-_LOOKED_THROUGH = 10_000
+_LOOKED_THROUGH = 1_000
 
 
 def cut(text: str, max_chars: int) -> str:

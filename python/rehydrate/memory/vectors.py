@@ -1,4 +1,4 @@
-"""Vectors of a model beside the built-in one; where it fails, words do the work and it is said."""
+"""Vectors of a model beside the built-in one, which does the work where the other fails."""
 
 from __future__ import annotations
 
@@ -64,6 +64,17 @@ class Embedding:
                 f"{len(texts) - reached} of {len(texts)} texts without a vector, {instead}"
             )
         return None if attempt.rows is None else Vectors(self._space(), attempt.rows)
+
+    def usable(self, vectors: Vectors, namespace: str, held: str) -> Vectors | None:
+        """The vectors, if they are of the space whose vectors the namespace holds."""
+        if vectors.space == held:
+            return vectors
+        self._note(
+            f"embedder: its space is {vectors.space!r}, and namespace {namespace!r} holds vectors "
+            f"of {held!r}; the built-in model does the work. To change the model: export, "
+            "purge(everything=True), import_"
+        )
+        return None
 
     def rows(self, rows: Any) -> Vectors:
         """Rows that were worked out elsewhere with this same model."""

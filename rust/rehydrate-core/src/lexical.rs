@@ -76,7 +76,8 @@ pub fn terms(text: &str) -> Terms {
     Terms { words, length, speaker: label(text).map(self::words).unwrap_or_default().into() }
 }
 
-fn label(text: &str) -> Option<&str> {
+/// The speaker's label at the start of a text: `Name: `.
+pub(crate) fn label(text: &str) -> Option<&str> {
     let colon = memchr::memchr(b':', &text.as_bytes()[..text.len().min(MAX_LABEL_BYTES + 1)])?;
     let label = &text[..colon];
     (text.as_bytes().get(colon + 1) == Some(&b' ') && !label.contains('\n')).then_some(label)
@@ -146,7 +147,7 @@ fn finish(word: &mut String, found: &mut Vec<u32>) {
 }
 
 /// A light suffix stripper for ASCII words: researching, researched, researches -> research.
-fn stem(word: &mut String) -> &str {
+pub(crate) fn stem(word: &mut String) -> &str {
     if word.len() <= 3 || !word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         return word;
     }
@@ -222,8 +223,8 @@ impl WordSet {
     }
 }
 
-const K1: f64 = 1.2;
-const B: f64 = 0.75;
+pub(crate) const K1: f64 = 1.2;
+pub(crate) const B: f64 = 0.75;
 
 /// Inverse document frequency as BM25 has it (Robertson and Walker 1994, floored at 0 as in Lucene): `documents` in all,
 /// a word in `with_it` of them.

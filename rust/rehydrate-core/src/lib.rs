@@ -13,6 +13,7 @@ pub mod engine;
 pub mod error;
 pub mod features;
 mod fuse;
+pub mod index;
 pub mod interrupt;
 mod items;
 pub mod lead;

@@ -4,9 +4,13 @@
 //! connections   one writer, a few readers, patience;  gate: nothing of it crosses a fork
 //!   schema      tables and versions                   problem: errors with path and remedy
 //!   write, limits, purge | read, scan, snippet        each within one transaction
+//! segments      index files                           builder: makes and merges them in the background
+//!   shelf       a namespace's index in memory         shelves: of all that are in use
+//! search, verify                                      what callers ask for
 //! ```
 //! The file is the truth. An acknowledged write survives the process and the machine; several threads and processes use
-//! one store at once.
+//! one store at once. Indexes are made of the truth and can always be made again: no damage of theirs is ever seen.
+mod builder;
 mod connections;
 mod files;
 mod gate;
@@ -18,7 +22,12 @@ mod purge;
 mod read;
 mod scan;
 mod schema;
+mod search;
+mod segments;
+mod shelf;
+mod shelves;
 mod snippet;
+mod verify;
 mod write;
 
 use std::hash::BuildHasher;
@@ -34,12 +43,16 @@ pub use item::{Added, Filter, Item, Link, NewItem, Tier};
 pub use limits::Limits;
 pub use purge::Purge;
 pub use read::{Page, Paging};
+pub use search::{Hit, Near, SearchRequest};
+pub use verify::{Report, Stats};
 
 use crate::error::{Error, Result};
+use builder::{Background, FILED_ITEMS, Site};
 use connections::{Connections, lock};
 use item::{verify_name, verify_namespace};
 use namespace::{Namespace, Numbered};
 use read::Reading;
+use segments::Folder;
 use write::Writing;
 
 /// How a store is opened.
@@ -88,9 +101,22 @@ pub struct Additions {
 pub struct Store {
     connections: Arc<Connections>,
     options: Options,
-    /// How often searches showed items since the last write: written with the next one.
-    uses: Mutex<FxHashMap<i64, u64>>,
+    site: Site,
+    background: Background,
+    notes: Mutex<Notes>,
 }
+
+/// What is remembered between calls. Locked inside the gate only.
+#[derive(Default)]
+struct Notes {
+    /// How often searches showed items since the last write: written with the next one.
+    uses: FxHashMap<i64, u64>,
+    /// Items added since the last file was wanted, by namespace.
+    added: FxHashMap<String, usize>,
+}
+
+/// Items whose uses are remembered between two writes.
+const NOTED_USES: usize = 4096;
 
 impl Store {
     /// Open the store at `path`, which is made where there is none.
@@ -100,7 +126,9 @@ impl Store {
     pub fn open(path: &Path, options: Options) -> Result<Self> {
         let path = std::path::absolute(path).map_err(|error| problem::io(path, &error))?;
         let connections = Connections::open(path, options.is_read_only, options.busy)?;
-        Ok(Self { connections, options, uses: Mutex::default() })
+        let folder = Folder::of(&connections.path);
+        let site = Site { connections: Arc::clone(&connections), folder, shelves: Arc::default() };
+        Ok(Self { connections, options, site, background: Background::default(), notes: Mutex::default() })
     }
 
     /// The file.
@@ -113,6 +141,12 @@ impl Store {
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.options.is_read_only
+    }
+
+    /// How much a namespace may hold.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.options.limits
     }
 
     /// Add items, all of them or none. An item is there already where its namespace has the same text from the same
@@ -128,16 +162,49 @@ impl Store {
             return Ok(Additions { added: Vec::new(), demoted: 0, dropped: 0 });
         }
         let now_ms = (self.options.clock)();
-        let uses: Vec<(i64, u64)> = std::mem::take(&mut *lock(&self.uses)).into_iter().collect();
-        self.connections.write(|transaction| {
-            write::count_uses(transaction, &uses, now_ms)?;
+        let (additions, is_file_wanted) = self.connections.write(|transaction| {
+            self.write_uses(transaction, now_ms)?;
             let row = Namespace::find_or_make(transaction, namespace)?;
             let mut writing = Writing::begin(transaction, row, now_ms)?;
             let added = writing.add(namespace, items, space)?;
             let (demoted, dropped) = writing.enforce(&self.options.limits)?;
             writing.finish()?;
-            Ok(Additions { added, demoted, dropped })
-        })
+            Ok((Additions { added, demoted, dropped }, self.is_file_wanted(namespace, items.len())))
+        })?;
+        if is_file_wanted {
+            self.background.want(&self.site, namespace)?;
+        }
+        Ok(additions)
+    }
+
+    /// Count how often searches showed items.
+    fn write_uses(&self, transaction: &rusqlite::Transaction<'_>, now_ms: i64) -> problem::Attempt<()> {
+        let uses: Vec<(i64, u64)> = std::mem::take(&mut lock(&self.notes).uses).into_iter().collect();
+        write::count_uses(transaction, &uses, now_ms)
+    }
+
+    fn note_uses(&self, ids: impl Iterator<Item = i64>) -> Result<()> {
+        if self.options.is_read_only {
+            return Ok(());
+        }
+        let _inside = gate::enter(self.path())?;
+        let uses = &mut lock(&self.notes).uses;
+        if uses.len() < NOTED_USES {
+            ids.for_each(|id| *uses.entry(id).or_default() += 1);
+        }
+        Ok(())
+    }
+
+    /// Whether `more` items make it time for another index file.
+    fn is_file_wanted(&self, namespace: &str, more: usize) -> bool {
+        let mut notes = lock(&self.notes);
+        let added = notes.added.entry(namespace.to_owned()).or_default();
+        *added += more;
+        let is_wanted = *added >= FILED_ITEMS;
+        if is_wanted {
+            notes.added.remove(namespace);
+        }
+        is_wanted
     }
 
     /// The items that handles name; None where this namespace has none of that handle.
@@ -184,17 +251,29 @@ impl Store {
     }
 
     /// Delete what came from a source or a session, or all of a namespace, and leave no byte of the texts in any file; how
-    /// many items that were.
+    /// many items that were. This writes the whole file anew: [`Store::forget`] is for every day.
     ///
     /// # Errors
     /// What keeps a file from being written. With [`crate::error::StoreProblem::Busy`] the items may be gone already and
-    /// only traces in the log be left, because others read all the time: purge again.
+    /// only traces be left, because others use the file all the time: purge again.
     pub fn purge(&self, namespace: &str, what: &Purge) -> Result<usize> {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
         let purged = self.connections.write(|transaction| purge::purge(transaction, namespace, what, now_ms))?;
-        self.connections.checkpoint()?;
+        self.site.folder.remove(&purged.files);
+        self.site.shelves.forget(&self.connections, Some(namespace))?;
+        self.wipe()?;
         Ok(purged.items)
+    }
+
+    /// Take away what purges left in unused parts of the file and in the log.
+    fn wipe(&self) -> Result<()> {
+        if self.connections.read(purge::has_traces)? {
+            self.connections.rewrite()?;
+            self.connections.checkpoint()?;
+            self.connections.write(purge::clear_traces)?;
+        }
+        Ok(())
     }
 
     /// Give items a tier; how many had another one.
@@ -241,8 +320,10 @@ impl Store {
             return Err(Error::Argument("relation is empty; say how the items are related".into()));
         }
         item::key_in(source)?;
-        let unknown = || Error::Argument(format!("no item {source} in namespace {namespace:?}; link items that are there"));
-        self.change(namespace, None, |writing| writing.link_handles(source, relation, target).map(Some))?.ok_or_else(unknown)
+        let unknown =
+            || Error::Argument(format!("no item {source} in namespace {namespace:?}; link items that are there"));
+        self.change(namespace, None, |writing| writing.link_handles(source, relation, target).map(Some))?
+            .ok_or_else(unknown)
     }
 
     /// All namespaces, by name.
@@ -269,6 +350,15 @@ impl Store {
     /// # Errors
     /// A process that may not use the store.
     pub fn close(&self) -> Result<()> {
+        self.background.stop(&self.site);
+        let is_noted = {
+            let _inside = gate::enter(self.path())?;
+            !lock(&self.notes).uses.is_empty()
+        };
+        if is_noted {
+            // Nobody misses a count.
+            let _ = self.connections.write(|transaction| self.write_uses(transaction, (self.options.clock)()));
+        }
         self.connections.close()
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rehydrate_core::error::{Error, StoreProblem};
-use rehydrate_core::store::{Filter, Limits, NewItem, Options, Paging, Purge, Store, Tier};
+use rehydrate_core::store::{Filter, Limits, NewItem, Options, Paging, Purge, SearchRequest, Store, Tier};
 use tempfile::TempDir;
 
 const FIRST_PAGE: Paging = Paging { cursor: None, limit: 1_000_000, newest_first: false };
@@ -142,7 +142,8 @@ fn superseding_and_contradicting_items_are_linked_both_ways() {
     let place = Place::new();
     let store = place.open();
     let old = add(&store, "alice", &["lives in Paris", "likes tea"]);
-    let newer = NewItem { supersedes: vec![old[0].clone()], contradicts: vec![old[1].clone()], ..item("lives in Rome") };
+    let newer =
+        NewItem { supersedes: vec![old[0].clone()], contradicts: vec![old[1].clone()], ..item("lives in Rome") };
     let new = store.add("alice", &[newer], None).unwrap().added[0].handle.clone();
     assert!(store.link("alice", &old[0], &old[1], "same person").unwrap());
     assert!(!store.link("alice", &old[0], &old[1], "same person").unwrap());
@@ -151,10 +152,7 @@ fn superseding_and_contradicting_items_are_linked_both_ways() {
         let links = &found[at].as_ref().unwrap().links;
         links.iter().map(|link| (link.relation.clone(), link.handle.clone(), link.is_outgoing)).collect::<Vec<_>>()
     };
-    assert_eq!(links(0), [
-        ("same person".into(), old[1].clone(), true),
-        ("supersedes".into(), new.clone(), false)
-    ]);
+    assert_eq!(links(0), [("same person".into(), old[1].clone(), true), ("supersedes".into(), new.clone(), false)]);
     assert_eq!(links(1), [("contradicts".into(), old[1].clone(), true), ("supersedes".into(), old[0].clone(), true)]);
     let nothing = "mem_00000000000000000000000000".to_owned();
     let dangling = NewItem { supersedes: vec![nothing], ..item("x") };
@@ -197,7 +195,10 @@ fn pages_are_in_order_and_filters_hold_on_each() {
     };
     let list = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect());
     assert_eq!(times(Filter { sources: list(&["five", "six"]), ..Filter::default() }), [0, 5, 10, 15, 20]);
-    assert_eq!(times(Filter { kinds: list(&["odd"]), tiers: Some(vec![Tier::Warm]), ..Filter::default() }), [1, 3, 5, 7, 9]);
+    assert_eq!(
+        times(Filter { kinds: list(&["odd"]), tiers: Some(vec![Tier::Warm]), ..Filter::default() }),
+        [1, 3, 5, 7, 9]
+    );
     assert_eq!(times(Filter { after_ms: Some(3), before_ms: Some(5), ..Filter::default() }), [3, 4]);
     assert_eq!(times(Filter { min_trust: 0.92, ..Filter::default() }), [23, 24]);
     assert_eq!(times(Filter { sources: list(&["unheard of"]), ..Filter::default() }), [0; 0]);
@@ -403,11 +404,253 @@ fn vectors_of_two_models_do_not_meet() {
     let store = place.open();
     let with = |text: &str, vector: &[f32]| NewItem { vector: Some(vector.to_vec()), ..item(text) };
     let handle = store.add("alice", &[with("a", &[1.0, 0.0])], Some("minilm")).unwrap().added[0].handle.clone();
-    for (vector, space) in [(vec![1.0, 0.0], Some("other")), (vec![1.0], Some("minilm")), (vec![f32::NAN, 0.0], Some("minilm"))] {
+    for (vector, space) in
+        [(vec![1.0, 0.0], Some("other")), (vec![1.0], Some("minilm")), (vec![f32::NAN, 0.0], Some("minilm"))]
+    {
         assert!(matches!(store.add("alice", &[with("b", &vector)], space), Err(Error::Argument(_))));
     }
     assert!(matches!(store.add("bob", &[with("b", &[1.0])], None), Err(Error::Argument(_))));
     assert_eq!(store.set_vectors("alice", &[handle.clone()], &[0.0, 1.0], "minilm").unwrap(), 1);
     assert!(store.set_vectors("alice", &[handle.clone()], &[0.0, 1.0], "other").is_err());
     assert!(store.set_vectors("alice", &[handle], &[], "minilm").is_err());
+}
+
+fn found(store: &Store, namespace: &str, query: &str) -> Vec<(String, f32)> {
+    let hits = store.search(namespace, &SearchRequest::new(query, 10)).unwrap();
+    hits.into_iter().map(|hit| (String::from_utf8(hit.item.text).unwrap(), hit.score)).collect()
+}
+
+fn first(store: &Store, namespace: &str, query: &str) -> Option<String> {
+    found(store, namespace, query).into_iter().next().map(|(text, _)| text)
+}
+
+/// Texts that words tell apart.
+fn corpus(count: usize) -> Vec<NewItem> {
+    let subjects = ["invoice", "penguin", "compiler", "harbour", "violin", "glacier", "pepper", "satellite"];
+    let verbs = ["opened", "painted", "repaired", "counted", "forgot", "measured", "sold"];
+    (0..count)
+        .map(|i| {
+            let (subject, verb) = (subjects[i % subjects.len()], verbs[i / 3 % verbs.len()]);
+            let text =
+                format!("On day {i} somebody {verb} the {subject} number n{i}x near the {}", subjects[i / 11 % 8]);
+            NewItem { time_ms: i as i64, ..from(["a.md", "b.md", "c.md"][i % 3], &text) }
+        })
+        .collect()
+}
+
+fn segment_files(place: &Place) -> Vec<PathBuf> {
+    let folder = place.path().with_file_name("memory.db-index");
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "segment")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn what_is_added_is_found_at_once_by_every_store_and_what_is_forgotten_is_not() {
+    let place = Place::new();
+    let (one, two) = (place.open(), place.open());
+    assert_eq!(first(&one, "alice", "penguin"), None);
+    let handles = add(&one, "alice", &["the penguin likes fish", "the invoice is due on Friday"]);
+    for store in [&one, &two] {
+        assert_eq!(first(store, "alice", "which penguin?").as_deref(), Some("the penguin likes fish"));
+        assert_eq!(found(store, "bob", "penguin"), []);
+    }
+    for i in 0..20 {
+        add(&two, "alice", &[&format!("note number zz{i}yy")]);
+        assert_eq!(first(&one, "alice", &format!("zz{i}yy")), Some(format!("note number zz{i}yy")));
+    }
+    two.forget("alice", &handles[..1]).unwrap();
+    assert!(found(&one, "alice", "penguin").iter().all(|(text, _)| !text.contains("penguin")));
+    one.purge("alice", &Purge::Namespace).unwrap();
+    assert_eq!(found(&two, "alice", "invoice"), []);
+    add(&two, "alice", &["the invoice came back"]);
+    assert_eq!(first(&one, "alice", "invoice").as_deref(), Some("the invoice came back"));
+}
+
+#[test]
+fn filters_hold_in_searches_and_short_queries_find_what_a_scan_finds() {
+    let place = Place::new();
+    let store = place.open();
+    let items = [
+        NewItem { tier: Tier::Cold, trust: 0.5, ..from("x.rs", "code a = b->c; // go") },
+        NewItem { trust: 0.501, ..from("y.rs", "C# and go lang") },
+        from("z.md", "我喜欢记忆 and good things"),
+    ];
+    store.add("alice", &items, None).unwrap();
+    for (query, expected) in [
+        ("->", vec!["code a = b->c; // go"]),
+        ("c#", vec!["C# and go lang"]),
+        ("记忆", vec!["我喜欢记忆 and good things"]),
+        ("go", vec!["C# and go lang", "code a = b->c; // go", "我喜欢记忆 and good things"]),
+        ("~", vec![]),
+        ("", vec![]),
+    ] {
+        let texts: Vec<String> = found(&store, "alice", query).into_iter().map(|(text, _)| text).collect();
+        assert_eq!(texts, expected, "{query}");
+    }
+    let request = |filter| SearchRequest { filter, ..SearchRequest::new("lang things code", 10) };
+    let texts = |filter: Filter| {
+        let mut texts: Vec<Vec<u8>> =
+            store.search("alice", &request(filter)).unwrap().into_iter().map(|hit| hit.item.text).collect();
+        texts.sort();
+        texts
+            .into_iter()
+            .map(|text| String::from_utf8(text).unwrap().chars().take(5).collect())
+            .collect::<Vec<String>>()
+    };
+    assert_eq!(texts(Filter::default()).len(), 3);
+    assert_eq!(texts(Filter { tiers: Some(vec![Tier::Cold]), ..Filter::default() }), ["code "]);
+    assert_eq!(texts(Filter { sources: Some(vec!["y.rs".into()]), ..Filter::default() }), ["C# an"]);
+    assert_eq!(texts(Filter { min_trust: 0.501, ..Filter::default() }).len(), 2);
+    assert_eq!(texts(Filter { kinds: Some(vec!["unheard of".into()]), ..Filter::default() }), [""; 0]);
+}
+
+#[test]
+fn recall_finds_the_nearest_by_either_model() {
+    let place = Place::new();
+    let store = place.open();
+    let with = |text: &str, vector: [f32; 2]| NewItem { vector: Some(vector.to_vec()), ..item(text) };
+    let items = [with("the cat sat on the mat", [1.0, 0.0]), with("stock prices fell sharply", [0.0, 1.0])];
+    let added = store.add("alice", &items, Some("two")).unwrap().added;
+    let near = store.recall_vectors("alice", &[&[0.9, 0.1], &[0.0, -1.0]], "two", 1, false).unwrap();
+    assert_eq!(near[0][0].0, added[0].handle);
+    assert!((near[0][0].1 - 0.99).abs() < 0.02, "{near:?}");
+    assert!(store.recall_vectors("alice", &[&[1.0, 0.0]], "other", 1, false).is_err());
+    assert_eq!(store.recall_vectors("bob", &[&[1.0, 0.0]], "two", 1, false).unwrap(), [vec![]]);
+    if cfg!(feature = "builtin-model") {
+        let near = store.recall("alice", &["a kitten on a rug", "markets"], 1, false).unwrap();
+        assert_eq!((&near[0][0].0, &near[1][0].0), (&added[0].handle, &added[1].handle));
+    }
+}
+
+#[test]
+fn index_files_damaged_in_any_way_change_no_result() {
+    let place = Place::new();
+    let store = place.open();
+    for chunk in corpus(600).chunks(150) {
+        store.add("alice", chunk, None).unwrap();
+        store.flush().unwrap();
+    }
+    add(&store, "alice", &["the newest penguin is in no file"]);
+    let queries = ["penguin repaired", "n77x", "somebody counted the violin", "glacier", "day 300"];
+    let answers = |store: &Store| queries.map(|query| found(store, "alice", query));
+    let expected = answers(&store);
+    assert!(expected.iter().all(|hits| !hits.is_empty()));
+    drop(store);
+    let mut random = 11_usize;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    for round in 0..60 {
+        let files = segment_files(&place);
+        assert!(!files.is_empty());
+        let file = &files[next(files.len())];
+        let mut bytes = std::fs::read(file).unwrap();
+        match round % 6 {
+            0 => std::fs::remove_file(file).unwrap(),
+            1 => std::fs::write(file, &bytes[..next(bytes.len())]).unwrap(),
+            2 => {
+                let at = next(bytes.len());
+                bytes[at] ^= 1 << next(8);
+                std::fs::write(file, &bytes).unwrap();
+            }
+            3 => std::fs::copy(file, &files[next(files.len())]).map(drop).unwrap(),
+            4 => {
+                bytes.extend_from_slice(b"more");
+                std::fs::write(file, &bytes).unwrap();
+            }
+            _ => {
+                let from = next(bytes.len());
+                bytes[from..].fill(0);
+                std::fs::write(file, &bytes).unwrap();
+            }
+        }
+        let store = place.open();
+        assert_eq!(answers(&store), expected, "round {round}");
+        if round % 2 == 0 {
+            let report = store.verify().unwrap();
+            assert_eq!(report.problems, [""; 0]);
+        }
+        store.flush().unwrap();
+        let report = store.verify().unwrap();
+        assert_eq!((report.items, report.problems, report.damaged), (601, vec![], 0), "round {round}");
+        assert_eq!(answers(&store), expected, "round {round}, built again");
+    }
+}
+
+#[test]
+fn a_text_that_was_altered_in_the_file_is_reported() {
+    let place = Place::new();
+    let store = place.open();
+    store.add("alice", &corpus(100), None).unwrap();
+    store.checkpoint().unwrap();
+    assert_eq!(store.verify().unwrap().problems, [""; 0]);
+    drop(store);
+    let mut bytes = std::fs::read(place.path()).unwrap();
+    let at = memchr::memmem::find(&bytes, b"number n77x").unwrap();
+    bytes[at] = b'N';
+    std::fs::write(place.path(), bytes).unwrap();
+    let report = place.open().verify().unwrap();
+    assert_eq!(report.problems.len(), 1);
+    assert!(report.problems[0].contains("mem_"), "{report:?}");
+}
+
+#[test]
+fn changes_and_merges_leave_the_index_equal_to_the_rows() {
+    let place = Place::new();
+    let store = place.open();
+    let handles: Vec<String> =
+        store.add("alice", &corpus(200), None).unwrap().added.into_iter().map(|added| added.handle).collect();
+    for round in 0..12 {
+        let some = |from: usize| handles[from..from + 3].to_vec();
+        store.forget("alice", &some(round * 3)).unwrap();
+        store.set_tier("alice", &some(100 + round * 3), Tier::Cold).unwrap();
+        add(&store, "alice", &[&format!("round {round}")]);
+        if round % 2 == 0 {
+            store.flush().unwrap();
+        }
+        let report = store.verify().unwrap();
+        assert_eq!((report.problems, report.damaged), (vec![], 0), "round {round}");
+    }
+    let stats = store.stats("alice").unwrap();
+    assert_eq!((stats.items, stats.cold), (200 - 36 + 12, 36));
+    store.flush().unwrap();
+    assert_eq!(store.stats("alice").unwrap().pending, 0);
+    let before = found(&store, "alice", "penguin violin");
+    assert_eq!(store.rebuild(Some("alice")).unwrap(), stats.items);
+    assert_eq!(store.rebuild(None).unwrap(), stats.items);
+    let after = found(&store, "alice", "penguin violin");
+    let texts = |hits: &[(String, f32)]| hits.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&before), texts(&after));
+    let deleted = store.purge("alice", &Purge::Source("a.md".into())).unwrap();
+    assert!(deleted > 30);
+    let report = store.verify().unwrap();
+    assert_eq!((report.items, report.problems, report.damaged), (stats.items - deleted as u64, vec![], 0));
+}
+
+#[test]
+fn searching_while_others_write_shows_every_acknowledged_item() {
+    let place = Place::new();
+    place.open();
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let place = &place;
+            scope.spawn(move || {
+                let store = place.open();
+                for i in 0..15 {
+                    let word = format!("w{writer}i{i}q");
+                    add(&store, "alice", &[&format!("a word {word} of its own")]);
+                    let hits = found(&store, "alice", &word);
+                    assert!(hits.iter().any(|(text, _)| text.contains(&word)), "{word}: {hits:?}");
+                    if i % 5 == 0 {
+                        store.flush().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let report = place.open().verify().unwrap();
+    assert_eq!((report.items, report.problems), (45, vec![]));
 }

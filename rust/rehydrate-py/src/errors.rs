@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use rehydrate_core::error::Error;
+use rehydrate_core::error::{Error, StoreProblem};
 use rehydrate_core::interrupt::interruptible;
 
 use crate::exit::running_python;
@@ -21,7 +21,21 @@ pub fn to_py(py: Python<'_>, error: &Error) -> PyErr {
         Error::Argument(message) => raise(py, "InvalidArgumentError", (message,)),
         Error::Model(message) => raise(py, "InternalError", (message,)),
         Error::ModelFile { path, problem, remedy } => raise(py, "ModelError", (path, problem, remedy)),
+        Error::Store { kind, path, problem, remedy } => raise(py, store_class(*kind), (path, problem, remedy)),
         Error::Interrupted => RAISED.take().unwrap_or_else(|| PyKeyboardInterrupt::new_err(())),
+    }
+}
+
+fn store_class(kind: StoreProblem) -> &'static str {
+    match kind {
+        StoreProblem::Busy => "StoreBusyError",
+        StoreProblem::Full => "StoreFullError",
+        StoreProblem::ReadOnly => "StoreReadOnlyError",
+        StoreProblem::Closed => "StoreClosedError",
+        StoreProblem::Corrupt => "StoreCorruptError",
+        StoreProblem::NotAStore => "NotAStoreError",
+        StoreProblem::Newer => "NewerStoreError",
+        StoreProblem::Other => "StoreError",
     }
 }
 

@@ -7,6 +7,7 @@ mod home;
 mod onnx;
 mod prepared;
 mod reading;
+mod store;
 mod tokens;
 
 use pyo3::prelude::*;
@@ -26,6 +27,8 @@ mod _native {
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
     use super::reading::BlockReader;
+    #[pymodule_export]
+    use super::store::Store;
     #[pymodule_export]
     use super::tokens::{cached_bytes, clear_cache, count};
 

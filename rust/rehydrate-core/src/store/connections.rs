@@ -78,17 +78,17 @@ impl Connections {
                 let _inside = gate::enter(&self.path)?;
                 self.check_open()?;
                 if let Some(mut writer) = try_lock(&self.writer) {
-                    let writer = match writer.take() {
-                        Some(connection) => writer.insert(connection),
-                        None => writer.insert(self.connect()?),
-                    };
-                    match writer.transaction_with_behavior(TransactionBehavior::Immediate) {
+                    let begun = self.connected(&mut writer).and_then(|writer| {
+                        let begun = writer.transaction_with_behavior(TransactionBehavior::Immediate);
+                        begun.map_err(|error| problem::sqlite(&self.path, &error))
+                    });
+                    match begun {
                         Ok(transaction) => {
                             let done = work(&transaction).map_err(|failure| failure.at(&self.path))?;
                             transaction.commit().map_err(|error| problem::sqlite(&self.path, &error))?;
                             return Ok(done);
                         }
-                        Err(error) => patience.excuse(problem::sqlite(&self.path, &error))?,
+                        Err(error) => patience.excuse(error)?,
                     }
                 }
             }
@@ -132,26 +132,47 @@ impl Connections {
 
     /// Copy the log into the file and empty it, which is possible between the reads of others.
     pub fn checkpoint(&self) -> Result<()> {
+        self.alone(|writer| {
+            let is_blocked: bool = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+            Ok((!is_blocked).then_some(()))
+        })
+    }
+
+    /// Write the whole file anew: SQLite clears what it deletes, but not what it moved within the file before.
+    pub fn rewrite(&self) -> Result<()> {
+        self.alone(|writer| {
+            writer.execute_batch("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY;")?;
+            Ok(Some(()))
+        })
+    }
+
+    /// Work of the connection that writes which is no transaction; None is tried again.
+    fn alone<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<Option<T>>) -> Result<T> {
         let mut patience = Patience::new(self);
         loop {
             {
                 let _inside = gate::enter(&self.path)?;
                 self.check_open()?;
                 if let Some(mut writer) = try_lock(&self.writer) {
-                    let writer = match writer.take() {
-                        Some(connection) => writer.insert(connection),
-                        None => writer.insert(self.connect()?),
-                    };
-                    let is_blocked = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-                    match is_blocked {
-                        Ok(false) => return Ok(()),
-                        Ok(true) => {}
-                        Err(error) => patience.excuse(problem::sqlite(&self.path, &error))?,
+                    let done = self
+                        .connected(&mut writer)
+                        .and_then(|writer| work(writer).map_err(|error| problem::sqlite(&self.path, &error)));
+                    match done {
+                        Ok(Some(done)) => return Ok(done),
+                        Ok(None) => {}
+                        Err(error) => patience.excuse(error)?,
                     }
                 }
             }
             patience.wait()?;
         }
+    }
+
+    fn connected<'a>(&self, slot: &'a mut Option<Connection>) -> Result<&'a mut Connection> {
+        Ok(match slot.take() {
+            Some(connection) => slot.insert(connection),
+            None => slot.insert(self.connect()?),
+        })
     }
 
     /// Close every connection; the next call opens one.
@@ -180,7 +201,8 @@ impl Connections {
     }
 
     fn connect(&self) -> Result<Connection> {
-        let access = if self.is_read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
+        let access =
+            if self.is_read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = Connection::open_with_flags(&self.path, flags).and_then(|connection| {
             settle(&connection)?;
@@ -203,7 +225,10 @@ impl Connections {
         loop {
             {
                 let _inside = gate::enter(&self.path)?;
-                let mode = self.connect()?.query_row("PRAGMA journal_mode=WAL", [], |row| row.get::<_, String>(0));
+                let mode = self.connect().and_then(|connection| {
+                    let mode = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get::<_, String>(0));
+                    mode.map_err(|error| problem::sqlite(&self.path, &error))
+                });
                 match mode {
                     Ok(mode) if mode == "wal" => return Ok(()),
                     Ok(mode) => {
@@ -214,7 +239,7 @@ impl Connections {
                             "put the store on a local disk",
                         ));
                     }
-                    Err(error) => patience.excuse(problem::sqlite(&self.path, &error))?,
+                    Err(error) => patience.excuse(error)?,
                 }
             }
             patience.wait()?;
@@ -228,7 +253,11 @@ impl Connections {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(file.metadata()?.len() == 0),
             read => read.map(|()| header == HEADER),
         });
-        if read.map_err(|error| problem::io(&self.path, &error))? { Ok(()) } else { Err(schema::not_a_store(&self.path)) }
+        if read.map_err(|error| problem::io(&self.path, &error))? {
+            Ok(())
+        } else {
+            Err(schema::not_a_store(&self.path))
+        }
     }
 }
 

@@ -7,6 +7,8 @@ const MAX_TEXT_BYTES: usize = 256 << 20;
 const MAX_NAME_BYTES: usize = 4096;
 const PREFIX: &str = "mem_";
 const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// How often two texts are thought to meet in a key: 128 bits make once unlikely, but for who is looking for it.
+const KEY_ATTEMPTS: u64 = 16;
 /// Letters of five bits that hold 128 bits.
 const HANDLE_LETTERS: usize = 26;
 
@@ -116,7 +118,8 @@ impl NewItem {
 
     /// Bytes that limits count: text, vector and notes.
     pub(super) fn held_bytes(&self) -> usize {
-        let notes = self.meta_json.as_ref().map_or(0, String::len) + self.redactions_json.as_ref().map_or(0, String::len);
+        let notes =
+            self.meta_json.as_ref().map_or(0, String::len) + self.redactions_json.as_ref().map_or(0, String::len);
         self.text.len() + self.vector.as_ref().map_or(0, |vector| vector.len() * size_of::<f32>()) + notes
     }
 }
@@ -216,6 +219,11 @@ pub(super) fn key_of(namespace: &str, source: &str, text: &[u8], attempt: u64) -
     hasher.digest128().to_be_bytes()
 }
 
+/// Whether `key` is that of this text.
+pub(super) fn is_key_of(key: Key, namespace: &str, source: &str, text: &[u8]) -> bool {
+    (0..KEY_ATTEMPTS).any(|attempt| key_of(namespace, source, text, attempt) == key)
+}
+
 /// The handle that people and programs see.
 pub(super) fn handle_of(key: Key) -> String {
     let number = u128::from_be_bytes(key);
@@ -273,7 +281,13 @@ mod tests {
             assert_eq!(handle.len(), 30);
             assert_eq!(key_in(&handle), Ok(key));
         }
-        for wrong in ["", "mem_", "mem_zzzzzzzzzzzzzzzzzzzzzzzzzz", "mem_0123456789abcdefghjkmnpqr!", "MEM_00000000000000000000000000"] {
+        for wrong in [
+            "",
+            "mem_",
+            "mem_zzzzzzzzzzzzzzzzzzzzzzzzzz",
+            "mem_0123456789abcdefghjkmnpqr!",
+            "MEM_00000000000000000000000000",
+        ] {
             assert!(key_in(wrong).is_err(), "{wrong}");
         }
     }

@@ -120,7 +120,8 @@ fn ids(writing: &Writing<'_>, condition: &str, bound: i64) -> Attempt<Vec<i64>> 
 }
 
 fn candidates(writing: &Writing<'_>) -> Attempt<Vec<Candidate>> {
-    let query = "SELECT id, tier, bytes, max(time, used), trust, uses FROM items WHERE namespace = ?1 AND tier IN (1, 2)";
+    let query =
+        "SELECT id, tier, bytes, max(time, used), trust, uses FROM items WHERE namespace = ?1 AND tier IN (1, 2)";
     let mut statement = writing.transaction.prepare_cached(query)?;
     let rows = statement.query_map([writing.namespace.id], |row| {
         let (newest, trust, uses): (i64, f64, f64) = (row.get(3)?, row.get(4)?, row.get::<_, i64>(5)? as f64);

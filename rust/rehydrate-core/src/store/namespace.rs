@@ -34,10 +34,12 @@ pub(super) struct Namespace {
     pub aged_ms: i64,
     pub space: Option<String>,
     pub dim: i64,
+    /// Tombstones up to this rev are gone.
+    pub pruned: i64,
 }
 
 impl Namespace {
-    const COLUMNS: &str = "id, rev, generation, items, bytes, demoted, dropped, aged, space, dim";
+    const COLUMNS: &str = "id, rev, generation, items, bytes, demoted, dropped, aged, space, dim, pruned";
 
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
@@ -51,6 +53,7 @@ impl Namespace {
             aged_ms: row.get(7)?,
             space: row.get(8)?,
             dim: row.get(9)?,
+            pruned: row.get(10)?,
         })
     }
 
@@ -70,9 +73,9 @@ impl Namespace {
     /// Write the row back.
     pub fn save(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         let update = "UPDATE namespaces SET rev = ?2, generation = ?3, items = ?4, bytes = ?5, demoted = ?6, dropped = ?7, \
-                      aged = ?8, space = ?9, dim = ?10 WHERE id = ?1";
-        let Self { id, rev, generation, items, bytes, demoted, dropped, aged_ms, space, dim } = self;
-        let row = (id, rev, generation, items, bytes, demoted, dropped, aged_ms, space, dim);
+                      aged = ?8, space = ?9, dim = ?10, pruned = ?11 WHERE id = ?1";
+        let Self { id, rev, generation, items, bytes, demoted, dropped, aged_ms, space, dim, pruned } = self;
+        let row = (id, rev, generation, items, bytes, demoted, dropped, aged_ms, space, dim, pruned);
         transaction.prepare_cached(update)?.execute(row)?;
         Ok(())
     }
@@ -123,7 +126,10 @@ impl Names {
         if let Some(name) = self.by_number.get(&number) {
             return Ok(name.clone());
         }
-        let name = tx.prepare_cached("SELECT name FROM names WHERE id = ?1")?.query_row([number], |row| row.get(0)).optional()?;
+        let name = tx
+            .prepare_cached("SELECT name FROM names WHERE id = ?1")?
+            .query_row([number], |row| row.get(0))
+            .optional()?;
         let name: String = name.unwrap_or_default();
         self.by_number.insert(number, name.clone());
         Ok(name)

@@ -24,8 +24,27 @@ pub(super) struct Purged {
     pub files: Vec<String>,
 }
 
-/// Take it away. The log still holds it until the next checkpoint.
+/// Take it away, and note that traces are left.
 pub(super) fn purge(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) -> Attempt<Purged> {
+    let purged = take(transaction, name, what, now_ms)?;
+    if purged.items > 0 {
+        transaction.execute("UPDATE clock SET traces = 1", [])?;
+    }
+    Ok(purged)
+}
+
+/// Whether a purge, maybe one that was cut short, left traces.
+pub(super) fn has_traces(transaction: &Transaction<'_>) -> Attempt<bool> {
+    Ok(transaction.query_row("SELECT traces FROM clock", [], |row| row.get(0))?)
+}
+
+/// Note that nothing of them is left.
+pub(super) fn clear_traces(transaction: &Transaction<'_>) -> Attempt<()> {
+    transaction.execute("UPDATE clock SET traces = 0", [])?;
+    Ok(())
+}
+
+fn take(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) -> Attempt<Purged> {
     let Some(namespace) = Namespace::find(transaction, name)? else { return Ok(Purged::default()) };
     let (role, value) = match what {
         Purge::Source(source) => (Role::Source, source),

@@ -96,7 +96,8 @@ impl<'a> Reading<'a> {
         let condition = filter.condition(self.namespace.id, self.now_ms);
         let (direction, beyond, start) =
             if paging.newest_first { ("DESC", "<", i64::MAX) } else { ("ASC", ">", i64::MIN) };
-        let query = format!("SELECT id FROM items WHERE {condition} AND id {beyond} ?1 ORDER BY id {direction} LIMIT ?2");
+        let query =
+            format!("SELECT id FROM items WHERE {condition} AND id {beyond} ?1 ORDER BY id {direction} LIMIT ?2");
         let limit = i64::try_from(paging.limit).unwrap_or(i64::MAX);
         let ids: Vec<i64> = self
             .transaction

@@ -31,7 +31,8 @@ pub(super) fn scan(reading: &Reading<'_>, query: &str, filter: &Numbered, limit:
     }
     let finder = Finder::new(&wanted);
     let condition = filter.condition(reading.namespace.id, reading.now_ms);
-    let query = format!("SELECT items.id, text FROM items JOIN bodies USING (id) WHERE {condition} ORDER BY items.id DESC");
+    let query =
+        format!("SELECT items.id, text FROM items JOIN bodies USING (id) WHERE {condition} ORDER BY items.id DESC");
     let mut statement = reading.transaction.prepare(&query)?;
     let mut rows = statement.query([])?;
     let (mut whole, mut parts) = (Vec::new(), Vec::new());

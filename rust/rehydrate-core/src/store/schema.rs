@@ -15,8 +15,9 @@ const APPLICATION: i32 = 0x5248_5944;
 const VERSION: i32 = 1;
 
 const TABLES: &str = "
-    CREATE TABLE clock (rev INTEGER NOT NULL);
-    INSERT INTO clock VALUES (0);
+    -- `traces`: whether purged texts may still lie in unused parts of the file.
+    CREATE TABLE clock (rev INTEGER NOT NULL, traces INTEGER NOT NULL DEFAULT 0);
+    INSERT INTO clock (rev) VALUES (0);
 
     -- `rev` is the last write in it, `generation` counts changes of its segments.
     CREATE TABLE namespaces (
@@ -30,6 +31,8 @@ const TABLES: &str = "
         dropped INTEGER NOT NULL DEFAULT 0,
         -- When ages were last looked at.
         aged INTEGER NOT NULL DEFAULT 0,
+        -- Up to which rev tombstones are gone, because no index holds what they are about.
+        pruned INTEGER NOT NULL DEFAULT 0,
         space TEXT,
         dim INTEGER NOT NULL DEFAULT 0
     );

@@ -54,7 +54,9 @@ impl<'a> Writing<'a> {
     fn must_find(&self, handle: &str) -> Attempt<i64> {
         let found = self.find(key_in(handle)?)?;
         Ok(found.ok_or_else(|| {
-            Error::Argument(format!("no item {handle} in this namespace; link items that are there, or leave the link out"))
+            Error::Argument(format!(
+                "no item {handle} in this namespace; link items that are there, or leave the link out"
+            ))
         })?)
     }
 
@@ -94,9 +96,8 @@ impl<'a> Writing<'a> {
     /// Add items; one that is there already stays as it is, but for links.
     pub fn add(&mut self, name: &str, items: &[NewItem], space: Option<&str>) -> Attempt<Vec<Added>> {
         if let Some(dim) = items.iter().find_map(|item| item.vector.as_ref()).map(Vec::len) {
-            let space = space.ok_or_else(|| {
-                Error::Argument("vectors without a space; name the model that they come from".into())
-            })?;
+            let space = space
+                .ok_or_else(|| Error::Argument("vectors without a space; name the model that they come from".into()))?;
             self.settle_space(space, dim)?;
         }
         let mut names = Names::default();
@@ -179,7 +180,9 @@ impl<'a> Writing<'a> {
         let parents = Some(join(&item.parents)).filter(|parents| !parents.is_empty());
         let vector = item.vector.as_deref().filter(|vector| is_present(vector)).map(bytes_of);
         transaction
-            .prepare_cached("INSERT INTO bodies (id, parents, meta, redactions, vector, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+            .prepare_cached(
+                "INSERT INTO bodies (id, parents, meta, redactions, vector, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
             .execute((id, parents, &item.meta_json, &item.redactions_json, vector, &item.text))?;
         self.namespace.items += 1;
         self.namespace.bytes += bytes;
@@ -271,9 +274,11 @@ impl<'a> Writing<'a> {
 /// Count how often searches showed items. That is no change of them: it takes no rev.
 pub(super) fn count_uses(transaction: &Transaction<'_>, uses: &[(i64, u64)], now_ms: i64) -> Attempt<()> {
     for &(id, count) in uses {
-        transaction
-            .prepare_cached("UPDATE items SET uses = uses + ?2, used = ?3 WHERE id = ?1")?
-            .execute((id, count as i64, now_ms))?;
+        transaction.prepare_cached("UPDATE items SET uses = uses + ?2, used = ?3 WHERE id = ?1")?.execute((
+            id,
+            count as i64,
+            now_ms,
+        ))?;
     }
     Ok(())
 }

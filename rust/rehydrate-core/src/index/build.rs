@@ -1,0 +1,239 @@
+//! Entries to the bytes of a segment.
+use rustc_hash::FxHashMap;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::layout::{Section, Writer};
+use super::postings::List;
+use super::rows::{self, RowsWriter};
+use super::statistics::{Statistics, of_step};
+use super::words::{self, Run};
+use super::{Entry, Settings};
+use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
+use crate::embed::normalize;
+use crate::interrupt::{checkpoint, stretches};
+
+/// Entries between two checkpoints.
+const STRIDE: usize = 256;
+
+pub(super) fn build(entries: &[Entry<'_>], gone: &[u64], settings: &Settings<'_>) -> Vec<u8> {
+    let entries = in_order(entries);
+    let mut writer = Writer::new();
+    columns(&entries, gone, &mut writer);
+    let length = text(&entries, &mut writer);
+    let (builtin, own) = vectors(&entries, settings, &mut writer);
+    let dim = settings.dim.unwrap_or(0) as u64;
+    writer.put(Section::Counts, [length, dim, u64::from(builtin), u64::from(own)]);
+    writer.finish()
+}
+
+/// By source and id, so that a neighbour is the ordinal beside it; of two with one id the later.
+fn in_order<'e, 'a>(entries: &'e [Entry<'a>]) -> Vec<&'e Entry<'a>> {
+    let mut last: FxHashMap<u64, usize> = FxHashMap::default();
+    last.extend(entries.iter().enumerate().map(|(at, entry)| (entry.id, at)));
+    let mut kept: Vec<&Entry<'_>> =
+        entries.iter().enumerate().filter(|(at, entry)| last[&entry.id] == *at).map(|(_, entry)| entry).collect();
+    kept.sort_unstable_by_key(|entry| (entry.meta.source, entry.id));
+    kept
+}
+
+fn columns(entries: &[&Entry<'_>], gone: &[u64], writer: &mut Writer) {
+    let mut by_id: Vec<u32> = (0..entries.len() as u32).collect();
+    by_id.sort_unstable_by_key(|&ordinal| entries[ordinal as usize].id);
+    let mut gone = gone.to_vec();
+    gone.sort_unstable();
+    gone.dedup();
+    writer.put(Section::Ids, entries.iter().map(|entry| entry.id));
+    writer.put(Section::ById, by_id);
+    writer.put(Section::Gone, gone);
+    writer.put(Section::Time, entries.iter().map(|entry| entry.meta.time_ms));
+    writer.put(Section::Source, entries.iter().map(|entry| entry.meta.source));
+    writer.put(Section::Kind, entries.iter().map(|entry| entry.meta.kind));
+    writer.put(Section::SessionOf, entries.iter().map(|entry| entry.meta.session));
+    writer.put(Section::Tier, entries.iter().map(|entry| entry.meta.tier));
+    writer.put(Section::Trust, entries.iter().map(|entry| entry.meta.trust));
+    writer.put(Section::Expires, entries.iter().map(|entry| entry.meta.expires_ms));
+}
+
+/// Words seen so far: each is analysed once.
+#[derive(Default)]
+struct Vocabulary {
+    /// By hash of the run as it stands in the text: where its terms lie in `terms_of`.
+    runs: FxHashMap<u64, (u32, u32)>,
+    terms_of: Vec<u32>,
+    terms: FxHashMap<u64, u32>,
+    lists: Vec<(u64, List)>,
+    /// By hash of the lower-cased form.
+    forms: FxHashMap<u64, ()>,
+    /// Term and trigrams of each form.
+    words: Vec<(u32, Vec<u32>)>,
+}
+
+impl Vocabulary {
+    fn term(&mut self, hash: u64) -> u32 {
+        *self.terms.entry(hash).or_insert_with(|| {
+            self.lists.push((hash, List::default()));
+            self.lists.len() as u32 - 1
+        })
+    }
+
+    /// Append the terms of a word.
+    fn word(&mut self, run: &str, found: &mut Vec<u32>) {
+        let hash = xxh3_64(run.as_bytes());
+        let (from, to) = match self.runs.get(&hash) {
+            Some(&known) => known,
+            None => {
+                let analysed = words::analyse(run);
+                let from = self.terms_of.len() as u32;
+                for hash in &analysed.terms {
+                    let term = self.term(*hash);
+                    self.terms_of.push(term);
+                }
+                if !analysed.terms.is_empty() && self.forms.insert(xxh3_64(analysed.form.as_bytes()), ()).is_none() {
+                    let trigrams = words::trigrams(&analysed.form);
+                    if !trigrams.is_empty() {
+                        self.words.push((self.terms_of[from as usize], trigrams));
+                    }
+                }
+                let range = (from, self.terms_of.len() as u32);
+                self.runs.insert(hash, range);
+                range
+            }
+        };
+        found.extend(&self.terms_of[from as usize..to as usize]);
+    }
+}
+
+/// Postings and vocabulary; returns what all lengths come to.
+fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
+    let mut vocabulary = Vocabulary::default();
+    let mut found = Vec::new();
+    let mut total = 0_u64;
+    let mut lengths = Vec::with_capacity(entries.len());
+    for (ordinal, entry) in entries.iter().enumerate() {
+        if ordinal % STRIDE == 0 {
+            checkpoint();
+        }
+        found.clear();
+        for stretch in stretches(entry.text) {
+            for run in words::runs(stretch) {
+                match run {
+                    Run::Word(run) => vocabulary.word(run, &mut found),
+                    Run::Ideographs(run) => found.extend(words::ideographs(run).map(|hash| vocabulary.term(hash))),
+                }
+            }
+        }
+        let length = u16::try_from(found.len()).unwrap_or(u16::MAX);
+        lengths.push(length);
+        total += u64::from(length);
+        crate::interrupt::sort(&mut found);
+        for same in found.chunk_by(|a, b| a == b) {
+            vocabulary.lists[same[0] as usize].1.push(ordinal as u32, same.len() as u32);
+        }
+    }
+    writer.put(Section::Length, lengths);
+    writer.put(Section::Speaker, entries.iter().map(|entry| words::speaker(entry.text)));
+    let place = postings(vocabulary.lists, writer);
+    trigrams(&vocabulary.words, &place, writer);
+    total
+}
+
+/// Write the lists by ascending hash; returns where each term came to stand.
+fn postings(lists: Vec<(u64, List)>, writer: &mut Writer) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..lists.len() as u32).collect();
+    order.sort_unstable_by_key(|&term| lists[term as usize].0);
+    let mut place = vec![0; lists.len()];
+    let sorted = || order.iter().map(|&term| &lists[term as usize]);
+    let mut bytes = Vec::with_capacity(lists.iter().map(|(_, list)| list.bytes.len()).sum());
+    let mut at = Vec::with_capacity(lists.len() + 1);
+    for (to, (&term, (_, list))) in order.iter().zip(sorted()).enumerate() {
+        place[term as usize] = to as u32;
+        at.push(bytes.len() as u64);
+        bytes.extend(&list.bytes);
+    }
+    at.push(bytes.len() as u64);
+    writer.put(Section::Terms, sorted().map(|(hash, _)| *hash));
+    writer.put(Section::TermCount, sorted().map(|(_, list)| list.entries));
+    writer.put(Section::TermAt, at);
+    writer.bytes(Section::Postings, bytes);
+    place
+}
+
+fn trigrams(words: &[(u32, Vec<u32>)], place: &[u32], writer: &mut Writer) {
+    writer.put(Section::WordTerm, words.iter().map(|(term, _)| place[*term as usize]));
+    writer.put(Section::WordTrigrams, words.iter().map(|(_, trigrams)| trigrams.len().min(255) as u8));
+    let of_word = |(word, (_, trigrams)): (usize, &(u32, Vec<u32>))| {
+        trigrams.iter().map(|&trigram| u64::from(trigram) << 32 | word as u64).collect::<Vec<_>>()
+    };
+    let mut pairs: Vec<u64> = words.iter().enumerate().flat_map(of_word).collect();
+    crate::interrupt::sort(&mut pairs);
+    let (mut distinct, mut at) = (Vec::new(), Vec::new());
+    for (index, pair) in pairs.iter().enumerate() {
+        let trigram = (pair >> 32) as u32;
+        if distinct.last() != Some(&trigram) {
+            distinct.push(trigram);
+            at.push(index as u32);
+        }
+    }
+    at.push(pairs.len() as u32);
+    writer.put(Section::Trigrams, distinct);
+    writer.put(Section::TrigramAt, at);
+    writer.put(Section::TrigramWords, pairs.iter().map(|&pair| pair as u32));
+}
+
+/// Bags and vectors; returns how many entries have a vector, built in and of the caller's.
+fn vectors(entries: &[&Entry<'_>], settings: &Settings<'_>, writer: &mut Writer) -> (u32, u32) {
+    let builtin = StaticModel::builtin().map_or(0, |model| builtin(model, entries, settings.older, writer));
+    let Some(dim) = settings.dim.filter(|&dim| dim > 0) else { return (builtin, 0) };
+    let mut rows = RowsWriter::new(dim, entries.len());
+    let mut vector = Vec::with_capacity(dim);
+    for (ordinal, entry) in entries.iter().enumerate() {
+        if ordinal % STRIDE == 0 {
+            checkpoint();
+        }
+        vector.clear();
+        vector.extend(entry.vector.unwrap_or_default());
+        normalize(&mut vector);
+        rows.push(&vector);
+    }
+    let older = settings.older.map(|older| (older.own_sum.as_slice(), older.own_present));
+    (builtin, rows.finish(older, rows::OWN, writer))
+}
+
+fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistics>, writer: &mut Writer) -> u32 {
+    let mut bags = Vec::new();
+    let mut at = Vec::with_capacity(entries.len() + 1);
+    let mut count = vec![0_u32; model.vocab_size()];
+    for (ordinal, entry) in entries.iter().enumerate() {
+        if ordinal % STRIDE == 0 {
+            checkpoint();
+        }
+        at.push(bags.len() as u32);
+        let bag = model.bag(entry.text);
+        bag.iter().for_each(|&(token, _)| count[token as usize] += 1);
+        pack_bag(&bag, &mut bags);
+    }
+    at.push(bags.len() as u32);
+
+    let mut all = Statistics { entries: entries.len() as u32, token_count: count.clone(), ..Statistics::default() };
+    if let Some(older) = older.filter(|older| older.token_count.len() == count.len()) {
+        all.entries += older.entries;
+        all.token_count.iter_mut().zip(&older.token_count).for_each(|(sum, count)| *sum += count);
+    }
+    let weights = all.token_weights(model);
+    let mut rows = RowsWriter::new(crate::embed::Embedder::dim(model), entries.len());
+    for (ordinal, range) in at.windows(2).enumerate() {
+        if ordinal % STRIDE == 0 {
+            checkpoint();
+        }
+        let bag = PackedBag::read(&bags[range[0] as usize..range[1] as usize]);
+        rows.push(&model.vector(bag.iter(), |token| of_step(weights[token as usize])));
+    }
+
+    let present = || (0_u16..).zip(&count).filter(|(_, count)| **count > 0);
+    writer.put(Section::Tokens, present().map(|(token, _)| token));
+    writer.put(Section::TokenCount, present().map(|(_, count)| *count));
+    writer.bytes(Section::TokenWeights, weights);
+    writer.put(Section::BagAt, at);
+    writer.put(Section::Bags, bags);
+    rows.finish(older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present)), rows::BUILTIN, writer)
+}

@@ -1,0 +1,179 @@
+//! One immutable piece of an index, read where it lies.
+use std::sync::Arc;
+
+use super::layout::{Column, Damaged, Fixed, Layout, Section};
+use super::statistics::Statistics;
+use super::{Entry, Meta, Settings, build};
+use crate::embed::Embedder;
+use crate::embed::builtin::StaticModel;
+
+/// Bytes that stay where they are: a vector, a memory map.
+pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// An immutable piece of an index: entries, and the ids that it deletes from older segments.
+pub struct Segment {
+    bytes: Bytes,
+    layout: Layout,
+    len: usize,
+}
+
+impl Segment {
+    /// The bytes of a segment of `entries`, which replaces what older segments hold of the same ids, and deletes `gone`
+    /// from them. Of two entries with one id the later counts.
+    #[must_use]
+    pub fn build(entries: &[Entry<'_>], gone: &[u64], settings: &Settings<'_>) -> Vec<u8> {
+        build::build(entries, gone, settings)
+    }
+
+    /// Read what [`Segment::build`] wrote. The checksum covers every byte.
+    ///
+    /// # Errors
+    /// [`Damaged`] where the bytes are not, to the last bit, what was written by this version.
+    pub fn open(bytes: Bytes) -> Result<Self, Damaged> {
+        let layout = Layout::read((*bytes).as_ref())?;
+        let mut segment = Self { bytes, layout, len: 0 };
+        segment.len = segment.column::<u64>(Section::Ids).len();
+        if let Some(model) = StaticModel::builtin() {
+            let foreign = segment.section(Section::TokenWeights).len() != model.vocab_size()
+                || segment.section(Section::BuiltinRows).len() != segment.len * model.dim();
+            if foreign {
+                return Err(Damaged("made with another built-in model"));
+            }
+        }
+        Ok(segment)
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Ids in the order of ordinals: by source, then by id.
+    pub fn ids(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        self.column(Section::Ids).iter()
+    }
+
+    /// Ids that this segment deletes from older ones, ascending.
+    pub fn gone(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        self.column(Section::Gone).iter()
+    }
+
+    /// The ordinal of an id.
+    #[must_use]
+    pub fn find(&self, id: u64) -> Option<u32> {
+        let (ids, by_id) = (self.column::<u64>(Section::Ids), self.column::<u32>(Section::ById));
+        let (mut from, mut to) = (0, by_id.len());
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            if ids.get(by_id.get(middle) as usize) < id { from = middle + 1 } else { to = middle }
+        }
+        (from < by_id.len()).then(|| by_id.get(from)).filter(|&ordinal| ids.get(ordinal as usize) == id)
+    }
+
+    /// What was said of an entry beside its text.
+    ///
+    /// # Panics
+    /// On an ordinal beyond the last.
+    #[must_use]
+    pub fn meta(&self, ordinal: u32) -> Meta {
+        let at = ordinal as usize;
+        Meta {
+            time_ms: self.column(Section::Time).get(at),
+            source: self.column(Section::Source).get(at),
+            kind: self.column(Section::Kind).get(at),
+            session: self.column(Section::SessionOf).get(at),
+            tier: self.column(Section::Tier).get(at),
+            trust: self.column(Section::Trust).get(at),
+            expires_ms: self.column(Section::Expires).get(at),
+        }
+    }
+
+    /// The least and the largest id.
+    pub(super) fn id_range(&self) -> Option<(u64, u64)> {
+        let (ids, by_id) = (self.column::<u64>(Section::Ids), self.column::<u32>(Section::ById));
+        let last = by_id.len().checked_sub(1)?;
+        Some((ids.get(by_id.get(0) as usize), ids.get(by_id.get(last) as usize)))
+    }
+
+    pub(super) fn section(&self, section: Section) -> &[u8] {
+        self.layout.of((*self.bytes).as_ref(), section)
+    }
+
+    pub(super) fn column<T: Fixed>(&self, section: Section) -> Column<'_, T> {
+        Column::new(self.section(section))
+    }
+
+    fn count(&self, at: usize) -> u64 {
+        self.column::<u64>(Section::Counts).get(at)
+    }
+
+    /// What all lengths come to.
+    pub(super) fn total_length(&self) -> u64 {
+        self.count(0)
+    }
+
+    /// The entries with a source and an id from `(source, id)` on begin here.
+    pub(super) fn place(&self, source: u32, id: u64) -> usize {
+        let (sources, ids) = (self.column::<u32>(Section::Source), self.column::<u64>(Section::Ids));
+        let (mut from, mut to) = (0, self.len);
+        while from < to {
+            let middle = usize::midpoint(from, to);
+            if (sources.get(middle), ids.get(middle)) < (source, id) { from = middle + 1 } else { to = middle }
+        }
+        from
+    }
+
+    /// The postings of a term.
+    pub(super) fn postings(&self, hash: u64) -> &[u8] {
+        self.column::<u64>(Section::Terms).find(hash).map_or(&[], |term| self.postings_at(term))
+    }
+
+    /// The postings of the term at that place.
+    pub(super) fn postings_at(&self, term: usize) -> &[u8] {
+        let at = self.column::<u64>(Section::TermAt);
+        &self.section(Section::Postings)[at.get(term) as usize..at.get(term + 1) as usize]
+    }
+
+    /// The words of the vocabulary that hold a trigram.
+    pub(super) fn words_with(&self, trigram: u32) -> Column<'_, u32> {
+        let at = self.column::<u32>(Section::TrigramAt);
+        let range = self
+            .column::<u32>(Section::Trigrams)
+            .find(trigram)
+            .map_or(0..0, |found| at.get(found) as usize..at.get(found + 1) as usize);
+        self.column::<u32>(Section::TrigramWords).range(range)
+    }
+
+    /// The packed bag of an entry, appended to `out`.
+    pub(super) fn bag(&self, ordinal: usize, out: &mut Vec<u32>) {
+        let at = self.column::<u32>(Section::BagAt);
+        out.extend(
+            self.column::<u32>(Section::Bags).range(at.get(ordinal) as usize..at.get(ordinal + 1) as usize).iter(),
+        );
+    }
+
+    /// Add what this segment counts.
+    pub(super) fn add_to(&self, all: &mut Statistics) {
+        all.entries += self.len as u32;
+        all.builtin_present += self.count(2) as u32;
+        all.own_present += self.count(3) as u32;
+        all.token_count.resize(self.section(Section::TokenWeights).len(), 0);
+        let tokens = self.column::<u16>(Section::Tokens).iter();
+        for (token, count) in tokens.zip(self.column::<u32>(Section::TokenCount).iter()) {
+            all.token_count[token as usize] += count;
+        }
+        let add = |sum: &mut Vec<f32>, section| {
+            let own = self.column::<f32>(section);
+            sum.resize(own.len().max(sum.len()), 0.0);
+            sum.iter_mut().zip(own.iter()).for_each(|(sum, x)| *sum += x);
+        };
+        add(&mut all.builtin_sum, Section::BuiltinSum);
+        add(&mut all.own_sum, Section::OwnSum);
+    }
+}

@@ -1,0 +1,37 @@
+//! What the entries of a namespace have in common: how many there are, how common each token of the built-in model is,
+//! what their vectors come to.
+use crate::embed::builtin::StaticModel;
+use crate::lexical::idf;
+
+/// Counts that add up from segment to segment.
+#[derive(Debug, Clone, Default)]
+pub struct Statistics {
+    pub(super) entries: u32,
+    /// By token of the built-in model; empty where there is none.
+    pub(super) token_count: Vec<u32>,
+    pub(super) builtin_sum: Vec<f32>,
+    pub(super) builtin_present: u32,
+    pub(super) own_sum: Vec<f32>,
+    pub(super) own_present: u32,
+}
+
+/// Weights are kept in such steps.
+const STEPS: f64 = 16.0;
+
+impl Statistics {
+    /// What a token weighs in vectors: its IDF, in steps.
+    pub(super) fn token_weights(&self, model: &StaticModel) -> Vec<u8> {
+        let step = |count: u32| (idf(self.entries as usize, f64::from(count)) * STEPS).round().clamp(1.0, 255.0) as u8;
+        let mut known = rustc_hash::FxHashMap::default();
+        let mut weight = |count: u32| *known.entry(count).or_insert_with(|| step(count));
+        if self.token_count.is_empty() {
+            return vec![weight(0); model.vocab_size()];
+        }
+        self.token_count.iter().map(|&count| weight(count)).collect()
+    }
+}
+
+/// The weight that a step stands for.
+pub(super) fn of_step(step: u8) -> f32 {
+    f32::from(step) / STEPS as f32
+}

@@ -1,0 +1,298 @@
+//! Building index files: newest items into small ones, small ones into larger ones, damaged ones anew.
+//!
+//! Files of about one size are made one when there are [`RATIO`] of them, so that an item is written again a few times only
+//! and a search visits few files. One process builds at a time; what it built becomes current in one transaction.
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rusqlite::OptionalExtension;
+
+use super::connections::{Connections, lock};
+use super::segments::{self, Folder, Row};
+use super::shelf::{Known, LARGEST_PART, Part, Rows, Stretch, state, stretches};
+use super::shelves::Shelves;
+use super::{gate, problem};
+use crate::error::Result;
+use crate::interrupt::{interruptible, poll};
+
+/// Items that are worth a file: fewer are indexed in a tenth of a second whenever they are needed.
+pub(super) const FILED_ITEMS: usize = 2048;
+/// So many files of one size are made one.
+const RATIO: usize = 4;
+/// How long closing waits for the thread.
+const PATIENCE: Duration = Duration::from_secs(5);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What is needed to build.
+#[derive(Clone)]
+pub(super) struct Site {
+    pub connections: Arc<Connections>,
+    pub folder: Folder,
+    pub shelves: Arc<Shelves>,
+}
+
+/// A file to be built: of `(low, high]`, behind `older` parts, in place of `replaced` ones.
+struct Job {
+    low: i64,
+    high: i64,
+    older: Vec<Part>,
+    replaced: Vec<Row>,
+}
+
+impl Site {
+    /// Build what is to be built of a namespace, until nothing is: files for what is damaged and for at least `least` new
+    /// items. Waits for other processes that build, if `waits`.
+    pub fn tend(&self, name: &str, least: usize, waits: bool) -> Result<()> {
+        let lock = loop {
+            match self.folder.lock() {
+                Ok(Some(lock)) => break lock,
+                Ok(None) if !waits => return Ok(()),
+                Ok(None) => {
+                    poll()?;
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(problem::io(&self.connections.path, &error)),
+            }
+        };
+        while let Some((namespace, generation, job)) = self.next_job(name, least)? {
+            poll()?;
+            self.build(name, namespace, generation, &job)?;
+        }
+        drop(lock);
+        Ok(())
+    }
+
+    fn next_job(&self, name: &str, least: usize) -> Result<Option<(i64, i64, Job)>> {
+        let Some((row, files)) = state(&self.connections, name)? else { return Ok(None) };
+        let shelf = self.shelves.peek(&self.connections, name)?.filter(|shelf| shelf.namespace == row.id);
+        // What is in memory only is what files are to be built of.
+        let parts: Vec<Part> =
+            shelf.iter().flat_map(|shelf| shelf.parts.iter().filter(|part| part.row.is_some()).cloned()).collect();
+        let known = Known { parts: &parts, generation: row.generation };
+        let stretches = stretches(&self.folder, &row, &files, known);
+        let count = |low: i64, high: i64| {
+            self.connections.read(|transaction| {
+                let query = "SELECT count(*) FROM items WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3";
+                Ok(transaction.prepare_cached(query)?.query_row((row.id, low, high), |row| row.get::<_, i64>(0))?
+                    as usize)
+            })
+        };
+        let job = |from: usize, to: usize| -> Result<_> {
+            let low = stretches[from].low;
+            let high = self.high_of(row.id, low, stretches[to].high)?;
+            let older = stretches[..from].iter().filter_map(|stretch| stretch.part.clone()).collect();
+            // Damaged files lie between the others, and are replaced with what takes their place.
+            let replaced = files.iter().filter(|file| file.high > low && file.high <= high).cloned().collect();
+            Ok(Some((row.id, row.generation, Job { low, high, older, replaced })))
+        };
+        let filed = files.last().map_or(0, |file| file.high);
+        for (at, stretch) in stretches.iter().enumerate() {
+            let items = count(stretch.low, stretch.high)?;
+            match &stretch.part {
+                None if stretch.is_damaged || stretch.low < filed => return job(at, at),
+                None if items >= least.max(1) => {
+                    let sizes: Vec<usize> = stretches[..at].iter().map(size).collect();
+                    return job(merge_start(&sizes, items), at);
+                }
+                // Most of it was deleted or replaced since.
+                Some(part) if part.segment.len() > 2 * items + RATIO => return job(at, at),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// How far a file of `(low, high]` may reach, if that is more than one holds.
+    fn high_of(&self, namespace: i64, low: i64, high: i64) -> Result<i64> {
+        self.connections.read(|transaction| {
+            let query =
+                "SELECT rev FROM items WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3 ORDER BY rev LIMIT 1 OFFSET ?4";
+            let bounds = (namespace, low, high, LARGEST_PART as i64 - 1);
+            Ok(transaction.prepare_cached(query)?.query_row(bounds, |row| row.get(0)).optional()?.unwrap_or(high))
+        })
+    }
+
+    fn build(&self, name: &str, namespace: i64, generation: i64, job: &Job) -> Result<()> {
+        let rows = Rows::read(&self.connections, namespace, job.low, job.high, usize::MAX)?;
+        let bytes = rows.build(&job.older);
+        poll()?;
+        let written = {
+            let _inside = gate::enter(&self.connections.path)?;
+            self.folder.write(&bytes)
+        };
+        let (file, checksum) = written.map_err(|error| problem::io(&self.connections.path, &error))?;
+        let row = Row {
+            low: job.low,
+            high: job.high,
+            file: file.clone(),
+            checksum,
+            bytes: bytes.len() as i64,
+            items: rows.len() as i64,
+        };
+        let swapped = self.connections.write(|transaction| {
+            let now = super::namespace::Namespace::find(transaction, name)?;
+            // A purge may have come in between.
+            let Some(mut now) = now.filter(|now| (now.id, now.generation) == (namespace, generation)) else {
+                return Ok(false);
+            };
+            segments::replace(transaction, &mut now, &job.replaced, &row)?;
+            Ok(true)
+        });
+        match swapped {
+            Ok(true) => self.folder.remove(job.replaced.iter().map(|row| &row.file)),
+            Ok(false) | Err(_) => self.folder.remove([&file]),
+        }
+        swapped.map(drop)
+    }
+}
+
+fn size(stretch: &Stretch) -> usize {
+    stretch.part.as_ref().map_or(0, |part| part.segment.len())
+}
+
+/// The first of the files, oldest first, that are made one with `items` new ones.
+fn merge_start(sizes: &[usize], items: usize) -> usize {
+    let level = |size: usize| (size / FILED_ITEMS).max(1).ilog(RATIO);
+    let mut start = sizes.len();
+    for from in (0..sizes.len()).rev() {
+        let newer = &sizes[from..];
+        let total = newer.iter().sum::<usize>() + items;
+        if total > LARGEST_PART {
+            break;
+        }
+        let own = level(newer[0]);
+        let of_level = newer.iter().filter(|&&size| level(size) == own).count() + usize::from(level(items) == own);
+        if newer.iter().all(|&size| level(size) <= own) && level(items) <= own && of_level >= RATIO {
+            start = from;
+        } else if level(items) > own {
+            // What is smaller than the new items goes with them.
+            start = from;
+        }
+    }
+    start
+}
+
+thread_local! {
+    static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+fn is_stopped() -> bool {
+    STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::SeqCst)))
+}
+
+/// The thread that builds in the background, started when there is something to do.
+#[derive(Default)]
+pub(super) struct Background {
+    /// Locked inside the gate only.
+    state: Mutex<State>,
+    stop: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct State {
+    wanted: Arc<Mutex<Vec<String>>>,
+    /// With the process it runs in.
+    thread: Option<(u32, JoinHandle<()>)>,
+}
+
+impl Background {
+    /// Have a namespace tended soon.
+    pub fn want(&self, site: &Site, name: &str) -> Result<()> {
+        if site.connections.is_read_only || self.stop.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let _inside = gate::enter(&site.connections.path)?;
+        let mut state = lock(&self.state);
+        {
+            let mut wanted = lock(&state.wanted);
+            if !wanted.iter().any(|other| other == name) {
+                wanted.push(name.to_owned());
+            }
+        }
+        let here = std::process::id();
+        match &state.thread {
+            Some((process, thread)) if *process == here && !thread.is_finished() => thread.thread().unpark(),
+            _ => {
+                let (site, wanted, stop) = (site.clone(), Arc::clone(&state.wanted), Arc::clone(&self.stop));
+                let thread = std::thread::Builder::new().name("rehydrate-index".into());
+                // Without the thread the items stay in memory, or are indexed by whoever searches.
+                if let Ok(thread) = thread.spawn(move || work(&site, &wanted, &stop)) {
+                    if let Some((process, before)) = state.thread.replace((here, thread))
+                        && process != here
+                    {
+                        // Another process's thread is nothing that could be let go of here.
+                        std::mem::forget(before);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// End the thread; what it was building is left undone.
+    pub fn stop(&self, site: &Site) {
+        self.stop.store(true, Ordering::SeqCst);
+        let Ok(inside) = gate::enter(&site.connections.path) else { return };
+        let thread = lock(&self.state).thread.take();
+        drop(inside);
+        if let Some((process, thread)) = thread
+            && process == std::process::id()
+        {
+            thread.thread().unpark();
+            let end = Instant::now() + PATIENCE;
+            while !thread.is_finished() && Instant::now() < end {
+                std::thread::sleep(PAUSE);
+            }
+            if thread.is_finished() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+fn work(site: &Site, wanted: &Mutex<Vec<String>>, stop: &Arc<AtomicBool>) {
+    STOP.set(Some(Arc::clone(stop)));
+    while !is_stopped() {
+        let next = {
+            let Ok(_inside) = gate::enter(&site.connections.path) else { return };
+            lock(wanted).pop()
+        };
+        match next {
+            // A disk that is full, a purge in between: the items are found without the file too.
+            Some(name) => drop(interruptible(is_stopped, || site.tend(&name, FILED_ITEMS, false))),
+            None => std::thread::park(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_one_size_are_made_one_when_there_are_four() {
+        let mut sizes: Vec<usize> = Vec::new();
+        let mut written = 0;
+        for _ in 0..256 {
+            let start = merge_start(&sizes, FILED_ITEMS);
+            let merged = sizes.drain(start..).sum::<usize>() + FILED_ITEMS;
+            written += merged;
+            sizes.push(merged);
+        }
+        let total = 256 * FILED_ITEMS;
+        assert_eq!(sizes.iter().sum::<usize>(), total);
+        assert!(sizes.len() <= 3 * 4 + total / LARGEST_PART, "{sizes:?}");
+        assert!(written <= 5 * total, "an item was written {} times", written / total);
+        assert!(sizes.iter().all(|&size| size <= LARGEST_PART));
+    }
+
+    #[test]
+    fn many_new_items_swallow_smaller_files() {
+        assert_eq!(merge_start(&[100_000, 2048, 2048], 40_000), 1);
+        assert_eq!(merge_start(&[], 5), 0);
+        assert_eq!(merge_start(&[LARGEST_PART], 5), 1);
+    }
+}

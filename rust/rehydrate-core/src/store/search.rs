@@ -1,0 +1,224 @@
+//! Search and recall over a namespace's shelf, with the items of what is found.
+use std::ops::Range;
+
+use super::builder::FILED_ITEMS;
+use super::item::{Filter, Item, handle_of, verify_namespace};
+use super::namespace::{Namespace, Numbered};
+use super::problem::Attempt;
+use super::read::Reading;
+use super::shelf::{Shelf, step_of};
+use super::{Store, scan, snippet};
+use crate::error::{Error, Result};
+use crate::index::{self, Fusion, Likeness, Query};
+
+/// How often a search begins again because what it found was deleted meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// A search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchRequest<'a> {
+    pub query: &'a str,
+    /// The query's vector and the model that it comes from.
+    pub vector: Option<(&'a [f32], &'a str)>,
+    pub limit: usize,
+    pub fusion: Fusion,
+    pub filter: Filter,
+}
+
+impl<'a> SearchRequest<'a> {
+    /// A search for `query` alone, with what is usual for the rest.
+    #[must_use]
+    pub fn new(query: &'a str, limit: usize) -> Self {
+        Self { query, vector: None, limit, fusion: Fusion::default(), filter: Filter::default() }
+    }
+}
+
+/// An item that was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    pub item: Item,
+    /// The bytes of its text to be shown.
+    pub snippet: Range<usize>,
+    /// Compares hits of one search only.
+    pub score: f32,
+    /// How good a match the words are, 0 to 1.
+    pub text: f32,
+    /// Share of the query's words that are found as words or parts of words, 0 to 1.
+    pub trigram: f32,
+    /// NaN where there is none.
+    pub cosine: f32,
+}
+
+/// A handle and a cosine.
+pub type Near = (String, f32);
+
+impl Store {
+    /// The items most relevant to a query, best first.
+    ///
+    /// # Errors
+    /// A vector of another model than the namespace has, and what keeps a file from being read.
+    pub fn search(&self, namespace: &str, request: &SearchRequest<'_>) -> Result<Vec<Hit>> {
+        verify_namespace(namespace)?;
+        let now_ms = (self.options.clock)();
+        let hits = if scan::is_for(request.query) && request.vector.is_none() {
+            self.scan(namespace, request, now_ms)?
+        } else {
+            let mut attempt = 1;
+            loop {
+                let (hits, is_whole) = self.search_once(namespace, request, now_ms)?;
+                if is_whole || attempt == ATTEMPTS {
+                    break hits;
+                }
+                attempt += 1;
+            }
+        };
+        self.note_uses(hits.iter().map(|(id, _)| *id))?;
+        Ok(hits.into_iter().map(|(_, hit)| hit).collect())
+    }
+
+    fn scan(&self, namespace: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<Vec<(i64, Hit)>> {
+        self.connections.read(|transaction| {
+            let Some(mut reading) = Reading::begin(transaction, namespace, now_ms)? else { return Ok(Vec::new()) };
+            let filter = Numbered::of(&request.filter, transaction, reading.namespace.id)?;
+            let mut hits = Vec::new();
+            for (id, score) in scan::scan(&reading, request.query, &filter, request.limit)? {
+                let found = index::Hit { id: id.unsigned_abs(), score, text: score, trigram: 1.0, cosine: f32::NAN };
+                hits.extend(hit(&mut reading, &found, request.query)?);
+            }
+            Ok(hits)
+        })
+    }
+
+    /// Hits, and whether none of them was deleted before it could be read.
+    fn search_once(&self, name: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<(Vec<(i64, Hit)>, bool)> {
+        let Some(shelf) = self.shelf(name)? else { return Ok((Vec::new(), true)) };
+        let filter = self.connections.read(|transaction| {
+            if let (Some((vector, space)), Some(row)) = (request.vector, Namespace::find(transaction, name)?) {
+                verify_space(&row, vector.len(), space)?;
+            }
+            Numbered::of(&request.filter, transaction, shelf.namespace)
+        })?;
+        let query = Query {
+            text: request.query,
+            vector: request.vector.map(|(vector, _)| vector),
+            // Trust is kept in steps: what is a step too low is left out below.
+            limit: if filter.min_trust > 0.0 { request.limit.saturating_mul(2) } else { request.limit },
+            fusion: request.fusion,
+            filter: index::Filter {
+                sources: filter.sources.as_deref(),
+                kinds: filter.kinds.as_deref(),
+                sessions: filter.sessions.as_deref(),
+                tiers: filter.tiers.as_ref().map(|tiers| tiers.iter().fold(0, |bits, &tier| bits | 1 << tier as u8)),
+                after_ms: filter.after_ms,
+                before_ms: filter.before_ms,
+                min_trust: step_of(filter.min_trust),
+                allowed: None,
+            },
+            now_ms,
+        };
+        let found = shelf.view.search(&query);
+        let (mut hits, is_whole) = self.connections.read(|transaction| {
+            let Some(mut reading) = Reading::begin(transaction, name, now_ms)? else { return Ok((Vec::new(), true)) };
+            let mut hits = Vec::with_capacity(found.len());
+            let mut is_whole = true;
+            for found in &found {
+                match hit(&mut reading, found, request.query)? {
+                    Some((id, hit)) if hit.item.trust >= filter.min_trust => hits.push((id, hit)),
+                    Some(_) => {}
+                    None => is_whole = false,
+                }
+            }
+            Ok((hits, is_whole))
+        })?;
+        hits.truncate(request.limit);
+        Ok((hits, is_whole))
+    }
+
+    /// For each text the `k` items most like it by the built-in model, with their cosines, nearest first; `centred` cosines
+    /// leave out what all items have in common.
+    ///
+    /// # Errors
+    /// What keeps a file from being read.
+    pub fn recall(&self, namespace: &str, texts: &[&str], k: usize, centred: bool) -> Result<Vec<Vec<Near>>> {
+        self.recall_like(namespace, Likeness::Texts(texts), texts.len(), k, centred)
+    }
+
+    /// The same by vectors of the model `space`.
+    ///
+    /// # Errors
+    /// Vectors of another model than the namespace has, and as [`Store::recall`].
+    pub fn recall_vectors(
+        &self,
+        namespace: &str,
+        vectors: &[&[f32]],
+        space: &str,
+        k: usize,
+        centred: bool,
+    ) -> Result<Vec<Vec<Near>>> {
+        verify_namespace(namespace)?;
+        self.connections.read(|transaction| match (Namespace::find(transaction, namespace)?, vectors.first()) {
+            (Some(row), Some(vector)) => Ok(verify_space(&row, vector.len(), space)?),
+            _ => Ok(()),
+        })?;
+        self.recall_like(namespace, Likeness::Vectors(vectors), vectors.len(), k, centred)
+    }
+
+    fn recall_like(
+        &self,
+        namespace: &str,
+        of: Likeness<'_>,
+        count: usize,
+        k: usize,
+        centred: bool,
+    ) -> Result<Vec<Vec<Near>>> {
+        verify_namespace(namespace)?;
+        let now_ms = (self.options.clock)();
+        let Some(shelf) = self.shelf(namespace)? else { return Ok(vec![Vec::new(); count]) };
+        let recall = index::Recall { of, k, centred, filter: index::Filter::default(), now_ms };
+        let found = shelf.view.recall(&recall);
+        self.connections.read(|transaction| {
+            let query = "SELECT handle FROM items WHERE id = ?1 AND namespace = ?2";
+            let mut statement = transaction.prepare_cached(query)?;
+            let mut handle = |id: u64| -> Attempt<Option<String>> {
+                let mut rows = statement.query((id as i64, shelf.namespace))?;
+                Ok(rows.next()?.map(|row| row.get(0).map(handle_of)).transpose()?)
+            };
+            let named = found.iter().map(|near| {
+                let mut named = Vec::with_capacity(near.len());
+                for &(id, cosine) in near {
+                    named.extend(handle(id)?.map(|handle| (handle, cosine)));
+                }
+                Ok(named)
+            });
+            named.collect()
+        })
+    }
+
+    /// The index of a namespace as it is now.
+    pub(super) fn shelf(&self, namespace: &str) -> Result<Option<std::sync::Arc<Shelf>>> {
+        let shelf = self.site.shelves.get(&self.connections, &self.site.folder, namespace)?;
+        if shelf.as_ref().is_some_and(|shelf| shelf.damaged > 0 || shelf.unfiled() >= FILED_ITEMS) {
+            self.background.want(&self.site, namespace)?;
+        }
+        Ok(shelf)
+    }
+}
+
+fn hit(reading: &mut Reading<'_>, found: &index::Hit, query: &str) -> Attempt<Option<(i64, Hit)>> {
+    let id = found.id as i64;
+    let Some(item) = reading.item(id)? else { return Ok(None) };
+    // What is no UTF-8 is shown whole: places in it are places in its replacement.
+    let snippet = std::str::from_utf8(&item.text).map_or(0..item.text.len(), |text| snippet::snippet(text, query));
+    let (score, text, trigram, cosine) = (found.score, found.text, found.trigram, found.cosine);
+    Ok(Some((id, Hit { item, snippet, score, text, trigram, cosine })))
+}
+
+fn verify_space(row: &Namespace, dim: usize, space: &str) -> Result<()> {
+    match &row.space {
+        Some(settled) if settled != space || row.dim != dim as i64 => Err(Error::Argument(format!(
+            "a vector of {space:?} ({dim} components) where this namespace has those of {settled:?} ({}); use that model",
+            row.dim
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,156 @@
+//! Index files: written whole, checked whole when opened, and dispensable.
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use rusqlite::Transaction;
+
+use super::namespace::Namespace;
+use super::{files, random};
+use crate::index::{Bytes, Segment};
+
+/// Files beyond this are mapped into memory. Smaller ones are read: whatever happens to them later does not matter.
+const MAPPED_BYTES: u64 = 64 << 20;
+/// Beside the store's file.
+const FOLDER: &str = "-index";
+const ENDING: &str = ".segment";
+const LOCK: &str = "lock";
+
+/// What the table says of an index file, which holds the items whose rev is in `(low, high]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    pub low: i64,
+    pub high: i64,
+    pub file: String,
+    pub checksum: [u8; 16],
+    pub bytes: i64,
+    pub items: i64,
+}
+
+/// The index files of a namespace, oldest first.
+pub(super) fn rows(transaction: &Transaction<'_>, namespace: i64) -> rusqlite::Result<Vec<Row>> {
+    let query = "SELECT low, high, file, checksum, bytes, items FROM segments WHERE namespace = ?1 ORDER BY high";
+    let row = |row: &rusqlite::Row<'_>| {
+        let (low, high, file) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(Row { low, high, file, checksum: row.get(3)?, bytes: row.get(4)?, items: row.get(5)? })
+    };
+    transaction.prepare_cached(query)?.query_map([namespace], row)?.collect()
+}
+
+/// Have `row` take the place of `replaced`.
+pub(super) fn replace(
+    tx: &Transaction<'_>,
+    namespace: &mut Namespace,
+    replaced: &[Row],
+    row: &Row,
+) -> rusqlite::Result<()> {
+    for old in replaced {
+        tx.prepare_cached("DELETE FROM segments WHERE namespace = ?1 AND high = ?2")?
+            .execute((namespace.id, old.high))?;
+    }
+    let insert =
+        "INSERT INTO segments (namespace, low, high, file, checksum, bytes, items) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let Row { low, high, file, checksum, bytes, items } = row;
+    tx.prepare_cached(insert)?.execute((namespace.id, low, high, file, checksum, bytes, items))?;
+    if *low == 0 {
+        // Nothing older is left that these would have to be deleted from.
+        let delete = "DELETE FROM tombstones WHERE namespace = ?1 AND rev <= ?2";
+        tx.prepare_cached(delete)?.execute((namespace.id, high))?;
+        namespace.pruned = namespace.pruned.max(*high);
+    }
+    namespace.generation += 1;
+    namespace.save(tx)
+}
+
+/// The folder of a store's index files.
+#[derive(Debug, Clone)]
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    pub fn of(store: &Path) -> Self {
+        Self(files::beside(store, FOLDER))
+    }
+
+    /// The segment in a file; None where it is missing, damaged, or another one than the table means.
+    pub fn open(&self, row: &Row) -> Option<Segment> {
+        // Names in the table are ours, but a table can be damaged too.
+        let is_plain = row.file.strip_suffix(ENDING)?.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let file = File::open(self.0.join(&row.file)).ok().filter(|_| is_plain)?;
+        let length = file.metadata().ok()?.len();
+        if length != u64::try_from(row.bytes).ok()? {
+            return None;
+        }
+        let bytes: Bytes = if length > MAPPED_BYTES {
+            // SAFETY: the file is ours alone (mode 0600) and never written to after it was given its name: it is replaced by
+            // files of other names, and removing it leaves what is mapped as it is.
+            Arc::new(unsafe { Mmap::map(&file) }.ok()?)
+        } else {
+            Arc::new(std::fs::read(self.0.join(&row.file)).ok()?)
+        };
+        if checksum((*bytes).as_ref()) != row.checksum {
+            return None;
+        }
+        Segment::open(bytes).ok()
+    }
+
+    /// Write a new file: its name and checksum.
+    pub fn write(&self, bytes: &[u8]) -> io::Result<(String, [u8; 16])> {
+        files::make_folder(&self.0)?;
+        let name = format!("{:016x}{:016x}{ENDING}", random(), random());
+        let path = self.0.join(&name);
+        let written = files::private(OpenOptions::new().write(true).create_new(true))
+            .open(&path)
+            .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+            .and_then(|()| files::sync_folder(&self.0));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&path);
+        }
+        written.map(|()| (name, checksum(bytes)))
+    }
+
+    /// Remove files that are not current any more. Who has one open keeps it.
+    pub fn remove<'a>(&self, names: impl IntoIterator<Item = &'a String>) {
+        for name in names {
+            let _ = std::fs::remove_file(self.0.join(name));
+        }
+    }
+
+    /// Remove what no table names: left by a process that ended amid its work. Only under [`Folder::lock`].
+    pub fn sweep(&self, is_current: impl Fn(&str) -> bool) {
+        let Ok(entries) = std::fs::read_dir(&self.0) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            if name.to_str().is_some_and(|name| name.ends_with(ENDING) && !is_current(name)) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Have no other process build at the same time; None where one does.
+    pub fn lock(&self) -> io::Result<Option<Lock>> {
+        files::make_folder(&self.0)?;
+        let file =
+            files::private(OpenOptions::new().write(true).create(true).truncate(false)).open(self.0.join(LOCK))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Lock(file))),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+            Err(std::fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// Held while index files are built.
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Not by closing alone: a process forked meanwhile has the file open too.
+        let _ = self.0.unlock();
+    }
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 16] {
+    xxhash_rust::xxh3::xxh3_128(bytes).to_be_bytes()
+}

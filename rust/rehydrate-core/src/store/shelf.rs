@@ -1,0 +1,304 @@
+//! A namespace's index in memory: what its files hold, and the newest items, which no file holds yet.
+//!
+//! Every part holds the items whose rev is in `(low, high]`. The parts are made from the rows again wherever a file is
+//! missing or damaged, so a search never knows.
+use std::sync::Arc;
+
+use rusqlite::Transaction;
+
+use super::connections::Connections;
+use super::namespace::Namespace;
+use super::problem::Attempt;
+use super::segments::{Folder, Row, rows};
+use super::write::vector_of;
+use crate::error::{Error, Result};
+use crate::index::{Entry, Meta, Segment, Settings, View};
+use crate::interrupt::checkpoint;
+
+/// Rows that are read in one go: a fork waits for no more.
+const PAGE_ROWS: usize = 4096;
+/// How often what came in meanwhile is looked for, where writers never pause.
+const ROUNDS: usize = 20;
+/// Items of one part, so that building it takes bounded memory.
+pub(super) const LARGEST_PART: usize = 1 << 18;
+
+/// Items of a stretch of revs, indexed.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub low: i64,
+    pub high: i64,
+    pub segment: Arc<Segment>,
+    /// Where it is on disk.
+    pub row: Option<Row>,
+}
+
+/// A namespace's index as of one rev.
+pub(super) struct Shelf {
+    pub namespace: i64,
+    pub generation: i64,
+    pub rev: i64,
+    pub parts: Vec<Part>,
+    pub view: View,
+    /// Files that the table names and that could not be used.
+    pub damaged: usize,
+}
+
+impl Shelf {
+    /// Items that no file holds.
+    pub fn unfiled(&self) -> usize {
+        self.parts.iter().filter(|part| part.row.is_none()).map(|part| part.segment.len()).sum()
+    }
+
+    /// Whether it is what the row says.
+    pub fn is_current(&self, row: &Namespace) -> bool {
+        (self.namespace, self.generation, self.rev) == (row.id, row.generation, row.rev)
+    }
+}
+
+fn view(parts: &[Part]) -> View {
+    View::new(parts.iter().map(|part| Arc::clone(&part.segment)).collect())
+}
+
+/// A stretch of revs: a part, or what has to be made of the rows.
+pub(super) struct Stretch {
+    pub low: i64,
+    pub high: i64,
+    pub part: Option<Part>,
+    /// A file should hold it, and is missing or damaged.
+    pub is_damaged: bool,
+}
+
+/// What was in memory before.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Known<'a> {
+    pub parts: &'a [Part],
+    pub generation: i64,
+}
+
+impl Known<'_> {
+    /// The parts that cover `(low, high]`, and what is left of it.
+    ///
+    /// A part in memory hides what was deleted in its stretch, and may show what was deleted later. So it is good only as
+    /// long as nobody removed the tombstones that newer parts need to hide that, or that it should have read itself.
+    fn cover(self, covered: &mut Vec<Stretch>, row: &Namespace, low: i64, high: i64) {
+        let mut low = low;
+        for part in self.parts.iter().filter(|part| part.row.is_none()) {
+            let is_good = self.generation == row.generation || part.low >= row.pruned;
+            if is_good && part.low == low && part.high <= high {
+                low = part.high;
+                covered.push(Stretch { low: part.low, high: part.high, part: Some(part.clone()), is_damaged: false });
+            }
+        }
+        if low < high {
+            covered.push(Stretch { low, high, part: None, is_damaged: false });
+        }
+    }
+}
+
+/// The stretches from rev 0 to `row.rev`, with the parts that are in memory or in files.
+///
+/// What a damaged file should hold stays a stretch of its own: made of the same rows again, it gives the same answers.
+pub(super) fn stretches(folder: &Folder, row: &Namespace, files: &[Row], known: Known<'_>) -> Vec<Stretch> {
+    let (mut covered, mut low) = (Vec::new(), 0);
+    for file in files.iter().filter(|file| file.low < file.high && file.high <= row.rev) {
+        checkpoint();
+        if file.low < low {
+            continue; // no table of ours says that; what it says first is enough
+        }
+        known.cover(&mut covered, row, low, file.low);
+        let part = known.parts.iter().find(|part| part.row.as_ref() == Some(file)).cloned().or_else(|| {
+            let segment = Arc::new(folder.open(file)?);
+            Some(Part { low: file.low, high: file.high, segment, row: Some(file.clone()) })
+        });
+        let first = covered.len();
+        match part {
+            Some(part) => {
+                covered.push(Stretch { low: part.low, high: part.high, part: Some(part), is_damaged: false });
+            }
+            None => known.cover(&mut covered, row, file.low, file.high),
+        }
+        covered[first..].iter_mut().for_each(|stretch| {
+            stretch.is_damaged = stretch.part.as_ref().is_none_or(|part| part.row.is_none());
+        });
+        low = file.high;
+    }
+    known.cover(&mut covered, row, low, row.rev);
+    covered
+}
+
+/// An item as a row has it.
+struct Loaded {
+    id: u64,
+    meta: Meta,
+    text: String,
+    vector: Option<Vec<f32>>,
+}
+
+/// Items and deletions of a stretch of revs.
+#[derive(Default)]
+pub(super) struct Rows {
+    items: Vec<Loaded>,
+    gone: Vec<u64>,
+    dim: usize,
+    /// How far they reach.
+    pub high: i64,
+}
+
+impl Rows {
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Those in `(low, high]`, page by page: what changes between two pages gets a rev beyond `high` and is in the next
+    /// stretch. Ends early after `limit` items.
+    pub fn read(connections: &Connections, namespace: i64, low: i64, high: i64, limit: usize) -> Result<Self> {
+        let mut rows = Self { high: low, ..Self::default() };
+        while rows.high < high && rows.len() < limit {
+            checkpoint();
+            let page = (limit - rows.len()).min(PAGE_ROWS);
+            let next = connections.read(|transaction| Self::page(transaction, namespace, rows.high, high, page))?;
+            rows.items.extend(next.items);
+            rows.gone.extend(next.gone);
+            (rows.high, rows.dim) = (next.high, next.dim);
+        }
+        Ok(rows)
+    }
+
+    fn page(transaction: &Transaction<'_>, namespace: i64, low: i64, high: i64, limit: usize) -> Attempt<Self> {
+        let mut rows = Self { high, ..Self::default() };
+        rows.dim = transaction
+            .prepare_cached("SELECT dim FROM namespaces WHERE id = ?1")?
+            .query_row([namespace], |row| row.get::<_, i64>(0))
+            .map_or(0, |dim| usize::try_from(dim).unwrap_or(0));
+        let mut statement = transaction.prepare_cached(
+            "SELECT id, rev, time, source, kind, session, tier, trust, expires, text, vector FROM items JOIN bodies USING (id) \
+             WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3 ORDER BY rev LIMIT ?4",
+        )?;
+        let mut found = statement.query((namespace, low, high, limit as i64))?;
+        while let Some(row) = found.next()? {
+            let meta = Meta {
+                time_ms: row.get(2)?,
+                source: row.get(3)?,
+                kind: row.get(4)?,
+                session: row.get(5)?,
+                tier: row.get(6)?,
+                trust: step_of(row.get(7)?),
+                expires_ms: row.get::<_, Option<i64>>(8)?.unwrap_or(i64::MAX),
+            };
+            let text = String::from_utf8_lossy(row.get_ref(9)?.as_blob().unwrap_or_default()).into_owned();
+            let vector = row.get_ref(10)?.as_blob_or_null().ok().flatten().map(vector_of);
+            rows.items.push(Loaded { id: row.get::<_, i64>(0)?.unsigned_abs(), meta, text, vector });
+            rows.high = row.get(1)?;
+        }
+        if rows.items.len() < limit {
+            rows.high = high;
+        }
+        let mut statement =
+            transaction.prepare_cached("SELECT id FROM tombstones WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3")?;
+        let gone = statement.query_map((namespace, low, rows.high), |row| row.get::<_, i64>(0))?;
+        rows.gone = gone.map(|id| id.map(i64::unsigned_abs)).collect::<rusqlite::Result<_>>()?;
+        Ok(rows)
+    }
+
+    /// The bytes of a segment of them, to stand behind `older` parts.
+    pub fn build(&self, older: &[Part]) -> Vec<u8> {
+        let entries: Vec<Entry<'_>> = self
+            .items
+            .iter()
+            .map(|item| Entry { id: item.id, meta: item.meta, text: &item.text, vector: item.vector.as_deref() })
+            .collect();
+        let mut gone = self.gone.clone();
+        gone.sort_unstable();
+        let older = (!older.is_empty()).then(|| view(older));
+        let settings =
+            Settings { dim: Some(self.dim).filter(|&dim| dim > 0), older: older.as_ref().map(View::statistics) };
+        Segment::build(&entries, &gone, &settings)
+    }
+}
+
+/// A trust of 0 to 1 in 255 steps.
+pub(super) fn step_of(trust: f64) -> u8 {
+    (trust.clamp(0.0, 1.0) * 255.0).round() as u8
+}
+
+/// A namespace's row and its index files, of one state; None where it does not exist.
+pub(super) fn state(connections: &Connections, name: &str) -> Result<Option<(Namespace, Vec<Row>)>> {
+    connections.read(|transaction| {
+        let Some(row) = Namespace::find(transaction, name)? else { return Ok(None) };
+        let files = rows(transaction, row.id)?;
+        Ok(Some((row, files)))
+    })
+}
+
+/// The index of a namespace as it is now, made with what `before` has of it.
+pub(super) fn refresh(
+    connections: &Connections,
+    folder: &Folder,
+    name: &str,
+    before: Option<&Shelf>,
+) -> Result<Option<Shelf>> {
+    let Some((mut row, mut files)) = state(connections, name)? else { return Ok(None) };
+    let before = before.filter(|shelf| shelf.namespace == row.id);
+    let mut parts: Vec<Part> = before.map_or_else(Vec::new, |shelf| shelf.parts.clone());
+    let mut generation = before.map_or(row.generation, |shelf| shelf.generation);
+    for round in 1.. {
+        let stretches = stretches(folder, &row, &files, Known { parts: &parts, generation });
+        let damaged = stretches.iter().filter(|stretch| stretch.is_damaged).count();
+        let filed = files.last().map_or(0, |file| file.high);
+        let mut made = Vec::with_capacity(stretches.len());
+        for stretch in stretches {
+            match stretch.part {
+                Some(part) => made.push(part),
+                None => append(connections, row.id, &mut made, (stretch.low, stretch.high), filed)?,
+            }
+        }
+        // Reading took a while. What came in meanwhile is a stretch of its own, down to a moment when nothing came in.
+        let Some((now, now_files)) = state(connections, name)?.filter(|(now, _)| now.id == row.id) else {
+            return Ok(None);
+        };
+        if (now.rev, now.generation) == (row.rev, row.generation) || round == ROUNDS {
+            let view = view(&made);
+            let (namespace, generation, rev) = (row.id, row.generation, row.rev);
+            return Ok(Some(Shelf { namespace, generation, rev, parts: made, view, damaged }));
+        }
+        (parts, generation) = (made, row.generation);
+        (row, files) = (now, now_files);
+    }
+    Ok(None)
+}
+
+/// Make parts of `(low, high]` behind those that are there. Small parts beyond the files are made one, the sizes of those
+/// that stay at least doubling, so that an item is indexed again a few times only.
+fn append(
+    connections: &Connections,
+    namespace: i64,
+    parts: &mut Vec<Part>,
+    (low, high): (i64, i64),
+    filed: i64,
+) -> Result<()> {
+    let mut rows = Rows::read(connections, namespace, low, high, LARGEST_PART)?;
+    let (mut start, mut items) = (low, rows.len());
+    while let Some(last) = parts.last()
+        && last.low >= filed
+        && last.high == start
+        && last.segment.len() <= 2 * items.max(1)
+        && last.segment.len() + items <= LARGEST_PART / 4
+    {
+        (start, items) = (last.low, items + last.segment.len());
+        parts.pop();
+    }
+    if start < low {
+        rows = Rows::read(connections, namespace, start, high, LARGEST_PART)?;
+    }
+    loop {
+        // What was just built is whole.
+        let segment =
+            Segment::open(Arc::new(rows.build(parts))).map_err(|damaged| Error::Model(damaged.to_string()))?;
+        parts.push(Part { low: start, high: rows.high, segment: Arc::new(segment), row: None });
+        if rows.high >= high {
+            return Ok(());
+        }
+        start = rows.high;
+        rows = Rows::read(connections, namespace, start, high, LARGEST_PART)?;
+    }
+}

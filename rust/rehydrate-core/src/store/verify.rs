@@ -1,0 +1,282 @@
+//! Looking after a store: what it holds, whether that is sound, and indexes made anew.
+use rusqlite::Transaction;
+use rustc_hash::FxHashSet;
+
+use super::Store;
+use super::item::{Key, handle_of, is_key_of, verify_namespace};
+use super::namespace::Namespace;
+use super::problem::Attempt;
+use super::segments::rows;
+use super::shelf::{Known, Shelf, state, stretches};
+use crate::error::Result;
+use crate::interrupt::poll;
+
+/// What a namespace holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stats {
+    pub items: u64,
+    /// Of texts, vectors and notes.
+    pub bytes: u64,
+    pub hot: u64,
+    pub warm: u64,
+    pub cold: u64,
+    pub links: u64,
+    /// Items with vectors of the caller's model.
+    pub vectors: u64,
+    /// That model, and the components of its vectors.
+    pub space: Option<String>,
+    pub dim: u64,
+    /// How many items limits have made cold so far, and how many limits and expiry took away.
+    pub demoted: u64,
+    pub dropped: u64,
+    /// Items in index files, and files.
+    pub indexed: u64,
+    pub segments: u64,
+    pub index_bytes: u64,
+    /// Items that no index file holds yet: they are found all the same.
+    pub pending: u64,
+    /// Of the whole store's file and log.
+    pub file_bytes: u64,
+}
+
+/// What a check of a store found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Items that were looked at.
+    pub items: u64,
+    /// What is wrong with the truth; empty: nothing.
+    pub problems: Vec<String>,
+    /// Index files that were damaged, are thrown away and made anew.
+    pub damaged: u64,
+}
+
+impl Store {
+    /// What a namespace holds; all zeros where nothing was ever added.
+    ///
+    /// # Errors
+    /// What keeps a file from being read.
+    pub fn stats(&self, namespace: &str) -> Result<Stats> {
+        verify_namespace(namespace)?;
+        let mut stats = self.connections.read(|transaction| {
+            let Some(row) = Namespace::find(transaction, namespace)? else { return Ok(Stats::default()) };
+            let count = |query: &str| -> Attempt<u64> {
+                Ok(transaction.prepare_cached(query)?.query_row([row.id], |row| row.get::<_, i64>(0))?.unsigned_abs())
+            };
+            let files = rows(transaction, row.id)?;
+            let filed = files.last().map_or(0, |file| file.high);
+            let pending = "SELECT count(*) FROM items WHERE namespace = ?1 AND rev > ?2";
+            let pending: i64 = transaction.prepare_cached(pending)?.query_row((row.id, filed), |row| row.get(0))?;
+            Ok(Stats {
+                items: row.items.unsigned_abs(),
+                bytes: row.bytes.unsigned_abs(),
+                hot: count("SELECT count(*) FROM items WHERE namespace = ?1 AND tier = 0")?,
+                warm: count("SELECT count(*) FROM items WHERE namespace = ?1 AND tier = 1")?,
+                cold: count("SELECT count(*) FROM items WHERE namespace = ?1 AND tier = 2")?,
+                links: count("SELECT count(*) FROM links JOIN items ON items.id = links.source WHERE namespace = ?1")?,
+                vectors: if row.space.is_some() {
+                    count("SELECT count(vector) FROM items JOIN bodies USING (id) WHERE namespace = ?1")?
+                } else {
+                    0
+                },
+                space: row.space,
+                dim: row.dim.unsigned_abs(),
+                demoted: row.demoted.unsigned_abs(),
+                dropped: row.dropped.unsigned_abs(),
+                indexed: (row.items - pending).max(0).unsigned_abs(),
+                segments: files.len() as u64,
+                index_bytes: files.iter().map(|file| file.bytes.unsigned_abs()).sum(),
+                pending: pending.unsigned_abs(),
+                file_bytes: 0,
+            })
+        })?;
+        let length = |ending: &str| super::files::beside(self.path(), ending).metadata().map_or(0, |data| data.len());
+        stats.file_bytes = length("") + length("-wal");
+        Ok(stats)
+    }
+
+    /// Check everything: SQLite's own structures, that the tables agree with each other, that every text is the one that was
+    /// added, and that every index holds exactly the items that there are. What is wrong with an index is mended, what is wrong with the truth is reported.
+    ///
+    /// # Errors
+    /// What keeps a file from being read at all.
+    pub fn verify(&self) -> Result<Report> {
+        let mut report = Report { problems: self.connections.read(check_tables)?, ..Report::default() };
+        for name in self.namespaces()? {
+            let Some((row, files)) = state(&self.connections, &name)? else { continue };
+            // Read from the disk again, whatever is in memory.
+            let stretches = stretches(&self.site.folder, &row, &files, Known::default());
+            let damaged = stretches.iter().filter(|stretch| stretch.is_damaged).count();
+            if damaged > 0 {
+                report.damaged += damaged as u64;
+                self.site.shelves.forget(&self.connections, Some(&name))?;
+            }
+            report.items += row.items.unsigned_abs();
+            report.problems.extend(self.altered_texts(&name, row.id)?);
+            if !self.is_index_right(&name)? {
+                report.damaged += 1;
+                if self.options.is_read_only {
+                    continue;
+                }
+                self.discard(&name)?;
+                if !self.is_index_right(&name)? {
+                    report.problems.push(format!("namespace {name:?}: the index differs from the items"));
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Items whose text is not the one that their handle was made of.
+    fn altered_texts(&self, name: &str, namespace: i64) -> Result<Vec<String>> {
+        let mut problems = Vec::new();
+        let mut last = Some(0);
+        while let Some(from) = last {
+            poll()?;
+            let (altered, next) = self.connections.read(|transaction| {
+                let mut statement = transaction.prepare_cached(
+                    "SELECT items.id, handle, coalesce(names.name, ''), text FROM items JOIN bodies USING (id) \
+                     LEFT JOIN names ON names.id = source WHERE items.namespace = ?1 AND items.id > ?2 ORDER BY items.id LIMIT 4096",
+                )?;
+                let mut rows = statement.query((namespace, from))?;
+                let (mut altered, mut next) = (Vec::new(), None);
+                while let Some(row) = rows.next()? {
+                    let (key, source): (Key, String) = (row.get(1)?, row.get(2)?);
+                    next = Some(row.get::<_, i64>(0)?);
+                    if !is_key_of(key, name, &source, row.get_ref(3)?.as_bytes().unwrap_or_default()) {
+                        altered.push(format!("namespace {name:?}: the text of {} is not what was added", handle_of(key)));
+                    }
+                }
+                Ok((altered, next))
+            })?;
+            problems.extend(altered);
+            last = next;
+        }
+        Ok(problems)
+    }
+
+    /// Whether the index of a namespace holds its items and nothing else, as of one moment.
+    fn is_index_right(&self, name: &str) -> Result<bool> {
+        loop {
+            let Some(shelf) = self.shelf(name)? else { return Ok(true) };
+            let compared = self.connections.read(|transaction| {
+                let row = Namespace::find(transaction, name)?;
+                if !row.is_some_and(|row| shelf.is_current(&row)) {
+                    return Ok(None);
+                }
+                let mut statement =
+                    transaction.prepare_cached("SELECT id FROM items WHERE namespace = ?1 ORDER BY id")?;
+                let ids = statement.query_map([shelf.namespace], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))?;
+                Ok(Some(ids.collect::<rusqlite::Result<Vec<u64>>>()? == live_ids(&shelf)))
+            })?;
+            if let Some(is_right) = compared {
+                return Ok(is_right);
+            }
+            poll()?;
+        }
+    }
+
+    /// Make the indexes anew, of one namespace or of all; how many items they hold.
+    ///
+    /// # Errors
+    /// What keeps files from being written.
+    pub fn rebuild(&self, namespace: Option<&str>) -> Result<u64> {
+        let names = match namespace {
+            Some(name) => {
+                verify_namespace(name)?;
+                vec![name.to_owned()]
+            }
+            None => self.namespaces()?,
+        };
+        let mut items = 0;
+        for name in &names {
+            self.discard(name)?;
+            self.site.tend(name, 1, true)?;
+            items += self.shelf(name)?.map_or(0, |shelf| shelf.view.len() as u64);
+        }
+        self.sweep()?;
+        Ok(items)
+    }
+
+    /// Write index files of all that no file holds yet, and of what is damaged, and wait for that.
+    ///
+    /// # Errors
+    /// What keeps files from being written.
+    pub fn flush(&self) -> Result<()> {
+        for name in self.namespaces()? {
+            self.site.tend(&name, 1, true)?;
+        }
+        Ok(())
+    }
+
+    /// Throw the index files of a namespace away.
+    fn discard(&self, name: &str) -> Result<()> {
+        let files = self.connections.write(|transaction| {
+            let Some(mut row) = Namespace::find(transaction, name)? else { return Ok(Vec::new()) };
+            let files: Vec<String> = rows(transaction, row.id)?.into_iter().map(|file| file.file).collect();
+            transaction.execute("DELETE FROM segments WHERE namespace = ?1", [row.id])?;
+            row.generation += 1;
+            row.save(transaction)?;
+            Ok(files)
+        })?;
+        self.site.shelves.forget(&self.connections, Some(name))?;
+        self.site.folder.remove(&files);
+        Ok(())
+    }
+
+    /// Remove files that a process left behind which ended amid its work.
+    fn sweep(&self) -> Result<()> {
+        let Ok(Some(_lock)) = self.site.folder.lock() else { return Ok(()) };
+        let current: FxHashSet<String> = self.connections.read(|transaction| {
+            let mut statement = transaction.prepare_cached("SELECT file FROM segments")?;
+            Ok(statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+        })?;
+        self.site.folder.sweep(|name| current.contains(name));
+        Ok(())
+    }
+}
+
+/// What can be found in a shelf, ascending.
+fn live_ids(shelf: &Shelf) -> Vec<u64> {
+    let mut hidden = FxHashSet::default();
+    let mut live = Vec::with_capacity(shelf.view.len());
+    for part in shelf.parts.iter().rev() {
+        live.extend(part.segment.ids().filter(|id| !hidden.contains(id)));
+        hidden.extend(part.segment.ids());
+        hidden.extend(part.segment.gone());
+    }
+    live.sort_unstable();
+    live
+}
+
+/// What the tables say that cannot be.
+fn check_tables(transaction: &Transaction<'_>) -> Attempt<Vec<String>> {
+    let mut problems: Vec<String> = transaction
+        .prepare("PRAGMA integrity_check")?
+        .query_map([], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<String>>>()?;
+    problems.retain(|line| line != "ok");
+    let laws = [
+        ("items without a text", "SELECT count(*) FROM items WHERE id NOT IN (SELECT id FROM bodies)"),
+        ("texts without an item", "SELECT count(*) FROM bodies WHERE id NOT IN (SELECT id FROM items)"),
+        ("items of no namespace", "SELECT count(*) FROM items WHERE namespace NOT IN (SELECT id FROM namespaces)"),
+        ("items ahead of the clock", "SELECT count(*) FROM items WHERE rev > (SELECT rev FROM clock) OR rev < id"),
+        (
+            "links to items that are not there",
+            "SELECT count(*) FROM links WHERE source NOT IN (SELECT id FROM items) OR target NOT IN (SELECT id FROM items)",
+        ),
+        (
+            "namespaces that count wrongly",
+            "SELECT count(*) FROM namespaces AS n WHERE items <> (SELECT count(*) FROM items WHERE namespace = n.id) OR \
+             bytes <> (SELECT coalesce(sum(bytes), 0) FROM items WHERE namespace = n.id)",
+        ),
+        ("items of no tier", "SELECT count(*) FROM items WHERE tier NOT IN (0, 1, 2)"),
+    ];
+    for (what, query) in laws {
+        poll()?;
+        let count: i64 = transaction.query_row(query, [], |row| row.get(0))?;
+        if count > 0 {
+            problems.push(format!("{count} {what}"));
+        }
+    }
+    Ok(problems)
+}

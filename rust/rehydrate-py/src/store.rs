@@ -1,0 +1,444 @@
+//! The store for Python: items as tuples in, as tuples out.
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use rehydrate_core::error::Error;
+use rehydrate_core::index::Fusion;
+use rehydrate_core::store::{self, Filter, Item, Limits, NewItem, Options, Paging, Purge, SearchRequest, Tier};
+
+use crate::convert::{Text, floats};
+use crate::errors::{detached, to_py};
+
+/// The bytes of a string: UTF-8, in which lone surrogates are written like other characters and so come back.
+struct Letters(Vec<u8>);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Letters {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let text = value.cast::<PyString>()?;
+        match PyBackedStr::try_from(text.to_owned()) {
+            Ok(text) => Ok(Self(text.as_bytes().to_vec())),
+            Err(_) => Ok(Self(text.call_method1("encode", ("utf-8", "surrogatepass"))?.extract()?)),
+        }
+    }
+}
+
+fn letters<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(PyString::new(py, text).into_any()),
+        Err(_) => {
+            let bytes = PyBytes::new(py, bytes);
+            let decoded = bytes.call_method1("decode", ("utf-8", "surrogatepass"));
+            // Neither, so not what Python stored: damaged, as `verify` will say.
+            decoded.or_else(|_| bytes.call_method1("decode", ("utf-8", "replace")))
+        }
+    }
+}
+
+/// An item as Python gives it; the order is that of `_NewItem` in `_native.pyi`.
+struct Row(NewItem);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Row {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        let row = value.cast::<PyTuple>()?;
+        let tier: u8 = row.get_item(2)?.extract()?;
+        Ok(Self(NewItem {
+            text: row.get_item(0)?.extract::<Letters>()?.0,
+            kind: row.get_item(1)?.extract()?,
+            tier: Tier::try_from(tier).map_err(|error| to_py(value.py(), &error))?,
+            source: row.get_item(3)?.extract()?,
+            session: row.get_item(4)?.extract()?,
+            tool: row.get_item(5)?.extract()?,
+            principal: row.get_item(6)?.extract()?,
+            trust: row.get_item(7)?.extract()?,
+            parents: row.get_item(8)?.extract()?,
+            time_ms: row.get_item(9)?.extract()?,
+            confidence: row.get_item(10)?.extract()?,
+            expires_ms: row.get_item(11)?.extract()?,
+            meta_json: row.get_item(12)?.extract()?,
+            redactions_json: row.get_item(13)?.extract()?,
+            vector: None,
+            supersedes: row.get_item(14)?.extract()?,
+            contradicts: row.get_item(15)?.extract()?,
+        }))
+    }
+}
+
+/// An item as Python gets it; the order is that of `_Item` in `_native.pyi`.
+fn tuple_of<'py>(py: Python<'py>, item: &Item) -> PyResult<Bound<'py, PyTuple>> {
+    let any = |value: &str| PyString::new(py, value).into_any();
+    let links: Vec<_> = item.links.iter().map(|link| (&link.relation, &link.handle, link.is_outgoing)).collect();
+    PyTuple::new(
+        py,
+        [
+            any(&item.handle),
+            any(&item.namespace),
+            letters(py, &item.text)?,
+            any(&item.kind),
+            (item.tier as u8).into_pyobject(py)?.into_any(),
+            any(&item.source),
+            any(&item.session),
+            any(&item.tool),
+            any(&item.principal),
+            item.trust.into_pyobject(py)?.into_any(),
+            PyTuple::new(py, &item.parents)?.into_any(),
+            item.time_ms.into_pyobject(py)?.into_any(),
+            item.created_ms.into_pyobject(py)?.into_any(),
+            item.confidence.into_pyobject(py)?.into_any(),
+            item.expires_ms.into_pyobject(py)?.into_any(),
+            item.meta_json.as_deref().into_pyobject(py)?.into_any(),
+            item.redactions_json.as_deref().into_pyobject(py)?.into_any(),
+            PyTuple::new(py, links)?.into_any(),
+            item.uses.into_pyobject(py)?.into_any(),
+        ],
+    )
+}
+
+/// Items that a call is about, as keywords say.
+struct Which {
+    tiers: Option<Vec<u8>>,
+    kinds: Option<Vec<String>>,
+    sources: Option<Vec<String>>,
+    sessions: Option<Vec<String>>,
+    after_ms: Option<i64>,
+    before_ms: Option<i64>,
+    min_trust: f64,
+}
+
+impl TryFrom<Which> for Filter {
+    type Error = Error;
+
+    fn try_from(which: Which) -> Result<Self, Error> {
+        let Which { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust } = which;
+        let tiers = tiers.map(|tiers| tiers.into_iter().map(Tier::try_from).collect()).transpose()?;
+        Ok(Self { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust })
+    }
+}
+
+/// An open store.
+#[pyclass(frozen, module = "rehydrate._native")]
+pub struct Store {
+    core: store::Store,
+}
+
+#[pymethods]
+impl Store {
+    #[new]
+    #[pyo3(signature = (path, *, read_only = false, busy_seconds = 30.0, max_items = None, max_bytes = None, max_age_ms = None))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        read_only: bool,
+        busy_seconds: f64,
+        max_items: Option<u64>,
+        max_bytes: Option<u64>,
+        max_age_ms: Option<i64>,
+    ) -> PyResult<Self> {
+        let options = Options {
+            is_read_only: read_only,
+            // A duration too long to say is a year.
+            busy: Duration::try_from_secs_f64(busy_seconds.clamp(0.0, 3.2e7)).unwrap_or(Duration::from_secs(30)),
+            limits: Limits { items: max_items, bytes: max_bytes, age_ms: max_age_ms },
+            ..Options::default()
+        };
+        Ok(Self { core: detached(py, || store::Store::open(&path, options))? })
+    }
+
+    /// The file, as an absolute path.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.core.path().to_owned()
+    }
+
+    /// Whether nothing can be written through it.
+    #[getter]
+    fn read_only(&self) -> bool {
+        self.core.is_read_only()
+    }
+
+    /// Add items: handle and whether it is new per item, then how many the limits demoted and dropped.
+    #[pyo3(signature = (namespace, items, *, vectors = None, space = None))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        namespace: &str,
+        items: Vec<Row>,
+        vectors: Option<Bound<'_, PyAny>>,
+        space: Option<&str>,
+    ) -> PyResult<(Vec<(String, bool)>, usize, usize)> {
+        let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
+        let report = detached(py, || {
+            let mut items: Vec<NewItem> = items.into_iter().map(|Row(item)| item).collect();
+            if let Some(rows) = rows {
+                let dim = dim_of(&rows, items.len())?;
+                for (item, vector) in items.iter_mut().zip(rows.chunks_exact(dim.max(1))) {
+                    item.vector = Some(vector.to_vec());
+                }
+            }
+            self.core.add(namespace, &items, space)
+        })?;
+        let added = report.added.into_iter().map(|added| (added.handle, added.is_new)).collect();
+        Ok((added, report.demoted, report.dropped))
+    }
+
+    /// The items that handles name, None where there is none.
+    fn get<'py>(
+        &self,
+        py: Python<'py>,
+        namespace: &str,
+        handles: Vec<String>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
+        let found = detached(py, || self.core.get(namespace, &handles))?;
+        found.iter().map(|item| item.as_ref().map(|item| tuple_of(py, item)).transpose()).collect()
+    }
+
+    /// A page of items, and the cursor of the next one.
+    #[pyo3(signature = (namespace, *, cursor = None, limit = 100, newest_first = true, tiers = None, kinds = None, sources = None, sessions = None, after_ms = None, before_ms = None, min_trust = 0.0))]
+    #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
+    fn list<'py>(
+        &self,
+        py: Python<'py>,
+        namespace: &str,
+        cursor: Option<i64>,
+        limit: usize,
+        newest_first: bool,
+        tiers: Option<Vec<u8>>,
+        kinds: Option<Vec<String>>,
+        sources: Option<Vec<String>>,
+        sessions: Option<Vec<String>>,
+        after_ms: Option<i64>,
+        before_ms: Option<i64>,
+        min_trust: f64,
+    ) -> PyResult<(Vec<Bound<'py, PyTuple>>, Option<i64>)> {
+        let which = Which { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust };
+        let page = detached(py, || {
+            self.core.list(namespace, &Filter::try_from(which)?, Paging { cursor, limit, newest_first })
+        })?;
+        Ok((page.items.iter().map(|item| tuple_of(py, item)).collect::<PyResult<_>>()?, page.cursor))
+    }
+
+    /// The items most relevant to a query, best first.
+    #[pyo3(signature = (namespace, query, *, limit = 5, vector = None, space = None, fusion = None, tiers = None, kinds = None, sources = None, sessions = None, after_ms = None, before_ms = None, min_trust = 0.0))]
+    #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
+    fn search<'py>(
+        &self,
+        py: Python<'py>,
+        namespace: &str,
+        query: Text,
+        limit: usize,
+        vector: Option<Bound<'py, PyAny>>,
+        space: Option<&str>,
+        fusion: Option<Joined>,
+        tiers: Option<Vec<u8>>,
+        kinds: Option<Vec<String>>,
+        sources: Option<Vec<String>>,
+        sessions: Option<Vec<String>>,
+        after_ms: Option<i64>,
+        before_ms: Option<i64>,
+        min_trust: f64,
+    ) -> PyResult<Vec<HitRow<'py>>> {
+        let which = Which { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust };
+        let vector = vector.map(|vector| floats(py, &vector)).transpose()?;
+        let hits = detached(py, || {
+            let request = SearchRequest {
+                query: query.as_str(),
+                vector: vector.as_deref().map(|vector| Ok((vector, named(space)?))).transpose()?,
+                limit,
+                fusion: fusion.map_or(Ok(Fusion::default()), Fusion::try_from)?,
+                filter: Filter::try_from(which)?,
+            };
+            self.core.search(namespace, &request)
+        })?;
+        hits.iter().map(|hit| row_of(py, hit)).collect()
+    }
+
+    /// Per text, or per row of `vectors`, the items most like it and their cosines, nearest first.
+    #[pyo3(signature = (namespace, texts, *, k = 3, vectors = None, space = None, centred = false))]
+    #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
+    fn recall(
+        &self,
+        py: Python<'_>,
+        namespace: &str,
+        texts: Vec<Text>,
+        k: usize,
+        vectors: Option<Bound<'_, PyAny>>,
+        space: Option<&str>,
+        centred: bool,
+    ) -> PyResult<Vec<Vec<store::Near>>> {
+        let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
+        detached(py, || match rows {
+            None => {
+                let texts: Vec<&str> = texts.iter().map(Text::as_str).collect();
+                self.core.recall(namespace, &texts, k, centred)
+            }
+            Some(rows) => {
+                let rows: Vec<&[f32]> = rows.chunks_exact(dim_of(&rows, texts.len())?.max(1)).collect();
+                self.core.recall_vectors(namespace, &rows, named(space)?, k, centred)
+            }
+        })
+    }
+
+    /// Delete items; how many were there.
+    fn forget(&self, py: Python<'_>, namespace: &str, handles: Vec<String>) -> PyResult<usize> {
+        detached(py, || self.core.forget(namespace, &handles))
+    }
+
+    /// Delete a source, a session or a namespace, to the last byte; how many items that were.
+    #[pyo3(signature = (namespace, what, name = None))]
+    fn purge(&self, py: Python<'_>, namespace: &str, what: &str, name: Option<String>) -> PyResult<usize> {
+        let what = match (what, name) {
+            ("source", Some(name)) => Purge::Source(name),
+            ("session", Some(name)) => Purge::Session(name),
+            ("namespace", None) => Purge::Namespace,
+            (what, _) => {
+                let problem =
+                    format!("what is {what:?}; choose \"source\" or \"session\" and a name, or \"namespace\"");
+                return Err(to_py(py, &Error::Argument(problem)));
+            }
+        };
+        detached(py, || self.core.purge(namespace, &what))
+    }
+
+    /// Give items a tier; how many had another one.
+    fn set_tier(&self, py: Python<'_>, namespace: &str, handles: Vec<String>, tier: u8) -> PyResult<usize> {
+        detached(py, || self.core.set_tier(namespace, &handles, Tier::try_from(tier)?))
+    }
+
+    /// Give items vectors of the model `space`; how many of the items are there.
+    fn set_vectors(
+        &self,
+        py: Python<'_>,
+        namespace: &str,
+        handles: Vec<String>,
+        vectors: Bound<'_, PyAny>,
+        space: &str,
+    ) -> PyResult<usize> {
+        let rows = floats(py, &vectors)?;
+        detached(py, || self.core.set_vectors(namespace, &handles, &rows, space))
+    }
+
+    /// Link two items; whether the link is new.
+    fn link(&self, py: Python<'_>, namespace: &str, source: &str, target: &str, relation: &str) -> PyResult<bool> {
+        detached(py, || self.core.link(namespace, source, target, relation))
+    }
+
+    /// What a namespace holds.
+    fn stats<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyDict>> {
+        let stats = detached(py, || self.core.stats(namespace))?;
+        let limits = self.core.limits();
+        let found = PyDict::new(py);
+        for (key, number) in [
+            ("items", stats.items),
+            ("bytes", stats.bytes),
+            ("hot", stats.hot),
+            ("warm", stats.warm),
+            ("cold", stats.cold),
+            ("links", stats.links),
+            ("demoted", stats.demoted),
+            ("dropped", stats.dropped),
+            ("indexed", stats.indexed),
+            ("pending", stats.pending),
+            ("segments", stats.segments),
+            ("index_bytes", stats.index_bytes),
+            ("vectors", stats.vectors),
+            ("dim", stats.dim),
+            ("file_bytes", stats.file_bytes),
+        ] {
+            found.set_item(key, number)?;
+        }
+        found.set_item("space", stats.space)?;
+        found.set_item("max_items", limits.items)?;
+        found.set_item("max_bytes", limits.bytes)?;
+        found.set_item("max_age_ms", limits.age_ms)?;
+        Ok(found)
+    }
+
+    /// Items checked, what is wrong with the truth, and how many index files were damaged.
+    fn verify(&self, py: Python<'_>) -> PyResult<(u64, Vec<String>, u64)> {
+        let report = detached(py, || self.core.verify())?;
+        Ok((report.items, report.problems, report.damaged))
+    }
+
+    /// Make the indexes anew, of one namespace or of all; how many items they hold.
+    #[pyo3(signature = (namespace = None))]
+    fn rebuild(&self, py: Python<'_>, namespace: Option<&str>) -> PyResult<u64> {
+        detached(py, || self.core.rebuild(namespace))
+    }
+
+    /// Write index files of all that no file holds yet.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.core.flush())
+    }
+
+    /// All namespaces, by name.
+    fn namespaces(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        detached(py, || self.core.namespaces())
+    }
+
+    /// Copy SQLite's log into the file and empty it.
+    fn checkpoint(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.core.checkpoint())
+    }
+
+    /// Close it.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.core.close())
+    }
+}
+
+/// How the legs of a search are to come together: a name, or the weights of text, trigram and vector.
+#[derive(FromPyObject)]
+enum Joined {
+    Named(String),
+    Weights(f32, f32, f32),
+}
+
+impl TryFrom<Joined> for Fusion {
+    type Error = Error;
+
+    fn try_from(joined: Joined) -> Result<Self, Error> {
+        match joined {
+            Joined::Named(name) if name == "calibrated" => Ok(Self::Calibrated),
+            Joined::Named(name) if name == "reciprocal_rank" => Ok(Self::ReciprocalRank),
+            Joined::Named(name) => Err(Error::Argument(format!(
+                "fusion is {name:?}; choose \"calibrated\", \"reciprocal_rank\" or three weights"
+            ))),
+            Joined::Weights(text, trigram, vector)
+                if [text, trigram, vector].iter().all(|x| x.is_finite() && *x >= 0.0) =>
+            {
+                Ok(Self::Weighted { text, trigram, vector })
+            }
+            Joined::Weights(..) => Err(Error::Argument("fusion has a weight that is no positive number".into())),
+        }
+    }
+}
+
+/// An item, where its snippet begins and ends in characters, score, text, trigram and cosine.
+type HitRow<'py> = (Bound<'py, PyTuple>, usize, usize, f32, f32, f32, f32);
+
+fn row_of<'py>(py: Python<'py>, hit: &store::Hit) -> PyResult<HitRow<'py>> {
+    // Bytes that begin a character, in surrogates written as UTF-8 too.
+    let characters = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
+    let start = characters(&hit.item.text[..hit.snippet.start]);
+    let end = start + characters(&hit.item.text[hit.snippet.clone()]);
+    Ok((tuple_of(py, &hit.item)?, start, end, hit.score, hit.text, hit.trigram, hit.cosine))
+}
+
+fn named(space: Option<&str>) -> Result<&str, Error> {
+    space.ok_or_else(|| Error::Argument("vectors without a space; name the model that they come from".into()))
+}
+
+/// Components of a row where `rows` has one for each of `count` items.
+fn dim_of(rows: &[f32], count: usize) -> Result<usize, Error> {
+    let dim = rows.len().checked_div(count).unwrap_or(0);
+    if dim * count == rows.len() && (dim > 0 || rows.is_empty()) {
+        return Ok(dim);
+    }
+    Err(Error::Argument(format!("vectors hold {} numbers for {count} texts; give a row for each", rows.len())))
+}
