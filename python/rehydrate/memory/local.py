@@ -157,11 +157,21 @@ class LocalStore:
         namespace: str,
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]:
-        """Of each text, or each row, the k nearest items."""
-        # Where rows are all there is, texts only say how many.
-        asked = [*texts] if texts or vectors is None else [""] * len(vectors.rows)
-        rows = self._native.recall(namespace, asked, k=k, **_vectors(vectors))
-        return [[Recalled._make(near) for near in row] for row in rows]
+        """Of each text, or each row, the k nearest items.
+
+        The built-in model finds any two texts alike by more than a half: what it finds in all of
+        the namespace's is left out, so that 0 is unrelated and 1 the same.
+        """
+        if vectors is not None:
+            # Where rows are all there is, texts only say how many.
+            asked = [*texts] or [""] * len(vectors.rows)
+            found = self._native.recall(namespace, asked, k=k, **_vectors(vectors))
+            return [[Recalled._make(near) for near in row] for row in found]
+        found = self._native.recall(namespace, [*texts], k=max(k, 2), centred=True)
+        if all(len(row) < 2 for row in found):  # one alone has nothing in common with others
+            alone = self._native.recall(namespace, [*texts], k=1)
+            found = [[(handle, 2 * cosine - 1) for handle, cosine in row] for row in alone]
+        return [[Recalled._make(near) for near in row[:k]] for row in found]
 
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
         """Remove items; how many there were."""
