@@ -1,8 +1,9 @@
-"""Memory-aware compaction with half of a conversation in memory: `python -m benches.python.novelty`.
+"""Compaction with half of a conversation in memory: `python -m benches.python.novelty`.
 
-The conversations are not part of this repository: `REHYDRATE_DATA` names their folder. Of each, half
-of the steps (every other one, so that age says nothing) is put into a memory, a message an item.
-Then it is compacted at the same budget with the memory and without.
+The conversations are not part of this repository: `REHYDRATE_DATA` names their folder. Of each,
+half of the steps (every other one, so that age says nothing) is put into a memory: a message an
+item, or in parts where excerpts are asked for. Then it is compacted at the same budget with the
+memory and without.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from rehydrate.retention import (
 from rehydrate.retention.reading import steps, text_of
 
 RATIOS = (0.1, 0.2, 0.4)
+KEPT_ANYWAY = {"last user turn", "open tool loop", "system", "a user turn must come first"}
+PART_CHARACTERS = 800
+"""About 200 tokens, as the chunks of a synced note have."""
 WAYS = ("without memory", "with memory")
 
 
@@ -74,10 +78,7 @@ def measured(case: Case, ratio: float, memory: rehydrate.Memory | None, granular
         granularity=granularity,
     )
     pinned = {
-        index
-        for row in compaction.explain()
-        if row.reason in ("last user turn", "open tool loop", "system", "a user turn must come first")
-        for index in row.messages
+        index for row in compaction.explain() if row.reason in KEPT_ANYWAY for index in row.messages
     }
     tokens = {True: 0, False: 0}
     for index, message in zip(compaction.indices, compaction.messages, strict=True):
@@ -93,6 +94,16 @@ def measured(case: Case, ratio: float, memory: rehydrate.Memory | None, granular
     return Found(new, reachable, kept, compaction.stats.covered_pct / 100)
 
 
+def parts_of(text: str, granularity: str) -> list[str]:
+    """A message as memory holds it: whole, or line by line in parts as long as notes are."""
+    parts, size = [""], PART_CHARACTERS if granularity == "excerpt" else len(text)
+    for line in text.splitlines(keepends=True):
+        if len(parts[-1]) + len(line) > size and parts[-1]:
+            parts.append("")
+        parts[-1] += line
+    return [part for part in parts if part.strip()]
+
+
 def compare(cases: Sequence[Case], granularity: str) -> dict[tuple[str, float], Found]:
     """The mean of all cases, by way and ratio."""
     found: dict[tuple[str, float], list[Found]] = {}
@@ -101,7 +112,7 @@ def compare(cases: Sequence[Case], granularity: str) -> dict[tuple[str, float], 
         for number, case in enumerate(cases):
             bound = memory.within(f"case {number}")
             texts = [text_of(case.messages[index]) for index in sorted(case.held)]
-            bound.add([text for text in texts if text.strip()])
+            bound.add([part for text in texts for part in parts_of(text, granularity)])
             for ratio in RATIOS:
                 for way, given in zip(WAYS, (None, bound), strict=True):
                     one = measured(case, ratio, given, granularity)
@@ -138,10 +149,11 @@ def main() -> None:
     print(
         Part(
             "Memory-aware compaction",
-            "Every other step of a conversation is in memory already, a message an item; then it "
+            "Every other step of a conversation is in memory already, a message an item (for "
+            "excerpts in parts of about 200 tokens); then it "
             "is compacted at the same budget with that memory and without. New: of the tokens kept "
             "(pinned ones aside), those of messages that memory does not hold. Reachable: of the "
-            "names that tool calls after the cut use, those mentioned in what is kept or in memory.",
+            "names that tool calls after the cut use, those that what is kept or memory mentions.",
             rows,
         ).to_json()
     )
@@ -158,7 +170,8 @@ def _rows(
                 f"{name}, {count}, at {ratio}: new",
                 100 * with_memory.new,
                 "%",
-                want=100 * without.new + 10,
+                want=100 * without.new,
+                beyond=100 * without.new + 20,
                 more_is_better=True,
                 beside=f"without memory {100 * without.new:.1f} %",
                 limit="Messages of the half that memory does not hold may resemble those it holds",
