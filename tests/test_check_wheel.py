@@ -146,7 +146,7 @@ def test_a_wheel_that_is_too_large_is_refused(tmp_path, capsys):
         ("rehydrate-{}-1-cp311-abi3-win_amd64.whl", "has not five parts"),
         ("rehydrate-{}-cp311-abi3-macosx_11_0_arm64.whl", None),
         ("rehydrate-{}-cp314-cp314t-manylinux_2_28_aarch64.whl", None),
-        ("rehydrate-{}-cp311-abi3-musllinux_1_2_x86_64.whl", "its platform is musllinux_1_2_x86_64"),
+        ("rehydrate-{}-cp311-abi3-musllinux_1_2_x86_64.whl", "its platform is musllinux_1_2"),
         ("rehydrate-{}-cp311-abi3-manylinux_2_17_x86_64.manylinux_2_28_x86_64.whl", None),
     ],
 )
