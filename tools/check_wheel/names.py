@@ -21,8 +21,8 @@ ABIS = {"stable": r"cp311-abi3", "free-threaded": r"cp3(1[4-9]|[2-9]\d)-cp3\1t"}
 """The stable ABI from 3.11 on, or one free-threaded version; nothing else."""
 
 FREE_THREADED = ("manylinux x86_64", "manylinux aarch64")
-"""Where there is a free-threaded wheel. onnxruntime has none for macOS and Windows, and no marker tells
-such an interpreter apart: ours could not be installed there."""
+"""Where there is a free-threaded wheel. onnxruntime has none for macOS and Windows, and no marker
+tells such an interpreter apart: ours could not be installed there."""
 
 
 def platforms_of(abi: str) -> Sequence[str]:
