@@ -119,7 +119,23 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     }
     let pinned = selection.pinned_tokens;
     let led = selection.leader.map_or(0, |unit| u64::from(selection.unit_tokens[unit]));
-    assert!(selection.packing.used_tokens <= target_tokens.max(pinned + led), "over budget without need");
+    // What is kept though it is divided is counted in its blocks, which may be more than the whole; and a leader is kept as
+    // its marks alone.
+    let marks = excerpting.mark_counts.map(|mark| u64::from(counter.tokens_of(mark)));
+    let apart: u64 = prepared
+        .divided_texts()
+        .iter()
+        .enumerate()
+        .map(|(text, divided)| {
+            let blocks =
+                selection.blocks.iter().filter(|choice| choice.text == text).map(|choice| u64::from(choice.tokens));
+            let whole = engine.count(conversation.pieces[divided.piece].text, counter);
+            (blocks.sum::<u64>() + marks[0].max(marks[1])).saturating_sub(u64::from(whole))
+        })
+        .sum();
+    let allowed = target_tokens.max(pinned + led) + apart;
+    let used = selection.packing.used_tokens;
+    assert!(used <= allowed, "{used} of {target_tokens} tokens with {pinned} pinned, {led} led, {apart} for blocks");
     let again = prepare().and_then(|prepared| prepared.select(&request)).expect("as before");
     assert_eq!(again.packing, selection.packing, "selected twice, selected differently");
     assert_eq!(again.blocks, selection.blocks, "selected twice, divided differently");
