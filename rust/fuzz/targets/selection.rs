@@ -135,7 +135,12 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
         .sum();
     let allowed = target_tokens.max(pinned + led) + apart;
     let used = selection.packing.used_tokens;
-    assert!(used <= allowed, "{used} of {target_tokens} tokens with {pinned} pinned, {led} led, {apart} for blocks");
+    // Sums of u32 stop at its end: a unit that got there has lost count.
+    let saturated = selection.unit_tokens.contains(&u32::MAX);
+    assert!(
+        saturated || used <= allowed,
+        "{used} of {target_tokens} tokens with {pinned} pinned, {led} led, {apart} for blocks"
+    );
     let again = prepare().and_then(|prepared| prepared.select(&request)).expect("as before");
     assert_eq!(again.packing, selection.packing, "selected twice, selected differently");
     assert_eq!(again.blocks, selection.blocks, "selected twice, divided differently");
