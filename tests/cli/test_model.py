@@ -178,6 +178,23 @@ def test_bench_times_every_precision_and_thread_count_beside_the_built_in_model(
     ]
 
 
+@pytest.mark.parametrize("there", ["fp32", "int8"])
+def test_bench_times_the_one_precision_that_is_there_and_calls_it_by_its_name(run, tmp_path, there):
+    pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
+    from tests.embedding.tiny_onnx import write_model
+
+    folder = write_model(tmp_path / "only")
+    if there == "int8":
+        (folder / "model.onnx").rename(folder / "model_int8.onnx")
+    arguments = ["--threads", "1", "--rounds", "1", "--json"]
+    done = run("model", "bench", str(folder), *arguments)
+    assert done.returncode == 0, done.stderr
+    timed = [row["precision"] for row in json.loads(done.stdout)["models"][1:]]
+    assert timed == [there]
+    other = {"fp32": "int8", "int8": "fp32"}[there]
+    assert f"without {other}: ".encode() in done.stderr
+
+
 def test_bench_never_shows_a_model_the_same_text_twice(loaded, capfd):
     assert cli.main(["model", "bench", "any/model", "--threads", "1", "--rounds", "3"]) == 0
     for model in loaded:

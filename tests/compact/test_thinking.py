@@ -37,11 +37,10 @@ def test_what_is_left_is_valid(case: Case):
 
 
 @given(cases(broken=True))
-def test_what_was_broken_is_broken_in_no_new_way(case: Case):
-    before = {violation.rule for violation in validate(case.entries, case.format)}
-    after = {violation.rule for violation in validate(stripped(case).messages, case.format)}
-    # A loop that was closed by a thought alone is open without it, and the other way round.
-    assert after <= before
+def test_a_damaged_conversation_gets_no_more_violations(case: Case):
+    before = validate(case.entries, case.format)
+    after = validate(stripped(case).messages, case.format)
+    assert len(after) <= len(before)
 
 
 @given(cases())
@@ -93,7 +92,7 @@ def test_it_is_what_compacting_the_stripped_list_gives(case: Case):
 
 @given(cases())
 def test_stripping_twice_is_stripping_once(case: Case):
-    once = stripped(case)
+    once = stripped(case, target_ratio=ALL)  # what is dropped may need a thought that is kept
     twice = compact_context(
         once.messages,
         format=case.format,

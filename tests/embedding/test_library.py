@@ -125,8 +125,34 @@ def test_a_library_that_is_too_old(folder: Path, tmp_path: Path) -> None:
 def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(OVERRIDE, raising=False)
     monkeypatch.setattr("rehydrate.embedding.library.find_spec", lambda name: None)
-    with pytest.raises(ModelError, match="not installed; install it: pip install onnxruntime"):
+    with pytest.raises(ModelError, match="not installed; install it: pip install onnxruntime") as e:
         onnxruntime_library()
+    assert OVERRIDE in e.value.remedy  # the way out where it has no wheels
+
+
+def test_without_onnxruntime_all_but_onnx_models_works_and_those_say_what_to_do(
+    folder: Path,
+) -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['onnxruntime'] = None\n"  # neither imported nor found
+        "import rehydrate\n"
+        "from rehydrate import cli\n"
+        "chat = [{'role': 'user', 'content': f'House {n} is {n} metres high.'} for n in range(9)]\n"
+        "assert rehydrate.compact_context(chat, 'house 3', 0.5).stats.embedding\n"
+        "kept = rehydrate.compact_context(chat, 'house 3', 0.5, embedder=sys.argv[1])\n"
+        "assert kept.stats.changed and 'pip install onnxruntime' in kept.stats.degraded[0]\n"
+        "try:\n"
+        "    rehydrate.load_model(sys.argv[1])\n"
+        "except rehydrate.ModelError as error:\n"
+        "    assert 'pip install onnxruntime' in error.remedy\n"
+        "else:\n"
+        "    sys.exit('it was loaded')\n"
+        "sys.exit(cli.main(['doctor']))\n"
+    )
+    command = [sys.executable, "-c", script, str(folder)]
+    environment = {key: value for key, value in os.environ.items() if key != OVERRIDE}
+    subprocess.run(command, check=True, timeout=PATIENCE_S, env=environment, stdout=subprocess.PIPE)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])

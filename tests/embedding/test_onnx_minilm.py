@@ -29,7 +29,7 @@ if importlib.util.find_spec(PACKAGE) is None:
     )
 pytest.importorskip("onnx", reason="conversion writes the graph; pip install 'rehydrate[convert]'")
 conversion = pytest.importorskip("rehydrate.embedding.convert")
-tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the extra `bench`")
+tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the extra `dev`")
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rehydrate import compact_context
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse, validate
 
@@ -119,6 +120,19 @@ def test_validation_names_the_indices_of_the_lines():
 
 def test_a_user_line_before_the_result_is_no_violation_since_results_are_sent_first():
     assert validate([ASK, call("a", "m"), line("user", "hurry"), result("a")]) == []
+
+
+@pytest.mark.parametrize("nothing", ["", " \n", None, [], [{"type": "text", "text": " "}]])
+def test_a_line_that_says_nothing_is_not_sent_and_so_leads_no_conversation(nothing):
+    entries = [
+        {"type": "user", "message": {"role": "user", "content": nothing}},
+        {"type": "user", "isMeta": True, "message": {"role": "user", "content": "Caveat: none."}},
+        {"type": "assistant", "message": {"role": "assistant", "content": "the"}},
+    ]
+    assert parse(entries).ignored == (0,)
+    for budget in range(8):
+        kept = compact_context(entries, format="claude_code", budget_tokens=budget)
+        assert validate(kept.messages, "claude_code") == []
 
 
 def test_blank_lines_of_the_model_are_no_violation_since_they_are_not_sent():

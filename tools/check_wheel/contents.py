@@ -113,15 +113,21 @@ def _metadata_problems(text: str) -> Iterator[str]:
     for field, values in wanted.items():
         if (found := [str(value) for value in told.get_all(field, [])]) != values:
             yield f"{field} is {found}, expected {values}"
-    if (found := _requirements(told)) != sorted(project["dependencies"]):
-        yield f"without extras it requires {found}, expected {sorted(project['dependencies'])}"
+    required = sorted(_plain(value) for value in project["dependencies"])
+    if (found := _requirements(told)) != required:
+        yield f"without extras it requires {found}, expected {required}"
     if not str(told.get_payload()).strip():
         yield "it has no long description"
 
 
 def _requirements(told: Message) -> list[str]:
     given = [str(value) for value in told.get_all("Requires-Dist", [])]
-    return sorted(value.replace(" ", "") for value in given if "extra ==" not in value)
+    return sorted(_plain(value) for value in given if "extra ==" not in value)
+
+
+def _plain(requirement: str) -> str:
+    """A requirement without what build tools write as they like: spaces, kinds of quotes."""
+    return requirement.replace(" ", "").replace('"', "'")
 
 
 def _tag_problems(path: Path, text: str) -> Iterator[str]:

@@ -11,16 +11,23 @@ NAME = "rehydrate"
 PLATFORMS = {
     "manylinux x86_64": r"manylinux_2_\d+_x86_64",
     "manylinux aarch64": r"manylinux_2_\d+_aarch64",
-    "musllinux x86_64": r"musllinux_1_\d+_x86_64",
-    "musllinux aarch64": r"musllinux_1_\d+_aarch64",
     "macOS x86_64": r"macosx_\d+_\d+_x86_64",
     "macOS arm64": r"macosx_\d+_\d+_arm64",
     "Windows x86_64": r"win_amd64",
 }
-"""What a wheel may be for."""
+"""What a wheel may be for: what onnxruntime, which ours requires, has wheels for: not musl."""
 
 ABIS = {"stable": r"cp311-abi3", "free-threaded": r"cp3(1[4-9]|[2-9]\d)-cp3\1t"}
 """The stable ABI from 3.11 on, or one free-threaded version; nothing else."""
+
+FREE_THREADED = ("manylinux x86_64", "manylinux aarch64")
+"""Where there is a free-threaded wheel. onnxruntime has none for macOS and Windows, and no marker
+tells such an interpreter apart: ours could not be installed there."""
+
+
+def platforms_of(abi: str) -> Sequence[str]:
+    """The platforms that a release has a wheel of this kind for."""
+    return FREE_THREADED if abi == "free-threaded" else tuple(PLATFORMS)
 
 
 class WheelName(NamedTuple):
@@ -63,8 +70,8 @@ def release_problems(filenames: Sequence[str], tag: str, version: str) -> Iterat
         yield "there is no sdist"
     wheels = [name for filename in filenames if (name := WheelName.parse(filename))]
     for abi, abi_pattern in ABIS.items():
-        for platform, pattern in PLATFORMS.items():
-            if not _has(wheels, abi_pattern, pattern):
+        for platform in platforms_of(abi):
+            if not _has(wheels, abi_pattern, PLATFORMS[platform]):
                 yield f"there is no {abi} wheel for {platform}"
 
 

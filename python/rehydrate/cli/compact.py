@@ -100,7 +100,13 @@ def add_parser(commands: Any) -> None:
         "--format", metavar="NAME", default="auto", choices=["auto", *_FORMATS],
         help=f"{', '.join(_FORMATS)}; default: detected",
     )  # fmt: skip
-    how.add_argument(
+    embedding = how.add_mutually_exclusive_group()
+    embedding.add_argument(
+        "--embedder", metavar="MODEL", default="auto",
+        help="beside the built-in model, for a --query: the name or folder of an ONNX model, "
+        "such as those that `rehydrate model list` shows",
+    )  # fmt: skip
+    embedding.add_argument(
         "--no-embedding", action="store_true", help="compare words only, without the built-in model"
     )
 
@@ -166,7 +172,7 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
                 budget_tokens=options.budget,
                 memory=memory,
                 scoring=options.scoring,
-                embedder=None if options.no_embedding else "auto",
+                embedder=None if options.no_embedding else options.embedder,
                 counter=options.counter,
                 format=options.format,
                 granularity=options.granularity,

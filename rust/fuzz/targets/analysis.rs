@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use libfuzzer_sys::fuzz_target;
+use rehydrate_core::cache::Cached;
 use rehydrate_core::embed::builtin::StaticModel;
-use rehydrate_core::text::{Needs, TextAnalysis};
+use rehydrate_core::text::{Needs, TextAnalysis, Wanted};
+use rehydrate_core::tokens::Counter;
 use rehydrate_core::unit::{Piece, PieceKind};
 use rehydrate_core::{features, lexical};
 
@@ -13,7 +15,8 @@ fuzz_target!(|text: &str| {
     let terms = lexical::terms(text);
     assert!(terms.words.is_sorted_by(|a, b| a.0 < b.0));
     assert_eq!(terms.length as usize, words.len());
-    assert!(words.iter().all(|&word| terms.count(word) > 0));
+    let counted: u64 = terms.words.iter().map(|&(_, times)| u64::from(times)).sum();
+    assert_eq!(counted, words.len() as u64, "a word is counted twice or not at all");
 
     let mentions = features::mentions(text);
     assert!(mentions.is_sorted_by(|a, b| a.hash < b.hash));
@@ -28,13 +31,23 @@ fuzz_target!(|text: &str| {
     assert_eq!(words_by_lines, words, "words reach across lines of {text:?}");
     features::scan(text, |feature, _| assert!(!feature.is_empty()));
 
-    let needs = Needs { bags: StaticModel::builtin(), terms: true, mentions: true };
+    let model = StaticModel::builtin();
+    let everything = Wanted {
+        counter: Some(Counter::O200kBase),
+        needs: Needs { model, bags: true, vectors: true, terms: true, mentions: true },
+    };
+    let only_counted = Wanted { needs: Needs::default(), ..everything };
+    let compared = Wanted { needs: Needs { model, bags: true, ..Needs::default() }, ..everything };
     for kind in [PieceKind::Text, PieceKind::ToolInput] {
-        let analysis = TextAnalysis::default();
         let piece = Piece { text, kind };
-        analysis.fill(piece, needs);
-        analysis.fill(piece, needs);
-        assert!(analysis.bag().is_some_and(|bag| bag.is_sorted_by(|a, b| a.0 < b.0)));
-        assert!(analysis.terms().is_some() && analysis.mentions().is_some());
+        let whole = TextAnalysis::derive(piece, &everything, None);
+        assert!(whole.suffices(&everything) && whole.suffices(&only_counted) && whole.suffices(&compared));
+        let mut grown = TextAnalysis::derive(piece, &only_counted, None);
+        for wanted in [compared, everything] {
+            grown = TextAnalysis::derive(piece, &wanted, Some(&grown));
+            assert!(grown.suffices(&wanted));
+        }
+        assert_eq!(grown.held_bytes(), whole.held_bytes(), "derived step by step, derived differently");
+        assert_eq!(grown.count(Counter::O200kBase), whole.count(Counter::O200kBase));
     }
 });

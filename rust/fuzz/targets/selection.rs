@@ -1,11 +1,14 @@
-//! Selection end to end on arbitrary columns: no panic, no surprise about the budget, the same answer twice.
+//! Selection end to end on arbitrary columns, of whole messages and of blocks: no panic, no surprise about the budget, the
+//! same answer twice.
 #![no_main]
 use std::sync::OnceLock;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
+use rehydrate_core::blocks::MIN_LINES;
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
+use rehydrate_core::parts::Excerpting;
 use rehydrate_core::score::Weights;
 use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
 use rehydrate_core::text::Needs;
@@ -14,8 +17,19 @@ use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 
 const DIM: usize = 3;
 
+/// Texts of which some are long enough to be divided, which inputs by themselves are not.
+fn texts(input: &mut Unstructured<'_>) -> Result<Vec<String>> {
+    let mut texts = vec![String::new()];
+    for _ in 0..input.int_in_range(0..=12_u8)? {
+        let text: &str = input.arbitrary()?;
+        let times = input.choose_index(4)?;
+        texts.push(if times == 3 { format!("{text}\n").repeat(MIN_LINES + 5) } else { text.to_owned() });
+    }
+    Ok(texts)
+}
+
 /// Columns as they may come: mostly in range, sometimes not.
-fn conversation<'a>(input: &mut Unstructured<'a>) -> Result<Conversation<'a>> {
+fn conversation<'a>(input: &mut Unstructured<'_>, texts: &'a [String]) -> Result<Conversation<'a>> {
     let units = input.int_in_range(0..=12_usize)?;
     let mut found = Conversation::default();
     for _ in 0..units {
@@ -25,7 +39,7 @@ fn conversation<'a>(input: &mut Unstructured<'a>) -> Result<Conversation<'a>> {
         let first = found.pieces.len();
         for _ in 0..input.int_in_range(0..=2_u8)? {
             let kind = PieceKind::try_from(input.int_in_range(0..=3_u8)?).expect("a kind");
-            found.pieces.push(Piece { text: input.arbitrary()?, kind });
+            found.pieces.push(Piece { text: input.choose(texts)?, kind });
         }
         let is_broken = input.ratio(1, 100)?;
         found.messages.push(Message {
@@ -45,7 +59,9 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let calibrated = input.arbitrary()?;
     let coverage = input.arbitrary()?;
     let needs = Needs {
-        bags: if input.arbitrary()? { StaticModel::builtin() } else { None },
+        model: if input.arbitrary()? { StaticModel::builtin() } else { None },
+        bags: input.arbitrary()?,
+        vectors: input.arbitrary()?,
         terms: calibrated,
         mentions: coverage,
     };
@@ -55,19 +71,35 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let (with_vectors, with_memory): (bool, bool) = input.arbitrary()?;
     let query_vector: [f32; DIM] = input.arbitrary()?;
     let weights: [u8; 3] = input.arbitrary()?;
-    let conversation = conversation(input)?;
-    let messages = conversation.messages.len();
-    // Whatever an embedder or a memory may give: NaN and infinity too.
-    let numbers: Vec<f32> = (0..messages * DIM).map(|_| input.arbitrary()).collect::<Result<_>>()?;
-    let covered: Vec<f64> = (0..messages).map(|_| input.arbitrary()).collect::<Result<_>>()?;
+    let texts = texts(input)?;
+    let conversation = conversation(input, &texts)?;
+    let divisible: Vec<bool> = conversation.pieces.iter().map(|_| input.arbitrary()).collect::<Result<_>>()?;
+    let excerpting = Excerpting {
+        divisible: &divisible,
+        mark_counts: input.arbitrary::<[u8; 2]>()?.map(u32::from),
+        block_counts: None,
+    };
+    let in_parts = input.arbitrary()?;
     let roles: Vec<(Role, usize)> = conversation.messages.iter().map(|message| (message.role, message.unit)).collect();
-    let Ok(prepared) = engine.prepare(conversation.clone(), counter, None, needs) else { return Ok(()) };
-    assert_eq!(prepared.message_tokens().len(), messages);
+    let prepare = || match in_parts {
+        true => engine.prepare_in_parts(conversation.clone(), &excerpting, counter, None, needs),
+        false => engine.prepare(conversation.clone(), counter, None, needs),
+    };
+    let Ok(prepared) = prepare() else { return Ok(()) };
+    assert_eq!(prepared.message_tokens().len(), roles.len());
+    // Whatever an embedder or a memory may give: NaN and infinity too, and vectors of some messages only.
+    let rows = prepared.rows();
+    let places: Vec<usize> = (0..rows).filter(|_| input.arbitrary().unwrap_or(true)).collect();
+    let of_some = input.arbitrary()?;
+    let given = if of_some { places.len() } else { rows };
+    let numbers: Vec<f32> = (0..given * DIM).map(|_| input.arbitrary()).collect::<Result<_>>()?;
+    let covered: Vec<f64> = (0..rows).map(|_| input.arbitrary()).collect::<Result<_>>()?;
     let request = Request {
         query,
         vectors: with_vectors.then_some(Vectors {
             dim: DIM,
             messages: &numbers,
+            places: of_some.then_some(&places[..]),
             query: query.map(|_| &query_vector[..]),
         }),
         memory_coverage: with_memory.then_some(&covered),
@@ -87,9 +119,35 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     }
     let pinned = selection.pinned_tokens;
     let led = selection.leader.map_or(0, |unit| u64::from(selection.unit_tokens[unit]));
-    assert!(selection.packing.used_tokens <= target_tokens.max(pinned + led), "over budget without need");
-    let again = engine.prepare(conversation, counter, None, needs).and_then(|prepared| prepared.select(&request));
-    assert_eq!(again.expect("as before").packing, selection.packing, "selected twice, selected differently");
+    // What is kept though it is divided is counted in its blocks, which may be more than the whole; and a leader is kept as
+    // its marks alone.
+    let marks = excerpting.mark_counts.map(|mark| u64::from(counter.tokens_of(mark)));
+    let apart: u64 = prepared
+        .divided_texts()
+        .iter()
+        .enumerate()
+        .map(|(text, divided)| {
+            let blocks =
+                selection.blocks.iter().filter(|choice| choice.text == text).map(|choice| u64::from(choice.tokens));
+            let whole = engine.count(conversation.pieces[divided.piece].text, counter);
+            (blocks.sum::<u64>() + marks[0].max(marks[1])).saturating_sub(u64::from(whole))
+        })
+        .sum();
+    let allowed = target_tokens.max(pinned + led) + apart;
+    let used = selection.packing.used_tokens;
+    // Sums of u32 stop at its end: a unit that got there has lost count.
+    let saturated = selection.unit_tokens.contains(&u32::MAX);
+    assert!(
+        saturated || used <= allowed,
+        "{used} of {target_tokens} tokens with {pinned} pinned, {led} led, {apart} for blocks"
+    );
+    let again = prepare().and_then(|prepared| prepared.select(&request)).expect("as before");
+    assert_eq!(again.packing, selection.packing, "selected twice, selected differently");
+    assert_eq!(again.blocks, selection.blocks, "selected twice, divided differently");
+    for choice in selection.blocks.iter().filter(|choice| choice.kept) {
+        let text = &prepared.divided_texts()[choice.text];
+        assert!(choice.place < text.division.blocks.len(), "a block out of nowhere");
+    }
     Ok(())
 }
 

