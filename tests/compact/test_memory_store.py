@@ -51,7 +51,7 @@ def test_the_same_in_other_words_is_covered_more_than_something_else(memory: Mem
         "user: Go on.",
     )
     same, other, _ = coverage(memory, said)
-    assert same > 2 * other
+    assert same > other + 0.1
 
 
 def test_an_empty_memory_covers_nothing(memory: Memory):
