@@ -16,11 +16,13 @@
 //! let view = View::new(vec![Arc::new(Segment::open(Arc::new(bytes)).unwrap())]);
 //! assert_eq!(view.search(&Query::new("when is the invoice due?", 1))[0].id, 1);
 //! ```
+mod best;
 mod build;
 mod cells;
 mod fusion;
 mod layout;
 mod likeness;
+mod matching;
 mod postings;
 mod rows;
 mod search;
@@ -120,6 +122,13 @@ pub struct Filter<'a> {
 }
 
 impl Filter<'_> {
+    /// Whether everything passes.
+    fn is_open(&self) -> bool {
+        let Self { sources, kinds, sessions, tiers, after_ms, before_ms, min_trust, allowed } = self;
+        let lists = [sources, kinds, sessions].into_iter().all(|list| list.is_none());
+        lists && tiers.is_none() && after_ms.is_none() && before_ms.is_none() && *min_trust == 0 && allowed.is_none()
+    }
+
     /// Whether an entry passes.
     #[must_use]
     pub fn passes(&self, id: u64, meta: &Meta) -> bool {

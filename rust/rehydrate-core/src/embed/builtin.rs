@@ -222,7 +222,7 @@ fn similarities(rows: &[u8], inverse_norms: &[f32], dim: usize, token: u16, othe
 /// Inner product of two int8 rows, exact.
 #[inline(always)]
 fn whole_dot(a: &[u8], b: &[u8]) -> i32 {
-    a.iter().zip(b).map(|(x, y)| i32::from(i16::from(x.cast_signed()) * i16::from(y.cast_signed()))).sum()
+    a.iter().zip(b).map(|(x, y)| i32::from(x.cast_signed()) * i32::from(y.cast_signed())).sum()
 }
 
 fn is_filler(token: &str) -> bool {

@@ -79,10 +79,12 @@ fn largest(values: impl Iterator<Item = f32>) -> f32 {
     values.fold(LEAST, f32::max)
 }
 
+type Leg = fn(&Signals) -> f32;
+
 /// Opinions spread over 0..1 and added up, sharpened, with what neighbours lend; what was said by someone whom the query
 /// names counts more.
 fn calibrated(signals: &[Signals], beside: &[Vec<(usize, i32)>], named: &[bool]) -> Vec<f32> {
-    let legs: [(f32, fn(&Signals) -> f32); 5] = [
+    let legs: [(f32, Leg); 5] = [
         (1.0, |of| of.text),
         (1.0, |of| of.soft),
         (1.0, |of| of.builtin.max(0.0)),

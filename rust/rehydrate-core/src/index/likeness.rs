@@ -2,9 +2,9 @@
 use std::ops::Range;
 
 use super::Filter;
+use super::best::Best;
 use super::layout::Section;
 use super::rows::{self, Probe, Rows, Scratch};
-use super::search::Best;
 use super::statistics::of_step;
 use super::view::{Gate, View};
 use crate::embed::builtin::StaticModel;

@@ -1,7 +1,7 @@
 //! Vectors of one space in a segment: int8 rows with a scale each, how far each lies from their mean, and cells of many.
+use super::best::Best;
 use super::cells::Gathered;
 use super::layout::{Column, Section, Writer};
-use super::search::Best;
 use super::segment::Segment;
 use super::sketch;
 use super::view::Gate;

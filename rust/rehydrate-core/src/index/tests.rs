@@ -90,6 +90,15 @@ fn what_newer_segments_replace_or_delete_is_not_found() {
 }
 
 #[test]
+fn a_segment_that_only_deletes_may_stand_anywhere() {
+    let build = |entries: &[Entry<'_>], gone: &[u64]| open(Segment::build(entries, gone, &Settings::default()));
+    let (none, some) = (build(&[], &[7]), build(&[entry(1, "apples"), entry(2, "pears"), entry(7, "plums")], &[]));
+    let mut all = found(&View::new(vec![none.clone(), some, none]), "apples");
+    all.sort_unstable();
+    assert_eq!(all, [1, 2]);
+}
+
+#[test]
 fn filters_and_expiry_hold_for_every_leg_and_for_neighbours() {
     let entries: Vec<Entry<'_>> = (0..40)
         .map(|id| Entry {

@@ -1,9 +1,10 @@
 //! Segments as one: what newer ones replace or delete is masked in older ones.
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use once_cell::race::OnceBox;
 
 use super::layout::Section;
+use super::matching::Dense;
 use super::segment::Segment;
 use super::statistics::Statistics;
 use super::{Filter, Meta};
@@ -24,6 +25,9 @@ impl Part {
     }
 }
 
+/// Searches at once that find their scores' place kept.
+const DENSE_KEPT: usize = 4;
+
 /// What some segments hold together, at one moment. Cheap to make and to throw away.
 pub struct View {
     pub(super) parts: Vec<Part>,
@@ -33,6 +37,8 @@ pub struct View {
     /// Average number of terms of a live entry.
     pub(super) average_length: f32,
     statistics: OnceBox<Statistics>,
+    /// Left by searches for the next ones.
+    dense: Mutex<Vec<Dense>>,
 }
 
 impl View {
@@ -59,7 +65,7 @@ impl View {
             }
         }
         let average_length = (total as f64 / live.max(1) as f64).max(1e-9) as f32;
-        Self { parts, entries: base, live, average_length, statistics: OnceBox::new() }
+        Self { parts, entries: base, live, average_length, statistics: OnceBox::new(), dense: Mutex::default() }
     }
 
     /// Number of entries that can be found.
@@ -95,6 +101,22 @@ impl View {
         })
     }
 
+    /// Zeros for every entry. Nobody waits for another's: a lock that is held (in another thread, or, after a fork, for
+    /// ever) means new ones.
+    pub(super) fn take_dense(&self) -> Dense {
+        let mut dense = self.dense.try_lock().ok().and_then(|mut kept| kept.pop()).unwrap_or_default();
+        dense.clear(self.entries);
+        dense
+    }
+
+    pub(super) fn keep_dense(&self, dense: Dense) {
+        if let Ok(mut kept) = self.dense.try_lock()
+            && kept.len() < DENSE_KEPT
+        {
+            kept.push(dense);
+        }
+    }
+
     /// The part and the ordinal of an entry.
     pub(super) fn locate(&self, entry: usize) -> (&Part, usize) {
         let part = self.parts.partition_point(|part| part.base <= entry) - 1;
@@ -102,42 +124,30 @@ impl View {
         (part, entry - part.base)
     }
 
-    /// The nearest entries of the same source before (false) or after (true) one, nearest first.
-    pub(super) fn neighbours(&self, entry: usize, after: bool, out: &mut Vec<usize>, distance: usize) {
+    /// The nearest live entries of the same source before (false) or after (true) one, nearest first.
+    pub(super) fn neighbours(&self, entry: usize, after: bool, number: usize) -> Vec<usize> {
         let (home, ordinal) = self.locate(entry);
         let source = home.segment.column::<u32>(Section::Source).get(ordinal);
         let id = home.segment.column::<u64>(Section::Ids).get(ordinal);
-        let mut found: Vec<(u64, usize)> = Vec::with_capacity(2 * distance);
+        let mut found: Vec<(u64, usize)> = Vec::with_capacity(number);
         for part in &self.parts {
-            let sources = part.segment.column::<u32>(Section::Source);
-            let ids = part.segment.column::<u64>(Section::Ids);
-            let here = if part.base == home.base { ordinal } else { part.segment.place(source, id) };
-            let of_source = |at: usize| at < sources.len() && sources.get(at) == source;
-            let mut take = |at: usize, left: &mut usize| {
-                if ids.get(at) != id && part.is_live(at) {
-                    found.push((ids.get(at), part.base + at));
-                    *left -= 1;
-                }
-            };
-            let mut left = distance;
+            let (sources, ids) =
+                (part.segment.column::<u32>(Section::Source), part.segment.column::<u64>(Section::Ids));
+            // Another version of the entry itself may stand here, dead.
+            let here = if std::ptr::eq(part, home) { ordinal } else { part.segment.place(source, id) };
+            let near = |&at: &usize| sources.get(at) == source;
+            let take = |at: usize| (ids.get(at).abs_diff(id), part.base + at);
+            let is_other = |at: &usize| part.is_live(*at) && ids.get(*at) != id;
             if after {
-                let mut at = here;
-                while left > 0 && of_source(at) {
-                    take(at, &mut left);
-                    at += 1;
-                }
+                let those = (here..sources.len()).take_while(near).filter(is_other);
+                found.extend(those.take(number).map(take));
             } else {
-                let mut at = here;
-                while left > 0 && at > 0 && of_source(at - 1) {
-                    take(at - 1, &mut left);
-                    at -= 1;
-                }
+                let those = (0..here).rev().take_while(near).filter(is_other);
+                found.extend(those.take(number).map(take));
             }
         }
-        if self.parts.len() > 1 {
-            found.sort_unstable_by_key(|&(other, _)| other.abs_diff(id));
-        }
-        out.extend(found.into_iter().take(distance).map(|(_, entry)| entry));
+        found.sort_unstable();
+        found.into_iter().take(number).map(|(_, entry)| entry).collect()
     }
 }
 
@@ -171,16 +181,7 @@ pub(super) struct Gate<'a> {
 
 impl<'a> Gate<'a> {
     pub fn new(part: &'a Part, filter: &'a Filter<'a>, now_ms: i64) -> Self {
-        let free = Filter { sources: None, kinds: None, sessions: None, tiers: None, ..*filter };
-        let unconditional = filter.sources.is_none()
-            && filter.kinds.is_none()
-            && filter.sessions.is_none()
-            && filter.tiers.is_none()
-            && free.after_ms.is_none()
-            && free.before_ms.is_none()
-            && free.allowed.is_none()
-            && free.min_trust == 0;
-        Self { part, filter, now_ms, open: unconditional }
+        Self { part, filter, now_ms, open: filter.is_open() }
     }
 
     #[inline]

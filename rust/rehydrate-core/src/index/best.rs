@@ -1,0 +1,62 @@
+//! The best few of many scores.
+/// Scores that are looked at together.
+const SCORES: usize = 64;
+
+/// The best few of many scores.
+pub(super) struct Best {
+    limit: usize,
+    /// Nothing up to this is among the best.
+    pub floor: f32,
+    kept: Vec<(f32, u32)>,
+}
+
+impl Best {
+    pub fn new(limit: usize, floor: f32) -> Self {
+        Self { limit, floor, kept: Vec::with_capacity(4 * limit) }
+    }
+
+    /// Keep `entry` if its score is among the best so far and it may be found.
+    #[inline]
+    pub fn offer(&mut self, score: f32, entry: u32, passes: impl FnOnce() -> bool) {
+        if score > self.floor && self.limit > 0 && passes() {
+            self.kept.push((score, entry));
+            if self.kept.len() >= 4 * self.limit {
+                self.tighten();
+            }
+        }
+    }
+
+    /// Keep the best of `scores`, numbered from `base`.
+    pub fn offer_all(&mut self, scores: &[f32], base: usize, passes: impl Fn(usize) -> bool) {
+        for (block, scores) in scores.chunks(SCORES).enumerate() {
+            // Most blocks hold nothing that is good enough, which vector instructions see at once.
+            if scores.iter().fold(0.0, |most: f32, &x| if x > most { x } else { most }) <= self.floor {
+                continue;
+            }
+            for (ordinal, &score) in (block * SCORES..).zip(scores) {
+                self.offer(score, (base + ordinal) as u32, || passes(ordinal));
+            }
+        }
+    }
+
+    fn tighten(&mut self) {
+        if self.kept.len() > self.limit {
+            let (_, last, _) = self.kept.select_nth_unstable_by(self.limit - 1, better);
+            self.floor = last.0;
+            self.kept.truncate(self.limit);
+        }
+    }
+
+    /// Best first.
+    pub fn finish(mut self) -> Vec<(f32, u32)> {
+        if self.limit > 0 {
+            self.tighten();
+        }
+        self.kept.sort_unstable_by(better);
+        self.kept
+    }
+}
+
+fn better(a: &(f32, u32), b: &(f32, u32)) -> std::cmp::Ordering {
+    b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
+}
