@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, final
 
 __all__ = [
@@ -185,7 +184,7 @@ class Store:
         max_age_ms: int | None = None,
     ) -> Store: ...
     @property
-    def path(self) -> Path: ...
+    def path(self) -> str: ...
     @property
     def read_only(self) -> bool: ...
     # Handle and whether it is new, per item; how many items the limits demoted to cold and how many
