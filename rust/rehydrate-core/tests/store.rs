@@ -95,8 +95,8 @@ fn what_is_added_comes_back_byte_for_byte_after_reopening() {
         supersedes: vec![],
         contradicts: vec![],
     };
-    let handle = place.open().add("alice", &[every_field.clone()], None).unwrap().added[0].handle.clone();
-    let found = place.open().get("alice", &[handle.clone()]).unwrap().remove(0).unwrap();
+    let handle = place.open().add("alice", std::slice::from_ref(&every_field), None).unwrap().added[0].handle.clone();
+    let found = place.open().get("alice", std::slice::from_ref(&handle)).unwrap().remove(0).unwrap();
     assert_eq!(found.handle, handle);
     assert_eq!((found.text, found.kind, found.tier), (every_field.text, every_field.kind, every_field.tier));
     assert_eq!((found.source, found.session), (every_field.source, every_field.session));
@@ -244,9 +244,9 @@ fn what_is_old_cools_and_what_is_expired_is_gone() {
     let store = place.with(Options { limits, clock, ..Options::default() });
     let brief = NewItem { expires_ms: Some(clock() + 10), ..item("brief") };
     let handle = store.add("alice", &[brief.clone(), item("old")], None).unwrap().added[0].handle.clone();
-    assert!(store.get("alice", &[handle.clone()]).unwrap()[0].is_some());
+    assert!(store.get("alice", std::slice::from_ref(&handle)).unwrap()[0].is_some());
     NOW.fetch_add(1_500_000, std::sync::atomic::Ordering::SeqCst);
-    assert_eq!(store.get("alice", &[handle.clone()]).unwrap(), [None]);
+    assert_eq!(store.get("alice", std::slice::from_ref(&handle)).unwrap(), [None]);
     assert_eq!(texts(&store, "alice"), ["old"]);
     let report = store.add("alice", &[NewItem { expires_ms: None, ..brief }], None).unwrap();
     assert_eq!((report.added[0].is_new, report.demoted, report.dropped), (true, 1, 0));
@@ -410,8 +410,8 @@ fn vectors_of_two_models_do_not_meet() {
         assert!(matches!(store.add("alice", &[with("b", &vector)], space), Err(Error::Argument(_))));
     }
     assert!(matches!(store.add("bob", &[with("b", &[1.0])], None), Err(Error::Argument(_))));
-    assert_eq!(store.set_vectors("alice", &[handle.clone()], &[0.0, 1.0], "minilm").unwrap(), 1);
-    assert!(store.set_vectors("alice", &[handle.clone()], &[0.0, 1.0], "other").is_err());
+    assert_eq!(store.set_vectors("alice", std::slice::from_ref(&handle), &[0.0, 1.0], "minilm").unwrap(), 1);
+    assert!(store.set_vectors("alice", std::slice::from_ref(&handle), &[0.0, 1.0], "other").is_err());
     assert!(store.set_vectors("alice", &[handle], &[], "minilm").is_err());
 }
 

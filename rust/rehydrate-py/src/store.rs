@@ -1,4 +1,5 @@
 //! The store for Python: items as tuples in, as tuples out.
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -152,8 +153,8 @@ impl Store {
 
     /// The file, as an absolute path.
     #[getter]
-    fn path(&self) -> PathBuf {
-        self.core.path().to_owned()
+    fn path(&self) -> OsString {
+        self.core.path().as_os_str().to_owned()
     }
 
     /// Whether nothing can be written through it.

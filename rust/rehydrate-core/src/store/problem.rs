@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::ErrorCode;
 
+use super::{files, random};
 use crate::error::{Error, StoreProblem};
 
 /// What ends a piece of work with a connection: SQLite's word or our own.
@@ -81,7 +82,7 @@ pub(super) fn io(path: &Path, error: &io::Error) -> Error {
 
 /// SQLite reports some writes to a full disk as failures of the disk: a write of our own tells.
 fn has_no_room(path: &Path) -> bool {
-    let probe = path.with_extension("probe");
+    let probe = files::beside(path, &format!("-probe{:016x}", random()));
     let written = std::fs::write(&probe, [0_u8; 64 << 10]);
     let _ = std::fs::remove_file(&probe);
     written.is_err_and(|error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
