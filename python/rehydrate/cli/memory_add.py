@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rehydrate.cli.failure import Failure
-from rehydrate.cli.memory_filters import moment, share
+from rehydrate.cli.memory_filters import counted, moment, share
 from rehydrate.cli.memory_store import (
     add_store_options,
     checked_text,
@@ -23,6 +24,7 @@ from rehydrate.cli.memory_store import (
 from rehydrate.cli.output import say, show
 from rehydrate.cli.progress import Progress
 from rehydrate.cli.terminal import Terminal
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import TIERS
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 BATCH = 500
 """So many texts are written together: each time waits for the disk."""
 SHOWN_HANDLES = 20
-SHOWN_PATHS = 8
+SHOWN_PATHS = 20
 
 _ADD_EXAMPLES = """\
 The same text from the same source is one item: adding it again changes nothing. Keys, tokens and
@@ -80,12 +82,15 @@ def run_add(options: argparse.Namespace) -> int:
         if (value := getattr(options, name)) is not None
     }
     added: list[Added] = []
-    with opened(options, namespace=namespace, write=True) as memory, _interruptible():
-        with Progress("adding", "texts", len(texts)) as progress:
-            for start in range(0, len(texts), BATCH):
-                batch = texts[start : start + BATCH]
-                added += memory.add(batch, **cast(Any, fields))
-                progress.advance(len(batch))
+    with (
+        opened(options, namespace=namespace, write=True) as memory,
+        _interruptible(),
+        Progress("adding", "texts", len(texts)) as progress,
+    ):
+        for start in range(0, len(texts), BATCH):
+            batch = texts[start : start + BATCH]
+            added += memory.add(batch, **cast(Any, fields))
+            progress.advance(len(batch))
     _print_added(added, options)
     return 0
 
@@ -117,9 +122,13 @@ def run_import(options: argparse.Namespace) -> int:
     from rehydrate.memory.transfer import import_items
 
     namespace = namespace_of(options)
-    with _file_of(options.file) as path, opened(options, namespace=namespace, write=True) as memory:
-        with _interruptible(), Progress("importing", "items", _count_lines(path)) as progress:
-            done = import_items(_watched(memory, progress), path, namespace)
+    with (
+        _file_of(options.file) as path,
+        opened(options, namespace=namespace, write=True) as memory,
+        _interruptible(),
+        Progress("importing", "items", _count_lines(path)) as progress,
+    ):
+        done = import_items(_watched(memory, progress), path, namespace)
     terminal = Terminal.of(sys.stdout)
     if options.json:
         show([json.dumps(done._asdict(), indent=2)], terminal)
@@ -219,7 +228,7 @@ def _sync_lines(
         yield f"{terminal.safe(options.folder)} holds no notes; notes are .md and .txt files"
         return
     yield (
-        f"{', '.join(files)}; {report.chunks_added:,} passages new, "
+        f"{', '.join(files)}; {counted(report.chunks_added, 'passage')} new, "
         f"{report.chunks_removed:,} gone, {report.chunks_unchanged:,} as they were"
         + (f"; {hot:,} hot" if hot else "")
     )
@@ -266,7 +275,10 @@ def _file_of(name: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
         path = Path(folder) / "standard input"
         path.write_bytes(read_text().encode())
-        yield path
+        try:
+            yield path
+        except InvalidArgumentError as error:
+            raise Failure(str(error).replace(f"{folder}{os.sep}", "")) from None
 
 
 def _count_lines(path: Path) -> int | None:

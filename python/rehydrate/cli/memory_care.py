@@ -9,8 +9,9 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rehydrate.cli.memory_filters import counted
 from rehydrate.cli.memory_store import (
     NAMESPACE_VARIABLE,
     add_store_options,
@@ -22,9 +23,8 @@ from rehydrate.cli.memory_store import (
 from rehydrate.cli.output import say, show, write
 from rehydrate.cli.progress import Progress
 from rehydrate.cli.terminal import Terminal
-
-if TYPE_CHECKING:
-    from rehydrate.memory.items import VerifyReport
+from rehydrate.errors import StoreCorruptError
+from rehydrate.memory.items import VerifyReport
 
 _VERIFY_EXAMPLES = """\
 Checks every item of every namespace, and the index. A damaged index is thrown away and made again:
@@ -103,8 +103,11 @@ def add_parser(parts: Any) -> None:
 def run_verify(options: argparse.Namespace) -> int:
     """Check; returns 1 if the file is damaged."""
     path = store_path(options)
-    with opened(options, namespace=None) as memory, Progress(f"checking {path}", "items"):
-        report = memory.verify()
+    try:
+        with opened(options, namespace=None) as memory, Progress(f"checking {path}", "items"):
+            report = memory.verify()
+    except StoreCorruptError as error:  # so damaged that it does not even open
+        report = VerifyReport(0, (error.problem,))
     terminal = Terminal.of(sys.stdout, options.color)
     if options.json:
         found = {
@@ -134,8 +137,8 @@ def run_rebuild(options: argparse.Namespace) -> int:
     if options.json:
         line = json.dumps({"items": items, "namespaces": len(names)})
     else:
-        what = repr(wanted) if wanted else f"{len(names):,} namespaces"
-        line = f"the index of {what} is new: {items:,} items"
+        what = repr(wanted) if wanted else counted(len(names), "namespace")
+        line = f"the index of {what} is new: {counted(items, 'item')}"
     show([line], Terminal.of(sys.stdout))
     return 0
 
@@ -155,7 +158,7 @@ def run_export(options: argparse.Namespace) -> int:
     if options.json:
         say(json.dumps({"items": count}))
     elif options.file != "-":
-        show([f"{count:,} items written to {options.file}"], Terminal.of(sys.stdout))
+        show([f"{counted(count, 'item')} written to {options.file}"], Terminal.of(sys.stdout))
     if not count:
         say(f"rehydrate: note: namespace {namespace!r} holds nothing")
     return 0
@@ -179,11 +182,11 @@ def _findings(report: VerifyReport, path: Path, terminal: Terminal) -> Iterator[
             "thrown away; searches are right, and the index is made again by itself"
         )
     if report.ok:
-        yield f"{terminal.paint('ok', 'green', 'bold')}  {report.items:,} items in {name}"
+        yield f"{terminal.paint('ok', 'green', 'bold')}  {counted(report.items, 'item')} in {name}"
         return
     for problem in report.problems:
         yield f"{terminal.paint('damaged', 'red', 'bold')}  {terminal.safe(problem)}"
     yield (
-        f"{report.items:,} items were checked in {name}; restore a backup, or write what can still "
-        "be read: rehydrate memory export"
+        f"{counted(report.items, 'item')} checked in {name}; restore a backup, or write what can "
+        "still be read: rehydrate memory export"
     )

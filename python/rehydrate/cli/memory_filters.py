@@ -7,7 +7,7 @@ import dataclasses
 import math
 import re
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rehydrate.cli.memory_store import checked_text
 from rehydrate.memory.items import TIERS, Filters
@@ -45,7 +45,7 @@ def filters_of(options: argparse.Namespace) -> Filters:
         values = getattr(options, name)
         if values is not None:
             filters[f"{name}s"] = [checked_text(f"--{name}", value) for value in values]
-    return Filters(**filters)  # type: ignore[typeddict-item]  # the names are those above
+    return cast(Filters, filters)
 
 
 def described(options: argparse.Namespace) -> bool:
@@ -104,6 +104,15 @@ def as_dict(item: MemoryItem) -> dict[str, Any]:
             value = [entry._asdict() for entry in value]
         shown[field] = value
     return shown
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "item"), counted(2_000, "item")
+    ('1 item', '2,000 items')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def day(item: MemoryItem) -> str:

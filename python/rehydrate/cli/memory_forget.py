@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.cli.failure import Failure
+from rehydrate.cli.memory_filters import counted
 from rehydrate.cli.memory_store import (
     add_store_options,
     checked_text,
@@ -97,7 +98,7 @@ def _purge(memory: Memory, options: argparse.Namespace, namespace: str) -> int |
         )
         count = len(items)
         what = f"{name} {value!r} in {where}"
-    if count and not options.yes and not _agreed(f"forget {count:,} items, {what}?"):
+    if count and not options.yes and not _agreed(f"forget {counted(count, 'item')}, {what}?"):
         return None
     if not count and not options.all:
         say(f"there is nothing of {what}")

@@ -9,7 +9,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.cli.failure import Failure
-from rehydrate.cli.memory_filters import add_filters, as_dict, day, described, filters_of, whole
+from rehydrate.cli.memory_filters import (
+    add_filters,
+    as_dict,
+    counted,
+    day,
+    described,
+    filters_of,
+    whole,
+)
 from rehydrate.cli.memory_store import add_store_options, namespace_of, opened
 from rehydrate.cli.output import say, show, write
 from rehydrate.cli.read import as_json
@@ -97,11 +105,11 @@ def run_list(options: argparse.Namespace) -> int:
     if items:
         show(_table(items, terminal), terminal)
     elif found:
-        say(f"page {options.page} is beyond the last; there are {len(found):,} items")
+        say(f"page {options.page} is beyond the last; there {_are(len(found))}")
     elif described(options):
         say(f"nothing in namespace {namespace!r} passes the filters")
     else:
-        say(f"namespace {namespace!r} holds nothing yet; next: rehydrate memory add --help")
+        say(_nothing_in(namespace))
     if more and sys.stderr.isatty():
         say(f"there is more: --page {options.page + 1}")
     return 0
@@ -124,13 +132,16 @@ def run_show(options: argparse.Namespace) -> int:
 
 def run_stats(options: argparse.Namespace) -> int:
     """Print the figures."""
-    with opened(options, namespace=namespace_of(options)) as memory:
+    namespace = namespace_of(options)
+    with opened(options, namespace=namespace) as memory:
         stats = memory.stats()
     terminal = Terminal.of(sys.stdout, options.color)
     if options.json:
         show([as_json(dataclasses.asdict(stats), indent=2)], terminal)
     else:
         show(_figures(stats, terminal), terminal)
+        if not stats.items:
+            say(_nothing_in(namespace))
     return 0
 
 
@@ -175,7 +186,7 @@ def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
         ("  cold", f"{stats.cold:,}", "only searched for"),
         ("links", f"{stats.links:,}", ""),
         ("held", _bytes(stats.held_bytes), _of(stats.held_bytes, limits.max_bytes)),
-        ("index", _bytes(stats.index_bytes), f"{stats.pending:,} items not in it yet, found anyway"
+        ("index", _bytes(stats.index_bytes), f"{counted(stats.pending, 'item')} not in it yet, found anyway"
          if stats.pending else ""),
         ("file", _bytes(stats.store_bytes), "of all namespaces"),
         ("made cold", f"{stats.demoted:,}", "by the limits"),
@@ -191,7 +202,19 @@ def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
 
 
 def _of(value: int, limit: int | None) -> str:
-    return "" if limit is None else f"{value / limit:.1%} of the limit"
+    if limit is None:
+        return ""
+    share = value / limit
+    few = 0 < share < 0.001
+    return "under 0.1% of the limit" if few else f"{share:.1%} of the limit"
+
+
+def _nothing_in(namespace: str) -> str:
+    return f"namespace {namespace!r} holds nothing yet; next: rehydrate memory add --help"
+
+
+def _are(count: int) -> str:
+    return f"{'is' if count == 1 else 'are'} {counted(count, 'item')}"
 
 
 def _bytes(count: int) -> str:

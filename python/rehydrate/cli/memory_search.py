@@ -32,12 +32,15 @@ WIDEST = 100
 """Lines longer than this are hard to read, however wide the terminal."""
 
 # Words that a question is made of and that say nothing about what it asks for.
-_PLAIN = frozenset(
-    "a an and are at by can did do does for from had has have how i in is it its me my of on or our "
-    "should that the their there they this to was we were what when where which who why will with "
-    "would you your".split()
-)
+_PLAIN = {
+    *("a", "an", "and", "are", "at", "by", "can", "did", "do", "does", "for", "from", "had", "has"),
+    *("have", "how", "i", "in", "is", "it", "its", "many", "me", "much", "my", "of", "on", "or"),
+    *("our", "should", "that", "the", "their", "there", "they", "this", "to", "was", "we", "were"),
+    *("what", "when", "where", "which", "who", "why", "will", "with", "would", "you", "your"),
+}
 _WORD = re.compile(r"\w+")
+# What begins a line of its own in Markdown: headings, lists, quotes, tables, code.
+_OWN_LINE = re.compile(r"[ \t]*([-*+>|#`~]|\d+[.)]\s)|\t|    ")
 
 _EXAMPLES = """\
 A hit shows its score (comparable within one search), where it is from, the day it was said, its
@@ -151,9 +154,8 @@ def _passage(
     """The lines of a snippet, or as many as show the match, from where it stands."""
     lines = [
         wrapped
-        for line in snippet.splitlines()
-        if line.strip()
-        for wrapped in textwrap.wrap(terminal.safe(line), width, break_on_hyphens=False)
+        for paragraph in _paragraphs(snippet, width)
+        for wrapped in textwrap.wrap(terminal.safe(paragraph), width, break_on_hyphens=False)
     ]
     if whole or len(lines) <= SHOWN_LINES:
         return lines
@@ -164,6 +166,26 @@ def _passage(
     if start + SHOWN_LINES < len(lines):
         shown.append(terminal.glyph("…", "..."))
     return [terminal.glyph("…", "..."), *shown] if start else shown
+
+
+def _paragraphs(snippet: str, width: int) -> Iterator[str]:
+    """Its lines; where some are too long for the terminal, the lines of a paragraph as one."""
+    for block in re.split(r"\n[ \t]*\n", snippet.replace("\r\n", "\n")):
+        lines = [line for line in block.split("\n") if line.strip()]
+        if all(len(line) <= width for line in lines):
+            yield from lines
+            continue
+        joined = ""
+        for line in lines:
+            if joined and _OWN_LINE.match(line):
+                yield joined
+                joined = ""
+            joined = f"{joined} {line}" if joined else line
+            if line.startswith("#"):
+                yield joined
+                joined = ""
+        if joined:
+            yield joined
 
 
 def _pattern(query: str) -> re.Pattern[str] | None:

@@ -91,6 +91,8 @@ def opened(
             f"{path}: there is no memory yet; bring something in with rehydrate memory add or "
             "sync, or name another file with --store"
         )
+    if path.is_dir():
+        raise Failure(f"{path} is a folder; name a file in it: --store {path / 'memory.db'}")
     asked: dict[str, Any] = {"namespace": namespace}
     if getattr(options, "embedder", None):
         asked["embedder"] = options.embedder
