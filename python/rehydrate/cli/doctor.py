@@ -170,12 +170,14 @@ def _memory(name: str) -> Check:
     from rehydrate import Memory
 
     started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
-        with Memory.open(Path(folder) / "memory.db") as memory:
-            memory.add([KNOWN_FACT, "Lunch was at noon."], namespace="doctor")
-            hits = memory.search("which port does staging use?", 1, namespace="doctor")
-            strangers = memory.search("staging", namespace="patient")
-            report = memory.verify()
+    with (
+        tempfile.TemporaryDirectory(prefix="rehydrate-") as folder,
+        Memory.open(Path(folder) / "memory.db") as memory,
+    ):
+        memory.add([KNOWN_FACT, "Lunch was at noon."], namespace="doctor")
+        hits = memory.search("which port does staging use?", 1, namespace="doctor")
+        strangers = memory.search("staging", namespace="patient")
+        report = memory.verify()
     elapsed_ms = (time.perf_counter() - started) * 1e3
     detail = f"added, found and checked in {elapsed_ms:.0f} ms"
     if [hit.item.text for hit in hits] != [KNOWN_FACT]:

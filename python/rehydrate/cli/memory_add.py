@@ -83,7 +83,7 @@ def run_add(options: argparse.Namespace) -> int:
     }
     added: list[Added] = []
     with (
-        opened(options, namespace=namespace, write=True) as memory,
+        opened(options, namespace=namespace, to="create") as memory,
         _interruptible(),
         Progress("adding", "texts", len(texts)) as progress,
     ):
@@ -102,7 +102,7 @@ def run_sync(options: argparse.Namespace) -> int:
     namespace = namespace_of(options)
     if not Path(options.folder).is_dir():
         raise Failure(f"{options.folder} is no folder; name the folder that the notes are in")
-    with opened(options, namespace=namespace, write=True) as memory, _interruptible():
+    with opened(options, namespace=namespace, to="create") as memory, _interruptible():
         with Progress(f"syncing {options.folder}", "passages new") as progress:
             watched = _watched(memory, progress)
             report = sync_folder(watched, options.folder, namespace, options.label)
@@ -124,7 +124,7 @@ def run_import(options: argparse.Namespace) -> int:
     namespace = namespace_of(options)
     with (
         _file_of(options.file) as path,
-        opened(options, namespace=namespace, write=True) as memory,
+        opened(options, namespace=namespace, to="create") as memory,
         _interruptible(),
         Progress("importing", "items", _count_lines(path)) as progress,
     ):

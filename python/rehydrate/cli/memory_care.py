@@ -126,7 +126,7 @@ def run_rebuild(options: argparse.Namespace) -> int:
     """Make the index anew and say of how much."""
     named = options.namespace or os.environ.get(NAMESPACE_VARIABLE, "")
     wanted = checked_text("--namespace", named) if named.strip() else None
-    with opened(options, namespace=None, write=_is_there(options)) as memory:
+    with opened(options, namespace=None, to="change") as memory:
         names = list(memory.namespaces()) if wanted is None else [wanted]
         sizes = {name: memory.stats(namespace=name).items for name in names}
         items = 0
@@ -164,22 +164,13 @@ def run_export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _is_there(options: argparse.Namespace) -> bool:
-    """A rebuild writes, and yet makes no file that is not there."""
-    try:
-        return store_path(options).exists()
-    except (OSError, ValueError):
-        return False
-
-
 def _findings(report: VerifyReport, path: Path, terminal: Terminal) -> Iterator[str]:
     name = terminal.safe(str(path))
     if report.damaged_indexes:
-        count = report.damaged_indexes
-        parts = "part" if count == 1 else "parts"
+        parts = counted(report.damaged_indexes, "damaged part")
         yield (
-            f"{terminal.paint('note', 'yellow')}  {count:,} {parts} of the index were damaged and "
-            "thrown away; searches are right, and the index is made again by itself"
+            f"{terminal.paint('note', 'yellow')}  {parts} of the index thrown away; searches are "
+            "right all the same, and rehydrate memory rebuild makes the index anew"
         )
     if report.ok:
         yield f"{terminal.paint('ok', 'green', 'bold')}  {counted(report.items, 'item')} in {name}"

@@ -64,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     if wide == bool(options.handles):
         raise Failure("name what to forget: handles, or one of --source, --session and --all")
     handles = [] if wide else _handles(options)
-    with opened(options, namespace=namespace) as memory:
+    with opened(options, namespace=namespace, to="change") as memory:
         forgotten = _purge(memory, options, namespace) if wide else memory.forget(handles)
     if forgotten is None:
         say("nothing was forgotten")
@@ -76,7 +76,10 @@ def run(options: argparse.Namespace) -> int:
         line = f"{forgotten:,} forgotten"
     show([line], Terminal.of(sys.stdout))
     if missing:
-        say(f"rehydrate: {missing:,} of the handles were not there; rehydrate memory list has them")
+        say(
+            f"rehydrate: {counted(missing, 'handle')} not there: forgotten before, or of another "
+            "namespace"
+        )
     return int(missing > 0)
 
 

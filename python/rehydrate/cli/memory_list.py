@@ -179,6 +179,7 @@ def _table(items: Sequence[MemoryItem], terminal: Terminal) -> Iterator[str]:
 
 def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
     limits = stats.limits
+    pending = f"{counted(stats.pending, 'item')} not in it yet, found anyway"
     rows = [
         ("items", f"{stats.items:,}", _of(stats.items, limits.max_items)),
         ("  hot", f"{stats.hot:,}", "in every turn"),
@@ -186,8 +187,7 @@ def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
         ("  cold", f"{stats.cold:,}", "only searched for"),
         ("links", f"{stats.links:,}", ""),
         ("held", _bytes(stats.held_bytes), _of(stats.held_bytes, limits.max_bytes)),
-        ("index", _bytes(stats.index_bytes), f"{counted(stats.pending, 'item')} not in it yet, found anyway"
-         if stats.pending else ""),
+        ("index", _bytes(stats.index_bytes), pending if stats.pending else ""),
         ("file", _bytes(stats.store_bytes), "of all namespaces"),
         ("made cold", f"{stats.demoted:,}", "by the limits"),
         ("dropped", f"{stats.dropped:,}", "by the limits"),

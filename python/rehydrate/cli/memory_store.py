@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate.cli.failure import Failure
 from rehydrate.cli.output import say
-from rehydrate.errors import InvalidArgumentError, StoreReadOnlyError
+from rehydrate.errors import StoreReadOnlyError
 
 if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
@@ -77,31 +78,37 @@ def namespace_of(options: argparse.Namespace) -> str:
 
 @contextmanager
 def opened(
-    options: argparse.Namespace, *, namespace: str | None, write: bool = False
+    options: argparse.Namespace,
+    *,
+    namespace: str | None,
+    to: Literal["read", "change", "create"] = "read",
 ) -> Iterator[Memory]:
     """The memory, closed at the end; what it could not do as asked is said then.
 
-    Only a command that brings something in (`write`) makes a file that is not there.
+    Only a command that brings something in makes a file that is not there (`to="create"`).
     """
     from rehydrate.memory.memory import Memory
 
     path = store_path(options)
-    if not write and not _exists(path):
+    there = _there(path)
+    if there == "folder":
+        raise Failure(f"{path} is a folder; name a file in it: --store {path / 'memory.db'}")
+    if there == "nothing" and to != "create":
         raise Failure(
             f"{path}: there is no memory yet; bring something in with rehydrate memory add or "
             "sync, or name another file with --store"
         )
-    if path.is_dir():
-        raise Failure(f"{path} is a folder; name a file in it: --store {path / 'memory.db'}")
     asked: dict[str, Any] = {"namespace": namespace}
     if getattr(options, "embedder", None):
         asked["embedder"] = options.embedder
     if getattr(options, "no_redact", False):
         asked["redact"] = False
+    # Where it may be written, a search also counts what it shows and looks after the index.
+    read_only = to == "read" and not os.access(path, os.W_OK)
     try:
-        memory = Memory.open(path, **asked, read_only=not write and not os.access(path, os.W_OK))
+        memory = Memory.open(path, **asked, read_only=read_only)
     except StoreReadOnlyError:
-        if write:
+        if to != "read" or read_only:
             raise
         memory = Memory.open(path, **asked, read_only=True)
     with memory:
@@ -136,13 +143,16 @@ def read_text(name: str = "standard input") -> str:
         raise Failure(f"{name} cannot be read: {error.strerror}") from None
 
 
-def _exists(path: Path) -> bool:
+def _there(path: Path) -> Literal["nothing", "file", "folder"]:
     try:
-        return path.exists()
-    except PermissionError:
-        return True  # opening it says what is the matter
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
-        raise InvalidArgumentError(f"--store {str(path)!r} is no path: {error}") from None
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    except ValueError as error:
+        raise Failure(f"--store {str(path)!r} is no path: {error}") from None
+    except OSError:
+        return "file"  # opening it says what is the matter
+    return "folder" if stat.S_ISDIR(status.st_mode) else "file"
 
 
 def _shown(path: Path) -> str:
