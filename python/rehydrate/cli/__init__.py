@@ -1,9 +1,9 @@
-"""The command line: `rehydrate compact`, `rehydrate rpc`, `rehydrate model`, `rehydrate doctor`.
+"""The command line: compact, memory, rpc, model, doctor.
 
 A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
 which returns the exit code. What they need beyond that is imported when they run.
 
-Exit codes: 0 done, 1 the doctor found something, 2 a mistake in the arguments or the input,
+Exit codes: 0 done, 1 doctor or verify found something, 2 a mistake in the arguments or the input,
 70 a defect of ours, 130 interrupted, 141 nobody reads the output any more.
 """
 
@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from rehydrate import __version__
-from rehydrate.cli import compact, doctor, model, rpc
+from rehydrate.cli import compact, doctor, memory, model, rpc
 from rehydrate.cli.failure import INTERNAL, USAGE, Failure
 from rehydrate.cli.output import say
 from rehydrate.errors import InternalError, RehydrateError
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
     parser.set_defaults(run=lambda _options: _help(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (compact, rpc, model, doctor):
+    for command in (compact, memory, rpc, model, doctor):
         command.add_parser(commands)
     return parser
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from importlib import metadata, util
@@ -22,6 +23,7 @@ REINSTALL = "reinstall it: python -m pip install --force-reinstall rehydrate"
 KNOWN_TEXT = "お誕生日おめでとう"
 KNOWN_TOKENS = {"o200k_base": 8, "cl100k_base": 9}
 SAMPLE_TURNS = 100
+KNOWN_FACT = "The staging server listens on port 8443."
 
 
 class Check(NamedTuple):
@@ -163,6 +165,30 @@ def _compaction(name: str) -> Check:
     return Check(name, "ok", detail)
 
 
+def _memory(name: str) -> Check:
+    """A memory for a moment: what is added is found, in its own namespace only, and sound."""
+    from rehydrate import Memory
+
+    started = time.perf_counter()
+    with (
+        tempfile.TemporaryDirectory(prefix="rehydrate-") as folder,
+        Memory.open(Path(folder) / "memory.db") as memory,
+    ):
+        memory.add([KNOWN_FACT, "Lunch was at noon."], namespace="doctor")
+        hits = memory.search("which port does staging use?", 1, namespace="doctor")
+        strangers = memory.search("staging", namespace="patient")
+        report = memory.verify()
+    elapsed_ms = (time.perf_counter() - started) * 1e3
+    detail = f"added, found and checked in {elapsed_ms:.0f} ms"
+    if [hit.item.text for hit in hits] != [KNOWN_FACT]:
+        return Check(name, "fail", "what was added is not found", REINSTALL)
+    if strangers:
+        return Check(name, "fail", "another namespace sees what was added", REINSTALL)
+    if not report.ok:
+        return Check(name, "fail", f"damaged as soon as written: {report.problems[0]}", REINSTALL)
+    return Check(name, "ok", detail)
+
+
 def _dependencies(name: str) -> Check:
     found, missing = [], []
     for package in ("numpy", "anyio"):
@@ -225,6 +251,7 @@ _CHECKS: dict[str, Callable[[str], Check]] = {
     "token counts": _encodings,
     "compaction": _compaction,
     "onnx models": _onnx,
+    "memory": _memory,
     "optional": _optional,
     "terminal": _terminal,
     "sessions": _sessions,

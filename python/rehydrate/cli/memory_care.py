@@ -1,0 +1,183 @@
+"""`rehydrate memory verify`, `rebuild` and `export`: looking after what there is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rehydrate.cli.memory_filters import counted
+from rehydrate.cli.memory_store import (
+    NAMESPACE_VARIABLE,
+    add_store_options,
+    checked_text,
+    namespace_of,
+    opened,
+    store_path,
+)
+from rehydrate.cli.output import say, show, write
+from rehydrate.cli.progress import Progress
+from rehydrate.cli.terminal import Terminal
+from rehydrate.errors import StoreCorruptError
+from rehydrate.memory.items import VerifyReport
+
+_VERIFY_EXAMPLES = """\
+Checks every item of every namespace, and the index. A damaged index is thrown away and made again:
+that is no error. Exit code 1 if the file itself is damaged.
+
+examples:
+  rehydrate memory verify
+  rehydrate memory verify --store backup.db --json
+"""
+_REBUILD_EXAMPLES = """\
+The index is made from the file, so nothing can be lost. It is needed seldom: an index that is
+missing or damaged is made again by itself.
+
+examples:
+  rehydrate memory rebuild                       every namespace
+  rehydrate memory rebuild --namespace ferryman
+  rehydrate memory rebuild --embedder minilm     gives vectors of a model to what has none yet
+"""
+_EXPORT_EXAMPLES = """\
+The file is JSON Lines: a line that says what it is, then an item a line.
+
+examples:
+  rehydrate memory export ferryman.jsonl
+  rehydrate memory export - | gzip > ferryman.jsonl.gz
+"""
+
+
+def add_parser(parts: Any) -> None:
+    """Declare the three commands."""
+    verify = parts.add_parser(
+        "verify",
+        help="check everything that is stored",
+        description="Check everything that is stored, whatever the namespace.",
+        epilog=_VERIFY_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_store_options(verify, namespace=False)
+    verify.add_argument("--json", action="store_true", help="the findings as JSON")
+    verify.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="default: in a terminal",
+    )
+    verify.set_defaults(run=run_verify)
+
+    rebuild = parts.add_parser(
+        "rebuild",
+        help="make the index anew",
+        description="Make the index anew, of one namespace or of all.",
+        epilog=_REBUILD_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_store_options(rebuild, namespace=False)
+    rebuild.add_argument(
+        "-n", "--namespace", metavar="NAME",
+        help=f"only this one; default: ${NAMESPACE_VARIABLE}, else all",
+    )  # fmt: skip
+    rebuild.add_argument("--embedder", metavar="MODEL", help="an ONNX model that gives vectors")
+    rebuild.add_argument("--json", action="store_true", help="the result as JSON")
+    rebuild.set_defaults(run=run_rebuild)
+
+    export = parts.add_parser(
+        "export",
+        help="write a namespace to a file",
+        description="Write all of a namespace to a file; import brings it back exactly.",
+        epilog=_EXPORT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    export.add_argument("file", metavar="FILE", help="where to; - writes to standard output")
+    add_store_options(export)
+    export.add_argument("--json", action="store_true", help="the result as JSON, on standard error")
+    export.set_defaults(run=run_export)
+
+
+def run_verify(options: argparse.Namespace) -> int:
+    """Check; returns 1 if the file is damaged."""
+    path = store_path(options)
+    try:
+        with opened(options, namespace=None) as memory, Progress(f"checking {path}", "items"):
+            report = memory.verify()
+    except StoreCorruptError as error:  # so damaged that it does not even open
+        report = VerifyReport(0, (error.problem,))
+    terminal = Terminal.of(sys.stdout, options.color)
+    if options.json:
+        found = {
+            "ok": report.ok,
+            "items": report.items,
+            "problems": report.problems,
+            "damaged_indexes": report.damaged_indexes,
+        }
+        show([json.dumps(found, indent=2)], terminal)
+    else:
+        show(_findings(report, path, terminal), terminal)
+    return int(not report.ok)
+
+
+def run_rebuild(options: argparse.Namespace) -> int:
+    """Make the index anew and say of how much."""
+    named = options.namespace or os.environ.get(NAMESPACE_VARIABLE, "")
+    wanted = checked_text("--namespace", named) if named.strip() else None
+    with opened(options, namespace=None, to="change") as memory:
+        names = list(memory.namespaces()) if wanted is None else [wanted]
+        sizes = {name: memory.stats(namespace=name).items for name in names}
+        items = 0
+        with Progress("rebuilding", "items", sum(sizes.values()) or None) as progress:
+            for name in names:
+                items += memory.rebuild(namespace=name)
+                progress.advance(sizes[name])
+    if options.json:
+        line = json.dumps({"items": items, "namespaces": len(names)})
+    else:
+        what = repr(wanted) if wanted else counted(len(names), "namespace")
+        line = f"the index of {what} is new: {counted(items, 'item')}"
+    show([line], Terminal.of(sys.stdout))
+    return 0
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Write the namespace; the count goes where no data goes."""
+    namespace = namespace_of(options)
+    with opened(options, namespace=namespace) as memory:
+        if options.file == "-":
+            with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
+                path = Path(folder) / "export.jsonl"
+                count = memory.export(path)
+                write(path.read_text(encoding="utf-8"))
+        else:
+            with Progress(f"writing {options.file}", "items"):
+                count = memory.export(options.file)
+    if options.json:
+        say(json.dumps({"items": count}))
+    elif options.file != "-":
+        show([f"{counted(count, 'item')} written to {options.file}"], Terminal.of(sys.stdout))
+    if not count:
+        say(f"rehydrate: note: namespace {namespace!r} holds nothing")
+    return 0
+
+
+def _findings(report: VerifyReport, path: Path, terminal: Terminal) -> Iterator[str]:
+    name = terminal.safe(str(path))
+    if report.damaged_indexes:
+        parts = counted(report.damaged_indexes, "damaged part")
+        yield (
+            f"{terminal.paint('note', 'yellow')}  {parts} of the index thrown away; searches are "
+            "right all the same, and rehydrate memory rebuild makes the index anew"
+        )
+    if report.ok:
+        yield f"{terminal.paint('ok', 'green', 'bold')}  {counted(report.items, 'item')} in {name}"
+        return
+    for problem in report.problems:
+        yield f"{terminal.paint('damaged', 'red', 'bold')}  {terminal.safe(problem)}"
+    yield (
+        f"{counted(report.items, 'item')} checked in {name}; restore a backup, or write what can "
+        "still be read: rehydrate memory export"
+    )

@@ -1,0 +1,162 @@
+"""Which memory a command means: the file, the namespace, and how both are opened."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rehydrate.cli.failure import Failure
+from rehydrate.cli.output import say
+from rehydrate.errors import StoreReadOnlyError
+
+if TYPE_CHECKING:
+    from rehydrate.memory.memory import Memory
+
+STORE_VARIABLE = "REHYDRATE_MEMORY"
+NAMESPACE_VARIABLE = "REHYDRATE_NAMESPACE"
+
+
+def default_store(environ: Mapping[str, str] = os.environ) -> Path:
+    """The file that is meant where none is named: it need not exist.
+
+    `$REHYDRATE_MEMORY`; else `memory.db` in `$REHYDRATE_HOME`; else `rehydrate/memory.db` where the
+    user's data is (`$XDG_DATA_HOME`, `%LOCALAPPDATA%` on Windows, `~/.local/share`).
+
+    >>> default_store({"REHYDRATE_MEMORY": "/srv/team.db"}).as_posix()
+    '/srv/team.db'
+    >>> default_store({"XDG_DATA_HOME": "/data/me"}).as_posix()
+    '/data/me/rehydrate/memory.db'
+    """
+    if named := environ.get(STORE_VARIABLE):
+        return Path(named).expanduser()
+    if home := environ.get("REHYDRATE_HOME"):
+        return Path(home).expanduser() / "memory.db"
+    data = environ.get("XDG_DATA_HOME")
+    if not data and sys.platform == "win32":
+        data = environ.get("LOCALAPPDATA")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "rehydrate" / "memory.db"
+
+
+def add_store_options(parser: argparse.ArgumentParser, *, namespace: bool = True) -> None:
+    """Declare `--store` and, where the command works within one, `--namespace`."""
+    where = parser.add_argument_group("which memory")
+    where.add_argument(
+        "--store", metavar="PATH",
+        help=f"the file; default: ${STORE_VARIABLE}, else {_shown(default_store({}))}",
+    )  # fmt: skip
+    if namespace:
+        where.add_argument(
+            "-n", "--namespace", metavar="NAME",
+            help=f"whose memory: a project, a user, a tenant; default: ${NAMESPACE_VARIABLE}, "
+            "and without either nothing is done",
+        )  # fmt: skip
+
+
+def store_path(options: argparse.Namespace) -> Path:
+    """The file that is meant."""
+    if options.store == "":
+        raise Failure("--store is empty; name a file, or leave it out")
+    return Path(options.store).expanduser() if options.store else default_store()
+
+
+def namespace_of(options: argparse.Namespace) -> str:
+    """The namespace that is meant; there is none by default, so that nothing leaks by a slip."""
+    name: str = options.namespace or os.environ.get(NAMESPACE_VARIABLE, "")
+    if not name.strip():
+        raise Failure(
+            f"no namespace is named; pass --namespace NAME (a project, a user), or set "
+            f"{NAMESPACE_VARIABLE}"
+        )
+    return checked_text("--namespace", name)
+
+
+@contextmanager
+def opened(
+    options: argparse.Namespace,
+    *,
+    namespace: str | None,
+    to: Literal["read", "change", "create"] = "read",
+) -> Iterator[Memory]:
+    """The memory, closed at the end; what it could not do as asked is said then.
+
+    Only a command that brings something in makes a file that is not there (`to="create"`).
+    """
+    from rehydrate.memory.memory import Memory
+
+    path = store_path(options)
+    there = _there(path)
+    if there == "folder":
+        raise Failure(f"{path} is a folder; name a file in it: --store {path / 'memory.db'}")
+    if there == "nothing" and to != "create":
+        raise Failure(
+            f"{path}: there is no memory yet; bring something in with rehydrate memory add or "
+            "sync, or name another file with --store"
+        )
+    asked: dict[str, Any] = {"namespace": namespace}
+    if getattr(options, "embedder", None):
+        asked["embedder"] = options.embedder
+    if getattr(options, "no_redact", False):
+        asked["redact"] = False
+    # Where it may be written, a search also counts what it shows and looks after the index.
+    read_only = to == "read" and not os.access(path, os.W_OK)
+    try:
+        memory = Memory.open(path, **asked, read_only=read_only)
+    except StoreReadOnlyError:
+        if to != "read" or read_only:
+            raise
+        memory = Memory.open(path, **asked, read_only=True)
+    with memory:
+        yield memory
+        for trouble in memory.degraded:
+            say(f"rehydrate: warning: {trouble}")
+
+
+def checked_text(name: str, text: str) -> str:
+    """An argument as text: a byte that was no UTF-8 in the shell must not reach the store."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Failure(f"{name} is not UTF-8; convert it, for example with iconv") from None
+    return text
+
+
+def read_text(name: str = "standard input") -> str:
+    """All of standard input, byte for byte."""
+    if sys.stdin is None:
+        raise Failure("standard input is closed; pass the text as an argument")
+    if sys.stdin.isatty():
+        say("reading standard input; end it with Ctrl-D")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise Failure(
+            f"{name} is not UTF-8: byte {error.start} begins no character; convert it, for "
+            "example with iconv -f LATIN1 -t UTF-8"
+        ) from None
+    except OSError as error:
+        raise Failure(f"{name} cannot be read: {error.strerror}") from None
+
+
+def _there(path: Path) -> Literal["nothing", "file", "folder"]:
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return "nothing"
+    except ValueError as error:
+        raise Failure(f"--store {str(path)!r} is no path: {error}") from None
+    except OSError:
+        return "file"  # opening it says what is the matter
+    return "folder" if stat.S_ISDIR(status.st_mode) else "file"
+
+
+def _shown(path: Path) -> str:
+    try:
+        return f"~/{path.relative_to(Path.home()).as_posix()}".replace("%", "%%")
+    except (ValueError, RuntimeError):
+        return str(path).replace("%", "%%")
