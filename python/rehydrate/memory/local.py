@@ -211,7 +211,7 @@ class LocalStore:
         )
 
     def namespaces(self) -> builtins.list[str]:
-        """Those that hold something, in alphabetical order."""
+        """Those that something was added to and that were not purged, in alphabetical order."""
         return sorted(self._native.namespaces())
 
     def verify(self) -> VerifyReport:
