@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -194,8 +195,9 @@ def one(folder: Path, words: list[str], wanted: Any, chance: random.Random) -> N
     def harm() -> None:
         for damage in harms:
             file = chance.choice(files)
-            if file.is_file() and not file.is_symlink() and os.access(file, os.R_OK | os.W_OK):
-                damage(file, chance)
+            if os.access(file, os.R_OK | os.W_OK) and file.is_file() and not file.is_symlink():
+                with suppress(PermissionError):  # of the folder, after other damage
+                    damage(file, chance)
 
     try:
         if chance.random() < 0.25:

@@ -57,7 +57,9 @@ class Operation(NamedTuple):
         return cls(space, kind, tuple(map(int, told.split(","))))
 
 
-def write_for_ever(memory: Memory, space: str, chance: random.Random, tell: Callable[[bytes], None]) -> None:
+def write_for_ever(
+    memory: Memory, space: str, chance: random.Random, tell: Callable[[bytes], None]
+) -> None:
     """Add, move and forget; each is announced before, and acknowledged after it returned."""
     handles = {number: item.handle for number, item in listed(memory, space).items()}
     serial = max(handles, default=0) + 1
@@ -72,7 +74,9 @@ def write_for_ever(memory: Memory, space: str, chance: random.Random, tell: Call
             added = memory.add([text_of(space, number) for number in numbers], namespace=space)
             handles |= dict(zip(numbers, [one.handle for one in added], strict=True))
         else:
-            some = tuple(chance.sample(sorted(handles), min(chance.choice([1, 9, 90]), len(handles))))
+            some = tuple(
+                chance.sample(sorted(handles), min(chance.choice([1, 9, 90]), len(handles)))
+            )
             tier = chance.choice(["hot", "warm", "cold"])
             operation = Operation(space, "forget" if kind == "forget" else tier, some)
             tell(operation.line())
@@ -96,7 +100,12 @@ def child(path: Path, seed: int, pipe: int) -> None:
 
     def work(space: str) -> None:
         try:
-            write_for_ever(memory, space, random.Random(f"{seed} {space}"), lambda line: void(os.write(pipe, line)))
+            write_for_ever(
+                memory,
+                space,
+                random.Random(f"{seed} {space}"),
+                lambda line: void(os.write(pipe, line)),
+            )
         except BaseException as error:
             os.write(pipe, f"{space} failed {error!r}\n".encode())
             os._exit(1)
@@ -172,7 +181,11 @@ def knock(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> s
     acknowledged = kills_amid = 0
     path, age, states = folder / "none.db", LINEAGE, {space: State() for space in SPACES}
     for trial in range(trials):
-        if age >= LINEAGE or sum(map(len, states.values())) > LARGEST_FILE or chance.random() < 0.04:
+        if (
+            age >= LINEAGE
+            or sum(map(len, states.values())) > LARGEST_FILE
+            or chance.random() < 0.04
+        ):
             path, age, states = folder / f"{trial}.db", 0, {space: State() for space in SPACES}
         age += 1
         lines = run_and_kill(path, seed + trial, chance)

@@ -22,7 +22,9 @@ WORDS = VOCABULARY[:60]
 
 def new_item(tenant: int, chance: random.Random) -> MemoryItem:
     """The same few texts for every tenant; who it is of stands in its tool, which no search reads."""
-    text = " ".join(chance.choices(WORDS, k=4)) + chance.choice(["", " the shared sentence", " מילה"])
+    text = " ".join(chance.choices(WORDS, k=4)) + chance.choice(
+        ["", " the shared sentence", " מילה"]
+    )
     return MemoryItem(
         text,
         kind=chance.choice(KINDS),
@@ -63,7 +65,9 @@ def query(chance: random.Random) -> str:
     )
 
 
-def check(memory: Memory, place: int, held: list[dict[str, MemoryItem]], chance: random.Random) -> None:
+def check(
+    memory: Memory, place: int, held: list[dict[str, MemoryItem]], chance: random.Random
+) -> None:
     """One random query of a tenant."""
     mine, tenant = held[place], TENANTS[place]
     other = chance.choice([n for n in range(len(TENANTS)) if n != place])

@@ -1,4 +1,4 @@
-"""What every knock asks afterwards: is all there, once, and does the index say what the rows say?"""
+"""What every knock asks: is all there, once, and does the index say what the rows say?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from rehydrate import Memory, MemoryItem
 
-_SYLLABLES = "ba de fi go lu ma ne pi ro su ta ve wi xo zu kra ble dri sto pla".split()
+_SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "ve", "wi", "xo", "zu", "kra", "ble", "dri", "sto", "pla"]
 VOCABULARY = [
     first + second + third
     for first in _SYLLABLES
