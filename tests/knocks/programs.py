@@ -24,14 +24,23 @@ class Ended(NamedTuple):
 
 def run_python(program: str, *arguments: str) -> Ended:
     """Run a program with this package importable; a hang fails the test."""
+    return _run(PATIENCE_SECONDS, "-c", dedent(program), *arguments)
+
+
+def run_module(module: str, *arguments: str) -> Ended:
+    """The same of a module that is a command, and may take longer."""
+    return _run(10 * PATIENCE_SECONDS, "-m", module, *arguments)
+
+
+def _run(patience_seconds: float, *arguments: str) -> Ended:
     path = os.pathsep.join([str(ROOT), str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-c", dedent(program), *arguments],
+        [sys.executable, *arguments],
         env={**os.environ, "PYTHONPATH": path, "PYTHONUTF8": "1"},
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=PATIENCE_SECONDS,
+        timeout=patience_seconds,
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr)

@@ -262,6 +262,7 @@ impl Store {
         let purged = self.connections.write(|transaction| purge::purge(transaction, namespace, what, now_ms))?;
         self.site.folder.remove(&purged.files);
         self.site.shelves.forget(&self.connections, Some(namespace))?;
+        self.sweep()?;
         self.wipe()?;
         Ok(purged.items)
     }

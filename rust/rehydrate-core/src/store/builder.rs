@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rusqlite::OptionalExtension;
+use rustc_hash::FxHashSet;
 
 use super::connections::{Connections, lock};
 use super::segments::{self, Folder, Row};
@@ -57,11 +58,22 @@ impl Site {
                 Err(error) => return Err(problem::io(&self.connections.path, &error)),
             }
         };
+        self.sweep()?;
         while let Some((namespace, generation, job)) = self.next_job(name, least)? {
             poll()?;
             self.build(name, namespace, generation, &job)?;
         }
         drop(lock);
+        Ok(())
+    }
+
+    /// Remove files that a process left behind which ended amid its work: they may hold what is purged by now. Under the lock.
+    pub fn sweep(&self) -> Result<()> {
+        let current: FxHashSet<String> = self.connections.read(|transaction| {
+            let mut statement = transaction.prepare_cached("SELECT file FROM segments")?;
+            Ok(statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+        })?;
+        self.folder.sweep(|name| current.contains(name));
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! Connections to the file: one that writes, a few that read, and the patience with which they wait for others.
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use super::files::Identity;
 use super::problem::{self, Attempt};
 use super::{files, gate, schema};
 use crate::error::{Result, StoreProblem};
@@ -25,6 +26,8 @@ const HEADER: &[u8] = b"SQLite format 3\0";
 pub(super) struct Connections {
     pub path: PathBuf,
     pub is_read_only: bool,
+    /// The file that was opened. Another one under its name is another store.
+    identity: Identity,
     busy: Duration,
     is_closed: AtomicBool,
     writer: Mutex<Option<Connection>>,
@@ -34,22 +37,21 @@ pub(super) struct Connections {
 impl Connections {
     /// Open the file, and make it where there is none.
     pub fn open(path: PathBuf, is_read_only: bool, busy: Duration) -> Result<Arc<Self>> {
-        let connections = Arc::new(Self {
-            path,
-            is_read_only,
-            busy,
-            is_closed: AtomicBool::new(false),
-            writer: Mutex::default(),
-            readers: Mutex::default(),
-        });
-        {
-            let _inside = gate::enter(&connections.path)?;
-            gate::register(Arc::downgrade(&connections));
-        }
-        if !is_read_only {
-            files::make(&connections.path)?;
-        }
-        connections.check_header()?;
+        let inside = gate::enter(&path)?;
+        let connections = gate::register(|others| {
+            if !is_read_only {
+                files::make(&path)?;
+            }
+            let identity = Identity::of(&path).map_err(|error| problem::io(&path, &error))?;
+            // Closing a file takes away the locks that SQLite has on it, in the whole process (POSIX): it is looked into
+            // only while no connection is there.
+            if !others.iter().any(|other| other.identity == identity) {
+                check_header(&path)?;
+            }
+            let (is_closed, writer, readers) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+            Ok(Self { path, is_read_only, identity, busy, is_closed, writer, readers })
+        })?;
+        drop(inside);
         let mut is_new = connections.read(|transaction| schema::is_new(transaction, &connections.path))?;
         if is_new && is_read_only {
             return Err(schema::not_a_store(&connections.path));
@@ -78,6 +80,7 @@ impl Connections {
                 let _inside = gate::enter(&self.path)?;
                 self.check_open()?;
                 if let Some(mut writer) = try_lock(&self.writer) {
+                    self.check_open()?; // closing waits for the lock
                     let begun = self.connected(&mut writer).and_then(|writer| {
                         let begun = writer.transaction_with_behavior(TransactionBehavior::Immediate);
                         begun.map_err(|error| problem::sqlite(&self.path, &error))
@@ -86,6 +89,7 @@ impl Connections {
                         Ok(transaction) => {
                             let done = work(&transaction).map_err(|failure| failure.at(&self.path))?;
                             transaction.commit().map_err(|error| problem::sqlite(&self.path, &error))?;
+                            self.check_open()?;
                             return Ok(done);
                         }
                         Err(error) => patience.excuse(error)?,
@@ -124,7 +128,7 @@ impl Connections {
         };
         // A connection that met trouble is not used again.
         let mut readers = lock(&self.readers);
-        if found.is_ok() && readers.len() < IDLE_READERS {
+        if found.is_ok() && readers.len() < IDLE_READERS && !self.is_closed.load(Ordering::SeqCst) {
             readers.push(connection);
         }
         found
@@ -154,6 +158,7 @@ impl Connections {
                 let _inside = gate::enter(&self.path)?;
                 self.check_open()?;
                 if let Some(mut writer) = try_lock(&self.writer) {
+                    self.check_open()?;
                     let done = self
                         .connected(&mut writer)
                         .and_then(|writer| work(writer).map_err(|error| problem::sqlite(&self.path, &error)));
@@ -197,7 +202,16 @@ impl Connections {
         if self.is_closed.load(Ordering::SeqCst) {
             return Err(problem::store(&self.path, StoreProblem::Closed, "the store was closed", "open it again"));
         }
-        Ok(())
+        // SQLite would go on with a file that has no name any more: what is written there is gone when it is closed.
+        if Identity::of(&self.path).is_ok_and(|now| now == self.identity) {
+            return Ok(());
+        }
+        Err(problem::store(
+            &self.path,
+            StoreProblem::Other,
+            "the file was removed, or another one put in its place, since it was opened",
+            "close the store and open it again",
+        ))
     }
 
     fn connect(&self) -> Result<Connection> {
@@ -245,20 +259,16 @@ impl Connections {
             patience.wait()?;
         }
     }
+}
 
-    /// Before SQLite touches it: something else is not even opened.
-    fn check_header(&self) -> Result<()> {
-        let mut header = [0; 16];
-        let read = File::open(&self.path).and_then(|mut file| match file.read_exact(&mut header) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(file.metadata()?.len() == 0),
-            read => read.map(|()| header == HEADER),
-        });
-        if read.map_err(|error| problem::io(&self.path, &error))? {
-            Ok(())
-        } else {
-            Err(schema::not_a_store(&self.path))
-        }
-    }
+/// Before SQLite touches it: something else is not even opened.
+fn check_header(path: &Path) -> Result<()> {
+    let mut header = [0; 16];
+    let read = File::open(path).and_then(|mut file| match file.read_exact(&mut header) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(file.metadata()?.len() == 0),
+        read => read.map(|()| header == HEADER),
+    });
+    if read.map_err(|error| problem::io(path, &error))? { Ok(()) } else { Err(schema::not_a_store(path)) }
 }
 
 /// What every connection is told.

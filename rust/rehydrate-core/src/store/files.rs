@@ -2,6 +2,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::problem;
 use crate::error::Result;
@@ -20,6 +21,26 @@ pub(super) fn make(path: &Path) -> Result<()> {
     }
 }
 
+/// Which file a name means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Identity {
+    #[cfg(unix)]
+    node: (u64, u64),
+    /// Numbers of files that are gone are given to new ones.
+    made: Option<SystemTime>,
+}
+
+impl Identity {
+    pub fn of(path: &Path) -> io::Result<Self> {
+        let data = path.metadata()?;
+        Ok(Self {
+            #[cfg(unix)]
+            node: (std::os::unix::fs::MetadataExt::dev(&data), std::os::unix::fs::MetadataExt::ino(&data)),
+            made: data.created().ok(),
+        })
+    }
+}
+
 /// Make a folder, and those above it, for its owner alone.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     let mut builder = DirBuilder::new();
@@ -27,6 +48,17 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)
+}
+
+/// Let the owner use what the owner may not, and nobody else.
+pub(super) fn allow_owner(path: &Path) {
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        let _ = std::fs::set_permissions(path, mode);
+    }
+    #[cfg(not(unix))]
+    let _ = path;
 }
 
 /// Options for a file that only its owner may read.

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use super::connections::Connections;
@@ -73,11 +73,15 @@ pub(super) fn enter(path: &Path) -> Result<Inside> {
     Ok(Inside(()))
 }
 
-/// Have the connections closed before a fork.
-pub(super) fn register(connections: Weak<Connections>) {
+/// Make what has connections, and have them closed before a fork; `make` is told of all that are there already, one call at
+/// a time. Called inside the gate.
+pub(super) fn register(make: impl FnOnce(&[Arc<Connections>]) -> Result<Connections>) -> Result<Arc<Connections>> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|other| other.strong_count() > 0);
-    open.push(connections);
+    let others: Vec<Arc<Connections>> = open.iter().filter_map(Weak::upgrade).collect();
+    let made = Arc::new(make(&others)?);
+    open.push(Arc::downgrade(&made));
+    Ok(made)
 }
 
 /// The closed gate.

@@ -1,10 +1,11 @@
 //! From SQLite's and the operating system's errors to the core's: which file, what is wrong, what to do.
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use rusqlite::ErrorCode;
 
-use super::{files, random};
+use super::files;
 use crate::error::{Error, StoreProblem};
 
 /// What ends a piece of work with a connection: SQLite's word or our own.
@@ -73,19 +74,29 @@ pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Error {
 /// The same for files of our own.
 pub(super) fn io(path: &Path, error: &io::Error) -> Error {
     let (kind, remedy) = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => (StoreProblem::Full, "free some space"),
+        kind if is_full(kind) => (StoreProblem::Full, "free some space"),
         io::ErrorKind::ReadOnlyFilesystem => (StoreProblem::ReadOnly, "open it where it may be written"),
         _ => (StoreProblem::Other, "check that the folder exists and that this user may read and write in it"),
     };
     store(path, kind, error.to_string(), remedy)
 }
 
-/// SQLite reports some writes to a full disk as failures of the disk: a write of our own tells.
+/// SQLite reports some writes to a full disk as failures of the disk, and those beyond what a file may hold: a write of our
+/// own tells.
 fn has_no_room(path: &Path) -> bool {
-    let probe = files::beside(path, &format!("-probe{:016x}", random()));
-    let written = std::fs::write(&probe, [0_u8; 64 << 10]);
+    let length = |ending: &str| files::beside(path, ending).metadata().map_or(0, |data| data.len());
+    let probe = files::beside(path, &format!("-{:016x}.probe", super::random()));
+    let written = files::private(OpenOptions::new().write(true).create_new(true)).open(&probe).and_then(|mut file| {
+        file.seek(SeekFrom::Start(length("").max(length("-wal"))))?;
+        file.write_all(&[0; 64 << 10])?;
+        file.sync_all()
+    });
     let _ = std::fs::remove_file(&probe);
-    written.is_err_and(|error| matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+    written.is_err_and(|error| is_full(error.kind()))
+}
+
+fn is_full(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge)
 }
 
 /// Whether trying again may help.

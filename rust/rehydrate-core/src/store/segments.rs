@@ -1,6 +1,6 @@
 //! Index files: written whole, checked whole when opened, and dispensable.
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -77,17 +77,22 @@ impl Folder {
     pub fn open(&self, row: &Row) -> Option<Segment> {
         // Names in the table are ours, but a table can be damaged too.
         let is_plain = row.file.strip_suffix(ENDING)?.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let file = File::open(self.0.join(&row.file)).ok().filter(|_| is_plain)?;
-        let length = file.metadata().ok()?.len();
+        let path = self.0.join(&row.file);
+        // Opening a pipe would wait for somebody who writes to it.
+        let data = path.symlink_metadata().ok().filter(|data| is_plain && data.is_file())?;
+        let length = data.len();
         if length != u64::try_from(row.bytes).ok()? {
             return None;
         }
+        let mut file = File::open(path).ok()?;
         let bytes: Bytes = if length > MAPPED_BYTES {
             // SAFETY: the file is ours alone (mode 0600) and never written to after it was given its name: it is replaced by
             // files of other names, and removing it leaves what is mapped as it is.
             Arc::new(unsafe { Mmap::map(&file) }.ok()?)
         } else {
-            Arc::new(std::fs::read(self.0.join(&row.file)).ok()?)
+            let mut bytes = Vec::with_capacity(usize::try_from(length).ok()?);
+            file.read_to_end(&mut bytes).ok()?;
+            Arc::new(bytes)
         };
         if checksum((*bytes).as_ref()) != row.checksum {
             return None;
@@ -113,7 +118,7 @@ impl Folder {
     /// Remove files that are not current any more. Who has one open keeps it.
     pub fn remove<'a>(&self, names: impl IntoIterator<Item = &'a String>) {
         for name in names {
-            let _ = std::fs::remove_file(self.0.join(name));
+            take_away(&self.0.join(name));
         }
     }
 
@@ -123,16 +128,36 @@ impl Folder {
         for entry in entries.flatten() {
             let name = entry.file_name();
             if name.to_str().is_some_and(|name| name.ends_with(ENDING) && !is_current(name)) {
-                let _ = std::fs::remove_file(entry.path());
+                take_away(&entry.path());
             }
+        }
+    }
+
+    fn lock_file(&self) -> io::Result<File> {
+        files::make_folder(&self.0)?;
+        files::private(OpenOptions::new().write(true).create(true).truncate(false)).open(self.0.join(LOCK))
+    }
+
+    /// Take away what stands in the folder's place and in the lock's, and let their owner use them: by their names they are
+    /// ours, and hold nothing that cannot be made again.
+    fn mend(&self) {
+        if self.0.is_dir() {
+            files::allow_owner(&self.0);
+            files::allow_owner(&self.0.join(LOCK));
+        } else {
+            take_away(&self.0);
+        }
+        if !self.0.join(LOCK).is_file() {
+            take_away(&self.0.join(LOCK));
         }
     }
 
     /// Have no other process build at the same time; None where one does.
     pub fn lock(&self) -> io::Result<Option<Lock>> {
-        files::make_folder(&self.0)?;
-        let file =
-            files::private(OpenOptions::new().write(true).create(true).truncate(false)).open(self.0.join(LOCK))?;
+        let file = self.lock_file().or_else(|_| {
+            self.mend();
+            self.lock_file()
+        })?;
         match file.try_lock() {
             Ok(()) => Ok(Some(Lock(file))),
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
@@ -148,6 +173,15 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // Not by closing alone: a process forked meanwhile has the file open too.
         let _ = self.0.unlock();
+    }
+}
+
+/// Remove a file, or a folder that stands in a file's place.
+fn take_away(path: &Path) {
+    if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
+        let _ = std::fs::remove_dir_all(path);
+    } else {
+        let _ = std::fs::remove_file(path);
     }
 }
 

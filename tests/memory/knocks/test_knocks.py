@@ -1,0 +1,30 @@
+"""The knocks at a size for every run; HYPOTHESIS_PROFILE=deep makes them larger, the command full."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from tests.knocks.programs import run_module
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX")
+
+TRIALS = {
+    # knock: in every run, in CI
+    "kill": (6, 50),
+    "damage": (25, 250),
+    "disk": (1, 5),
+    "crowd": (2, 10),
+    "tenants": (150, 1_500),
+}
+
+
+@pytest.mark.parametrize("knock", TRIALS)
+def test_a_memory_stays_sound_under_every_knock(knock: str):
+    usual, deep = TRIALS[knock]
+    is_deep = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
+    trials = os.environ.get("KNOCK_TRIALS", deep if is_deep else usual)
+    ended = run_module("tests.memory.knocks", knock, "--trials", str(trials))
+    assert (ended.code, ended.out) == (0, "sound\n"), ended.err

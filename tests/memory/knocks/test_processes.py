@@ -1,0 +1,260 @@
+"""A store amid forks, signals, closings and exits, and when its file is taken away."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rehydrate import Memory, StoreClosedError, StoreError
+from tests.knocks.programs import run_python
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "memory.db"
+
+
+@posix
+def test_parent_and_child_go_on_after_a_fork_amid_busy_threads(path: Path):
+    ended = run_python(
+        """
+        import os, signal, sys, threading
+        from rehydrate import Memory
+
+        memory = Memory.open(sys.argv[1], namespace="a")
+        memory.add([f"first {n}" for n in range(3_000)])
+        over = threading.Event()
+        added = [0] * 4
+
+        def work(place):
+            while not over.is_set():
+                memory.add([f"thread {place} item {added[place]} {n}" for n in range(40)])
+                added[place] += 1
+                memory.search("first item", 5)
+                memory.recall(["thread item"], 3)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        forks = 12
+        for number in range(forks):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)  # a child that waits for ever is killed by it
+                memory.add([f"child {number} item {n}" for n in range(20)])
+                hits = memory.search(f"child {number} item 7", 50)
+                assert any(hit.item.text == f"child {number} item 7" for hit in hits)
+                memory.recall(["child item"], 3)
+                memory.close()
+                os._exit(7)
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            assert code == 7, code
+        over.set()
+        for thread in threads:
+            thread.join()
+        wanted = 3_000 + sum(added) * 40 + forks * 20
+        texts = [item.text for item in memory.list(limit=None)]
+        assert len(texts) == len(set(texts)) == wanted, (len(texts), len(set(texts)), wanted)
+        report = memory.verify()
+        assert report.ok and not report.damaged_indexes, report
+        print("sound")
+        """,
+        str(path),
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "sound\n", "")
+
+
+@posix
+def test_a_child_that_closes_leaves_the_parents_store_open(path: Path):
+    ended = run_python(
+        """
+        import os, sys
+        from rehydrate import Memory
+
+        with Memory.open(sys.argv[1], namespace="a") as memory:
+            memory.add("before the fork")
+            child = os.fork()
+            if child == 0:
+                memory.close()
+                sys.exit(7)  # with all that an interpreter does at its end
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+            memory.add("after it")
+            assert memory.stats().items == 2
+        print("sound")
+        """,
+        str(path),
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "sound\n", "")
+
+
+def test_an_interpreter_ends_while_an_index_is_built(path: Path):
+    for close in ("", "memory.close()"):
+        for _ in range(3):
+            ended = run_python(
+                f"""
+                import sys, uuid
+                from rehydrate import Memory
+
+                memory = Memory.open(sys.argv[1], namespace="a")
+                memory.add([f"item {{n}} {{uuid.uuid4()}}" for n in range(2_100)])
+                memory.add([f"item {{n}} {{uuid.uuid4()}}" for n in range(2_100)])
+                {close}
+                """,
+                str(path),
+            )
+            assert (ended.code, ended.out, ended.err) == (0, "", "")
+    with Memory.open(path, namespace="a") as memory:
+        assert memory.verify().ok
+        assert memory.stats().items == 6 * 4_200
+
+
+@posix
+@pytest.mark.parametrize("work", ["add", "search", "recall", "rebuild"])
+def test_ctrl_c_ends_long_work_and_the_store_goes_on(path: Path, work: str):
+    ended = run_python(
+        """
+        import os, signal, sys, threading, time
+        from rehydrate import Memory
+
+        memory = Memory.open(sys.argv[1], namespace="a")
+        texts = [f"the fox of part {n} jumped over {n * 7919:x}, see line {n % 977}" for n in range(60_000)]
+        work = sys.argv[2]
+        if work != "add":
+            for start in range(0, 24_000, 1_000):
+                memory.add(texts[start : start + 1_000])
+        before = memory.stats().items
+
+        def shoot():
+            time.sleep(0.15)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        def do():
+            if work == "add":
+                memory.add(texts)
+            elif work == "search":
+                memory.search("the fox of part 9", 10_000)
+            elif work == "recall":
+                memory.recall(texts[:5_000], 20)
+            else:
+                memory.rebuild()
+
+        threading.Thread(target=shoot, daemon=True).start()
+        try:
+            for _ in range(1_000):
+                do()
+        except KeyboardInterrupt:
+            assert memory.stats().items in (before, before + len(texts)), memory.stats()
+            memory.add("one that came afterwards")
+            assert memory.verify().ok
+            assert memory.search("afterwards", 1)[0].item.text == "one that came afterwards"
+            memory.close()
+            print("interrupted")
+        """,
+        str(path),
+        work,
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "interrupted\n", "")
+
+
+def test_closing_while_others_use_it_is_an_error_of_its_own_for_them(path: Path):
+    for _ in range(5):
+        memory = Memory.open(path, namespace="a")
+        memory.add([f"note {n}" for n in range(50)])
+        ended: list[BaseException] = []
+
+        def work(number: int, memory: Memory = memory, ended: list[BaseException] = ended) -> None:
+            try:
+                while True:
+                    memory.add(f"of thread {number} {time.monotonic_ns()}")
+                    memory.search("note thread", 5)
+                    memory.recall(["note"], 2)
+                    memory.list(limit=5)
+            except BaseException as error:
+                ended.append(error)
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+        memory.close()
+        for thread in threads:
+            thread.join(60)
+        assert [type(error) for error in ended] == [StoreClosedError] * 6, ended
+    with Memory.open(path, namespace="a") as memory:
+        assert memory.verify().ok
+
+
+def test_several_memories_of_one_file_in_one_process_see_each_other(path: Path):
+    memories = [Memory.open(path, namespace="a") for _ in range(4)]
+    try:
+        for turn in range(10):
+            for number, memory in enumerate(memories):
+                memory.add(f"turn {turn} of {number}")
+            for memory in memories:
+                assert memory.stats().items == 4 * (turn + 1)
+                hits = memory.search(f"turn {turn}", 100)
+                assert {hit.item.text for hit in hits} >= {f"turn {turn} of {n}" for n in range(4)}
+    finally:
+        for memory in memories:
+            memory.close()
+
+
+def test_another_program_that_reads_the_file_costs_nobody_a_write(path: Path):
+    # SQLite's last user of a file removes its log. Another program would take itself for the last one if opening a second
+    # memory of the file had cost the first one its locks.
+    program = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+print(connection.execute("SELECT count(*) FROM items").fetchone()[0])
+connection.close()
+"""
+    first = Memory.open(path, namespace="a")
+    first.add("before")
+    Memory.open(path, namespace="a").close()
+    second = Memory.open(path, namespace="a")
+    command = [sys.executable, "-c", program, str(path)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1\n"
+    first.add("after")
+    second.add("after that")
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "3\n"
+    first.close()
+    second.close()
+    with Memory.open(path, namespace="a") as memory:
+        assert memory.stats().items == 3
+
+
+@posix
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_taken_away_under_an_open_store_is_a_typed_error(path: Path, replaced: bool):
+    other = path.with_name("other.db")
+    with Memory.open(other, namespace="a") as memory:
+        memory.add("an item of the other file")
+    memory = Memory.open(path, namespace="a")
+    memory.add([f"note {n}" for n in range(10)])
+    memory.search("note")
+    path.unlink()
+    if replaced:
+        for ending in ("-wal", "-shm"):
+            Path(f"{path}{ending}").unlink(missing_ok=True)
+        other.rename(path)
+    for call in (
+        lambda: memory.add("an item that must not be acknowledged"),
+        lambda: memory.search("note"),
+        *(memory.list, memory.stats, memory.verify, memory.rebuild),
+    ):
+        with pytest.raises(StoreError) as raised:
+            call()
+        assert "open it again" in raised.value.remedy
+    memory.close()
+    with Memory.open(path, namespace="a") as memory:
+        texts = [item.text for item in memory.list()]
+        assert texts == (["an item of the other file"] if replaced else [])
+        memory.add("a new item")
+        assert memory.verify().ok
