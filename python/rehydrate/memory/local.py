@@ -63,7 +63,7 @@ class LocalStore:
     @property
     def path(self) -> str:
         """The file."""
-        return self._native.path
+        return str(self._native.path)
 
     def add(
         self, items: Sequence[MemoryItem], *, namespace: str, vectors: Vectors | None = None
