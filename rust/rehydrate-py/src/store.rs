@@ -40,6 +40,9 @@ fn letters<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     }
 }
 
+/// Handle and whether it is new per item; how many the limits demoted and dropped.
+type Additions = (Vec<(String, bool)>, usize, usize);
+
 /// An item as Python gives it; the order is that of `_NewItem` in `_native.pyi`.
 struct Row(NewItem);
 
@@ -172,7 +175,7 @@ impl Store {
         items: Vec<Row>,
         vectors: Option<Bound<'_, PyAny>>,
         space: Option<&str>,
-    ) -> PyResult<(Vec<(String, bool)>, usize, usize)> {
+    ) -> PyResult<Additions> {
         let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
         let report = detached(py, || {
             let mut items: Vec<NewItem> = items.into_iter().map(|Row(item)| item).collect();
