@@ -62,7 +62,13 @@ def store_path(options: argparse.Namespace) -> Path:
     """The file that is meant."""
     if options.store == "":
         raise Failure("--store is empty; name a file, or leave it out")
-    return Path(options.store).expanduser() if options.store else default_store()
+    asked = options.store or os.environ.get(STORE_VARIABLE, "")
+    if "://" in asked:
+        raise Failure(f"{asked} is an address; a memory is a file, so name a path")
+    try:
+        return Path(asked).expanduser() if asked else default_store()
+    except RuntimeError as error:  # a home that nobody knows, as in ~stranger
+        raise Failure(f"{asked or 'the default store'}: {error}; name a path: --store") from None
 
 
 def namespace_of(options: argparse.Namespace) -> str:
