@@ -253,6 +253,12 @@ def test_a_sync_tells_what_changed(memory, tmp_path):
     assert lines[3].startswith("1 changed, 1 removed, 1 refused; 1 passage new, 2 gone")
 
 
+def test_too_much_hot_memory_is_warned_of(memory, tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "core.md").write_text("A line.\n" * 140)
+    assert "core.md has 140 lines, hot memory holds 100" in said(memory("sync", "notes"))
+
+
 # Forgetting
 
 
@@ -311,6 +317,9 @@ def test_forget_wants_to_know_exactly_what(memory, arguments):
         (["import", "nowhere.jsonl"], "cannot be read"),
         (["export", "nowhere/x.jsonl"], "cannot be written"),
         (["list", "--store", "."], "is a folder"),
+        (["list", "--store", "postgres://host/db"], "name a path"),
+        (["add", "x", "--store", "~stranger/m.db"], "name a path"),
+        (["add", "x", "--embedder", "no-such-model"], "no-such-model"),
         (["list", "--store", "junk.db"], "no store"),
         (["list", "--store", "none.db"], "there is no memory yet"),
         (["rebuild", "--store", "none.db"], "there is no memory yet"),

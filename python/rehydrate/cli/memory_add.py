@@ -126,7 +126,7 @@ def run_import(options: argparse.Namespace) -> int:
         _file_of(options.file) as path,
         opened(options, namespace=namespace, to="create") as memory,
         _interruptible(),
-        Progress("importing", "items", _count_lines(path)) as progress,
+        Progress("importing", "items", _count_items(path)) as progress,
     ):
         done = import_items(_watched(memory, progress), path, namespace)
     terminal = Terminal.of(sys.stdout)
@@ -281,10 +281,10 @@ def _file_of(name: str) -> Iterator[Path]:
             raise Failure(str(error).replace(f"{folder}{os.sep}", "")) from None
 
 
-def _count_lines(path: Path) -> int | None:
+def _count_items(path: Path) -> int | None:
     try:
         with path.open("rb") as file:
-            return sum(1 for line in file if not line.isspace()) or None
+            return sum(b'"text"' in line for line in file) or None  # all but the head
     except (OSError, ValueError):
         return None  # reading it says what is the matter
 

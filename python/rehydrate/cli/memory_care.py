@@ -130,7 +130,10 @@ def run_rebuild(options: argparse.Namespace) -> int:
         names = list(memory.namespaces()) if wanted is None else [wanted]
         sizes = {name: memory.stats(namespace=name).items for name in names}
         items = 0
-        with Progress("rebuilding", "items", sum(sizes.values()) or None) as progress:
+        every = sum(sizes.values())
+        # A namespace is one step: of one there is no half.
+        doing = "rebuilding" if len(names) > 1 else f"rebuilding {counted(every, 'item')}"
+        with Progress(doing, "items", every if len(names) > 1 else None) as progress:
             for name in names:
                 items += memory.rebuild(namespace=name)
                 progress.advance(sizes[name])

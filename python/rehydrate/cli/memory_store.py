@@ -62,7 +62,13 @@ def store_path(options: argparse.Namespace) -> Path:
     """The file that is meant."""
     if options.store == "":
         raise Failure("--store is empty; name a file, or leave it out")
-    return Path(options.store).expanduser() if options.store else default_store()
+    asked = options.store or os.environ.get(STORE_VARIABLE, "")
+    if "://" in asked:
+        raise Failure(f"{asked} is an address; a memory is a file, so name a path")
+    try:
+        return Path(asked).expanduser() if asked else default_store()
+    except RuntimeError as error:  # a home that nobody knows, as in ~stranger
+        raise Failure(f"{asked or 'the default store'}: {error}; name a path: --store") from None
 
 
 def namespace_of(options: argparse.Namespace) -> str:
@@ -100,7 +106,7 @@ def opened(
         )
     asked: dict[str, Any] = {"namespace": namespace}
     if getattr(options, "embedder", None):
-        asked["embedder"] = options.embedder
+        asked["embedder"] = _model(options.embedder)
     if getattr(options, "no_redact", False):
         asked["redact"] = False
     # Where it may be written, a search also counts what it shows and looks after the index.
@@ -141,6 +147,21 @@ def read_text(name: str = "standard input") -> str:
         ) from None
     except OSError as error:
         raise Failure(f"{name} cannot be read: {error.strerror}") from None
+
+
+def _model(name: str) -> str:
+    """A converted model by its name; a folder or `org/name` as it is."""
+    from rehydrate.embedding.home import find_model
+
+    if "/" in name or os.sep in name or name in {"auto", "builtin"}:
+        return name
+    folder = find_model(name)
+    if folder is None:
+        raise Failure(
+            f"there is no model {name!r}; rehydrate model list shows those that are here, and a "
+            "folder or org/name will do too"
+        )
+    return str(folder)
 
 
 def _there(path: Path) -> Literal["nothing", "file", "folder"]:
