@@ -7,7 +7,10 @@ from collections.abc import Iterable, Mapping
 
 from rehydrate import Memory, MemoryItem
 
-_SYLLABLES = ["ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "ve", "wi", "xo", "zu", "kra", "ble", "dri", "sto", "pla"]
+_SYLLABLES = [
+    *("ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "ve", "wi", "xo", "zu"),
+    *("kra", "ble", "dri", "sto", "pla"),
+]
 VOCABULARY = [
     first + second + third
     for first in _SYLLABLES
