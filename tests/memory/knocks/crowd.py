@@ -100,6 +100,6 @@ def knock(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> s
         memory.rebuild()
         check_found(memory, SPACE, items, [], random.Random(seed))
     return (
-        f"{PROCESSES} processes of {THREADS} threads for {trials} s: {len(wanted)} items, none lost, none "
-        f"twice, no failure; {met} of {PROCESSES**2} pairs of processes met"
+        f"{PROCESSES} processes of {THREADS} threads for {trials} s: {len(wanted)} items, no "
+        f"loss, none twice, no failure; {met} of {PROCESSES**2} pairs of processes met"
     )

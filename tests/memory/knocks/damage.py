@@ -66,8 +66,8 @@ def swap(file: Path, chance: random.Random) -> None:
 
 
 def copy_of_another(file: Path, chance: random.Random) -> None:
-    content = chance.choice(sorted(file.parent.glob("*.segment"))).read_bytes()
-    file.write_bytes(content)
+    others = [other for other in sorted(file.parent.glob("*.segment")) if other.is_file()]
+    file.write_bytes(chance.choice(others).read_bytes())
 
 
 def forbid(file: Path, chance: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""No room on the disk, and places that may not be written: typed errors, old data readable, then on."""
+"""No room, and places that may not be written: typed errors, old data readable, then on."""
 
 from __future__ import annotations
 

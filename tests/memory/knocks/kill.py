@@ -1,4 +1,4 @@
-"""kill -9 amid writing: what was acknowledged is there, once, and the index says what the rows say."""
+"""kill -9 amid writing: what was acknowledged is there, once, and in the index."""
 
 from __future__ import annotations
 
@@ -224,7 +224,8 @@ def check(memory: Memory, space: str, allowed: list[State], chance: random.Rando
         more = sorted(state.keys() - wanted.keys())[:5]
         moved = [n for n in wanted.keys() & state.keys() if wanted[n] != state[n]][:5]
         raise AssertionError(
-            f"{space}: {len(state)} items for {len(wanted)}; lost {lost}, too many {more}, moved {moved}"
+            f"{space}: {len(state)} items for {len(wanted)}; "
+            f"lost {lost}, too many {more}, moved {moved}"
         )
     ever = max(state, default=0)
     gone = [number for number in range(1, ever) if number not in state]

@@ -21,7 +21,7 @@ WORDS = VOCABULARY[:60]
 
 
 def new_item(tenant: int, chance: random.Random) -> MemoryItem:
-    """The same few texts for every tenant; who it is of stands in its tool, which no search reads."""
+    """The same few texts for every tenant; whose it is stands where no search reads: its tool."""
     text = " ".join(chance.choices(WORDS, k=4)) + chance.choice(
         ["", " the shared sentence", " מילה"]
     )

@@ -1,4 +1,4 @@
-"""The knocks at a size for every run; HYPOTHESIS_PROFILE=deep makes them larger, the command full."""
+"""The knocks, small; larger with HYPOTHESIS_PROFILE=deep, in full by the command."""
 
 from __future__ import annotations
 

@@ -124,7 +124,8 @@ def test_ctrl_c_ends_long_work_and_the_store_goes_on(path: Path, work: str):
         from rehydrate import Memory
 
         memory = Memory.open(sys.argv[1], namespace="a")
-        texts = [f"the fox of part {n} jumped over {n * 7919:x}, see line {n % 977}" for n in range(60_000)]
+        line = "the fox of part {} jumped over {:x}, see line {}"
+        texts = [line.format(n, n * 7919, n % 977) for n in range(60_000)]
         work = sys.argv[2]
         if work != "add":
             for start in range(0, 24_000, 1_000):
@@ -163,23 +164,24 @@ def test_ctrl_c_ends_long_work_and_the_store_goes_on(path: Path, work: str):
     assert (ended.code, ended.out, ended.err) == (0, "interrupted\n", "")
 
 
+def use_for_ever(memory: Memory, number: int, ended: list[BaseException]) -> None:
+    try:
+        while True:
+            memory.add(f"of thread {number} {time.monotonic_ns()}")
+            memory.search("note thread", 5)
+            memory.recall(["note"], 2)
+            memory.list(limit=5)
+    except BaseException as error:
+        ended.append(error)
+
+
 def test_closing_while_others_use_it_is_an_error_of_its_own_for_them(path: Path):
     for _ in range(5):
         memory = Memory.open(path, namespace="a")
         memory.add([f"note {n}" for n in range(50)])
         ended: list[BaseException] = []
-
-        def work(number: int, memory: Memory = memory, ended: list[BaseException] = ended) -> None:
-            try:
-                while True:
-                    memory.add(f"of thread {number} {time.monotonic_ns()}")
-                    memory.search("note thread", 5)
-                    memory.recall(["note"], 2)
-                    memory.list(limit=5)
-            except BaseException as error:
-                ended.append(error)
-
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        arguments = [(memory, number, ended) for number in range(6)]
+        threads = [threading.Thread(target=use_for_ever, args=args) for args in arguments]
         for thread in threads:
             thread.start()
         time.sleep(0.1)
@@ -207,8 +209,8 @@ def test_several_memories_of_one_file_in_one_process_see_each_other(path: Path):
 
 
 def test_another_program_that_reads_the_file_costs_nobody_a_write(path: Path):
-    # SQLite's last user of a file removes its log. Another program would take itself for the last one if opening a second
-    # memory of the file had cost the first one its locks.
+    # SQLite's last user of a file removes its log. Another program would take itself for the last
+    # one if opening a second memory of the file had cost the first one its locks.
     program = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])

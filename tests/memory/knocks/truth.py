@@ -8,26 +8,8 @@ from collections.abc import Iterable, Mapping
 from rehydrate import Memory, MemoryItem
 
 _SYLLABLES = [
-    "ba",
-    "de",
-    "fi",
-    "go",
-    "lu",
-    "ma",
-    "ne",
-    "pi",
-    "ro",
-    "su",
-    "ta",
-    "ve",
-    "wi",
-    "xo",
-    "zu",
-    "kra",
-    "ble",
-    "dri",
-    "sto",
-    "pla",
+    *("ba", "de", "fi", "go", "lu", "ma", "ne", "pi", "ro", "su", "ta", "ve", "wi", "xo", "zu"),
+    *("kra", "ble", "dri", "sto", "pla"),
 ]
 VOCABULARY = [
     first + second + third

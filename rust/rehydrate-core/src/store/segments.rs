@@ -105,8 +105,12 @@ impl Folder {
         files::make_folder(&self.0)?;
         let name = format!("{:016x}{:016x}{ENDING}", random(), random());
         let path = self.0.join(&name);
-        let written = files::private(OpenOptions::new().write(true).create_new(true))
-            .open(&path)
+        let open = || files::private(OpenOptions::new().write(true).create_new(true)).open(&path);
+        let written = open()
+            .or_else(|_| {
+                self.mend();
+                open()
+            })
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
             .and_then(|()| files::sync_folder(&self.0));
         if written.is_err() {
