@@ -11,13 +11,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benches.python.inputs import ROOT, Message, generated_chat, generated_session
 
-RUNS = 15
+RUNS = 11
 MANY_MESSAGES = 10_000
 CONVERSATIONS = 5
 EAGER = "rehydrate"
@@ -32,6 +33,7 @@ OPTIONAL = (
     "langchain_core",
     "pydantic",
 )
+PEERS = ("langchain_core.messages", "tiktoken", "tokenizers", "onnxruntime")
 SMALL = '[{"role": "user", "content": "hello"}]'
 
 
@@ -50,7 +52,7 @@ def _import() -> dict[str, Any]:
         "bare": "pass",
         "import": f"import {EAGER}",
         "first_call": f"import {EAGER}; {EAGER}.compact_context({SMALL})",
-    }
+    } | {peer: f"import {peer}" for peer in PEERS if find_spec(peer.partition(".")[0])}
     runs: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(RUNS):
         for name, program in programs.items():
@@ -59,8 +61,10 @@ def _import() -> dict[str, Any]:
             runs[name].append((time.perf_counter() - started) * 1e3)
     ask = f"import sys, {EAGER}; print(*(name for name in {OPTIONAL!r} if name in sys.modules))"
     told = subprocess.run([sys.executable, "-c", ask], check=True, capture_output=True, text=True)
-    return {f"{name}_ms": median(times) for name, times in runs.items()} | {
-        "loaded": told.stdout.split()
+    medians = {name: median(times) for name, times in runs.items()}
+    return {f"{name}_ms": medians.pop(name) for name in ("bare", "import", "first_call")} | {
+        "loaded": told.stdout.split(),
+        "peers_ms": medians,
     }
 
 

@@ -192,17 +192,35 @@ def plain_python(texts: Sequence[str], query: str, ratio: float) -> list[int]:
     asked = bag(query)
     similarity = [float(bag(text) @ asked) for text in texts]
     tokens = [len(encode(text)) for text in texts]
-    names = [{run for run in _NAME.findall(text) if _TELLING.search(run)} for text in texts]
+    names = [names_of(text) for text in texts]
+    return keep_best(tokens, similarity, names, ratio)
+
+
+def names_of(text: str) -> set[str]:
+    """Paths, identifiers and ids, by regular expression."""
+    return {run for run in _NAME.findall(text) if _TELLING.search(run)}
+
+
+def keep_best(
+    tokens: Sequence[int],
+    similarity: Sequence[float],
+    names: Sequence[set[str]],
+    ratio: float,
+    coverage: Sequence[float] | None = None,
+) -> list[int]:
+    """The three-signal formula, a sort, greedy: what a memory covers is worth less."""
     seen: set[str] = set()
-    score = [0.0] * len(texts)
-    for index in reversed(range(len(texts))):
+    score = [0.0] * len(tokens)
+    for index in reversed(range(len(tokens))):
         fresh = len(names[index] - seen) / max(1, len(names[index]))
         seen |= names[index]
-        recency = 0.1 + 0.9 * index / max(1, len(texts) - 1)
+        if coverage is not None:
+            fresh = 1.0 - coverage[index]
+        recency = 0.1 + 0.9 * index / max(1, len(tokens) - 1)
         score[index] = 0.3 * recency + 0.4 * similarity[index] + 0.3 * fresh
     left = int(sum(tokens) * ratio)
     kept = []
-    for index in sorted(range(len(texts)), key=lambda i: (-score[i], -i)):
+    for index in sorted(range(len(tokens)), key=lambda i: (-score[i], -i)):
         if tokens[index] <= left:
             left -= tokens[index]
             kept.append(index)

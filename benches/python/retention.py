@@ -20,6 +20,9 @@ from typing import Any
 import rehydrate
 from benches.python import peers
 from benches.python.inputs import QUERY, ROOT, Message
+from benches.python.minilm import find_minilm
+from rehydrate.embedding.model_files import Precision
+from rehydrate.embedding.onnx import load_model
 from rehydrate.retention import (
     CODING_CUTS,
     CUT_RATIOS,
@@ -80,6 +83,7 @@ def measure(folder: Path) -> dict[str, Any]:
         "airline": {"cuts": len(support_cuts), "methods": _cuts(support_cuts)},
         "laws": check_laws([*chats, *support, *sessions]),
         "excerpt_laws": check_excerpts([*chats, *support, *sessions]),
+        "peer_laws": check_trim_messages([*chats, *support, *sessions]),
     }
 
 
@@ -184,6 +188,26 @@ def check_excerpts(conversations: Sequence[Conversation]) -> dict[str, int]:
     return tally
 
 
+def check_trim_messages(conversations: Sequence[Conversation]) -> dict[str, int]:
+    """What `trim_messages` makes of the same conversations, by the rules for its own messages."""
+    tally, cost = dict.fromkeys(("compactions", "violations", "invalid_outputs"), 0), _cost()
+    for conversation in conversations:
+        turns = peers.to_langchain(conversation.messages)
+        faults = len(rehydrate.validate(turns, "langchain"))
+        costs = [cost(message) for message in conversation.messages]
+
+        def count(counted: peers.Kept, costs: list[int] = costs) -> int:
+            return sum(costs[i] for i in {i for turn in counted for i in peers.indices_of(turn)})
+
+        for ratio in LAW_RATIOS:
+            kept = peers.trim(turns, int(sum(costs) * ratio + 1e-9), count)
+            more = max(0, len(rehydrate.validate(kept, "langchain")) - faults)
+            tally["compactions"] += 1
+            tally["violations"] += more
+            tally["invalid_outputs"] += bool(more)
+    return tally
+
+
 def _lines_made_up(excerpt: Message, message: Message) -> int:
     """Lines of the excerpt that do not come next in the message, leaving out the marks."""
     if excerpt is message:
@@ -211,8 +235,11 @@ def _questions(chats: list[Conversation]) -> Means:
         ("balanced, no embedder", chats, ours(embedder=None)),
         ("balanced, texts without speakers' names", unnamed, ours()),
     ]
-    if model := os.environ.get("REHYDRATE_MODEL"):  # a folder that `embedder=` takes
-        methods.append((f"balanced, {Path(model).name}", chats, ours(embedder=model)))
+    if folder := find_minilm():
+        precisions: tuple[Precision, ...] = ("int8", "fp32")
+        for precision in precisions:
+            model = load_model(folder, precision=precision)
+            methods.append((f"balanced, MiniLM {precision}", chats, ours(embedder=model)))
     return {
         name: _means(measure_questions(among, compact, QUESTION_RATIOS, cost=cost), name)
         for name, among, compact in methods

@@ -31,6 +31,10 @@ class Figures:
     load_after: float
     parts: dict[str, Part | None] = field(default_factory=dict)
     """By module of `benches/python`; None where its command failed."""
+    threads: Sequence[dict[str, Any]] = ()
+    """Rows of case, threads, per_second and speedup."""
+    rss: Sequence[dict[str, Any]] = ()
+    """Rows of t_seconds, rss_bytes and compactions, where the long loop was run."""
 
     def __getitem__(self, name: str) -> Timing | None:
         """A median by name: `tokens/o200k_base/cold` of Criterion, `bench_cold[balanced-query]`."""
@@ -53,6 +57,8 @@ def read(parts: Sequence[str] = ()) -> Figures:
         load_before=load["before"],
         load_after=load["after"],
         parts={name: _part(part_file(name)) for name in parts},
+        threads=_rows(KEPT / "threads.json"),
+        rss=_rows(KEPT / "rss.json"),
     )
 
 
@@ -71,6 +77,14 @@ def _part(path: Path) -> Part | None:
         return Part.from_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # it was not run, or ended before it had printed all
         return None
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # it was not run, or ended before it had printed all
+        return []
+    return found
 
 
 def _criterion(folder: Path) -> Iterator[tuple[str, Timing, float]]:
@@ -93,7 +107,8 @@ def _pytest_benchmarks(path: Path) -> Iterator[tuple[str, Timing]]:
 
 
 def _json(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # it was not run, or ended before it had printed all
         return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found

@@ -30,6 +30,8 @@ def about() -> dict[str, str]:
         "numpy",
         "tiktoken",
         "tokenizers",
+        "onnxruntime",
+        "usearch",
         "langchain-core",
         "pytest-benchmark",
     )

@@ -38,10 +38,12 @@ class Row:
         return [self.case, *bounds, measured, self._verdict(), self.beside, self.limit]
 
     def _verdict(self) -> str:
-        if self.value is None or self.want is None:
+        if self.value is None:
             return ""
         if self.beyond is not None and self._reaches(self.beyond):
             return "beyond"
+        if self.want is None:
+            return ""
         return "met" if self._reaches(self.want) else "NOT MET"
 
     def _reaches(self, bound: float) -> bool:

@@ -9,8 +9,11 @@ import sys
 
 from benches.report.figures import KEPT, ROOT, part_file
 
-PARTS: tuple[str, ...] = ()
+PARTS: tuple[str, ...] = ("bench_onnx", "baseline", "growth")
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""
+
+RSS = KEPT / "rss.json"
+"""An hour's loop (`benches.python.memory_loop`), which is run by hand, and reported if it was."""
 
 CORE = "cargo bench -p rehydrate-core --bench '*'"
 PYTHON = "python -m benches.report"
@@ -21,15 +24,17 @@ def run_python_benches(data: str | None, build_wheel: bool) -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
     load_before = os.getloadavg()[0]
     for stale in KEPT.glob("*.json"):
-        stale.unlink()
+        if stale != RSS:
+            stale.unlink()
     names = ("-o", "python_files=bench_*.py", "-o", "python_functions=bench_*")
     kept = ("--benchmark-columns=median,iqr,rounds", f"--benchmark-json={KEPT / 'speed.json'}")
     plain = ("-q", "-W", "default", "-p", "no:cacheprovider")
     _python("-m", "pytest", "benches/python", *names, *plain, *kept)
     built = ["--build-wheel"] if build_wheel else []
-    _python("-m", "benches.python.footprint", *built, into="footprint")
+    _python("-m", "benches.python.footprint", *built, into="footprint", must_succeed=False)
+    _python("-m", "benches.python.threads", into="threads", must_succeed=False)
     if data is not None:
-        _python("-m", "benches.python.retention", data, into="retention")
+        _python("-m", "benches.python.retention", data, into="retention", must_succeed=False)
         os.environ["REHYDRATE_DATA"] = data
     for name in PARTS:
         _python("-m", f"benches.python.{name}", into=part_file(name).stem, must_succeed=False)

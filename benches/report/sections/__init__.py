@@ -13,6 +13,7 @@ from benches.report.sections.laws import laws
 from benches.report.sections.parts import parts
 from benches.report.sections.preamble import preamble
 from benches.report.sections.retention import retention
+from benches.report.sections.threads import loop, threads
 from benches.report.sections.tokens import tokens
 
 SECTIONS: tuple[Callable[[Figures], Iterable[str]], ...] = (
@@ -24,5 +25,7 @@ SECTIONS: tuple[Callable[[Figures], Iterable[str]], ...] = (
     retention,
     laws,
     parts,
+    threads,
     footprint,
+    loop,
 )

@@ -66,18 +66,6 @@ def _compactions(of: Figures, session: str, targets: bool) -> list[Row]:
                     limit=limit if targets and query == "query" else "",
                 )
             )
-    if targets:
-        rows.append(
-            Row(
-                "cold against plain Python with MiniLM in ONNX Runtime",
-                None,
-                "x",
-                200,
-                500,
-                more_is_better=True,
-                limit="Comes with the ONNX tier: the baseline needs MiniLM as an ONNX file",
-            )
-        )
     rows += [
         Row(
             "of which: parsing and grouping in Python",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from benches.report.figures import Figures
 from benches.report.markdown import rows_table, section
-from benches.report.rows import Row
+from benches.report.rows import Row, number
 
 
 def footprint(of: Figures) -> Iterable[str]:
@@ -28,7 +28,15 @@ def footprint(of: Figures) -> Iterable[str]:
             told["import_ms"] - bare,
             "ms",
             60,
-            beside=f"bare Python {bare:.0f} ms",
+            beside="; ".join(
+                [
+                    f"bare Python {bare:.0f} ms",
+                    *(
+                        f"`import {name}` {number(took - bare)} ms"
+                        for name, took in told.get("peers_ms", {}).items()
+                    ),
+                ]
+            ),
             limit="By `python -X importtime`: loading the native module and the formats",
         ),
         Row(
@@ -47,10 +55,12 @@ def footprint(of: Figures) -> Iterable[str]:
     ]
     for kind, label in (("coding", "a coding agent's"), ("chat", "short chat messages")):
         grown = memory[kind]
-        mean = grown["text_bytes"] / grown["messages"]
+        conversations = grown.get("conversations", 1)
+        mean = grown["text_bytes"] / grown["messages"] / conversations
         rows.append(
             Row(
-                f"memory for {grown['messages']:,} messages, {label} ({mean:,.0f} bytes each)",
+                f"memory for {grown['messages']:,} messages, {label} ({mean:,.0f} bytes each), "
+                f"on average of {conversations} conversations",
                 grown["held_per_text"],
                 "x its text",
                 3,

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from benches.report.figures import Figures
-from benches.report.markdown import section, table
+from benches.report.growing import exponent, of_n_log_n
+from benches.report.markdown import rows_table, section, table
+from benches.report.rows import Row
 from benches.report.running import CORE
 from benches.report.timings import milliseconds, or_dash
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
 
 
 def growth(of: Figures) -> Iterable[str]:
@@ -19,16 +23,28 @@ def growth(of: Figures) -> Iterable[str]:
         "and n log n in units means that the time a message grows slowly, if at all.",
         CORE,
     )
-    lines, first = [], None
-    for messages in (1_000, 10_000, 100_000, 1_000_000):
+    lines, first, seconds = [], None, {}
+    for messages in SIZES:
         timing = of[f"growth/{messages} messages"]
         each = timing.seconds / messages * 1e6 if timing else None
         first = first or each
+        if timing:
+            seconds[messages] = timing.seconds
         grown = f"{each / first:.2f} x" if each and first else "-"
         lines.append(
             [f"{messages:,}", or_dash(milliseconds(timing), "ms"), or_dash(each, "us"), grown]
         )
     yield from table(["messages", "median", "a message", "against 1,000"], lines)
+    wanted = of_n_log_n(SIZES[0], SIZES[-1])
+    fitted = exponent(seconds) if len(seconds) == len(SIZES) else None
+    row = Row(
+        "exponent of the time in messages, by least squares",
+        fitted,
+        "",
+        round(wanted, 2),
+        beside=f"n log n has {wanted:.2f} between these sizes",
+    )
+    yield from rows_table([row])
     yield (
         "What limits it: tables by hash (cached texts, features) that outgrow the processor's "
         "caches. From 2,000 units on, packing makes one pass instead of five. At a million "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 from benches.report.figures import Figures
 from benches.report.markdown import rows_table, section
@@ -36,4 +38,43 @@ def laws(of: Figures) -> Iterable[str]:
             limit="Units always kept may cost more than a small budget: `over_budget` says so",
         ),
     ]
+    if trimmed := of.retention.get("peer_laws"):
+        rows[0] = replace(
+            rows[0],
+            beside=f"LangChain trim_messages: {trimmed['violations']:,} in "
+            f"{trimmed['compactions']:,} (ratios alone; the rules for OpenAI's messages)",
+        )
     yield from rows_table(rows)
+    if cut := of.retention.get("excerpt_laws"):
+        yield from _of_excerpts(cut, told["conversations"])
+
+
+def _of_excerpts(cut: dict[str, Any], conversations: int) -> Iterable[str]:
+    yield from section(
+        "The laws of excerpts, on every conversation",
+        f'{conversations} conversations, `granularity="excerpt"`, ratios 0.05 to 0.6, balanced, '
+        f"with and without a query: {cut['compactions']:,} compactions, which kept "
+        f"{cut['excerpted']:,} messages in part. What is kept is then compacted once more to the "
+        "same budget.",
+        "python -m benches.python.retention",
+    )
+    counted = "The marks of the gaps are in the budget"
+    yield from rows_table(
+        [
+            Row("violations of the provider's rules", cut["violations"], "", 0),
+            Row("kept lines that are not the message's own, in order", cut["not_verbatim"], "", 0),
+            Row(
+                "over the target though the pinned units fit it",
+                cut["over_target"],
+                "",
+                0,
+                limit=counted,
+            ),
+            Row(
+                "excerpts that a second compaction to the same budget cut again",
+                cut["changed"],
+                "",
+                0,
+            ),
+        ]
+    )
