@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, final
 
 __all__ = [
@@ -116,7 +117,8 @@ class OnnxModel:
     def dim(self) -> int: ...
     def embed(self, texts: Sequence[str], *, seconds: float | None) -> bytes: ...
 
-# What `add` takes of an item, in this order. Texts come back letter for letter, lone surrogates too.
+# What `add` takes of an item, in this order. Texts come back letter for letter, lone surrogates
+# too.
 _NewItem = tuple[
     str,  # text
     str,  # kind, "" where unsaid
@@ -158,15 +160,20 @@ _Item = tuple[
     ],  # links: relation, the other's handle, whether it starts here
     int,  # how often a search showed it
 ]
-# An item, where its snippet begins and ends (in characters of its text), score, and the legs: text, trigram, cosine (NaN
-# where there is none).
+# An item, where its snippet begins and ends (in characters of its text), score, and the legs: text,
+# trigram, cosine (NaN where there is none).
 _Hit = tuple[_Item, int, int, float, float, float, float]
+
+_Hits = list[_Hit]
+_Near = list[list[tuple[str, float]]]
+_Strings = list[str]
 
 @final
 class Store:
-    # Every method raises rehydrate.errors.InvalidArgumentError(message), or, made from (path, problem, remedy), one of
-    # StoreBusyError, StoreFullError, StoreReadOnlyError, StoreCorruptError, NotAStoreError, NewerStoreError,
-    # StoreClosedError or plain StoreError, all of them subclasses of rehydrate.errors.StoreError.
+    # Every method raises rehydrate.errors.InvalidArgumentError(message), or, made from (path,
+    # problem, remedy), one of StoreBusyError, StoreFullError, StoreReadOnlyError,
+    # StoreCorruptError, NotAStoreError, NewerStoreError, StoreClosedError or plain StoreError, all
+    # of them subclasses of rehydrate.errors.StoreError.
     def __new__(
         cls,
         path: str | PathLike[str],
@@ -178,11 +185,12 @@ class Store:
         max_age_ms: int | None = None,
     ) -> Store: ...
     @property
-    def path(self) -> str: ...
+    def path(self) -> Path: ...
     @property
     def read_only(self) -> bool: ...
-    # Handle and whether it is new, per item; how many items the limits demoted to cold and how many they dropped.
-    # `vectors`: C-contiguous float32, a row an item, of the model named `space`; a row of zeros is no vector.
+    # Handle and whether it is new, per item; how many items the limits demoted to cold and how many
+    # they dropped. `vectors`: C-contiguous float32, a row an item, of the model named `space`; a
+    # row of zeros is no vector.
     def add(
         self,
         namespace: str,
@@ -208,7 +216,8 @@ class Store:
         before_ms: int | None = None,
         min_trust: float = 0.0,
     ) -> tuple[list[_Item], int | None]: ...
-    # `fusion`: "calibrated", "reciprocal_rank", or the weights of text, trigram and vector; None is the default.
+    # `fusion`: "calibrated", "reciprocal_rank", or the weights of text, trigram and vector; None is
+    # the default.
     def search(
         self,
         namespace: str,
@@ -225,9 +234,9 @@ class Store:
         after_ms: int | None = None,
         before_ms: int | None = None,
         min_trust: float = 0.0,
-    ) -> list[_Hit]: ...
-    # Per text (or per row of `vectors`, whose model is `space`) the nearest items and their cosines, best first; `centred`
-    # cosines leave out what all items have in common.
+    ) -> _Hits: ...
+    # Per text (or per row of `vectors`, whose model is `space`) the nearest items and their
+    # cosines, best first; `centred` cosines leave out what all items have in common.
     def recall(
         self,
         namespace: str,
@@ -237,7 +246,7 @@ class Store:
         vectors: Any = None,
         space: str | None = None,
         centred: bool = False,
-    ) -> list[list[tuple[str, float]]]: ...
+    ) -> _Near: ...
     def forget(self, namespace: str, handles: Sequence[str]) -> int: ...
     # `what`: "source" or "session", with its name, or "namespace".
     def purge(self, namespace: str, what: str, name: str | None = None) -> int: ...
@@ -248,12 +257,13 @@ class Store:
     ) -> int: ...
     # Whether the link is new.
     def link(self, namespace: str, source: str, target: str, relation: str) -> bool: ...
-    # items, bytes, hot, warm, cold, links, demoted, dropped, indexed, pending, segments, index_bytes, vectors, dim, space,
-    # max_items, max_bytes, max_age_ms, file_bytes
+    # items, bytes, hot, warm, cold, links, demoted, dropped, indexed, pending, segments,
+    # index_bytes, vectors, dim, space, max_items, max_bytes, max_age_ms, file_bytes
     def stats(self, namespace: str) -> dict[str, Any]: ...
-    def namespaces(self) -> list[str]: ...
-    # Items checked, and what is wrong with the truth (empty: nothing); damaged indexes are thrown away and counted.
-    def verify(self) -> tuple[int, list[str], int]: ...
+    def namespaces(self) -> _Strings: ...
+    # Items checked, and what is wrong with the truth (empty: nothing); damaged indexes are thrown
+    # away and counted.
+    def verify(self) -> tuple[int, _Strings, int]: ...
     # Make the indexes anew, of one namespace or of all; how many items they hold.
     def rebuild(self, namespace: str | None = None) -> int: ...
     # Write index files of all that no file holds yet, and wait for that.

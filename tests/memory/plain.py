@@ -55,6 +55,7 @@ class PlainStore:
 
     def __init__(self) -> None:
         self._items: dict[str, dict[str, MemoryItem]] = {}
+        self._named: set[str] = set()
         self._closed = False
 
     def _in(self, namespace: str) -> dict[str, MemoryItem]:
@@ -97,6 +98,7 @@ class PlainStore:
             if link.handle not in fresh:
                 raise UnknownHandleError(link.handle, namespace)
         self._items[namespace] = fresh
+        self._named |= {namespace} if items else set()
         for handle, link in ends:
             self.link(handle, link.relation, link.handle, namespace=namespace)
         return added
@@ -179,6 +181,8 @@ class PlainStore:
             for handle, item in self._in(namespace).items()
             if everything or item.source == source or item.session == session
         ]
+        if everything:
+            self._named.discard(namespace)
         return self.forget(gone, namespace=namespace)
 
     def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
@@ -224,7 +228,7 @@ class PlainStore:
         )
 
     def namespaces(self) -> builtins.list[str]:
-        return sorted(name for name, items in self._items.items() if items)
+        return sorted(self._named)
 
     def verify(self) -> VerifyReport:
         return VerifyReport(sum(map(len, self._items.values())))

@@ -110,3 +110,31 @@ async def test_many_at_once_lose_nothing(memory: Memory):
         for number in range(40):
             tasks.start_soon(memory.aadd, f"note {number}")
     assert {item.text for item in memory.list(limit=None)} == {f"note {n}" for n in range(40)}
+
+
+async def test_a_call_can_be_cancelled_while_it_works():
+    started, release = threading.Event(), threading.Event()
+
+    class Waiting(PlainStore):
+        def search(self, *args: Any, **options: Any) -> Any:
+            started.set()
+            release.wait(PATIENCE_SECONDS)
+            return []
+
+    memory = Memory(Waiting(), namespace="a")
+    answers = []
+
+    async def search() -> None:
+        answers.append(await memory.asearch("x"))
+
+    try:
+        with anyio.fail_after(PATIENCE_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(search)
+                while not started.is_set():
+                    await anyio.sleep(0.001)
+                tasks.cancel_scope.cancel()
+        assert not release.is_set()
+        assert answers == []
+    finally:
+        release.set()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import rehydrate
 from rehydrate import (
     Limits,
     Memory,
@@ -21,6 +22,7 @@ from rehydrate import (
     StoreError,
     StoreReadOnlyError,
 )
+from tests.embedding.tiny_onnx import write_model
 
 
 @pytest.fixture
@@ -192,3 +194,20 @@ def test_purged_text_is_not_in_the_files_any_more(path: Path):
     held = b"".join(entry.read_bytes() for entry in path.parent.rglob("*") if entry.is_file())
     assert b"incunabulum" not in held
     assert b"something else" in held
+
+
+def test_an_onnx_model_gives_the_vectors_by_its_folder_or_loaded(path: Path, tmp_path: Path):
+    folder = write_model(tmp_path / "tiny")
+    loaded = rehydrate.load_model(folder)
+    for number, embedder in enumerate((loaded, folder, str(folder))):
+        with Memory.open(path, namespace=f"n{number}", embedder=embedder) as memory:
+            handles = [one.handle for one in memory.add(["a b c a b", "x y w x y"])]
+            assert memory.degraded == ()
+            assert memory.stats().vector_space == loaded.space
+            assert memory.stats().vectors == 2
+            near = memory.recall(["a b c", "x y w"], k=1)
+            assert [row[0].handle for row in near] == handles
+            by_rows = memory.recall(loaded.embed(["a b c", "x y w"]), k=1)
+            assert [row[0].handle for row in by_rows] == handles
+            assert float(by_rows[0][0]) == pytest.approx(float(near[0][0]), abs=1e-5)
+            assert memory.search("x y")[0].handle == handles[1]

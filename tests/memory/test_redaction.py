@@ -317,3 +317,17 @@ def test_redaction_can_be_turned_off(opened):
         assert (memory.get(added.handle).text == text) == kept
     with pytest.raises(InvalidArgumentError, match=re.escape("redact is 'no'")):
         opened(redact="no")
+
+
+@pytest.mark.parametrize("depth", [50, 500, 100_000])
+def test_deep_metadata_is_kept_or_refused_by_a_typed_error(memory: Memory, depth: int):
+    value: object = "password=hunter22"
+    for _ in range(depth):
+        value = [value]
+    try:
+        (added,) = memory.add("x", metadata={"deep": value})
+    except InvalidArgumentError as error:
+        assert depth > 50
+        assert "metadata" in str(error)
+    else:
+        assert "hunter22" not in repr(memory.get(added.handle).metadata)

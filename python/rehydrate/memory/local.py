@@ -63,7 +63,7 @@ class LocalStore:
     @property
     def path(self) -> str:
         """The file."""
-        return self._native.path
+        return str(self._native.path)
 
     def add(
         self, items: Sequence[MemoryItem], *, namespace: str, vectors: Vectors | None = None
@@ -211,7 +211,7 @@ class LocalStore:
         )
 
     def namespaces(self) -> builtins.list[str]:
-        """Those that hold something, in alphabetical order."""
+        """Those that something was added to and that were not purged, in alphabetical order."""
         return sorted(self._native.namespaces())
 
     def verify(self) -> VerifyReport:

@@ -332,7 +332,7 @@ class Memory:
         return replace(self._store.stats(namespace=where), degraded=self.degraded)
 
     def namespaces(self) -> Sequence[str]:
-        """Those that hold something, in alphabetical order; a bound memory sees its own."""
+        """Those that something was added to, in alphabetical order; a bound memory sees its own."""
         found = self._store.namespaces()
         return [name for name in found if self._namespace in {None, name}]
 

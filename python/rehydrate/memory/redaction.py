@@ -80,7 +80,12 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
             if (value := getattr(item, name))
         }
         if item.metadata:
-            changed["metadata"] = self._inside(item.metadata)
+            try:
+                changed["metadata"] = self._inside(item.metadata)
+            except RecursionError:
+                raise InvalidArgumentError(
+                    "metadata is nested too deep to look for secrets in it; flatten it"
+                ) from None
         same = all(getattr(item, name) == value for name, value in changed.items())
         if same and found == (item.text, item.redactions):
             return item

@@ -101,7 +101,7 @@ class MemoryStore(Protocol):
         """Figures of the namespace."""
 
     def namespaces(self) -> builtins.list[str]:
-        """Those that hold something, in alphabetical order."""
+        """Those that something was added to and that were not purged, in alphabetical order."""
 
     def verify(self) -> VerifyReport:
         """Check everything that is stored."""

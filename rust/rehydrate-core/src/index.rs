@@ -17,6 +17,7 @@
 //! assert_eq!(view.search(&Query::new("when is the invoice due?", 1))[0].id, 1);
 //! ```
 mod build;
+mod cells;
 mod fusion;
 mod layout;
 mod likeness;
@@ -24,6 +25,7 @@ mod postings;
 mod rows;
 mod search;
 mod segment;
+mod sketch;
 mod statistics;
 mod view;
 mod words;
@@ -147,3 +149,6 @@ pub struct Hit {
     /// there is none.
     pub cosine: f32,
 }
+
+#[cfg(test)]
+mod tests;

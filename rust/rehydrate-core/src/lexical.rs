@@ -76,7 +76,8 @@ pub fn terms(text: &str) -> Terms {
     Terms { words, length, speaker: label(text).map(self::words).unwrap_or_default().into() }
 }
 
-fn label(text: &str) -> Option<&str> {
+/// The speaker's label at the start of a text: `Name: `.
+pub(crate) fn label(text: &str) -> Option<&str> {
     let colon = memchr::memchr(b':', &text.as_bytes()[..text.len().min(MAX_LABEL_BYTES + 1)])?;
     let label = &text[..colon];
     (text.as_bytes().get(colon + 1) == Some(&b' ') && !label.contains('\n')).then_some(label)

@@ -581,6 +581,23 @@ fn index_files_damaged_in_any_way_change_no_result() {
 }
 
 #[test]
+fn a_text_that_was_altered_in_the_file_is_reported() {
+    let place = Place::new();
+    let store = place.open();
+    store.add("alice", &corpus(100), None).unwrap();
+    store.checkpoint().unwrap();
+    assert_eq!(store.verify().unwrap().problems, [""; 0]);
+    drop(store);
+    let mut bytes = std::fs::read(place.path()).unwrap();
+    let at = memchr::memmem::find(&bytes, b"number n77x").unwrap();
+    bytes[at] = b'N';
+    std::fs::write(place.path(), bytes).unwrap();
+    let report = place.open().verify().unwrap();
+    assert_eq!(report.problems.len(), 1);
+    assert!(report.problems[0].contains("mem_"), "{report:?}");
+}
+
+#[test]
 fn changes_and_merges_leave_the_index_equal_to_the_rows() {
     let place = Place::new();
     let store = place.open();

@@ -30,7 +30,12 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Letters {
 fn letters<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Ok(PyString::new(py, text).into_any()),
-        Err(_) => PyBytes::new(py, bytes).call_method1("decode", ("utf-8", "surrogatepass")),
+        Err(_) => {
+            let bytes = PyBytes::new(py, bytes);
+            let decoded = bytes.call_method1("decode", ("utf-8", "surrogatepass"));
+            // Neither, so not what Python stored: damaged, as `verify` will say.
+            decoded.or_else(|_| bytes.call_method1("decode", ("utf-8", "replace")))
+        }
     }
 }
 

@@ -131,6 +131,7 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
         }
     }
     writer.put(Section::Length, lengths);
+    writer.put(Section::Speaker, entries.iter().map(|entry| words::speaker(entry.text)));
     let place = postings(vocabulary.lists, writer);
     trigrams(&vocabulary.words, &place, writer);
     total

@@ -35,16 +35,23 @@ impl Signals {
     }
 }
 
+/// What parts of words count beside whole ones, tokens and meaning: they find what the others miss.
+const TRIGRAM: f32 = 0.5;
+/// Lets one strong match outweigh several weak ones.
+const CONTRAST: f32 = 1.5;
+/// Bonus of what was said by someone whom the query names.
+const SPEAKER: f32 = 0.4;
 /// What a candidate lends its neighbour, to the power of the distance.
-const LENDING: f32 = 0.35;
+const LENDING: f32 = 0.5;
 /// Neighbours on each side.
 pub(super) const REACH: usize = 2;
 const RANK_OFFSET: f32 = 60.0;
 
-/// One score a candidate. `beside`: for each the indices of its neighbours and their distances.
-pub(super) fn fuse(fusion: Fusion, signals: &[Signals], beside: &[Vec<(usize, u32)>]) -> Vec<f32> {
+/// One score a candidate. `beside`: for each the indices of its neighbours and their distances; `named`: whether the query
+/// names who said it. Both count where opinions are calibrated.
+pub(super) fn fuse(fusion: Fusion, signals: &[Signals], beside: &[Vec<(usize, i32)>], named: &[bool]) -> Vec<f32> {
     match fusion {
-        Fusion::Calibrated => calibrated(signals, beside),
+        Fusion::Calibrated => calibrated(signals, beside, named),
         Fusion::Weighted { text, trigram, vector } => {
             let best = largest(signals.iter().map(|signals| signals.text));
             let sum = |of: &Signals| text * of.text / best + trigram * of.trigram + vector * of.cosine().max(0.0);
@@ -65,24 +72,32 @@ pub(super) fn fuse(fusion: Fusion, signals: &[Signals], beside: &[Vec<(usize, u3
     }
 }
 
-/// The largest, or something small.
+/// An opinion no larger than this of anything is none.
+const LEAST: f32 = 1e-9;
+
 fn largest(values: impl Iterator<Item = f32>) -> f32 {
-    values.fold(1e-9, f32::max)
+    values.fold(LEAST, f32::max)
 }
 
-fn calibrated(signals: &[Signals], beside: &[Vec<(usize, u32)>]) -> Vec<f32> {
-    let legs = [
-        (1.0, (|of: &Signals| of.text) as fn(&Signals) -> f32),
-        (1.0, |of: &Signals| of.builtin.max(0.0)),
-        (1.0, |of: &Signals| of.own.max(0.0)),
-        (1.0, |of: &Signals| of.soft),
-        (0.0, |of: &Signals| of.trigram),
+/// Opinions spread over 0..1 and added up, sharpened, with what neighbours lend; what was said by someone whom the query
+/// names counts more.
+fn calibrated(signals: &[Signals], beside: &[Vec<(usize, i32)>], named: &[bool]) -> Vec<f32> {
+    let legs: [(f32, fn(&Signals) -> f32); 5] = [
+        (1.0, |of| of.text),
+        (1.0, |of| of.soft),
+        (1.0, |of| of.builtin.max(0.0)),
+        (1.0, |of| of.own.max(0.0)),
+        (TRIGRAM, |of| of.trigram),
     ];
     let mut fused = vec![0.0; signals.len()];
+    let mut sum = 0.0;
     for (weight, leg) in legs {
         let best = largest(signals.iter().map(leg));
-        fused.iter_mut().zip(signals).for_each(|(fused, signals)| *fused += weight * leg(signals) / best);
+        sum += if best > LEAST { weight } else { 0.0 };
+        fused.iter_mut().zip(signals).for_each(|(fused, signals)| *fused += weight * leg(signals).max(0.0) / best);
     }
-    let lent = |at: usize| beside[at].iter().map(|&(other, distance)| fused[other] * LENDING.powi(distance as i32)).sum::<f32>();
-    fused.iter().enumerate().map(|(at, own)| own + lent(at)).collect()
+    fused.iter_mut().for_each(|x| *x = (*x / sum.max(TRIGRAM)).powf(CONTRAST));
+    let lent = |&(other, distance): &(usize, i32)| fused[other] * LENDING.powi(distance);
+    let with_lent = |at: usize| fused[at] + beside[at].iter().map(lent).sum::<f32>();
+    named.iter().enumerate().map(|(at, named)| with_lent(at) * if *named { 1.0 + SPEAKER } else { 1.0 }).collect()
 }

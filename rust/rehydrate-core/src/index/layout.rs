@@ -48,6 +48,8 @@ sections! {
     Trust,
     /// i64.
     Expires,
+    /// u64: the term of the first word of a leading `Name: `, 0 for none.
+    Speaker,
     /// u16: number of terms, saturating.
     Length,
     /// u64: what all lengths come to; dimensions of the caller's vectors; how many entries have a vector, built in and
@@ -88,8 +90,10 @@ sections! {
     BuiltinMean,
     BuiltinSum,
     BuiltinCentres,
-    BuiltinCellAt,
-    BuiltinOrdinals,
+    BuiltinCentreScale,
+    BuiltinSketches,
+    BuiltinCells,
+    BuiltinOrder,
     BuiltinPlaces,
     /// The caller's vectors.
     OwnRows,
@@ -98,8 +102,10 @@ sections! {
     OwnMean,
     OwnSum,
     OwnCentres,
-    OwnCellAt,
-    OwnOrdinals,
+    OwnCentreScale,
+    OwnSketches,
+    OwnCells,
+    OwnOrder,
     OwnPlaces,
 }
 
@@ -227,6 +233,11 @@ impl<'a, T: Fixed> Column<'a, T> {
 
     pub fn iter(self) -> impl ExactSizeIterator<Item = T> + Clone + use<'a, T> {
         self.0.iter().map(|&bytes| T::of(bytes))
+    }
+
+    /// The numbers as they lie.
+    pub fn raw(self) -> &'a [T::Bytes] {
+        self.0
     }
 
     pub fn range(self, range: Range<usize>) -> Self {

@@ -1,9 +1,11 @@
 //! Recall: the entries most like each of many texts or vectors.
+use std::ops::Range;
+
 use super::Filter;
-use super::rows::{self, Probe};
+use super::layout::Section;
+use super::rows::{self, Probe, Rows, Scratch};
 use super::search::Best;
 use super::statistics::of_step;
-use super::layout::Section;
 use super::view::{Gate, View};
 use crate::embed::builtin::StaticModel;
 use crate::embed::normalize;
@@ -39,27 +41,83 @@ pub struct Recall<'a> {
     pub now_ms: i64,
 }
 
+/// Questions that are answered together, between two checkpoints.
+const BATCH: usize = 2048;
+/// From so many on two threads share a batch.
+const SHARED: usize = 64;
+/// Share of the cells that are looked into.
+const CELLS_SHARE: usize = 5;
+/// So many are looked into in any case.
+const CELLS: usize = 16;
+/// Rows of a segment without cells that all questions are held against before the next.
+const ROWS_AT_ONCE: usize = 128;
+
 impl View {
     /// The nearest entries of each text or vector with their cosines, nearest first; none for a text of which the model
     /// knows nothing and for vectors of another length, of zeros or not finite.
     #[must_use]
     pub fn recall(&self, recall: &Recall<'_>) -> Vec<Vec<(u64, f32)>> {
-        let mut best: Vec<Best> = (0..recall.of.len()).map(|_| Best::new(recall.k, f32::NEG_INFINITY)).collect();
+        let questions: Vec<usize> = (0..recall.of.len()).collect();
+        let mut answers = Vec::with_capacity(questions.len());
+        for batch in questions.chunks(BATCH) {
+            checkpoint();
+            if batch.len() < SHARED {
+                answers.extend(self.recall_some(recall, batch));
+                continue;
+            }
+            let (half, other) = batch.split_at(batch.len() / 2);
+            let (half, other) = std::thread::scope(|scope| {
+                let beside = scope.spawn(|| self.recall_some(recall, other));
+                (self.recall_some(recall, half), beside.join())
+            });
+            answers.extend(half);
+            answers.extend(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        answers
+    }
+
+    fn recall_some(&self, recall: &Recall<'_>, questions: &[usize]) -> Vec<Vec<(u64, f32)>> {
+        let mut best: Vec<Best> = questions.iter().map(|_| Best::new(recall.k, f32::NEG_INFINITY)).collect();
+        let mut scratch = Scratch::default();
+        let place = if matches!(recall.of, Likeness::Texts(_)) { rows::BUILTIN } else { rows::OWN };
         for part in &self.parts {
-            let place = if matches!(recall.of, Likeness::Texts(_)) { rows::BUILTIN } else { rows::OWN };
-            let Some(rows) = part.segment.rows(place) else { continue };
+            let Some(rows) = Rows::of(&part.segment, place) else { continue };
             let gate = Gate::new(part, &recall.filter, recall.now_ms);
-            let (mut products, mut cosines) = (vec![0; rows::BLOCK], vec![0.0; rows::BLOCK]);
-            for (question, best) in best.iter_mut().enumerate() {
-                checkpoint();
-                let vector = match recall.of {
-                    Likeness::Texts(texts) => self::vector(part.segment.section(Section::TokenWeights), texts[question]),
-                    Likeness::Vectors(vectors) => Some(vectors[question].to_vec()),
+            let probe = |&question: &usize| {
+                let mut vector = match recall.of {
+                    Likeness::Texts(texts) => vector(part.segment.section(Section::TokenWeights), texts[question])?,
+                    Likeness::Vectors(vectors) => vectors[question].to_vec(),
                 };
-                let Some(mut vector) = vector else { continue };
                 normalize(&mut vector);
-                let Some(probe) = Probe::new(&vector, &rows, recall.centred) else { continue };
-                probe.nearest(&rows, &gate, part.base, best, &mut products, &mut cosines);
+                Probe::new(&vector, &rows, recall.centred)
+            };
+            let probes: Vec<Option<Probe>> = questions.iter().map(probe).collect();
+            let asking = || (0_u32..).zip(&probes).filter_map(|(question, probe)| Some((question, probe.as_ref()?)));
+            if rows.cells() == 0 {
+                let mut offer = |probe: &Probe, question: u32, places: Range<usize>| {
+                    let best = &mut best[question as usize];
+                    probe.offer(&rows, places, &gate, part.base, best, &mut scratch.products);
+                };
+                for from in (0..rows.len()).step_by(ROWS_AT_ONCE) {
+                    let places = from..rows.len().min(from + ROWS_AT_ONCE);
+                    asking().for_each(|(question, probe)| offer(probe, question, places.clone()));
+                }
+                continue;
+            }
+            // Cell by cell, so that all who look into one find its rows in the processor's cache.
+            let number = (rows.cells() / CELLS_SHARE).max(CELLS);
+            let mut visits: Vec<(bool, u32, u32)> = Vec::new();
+            for (question, probe) in asking() {
+                let cells = probe.cells(&rows, number, &mut scratch.products);
+                visits.extend((0..).zip(cells).map(|(rank, cell)| (rank > 0, cell, question)));
+            }
+            // The nearest cells first: what is found there lets most of the rest be passed over.
+            visits.sort_unstable();
+            for (_, cell, question) in visits {
+                if let Some(probe) = &probes[question as usize] {
+                    let best = &mut best[question as usize];
+                    probe.offer_near(&rows, rows.cell(cell as usize), &gate, part.base, best, &mut scratch);
+                }
             }
         }
         let answer = |best: Best| {

@@ -1,8 +1,11 @@
-//! Vectors of one space in a segment: int8 rows with a scale each, and how far each lies from their mean.
+//! Vectors of one space in a segment: int8 rows with a scale each, how far each lies from their mean, and cells of many.
+use super::cells::Gathered;
 use super::layout::{Column, Section, Writer};
 use super::search::Best;
+use super::segment::Segment;
+use super::sketch;
 use super::view::Gate;
-use crate::embed::{dot, is_present};
+use crate::embed::{dot, is_present, normalize};
 
 /// Rows that are compared at once.
 pub(super) const BLOCK: usize = 1024;
@@ -15,6 +18,12 @@ pub(super) struct Place {
     pub spread: Section,
     pub mean: Section,
     pub sum: Section,
+    pub centres: Section,
+    pub centre_scale: Section,
+    pub sketches: Section,
+    pub cells: Section,
+    pub order: Section,
+    pub places: Section,
 }
 
 pub(super) const BUILTIN: Place = Place {
@@ -23,6 +32,12 @@ pub(super) const BUILTIN: Place = Place {
     spread: Section::BuiltinSpread,
     mean: Section::BuiltinMean,
     sum: Section::BuiltinSum,
+    centres: Section::BuiltinCentres,
+    centre_scale: Section::BuiltinCentreScale,
+    sketches: Section::BuiltinSketches,
+    cells: Section::BuiltinCells,
+    order: Section::BuiltinOrder,
+    places: Section::BuiltinPlaces,
 };
 
 pub(super) const OWN: Place = Place {
@@ -31,6 +46,12 @@ pub(super) const OWN: Place = Place {
     spread: Section::OwnSpread,
     mean: Section::OwnMean,
     sum: Section::OwnSum,
+    centres: Section::OwnCentres,
+    centre_scale: Section::OwnCentreScale,
+    sketches: Section::OwnSketches,
+    cells: Section::OwnCells,
+    order: Section::OwnOrder,
+    places: Section::OwnPlaces,
 };
 
 /// Rows being gathered, one an ordinal.
@@ -60,39 +81,65 @@ impl RowsWriter {
             self.scale.push(0.0);
             return;
         }
-        let largest = row.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
-        let steps = 127.0 / largest;
-        self.rows.extend(row.iter().map(|x| ((x * steps).round() as i8).cast_unsigned()));
-        self.scale.push(1.0 / steps);
+        self.scale.push(push_bytes(row, &mut self.rows));
         self.sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
         self.present += 1;
     }
 
     /// Write them out; returns how many there are. `older` are the sum and number of the rows of older segments.
     pub fn finish(self, older: Option<(&[f32], u32)>, place: Place, writer: &mut Writer) -> u32 {
-        let mut mean = self.sum.clone();
-        let mut present = self.present;
-        if let Some((sum, number)) = older.filter(|(sum, _)| sum.len() == self.dim) {
+        let Self { dim, rows, scale, sum, present } = self;
+        let mut mean = sum.clone();
+        let mut counted = present;
+        if let Some((sum, number)) = older.filter(|(sum, _)| sum.len() == dim) {
             mean.iter_mut().zip(sum).for_each(|(mean, sum)| *mean += sum);
-            present += number;
+            counted += number;
         }
-        mean.iter_mut().for_each(|x| *x /= present.max(1) as f32);
+        mean.iter_mut().for_each(|x| *x /= counted.max(1) as f32);
         let steps = Steps::of(&mean);
         let square = dot(&mean, &mean);
-        let spread = self.rows.chunks_exact(self.dim.max(1)).zip(&self.scale).map(|(row, &scale)| {
-            let along = steps.dot(row) * scale;
+        let spread_of = |(row, &scale): (&[u8], &f32)| {
+            let along = whole_dot(row, &steps.steps) as f32 * steps.scale * scale;
             if scale == 0.0 { 0.0 } else { (1.0 - 2.0 * along + square).max(1e-6).sqrt() }
-        });
-        writer.put(place.spread, spread);
-        writer.put(place.scale, self.scale);
+        };
+        let spread: Vec<f32> = rows.chunks_exact(dim.max(1)).zip(&scale).map(spread_of).collect();
+        let gathered = Gathered { dim, rows: &rows, scale: &scale, spread: &spread, mean: &mean };
+        if let Some(cells) = gathered.cells() {
+            let mut places = vec![0_u32; cells.order.len()];
+            (0..).zip(&cells.order).for_each(|(place, &ordinal)| places[ordinal as usize] = place);
+            let moved = |column: &[f32]| cells.order.iter().map(|&at| column[at as usize]).collect::<Vec<_>>();
+            writer.put(place.spread, moved(&spread));
+            writer.put(place.scale, moved(&scale));
+            let row = |&at: &u32| &rows[at as usize * dim..][..dim];
+            writer.bytes(place.rows, cells.order.iter().flat_map(row).copied().collect());
+            let mut centres = Vec::with_capacity(cells.centres.len());
+            let scales: Vec<f32> = cells.centres.chunks_exact(dim).map(|row| push_bytes(row, &mut centres)).collect();
+            writer.bytes(place.centres, centres);
+            writer.put(place.centre_scale, scales);
+            writer.put(place.sketches, gathered.sketches(&cells.order));
+            writer.put(place.cells, cells.at);
+            writer.put(place.order, cells.order);
+            writer.put(place.places, places);
+        } else {
+            writer.put(place.spread, spread);
+            writer.put(place.scale, scale);
+            writer.bytes(place.rows, rows);
+        }
         writer.put(place.mean, mean);
-        writer.put(place.sum, self.sum);
-        writer.bytes(place.rows, self.rows);
-        self.present
+        writer.put(place.sum, sum);
+        present
     }
 }
 
-/// Rows read where they lie.
+/// Append a row in steps of a byte; returns what a step is.
+fn push_bytes(row: &[f32], out: &mut Vec<u8>) -> f32 {
+    let largest = row.iter().fold(f32::MIN_POSITIVE, |largest, x| largest.max(x.abs()));
+    let steps = 127.0 / largest;
+    out.extend(row.iter().map(|x| ((x * steps).round() as i8).cast_unsigned()));
+    1.0 / steps
+}
+
+/// Rows read where they lie: in the order of ordinals, or cell by cell.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     pub dim: usize,
@@ -100,12 +147,65 @@ pub(super) struct Rows<'a> {
     pub scale: Column<'a, f32>,
     pub spread: Column<'a, f32>,
     pub mean: Column<'a, f32>,
+    centres: &'a [u8],
+    centre_scale: Column<'a, f32>,
+    /// Of rows in cells.
+    sketches: Column<'a, u64>,
+    /// Where the rows of each cell begin, one more for the end; empty: no cells.
+    pub cells: Column<'a, u32>,
+    pub order: Column<'a, u32>,
+    pub places: Column<'a, u32>,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of a segment in one space; None where it has none.
+    pub fn of(segment: &'a Segment, place: Place) -> Option<Self> {
+        let mean = segment.column::<f32>(place.mean);
+        (mean.len() > 0).then(|| Self {
+            dim: mean.len(),
+            rows: segment.section(place.rows),
+            scale: segment.column(place.scale),
+            spread: segment.column(place.spread),
+            mean,
+            centres: segment.section(place.centres),
+            centre_scale: segment.column(place.centre_scale),
+            sketches: segment.column(place.sketches),
+            cells: segment.column(place.cells),
+            order: segment.column(place.order),
+            places: segment.column(place.places),
+        })
+    }
+
+    pub fn len(&self) -> usize {
+        self.scale.len()
+    }
+
+    /// Number of cells; 0: all rows are to be looked at.
+    pub fn cells(&self) -> usize {
+        self.cells.len().saturating_sub(1)
+    }
+
+    /// The ordinal of the row at `place`.
+    #[inline]
+    pub fn ordinal(&self, place: usize) -> usize {
+        if self.order.len() == 0 { place } else { self.order.get(place) as usize }
+    }
+
+    fn place(&self, ordinal: usize) -> usize {
+        if self.places.len() == 0 { ordinal } else { self.places.get(ordinal) as usize }
+    }
+
+    /// The rows of a cell.
+    pub fn cell(&self, cell: usize) -> std::ops::Range<usize> {
+        self.cells.get(cell) as usize..self.cells.get(cell + 1) as usize
+    }
 }
 
 /// A vector that rows are compared with, in whole steps.
+#[derive(Clone)]
 pub(super) struct Steps {
-    steps: Vec<i16>,
-    scale: f32,
+    pub steps: Vec<i16>,
+    pub scale: f32,
 }
 
 /// So fine that sums of 8,192 products with bytes stay below 2^31.
@@ -120,10 +220,14 @@ impl Steps {
         let steps = FINEST / largest;
         Self { steps: vector.iter().map(|x| (x * steps).round() as i16).collect(), scale: 1.0 / steps }
     }
+}
 
-    pub fn dot(&self, row: &[u8]) -> f32 {
-        whole_dot(row, &self.steps) as f32 * self.scale
-    }
+/// Room for the results of kernels.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub products: Vec<i32>,
+    distances: Vec<u32>,
+    near: Vec<u32>,
 }
 
 /// A query against the rows of one segment.
@@ -132,6 +236,10 @@ pub(super) struct Probe {
     /// What the mean contributes to every product.
     along_mean: f32,
     centred: bool,
+    /// The query less the mean, of length 1: what cells are chosen by.
+    direction: Steps,
+    /// Of the direction.
+    sketch: Vec<u64>,
 }
 
 impl Probe {
@@ -140,70 +248,125 @@ impl Probe {
         if rows.dim != vector.len() || !is_present(vector) {
             return None;
         }
-        if !centred {
-            return Some(Self { steps: Steps::of(vector), along_mean: 0.0, centred });
-        }
         let mean: Vec<f32> = rows.mean.iter().collect();
-        let mut moved: Vec<f32> = vector.iter().zip(&mean).map(|(x, mean)| x - mean).collect();
-        crate::embed::normalize(&mut moved);
-        is_present(&moved).then(|| Self { along_mean: dot(&mean, &moved), steps: Steps::of(&moved), centred })
+        let mut direction: Vec<f32> = vector.iter().zip(&mean).map(|(x, mean)| x - mean).collect();
+        normalize(&mut direction);
+        if centred && !is_present(&direction) {
+            return None;
+        }
+        let mut sketch = Vec::new();
+        if rows.cells() > 0 {
+            sketch::push(&direction, &mut Vec::new(), &mut sketch);
+        }
+        let towards = Steps::of(&direction);
+        let (steps, along_mean) =
+            if centred { (towards.clone(), dot(&mean, &direction)) } else { (Steps::of(vector), 0.0) };
+        Some(Self { steps, along_mean, centred, direction: towards, sketch })
     }
 
-    /// The cosine with row `at`; None where there is no row.
-    #[inline]
-    pub fn cosine(&self, rows: &Rows<'_>, at: usize) -> Option<f32> {
-        let scale = rows.scale.get(at);
-        (scale != 0.0).then(|| self.of_product(whole_dot(rows.row(at), &self.steps.steps), scale, rows, at))
+    /// The cosine with the row of an ordinal; None where there is none.
+    pub fn cosine(&self, rows: &Rows<'_>, ordinal: usize) -> Option<f32> {
+        let at = rows.place(ordinal);
+        let row = &rows.rows[at * rows.dim..][..rows.dim];
+        (rows.scale.get(at) != 0.0).then(|| self.of_product(whole_dot(row, &self.steps.steps), rows, at))
     }
 
     #[inline(always)]
-    fn of_product(&self, product: i32, scale: f32, rows: &Rows<'_>, at: usize) -> f32 {
-        let cosine = product as f32 * self.steps.scale * scale;
-        if self.centred { ((cosine - self.along_mean) / rows.spread.get(at)).clamp(-1.0, 1.0) } else { cosine.clamp(-1.0, 1.0) }
+    fn of_product(&self, product: i32, rows: &Rows<'_>, at: usize) -> f32 {
+        let cosine = product as f32 * self.steps.scale * rows.scale.get(at);
+        let cosine = if self.centred { (cosine - self.along_mean) / rows.spread.get(at) } else { cosine };
+        cosine.clamp(-1.0, 1.0)
     }
 
-    /// Offer the rows that pass to `best`, numbered from `base`.
-    pub fn nearest(&self, rows: &Rows<'_>, gate: &Gate<'_>, base: usize, best: &mut Best, products: &mut [i32], cosines: &mut [f32]) {
-        let mut from = 0;
-        while from < rows.len() {
-            let block = &mut cosines[..BLOCK.min(rows.len() - from)];
-            self.scan(rows, from, products, block);
-            for (index, &cosine) in block.iter().enumerate() {
-                best.offer(cosine, (base + from + index) as u32, || gate.passes(from + index));
+    /// Offer the rows at `places` that pass to `best`, numbered from `base`.
+    pub fn offer(
+        &self,
+        rows: &Rows<'_>,
+        places: std::ops::Range<usize>,
+        gate: &Gate<'_>,
+        base: usize,
+        best: &mut Best,
+        products: &mut Vec<i32>,
+    ) {
+        products.resize(BLOCK, 0);
+        let mut from = places.start;
+        while from < places.end {
+            let block = &mut products[..BLOCK.min(places.end - from)];
+            whole_dots(&rows.rows[from * rows.dim..], rows.dim, &self.steps.steps, block);
+            for (place, &product) in (from..).zip(&*block) {
+                let cosine = self.of_product(product, rows, place);
+                if cosine > best.floor && rows.scale.get(place) != 0.0 {
+                    let ordinal = rows.ordinal(place);
+                    best.offer(cosine, (base + ordinal) as u32, || gate.passes(ordinal));
+                }
             }
             from += BLOCK;
         }
     }
 
-    /// Write the cosines of rows `from..` into `out`; [`f32::NEG_INFINITY`] where there is none.
-    pub fn scan(&self, rows: &Rows<'_>, from: usize, products: &mut [i32], out: &mut [f32]) {
-        let products = &mut products[..out.len()];
-        whole_dots(&rows.rows[from * rows.dim..], rows.dim, &self.steps.steps, products);
-        for (index, (cosine, &product)) in out.iter_mut().zip(&*products).enumerate() {
-            let scale = rows.scale.get(from + index);
-            *cosine = if scale == 0.0 {
-                f32::NEG_INFINITY
-            } else {
-                self.of_product(product, scale, rows, from + index)
-            };
+    /// The same for the rows of a cell, but those whose sketch is too far from the query's to be among the best are passed
+    /// over.
+    pub fn offer_near(
+        &self,
+        rows: &Rows<'_>,
+        places: std::ops::Range<usize>,
+        gate: &Gate<'_>,
+        base: usize,
+        best: &mut Best,
+        scratch: &mut Scratch,
+    ) {
+        if !self.centred || best.floor <= 0.0 {
+            return self.offer(rows, places, gate, base, best, &mut scratch.products);
+        }
+        let words = self.sketch.len();
+        scratch.distances.resize(places.len(), 0);
+        let sketches = &rows.sketches.raw()[places.start * words..places.end * words];
+        sketch::distances(sketches, &self.sketch, &mut scratch.distances);
+        let limit = sketch::limit(best.floor, rows.dim);
+        let Scratch { products, distances, near } = scratch;
+        near.clear();
+        near.extend((0_u32..).zip(distances).filter(|(_, distance)| **distance <= limit).map(|(at, _)| at));
+        products.resize(near.len().max(products.len()), 0);
+        whole_dots_at(&rows.rows[places.start * rows.dim..], rows.dim, near, &self.steps.steps, products);
+        for (&at, &product) in near.iter().zip(&*products) {
+            let place = places.start + at as usize;
+            let cosine = self.of_product(product, rows, place);
+            if cosine > best.floor {
+                let ordinal = rows.ordinal(place);
+                best.offer(cosine, (base + ordinal) as u32, || gate.passes(ordinal));
+            }
         }
     }
+
+    /// The `number` cells that point most as the query does, the nearest first.
+    pub fn cells(&self, rows: &Rows<'_>, number: usize, products: &mut Vec<i32>) -> Vec<u32> {
+        products.resize(rows.cells().max(BLOCK), 0);
+        whole_dots(rows.centres, rows.dim, &self.direction.steps, &mut products[..rows.cells()]);
+        let towards = |(product, scale): (&i32, f32)| *product as f32 * scale;
+        let along: Vec<f32> = products.iter().zip(rows.centre_scale.iter()).map(towards).collect();
+        let mut order: Vec<u32> = (0..along.len() as u32).collect();
+        if number < order.len() {
+            order.select_nth_unstable_by(number, |&a, &b| along[b as usize].total_cmp(&along[a as usize]));
+            order.truncate(number);
+        }
+        order.sort_unstable_by(|&a, &b| along[b as usize].total_cmp(&along[a as usize]));
+        order
+    }
 }
 
-impl<'a> Rows<'a> {
-    pub fn row(&self, at: usize) -> &'a [u8] {
-        &self.rows[at * self.dim..][..self.dim]
-    }
-
-    pub fn len(&self) -> usize {
-        self.scale.len()
-    }
-}
-
+/// The products of each row with `steps`. Exact: bytes times numbers up to [`FINEST`].
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
-fn whole_dots(rows: &[u8], dim: usize, steps: &[i16], out: &mut [i32]) {
+pub(super) fn whole_dots(rows: &[u8], dim: usize, steps: &[i16], out: &mut [i32]) {
     for (out, row) in out.iter_mut().zip(rows.chunks_exact(dim)) {
         *out = product(row, steps);
+    }
+}
+
+/// The same for some of the rows.
+#[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
+fn whole_dots_at(rows: &[u8], dim: usize, at: &[u32], steps: &[i16], out: &mut [i32]) {
+    for (out, &at) in out.iter_mut().zip(at) {
+        *out = product(&rows[at as usize * dim..][..dim], steps);
     }
 }
 
@@ -212,7 +375,6 @@ fn whole_dot(row: &[u8], steps: &[i16]) -> i32 {
     product(row, steps)
 }
 
-/// Exact: bytes times numbers up to [`FINEST`].
 #[inline(always)]
 fn product(row: &[u8], steps: &[i16]) -> i32 {
     row.iter().zip(steps).map(|(&x, &step)| i32::from(x.cast_signed()) * i32::from(step)).sum()

@@ -5,10 +5,10 @@ use super::fusion::{REACH, Signals, fuse};
 use super::layout::Section;
 use super::likeness::vector;
 use super::postings;
-use super::rows::{self, Probe, Rows};
+use super::rows::{self, Probe, Rows, Scratch};
 use super::view::{Gate, View};
 use super::words::Asked;
-use super::{Hit, Query};
+use super::{Fusion, Hit, Query};
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::embed::normalize;
 use crate::interrupt::checkpoint;
@@ -21,6 +21,8 @@ const NOMINATED: usize = 64;
 const TERMS: usize = 64;
 /// Trigrams are sought for so many words of a query.
 const WORDS: usize = 32;
+/// Entries under a label from which it is a speaker's.
+const SPEAKER_ENTRIES: usize = 3;
 /// Share of a query word's trigrams from which a word of the vocabulary holds it.
 const HELD: f32 = 0.6;
 /// A word of the query stands for so many words of a segment's vocabulary at most.
@@ -38,7 +40,11 @@ impl View {
         let trigram = self.by_trigrams(&asked.words[..asked.words.len().min(WORDS)]);
         let probes = self.probes(query);
         let nominated = self.nominate(query, &bm25, &trigram, &probes);
-        let (entries, beside) = self.with_neighbours(query, &nominated);
+        let (entries, beside) = if query.fusion == Fusion::Calibrated {
+            self.with_neighbours(query, &nominated)
+        } else {
+            (nominated, Vec::new())
+        };
         let mut signals: Vec<Signals> = entries
             .iter()
             .map(|&entry| {
@@ -46,8 +52,11 @@ impl View {
                 Signals { text: bm25[entry], trigram: trigram[entry], builtin, own, soft: 0.0 }
             })
             .collect();
-        self.match_softly(query.text, &entries, &mut signals);
-        let scores = fuse(query.fusion, &signals, &beside);
+        if query.fusion == Fusion::Calibrated {
+            self.match_softly(query.text, &entries, &mut signals);
+        }
+        let named = self.named_speakers(&entries, &asked.terms);
+        let scores = fuse(query.fusion, &signals, &beside, &named);
         let best_text = signals.iter().map(|signals| signals.text).fold(1e-9, f32::max);
         let mut hits: Vec<Hit> = (0..entries.len())
             .map(|at| {
@@ -98,11 +107,7 @@ impl View {
     }
 
     /// Call `found` with each live entry and count of a list that every segment has.
-    fn each_live<'a>(
-        &'a self,
-        list: impl Fn(&'a super::Segment) -> &'a [u8],
-        found: &mut impl FnMut(u32, u32),
-    ) {
+    fn each_live<'a>(&'a self, list: impl Fn(&'a super::Segment) -> &'a [u8], found: &mut impl FnMut(u32, u32)) {
         for part in &self.parts {
             let base = part.base as u32;
             postings::each(list(&part.segment), |ordinal, count| {
@@ -114,23 +119,27 @@ impl View {
     }
 
     /// The share of the words of a query that each entry holds, as words or parts of words, weighted by rarity.
-    fn by_trigrams(&self, words: &[Vec<u32>]) -> Vec<f32> {
+    fn by_trigrams(&self, words: &[(u64, Vec<u32>)]) -> Vec<f32> {
         let mut scores = vec![0.0; self.entries];
         let mut stamps = vec![0_u8; self.entries];
         let mut sum = 0.0;
-        for (word, trigrams) in (1_u8..).zip(words) {
+        for (word, (term, trigrams)) in (1_u8..).zip(words) {
             checkpoint();
             let mut found: Vec<(u32, f32)> = Vec::new();
             for part in &self.parts {
                 let base = part.base as u32;
-                for (held, term) in holders(&part.segment, trigrams) {
-                    postings::each(part.segment.postings_at(term), |ordinal, _| {
+                let mut take = |list: &[u8], held: f32| {
+                    postings::each(list, |ordinal, _| {
                         let entry = base + ordinal;
                         if part.is_live(ordinal as usize) && stamps[entry as usize] != word {
                             stamps[entry as usize] = word;
                             found.push((entry, held));
                         }
                     });
+                };
+                take(part.segment.postings(*term), 1.0);
+                for (held, term) in holders(&part.segment, trigrams) {
+                    take(part.segment.postings_at(term), held);
                 }
             }
             let rarity = idf(self.live, found.len() as f64) as f32;
@@ -150,11 +159,12 @@ impl View {
         self.parts
             .iter()
             .map(|part| {
-                let builtin = part.segment.rows(rows::BUILTIN).and_then(|rows| {
+                let builtin = Rows::of(&part.segment, rows::BUILTIN).and_then(|rows| {
                     let vector = vector(part.segment.section(Section::TokenWeights), query.text)?;
                     Some((Probe::new(&vector, &rows, true)?, rows))
                 });
-                let own = part.segment.rows(rows::OWN).and_then(|rows| Some((Probe::new(&own, &rows, true)?, rows)));
+                let own =
+                    Rows::of(&part.segment, rows::OWN).and_then(|rows| Some((Probe::new(&own, &rows, true)?, rows)));
                 [builtin, own]
             })
             .collect()
@@ -171,7 +181,7 @@ impl View {
         let each = NOMINATED.max(query.limit);
         let (mut by_text, mut by_trigram) = (Best::new(each, 0.0), Best::new(each, 0.0));
         let mut by_vector = [Best::new(each, 0.0), Best::new(each, 0.0)];
-        let (mut products, mut cosines) = (vec![0; rows::BLOCK], vec![0.0; rows::BLOCK]);
+        let mut scratch = Scratch::default();
         for (part, probes) in self.parts.iter().zip(probes) {
             checkpoint();
             let gate = Gate::new(part, &query.filter, query.now_ms);
@@ -182,7 +192,7 @@ impl View {
             }
             for (probe, best) in probes.iter().zip(&mut by_vector) {
                 if let Some((probe, rows)) = probe {
-                    probe.nearest(rows, &gate, part.base, best, &mut products, &mut cosines);
+                    nearest(probe, rows, &gate, part.base, best, &mut scratch);
                 }
             }
         }
@@ -195,12 +205,15 @@ impl View {
     }
 
     /// The nominated entries and their neighbours; beside each the indices and distances of those that it borrows from.
-    fn with_neighbours(&self, query: &Query<'_>, nominated: &[usize]) -> (Vec<usize>, Vec<Vec<(usize, u32)>>) {
-        let mut neighbours: Vec<(usize, usize, u32)> = Vec::new();
+    fn with_neighbours(&self, query: &Query<'_>, nominated: &[usize]) -> (Vec<usize>, Vec<Vec<(usize, i32)>>) {
+        let mut neighbours: Vec<(usize, usize, i32)> = Vec::new();
         let mut entries = nominated.to_vec();
         let mut found = Vec::new();
         let mut passes: FxHashMap<usize, bool> = FxHashMap::default();
-        let look = |entry: usize, found: &mut Vec<usize>, neighbours: &mut Vec<(usize, usize, u32)>, passes: &mut FxHashMap<usize, bool>| {
+        let look = |entry: usize,
+                    found: &mut Vec<usize>,
+                    neighbours: &mut Vec<(usize, usize, i32)>,
+                    passes: &mut FxHashMap<usize, bool>| {
             for after in [false, true] {
                 found.clear();
                 self.neighbours(entry, after, found, REACH);
@@ -235,6 +248,19 @@ impl View {
         (entries, beside)
     }
 
+    /// Whether each entry was said by someone whom the query names: a label seen but once or twice is no speaker.
+    fn named_speakers(&self, entries: &[usize], terms: &[u64]) -> Vec<bool> {
+        let speaker = |&entry: &usize| {
+            let (part, ordinal) = self.locate(entry);
+            part.segment.column::<u64>(Section::Speaker).get(ordinal)
+        };
+        let speakers: Vec<u64> = entries.iter().map(speaker).collect();
+        let said = |speaker: u64| speakers.iter().filter(|other| **other == speaker).count();
+        let named: Vec<u64> =
+            terms.iter().copied().filter(|&term| term != 0 && said(term) >= SPEAKER_ENTRIES).collect();
+        speakers.iter().map(|speaker| named.contains(speaker)).collect()
+    }
+
     fn cosines(&self, entry: usize, probes: &[[Option<(Probe, Rows<'_>)>; 2]]) -> (f32, f32) {
         let part = self.parts.partition_point(|part| part.base <= entry) - 1;
         let ordinal = entry - self.parts[part].base;
@@ -264,8 +290,38 @@ impl View {
     }
 }
 
+/// Share of the cells that a search looks into.
+const CELLS_SHARE: usize = 12;
+/// It looks into so many in any case.
+const CELLS: usize = 16;
+/// Entries by which it is judged how many a filter lets through.
+const TRIED: usize = 512;
+
+/// Offer the rows nearest to the query to `best`: those of the nearest cells, or all that pass where few do.
+fn nearest(probe: &Probe, rows: &Rows<'_>, gate: &Gate<'_>, base: usize, best: &mut Best, scratch: &mut Scratch) {
+    if rows.cells() == 0 {
+        return probe.offer(rows, 0..rows.len(), gate, base, best, &mut scratch.products);
+    }
+    let passing = (0..TRIED).filter(|&at| gate.passes(at * rows.len() / TRIED)).count();
+    if passing * 4 >= TRIED {
+        let number = (rows.cells() / CELLS_SHARE).max(CELLS) * TRIED / passing;
+        for cell in probe.cells(rows, number, &mut scratch.products) {
+            probe.offer_near(rows, rows.cell(cell as usize), gate, base, best, scratch);
+        }
+    } else {
+        for ordinal in (0..rows.len()).filter(|&ordinal| gate.passes(ordinal)) {
+            if let Some(cosine) = probe.cosine(rows, ordinal) {
+                best.offer(cosine, (base + ordinal) as u32, || true);
+            }
+        }
+    }
+}
+
 /// The terms of words of a segment's vocabulary that hold most trigrams of a word, with the share held, best first.
 fn holders(segment: &super::Segment, trigrams: &[u32]) -> Vec<(f32, usize)> {
+    if trigrams.is_empty() {
+        return Vec::new();
+    }
     let terms = segment.column::<u32>(Section::WordTerm);
     let mut shared = vec![0_u8; terms.len()];
     let mut touched = Vec::new();
@@ -292,7 +348,7 @@ fn holders(segment: &super::Segment, trigrams: &[u32]) -> Vec<(f32, usize)> {
 pub(super) struct Best {
     limit: usize,
     /// Nothing up to this is among the best.
-    floor: f32,
+    pub floor: f32,
     kept: Vec<(f32, u32)>,
 }
 

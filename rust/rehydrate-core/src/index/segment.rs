@@ -2,11 +2,10 @@
 use std::sync::Arc;
 
 use super::layout::{Column, Damaged, Fixed, Layout, Section};
-use super::rows::{Place, Rows};
 use super::statistics::Statistics;
 use super::{Entry, Meta, Settings, build};
-use crate::embed::builtin::StaticModel;
 use crate::embed::Embedder;
+use crate::embed::builtin::StaticModel;
 
 /// Bytes that stay where they are: a vector, a memory map.
 pub type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
@@ -144,27 +143,19 @@ impl Segment {
     /// The words of the vocabulary that hold a trigram.
     pub(super) fn words_with(&self, trigram: u32) -> Column<'_, u32> {
         let at = self.column::<u32>(Section::TrigramAt);
-        let range = self.column::<u32>(Section::Trigrams).find(trigram).map_or(0..0, |found| {
-            at.get(found) as usize..at.get(found + 1) as usize
-        });
+        let range = self
+            .column::<u32>(Section::Trigrams)
+            .find(trigram)
+            .map_or(0..0, |found| at.get(found) as usize..at.get(found + 1) as usize);
         self.column::<u32>(Section::TrigramWords).range(range)
     }
 
     /// The packed bag of an entry, appended to `out`.
     pub(super) fn bag(&self, ordinal: usize, out: &mut Vec<u32>) {
         let at = self.column::<u32>(Section::BagAt);
-        out.extend(self.column::<u32>(Section::Bags).range(at.get(ordinal) as usize..at.get(ordinal + 1) as usize).iter());
-    }
-
-    pub(super) fn rows(&self, place: Place) -> Option<Rows<'_>> {
-        let mean = self.column::<f32>(place.mean);
-        (mean.len() > 0).then(|| Rows {
-            dim: mean.len(),
-            rows: self.section(place.rows),
-            scale: self.column(place.scale),
-            spread: self.column(place.spread),
-            mean,
-        })
+        out.extend(
+            self.column::<u32>(Section::Bags).range(at.get(ordinal) as usize..at.get(ordinal + 1) as usize).iter(),
+        );
     }
 
     /// Add what this segment counts.

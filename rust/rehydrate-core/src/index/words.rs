@@ -2,7 +2,7 @@
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::lexical::{is_cjk, is_stop_word, stem};
+use crate::lexical::{is_cjk, is_stop_word, label, stem};
 
 /// A stretch of text between separators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,13 +126,21 @@ pub(super) fn trigrams(form: &str) -> Vec<u32> {
     found
 }
 
+/// The term of the first word of the speaker's label; 0: there is none.
+pub(super) fn speaker(text: &str) -> u64 {
+    let first = label(text).and_then(|label| {
+        runs(label).find_map(|run| if let Run::Word(word) = run { analyse(word).terms.first().copied() } else { None })
+    });
+    first.unwrap_or(0)
+}
+
 /// What a query asks for.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     /// Distinct terms.
     pub terms: Vec<u64>,
-    /// Trigrams of each distinct telling word.
-    pub words: Vec<Vec<u32>>,
+    /// Of each distinct telling word its term and its trigrams; of ideographs each pair, without.
+    pub words: Vec<(u64, Vec<u32>)>,
 }
 
 impl Asked {
@@ -143,15 +151,19 @@ impl Asked {
             match run {
                 Run::Word(run) => {
                     let Analysed { form, terms } = analyse(run);
-                    if !terms.is_empty() && seen.insert(form.clone(), ()).is_none() {
+                    if let Some(&term) = terms.first()
+                        && seen.insert(form.clone(), ()).is_none()
+                    {
+                        asked.words.push((term, trigrams(&form)));
                         asked.terms.extend(terms);
-                        let trigrams = trigrams(&form);
-                        if !trigrams.is_empty() {
-                            asked.words.push(trigrams);
-                        }
                     }
                 }
-                Run::Ideographs(run) => asked.terms.extend(ideographs(run)),
+                Run::Ideographs(run) => {
+                    let characters = run.chars().count();
+                    let pairs = ideographs(run).skip(if characters > 1 { characters } else { 0 });
+                    asked.words.extend(pairs.map(|term| (term, Vec::new())));
+                    asked.terms.extend(ideographs(run));
+                }
             }
         }
         asked.terms.sort_unstable();

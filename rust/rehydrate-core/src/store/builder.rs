@@ -219,10 +219,12 @@ impl Background {
                 let (site, wanted, stop) = (site.clone(), Arc::clone(&state.wanted), Arc::clone(&self.stop));
                 let thread = std::thread::Builder::new().name("rehydrate-index".into());
                 // Without the thread the items stay in memory, or are indexed by whoever searches.
-                if let Ok(thread) = thread.spawn(move || work(&site, &wanted, &stop)) {
-                    let before = state.thread.replace((here, thread));
+                if let Ok(thread) = thread.spawn(move || work(&site, &wanted, &stop))
+                    && let Some((process, before)) = state.thread.replace((here, thread))
+                    && process != here
+                {
                     // Another process's thread is nothing that could be let go of here.
-                    before.filter(|(process, _)| *process != here).map(std::mem::forget);
+                    std::mem::forget(before);
                 }
             }
         }

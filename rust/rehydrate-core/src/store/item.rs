@@ -7,6 +7,8 @@ const MAX_TEXT_BYTES: usize = 256 << 20;
 const MAX_NAME_BYTES: usize = 4096;
 const PREFIX: &str = "mem_";
 const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// How often two texts are thought to meet in a key: 128 bits make once unlikely, but for who is looking for it.
+const KEY_ATTEMPTS: u64 = 16;
 /// Letters of five bits that hold 128 bits.
 const HANDLE_LETTERS: usize = 26;
 
@@ -215,6 +217,11 @@ pub(super) fn key_of(namespace: &str, source: &str, text: &[u8], attempt: u64) -
         hasher.update(part);
     }
     hasher.digest128().to_be_bytes()
+}
+
+/// Whether `key` is that of this text.
+pub(super) fn is_key_of(key: Key, namespace: &str, source: &str, text: &[u8]) -> bool {
+    (0..KEY_ATTEMPTS).any(|attempt| key_of(namespace, source, text, attempt) == key)
 }
 
 /// The handle that people and programs see.

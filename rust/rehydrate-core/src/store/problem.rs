@@ -57,9 +57,10 @@ pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Error {
         Some(ErrorCode::NotADatabase) => {
             (StoreProblem::NotAStore, "name a file of a store, or one that is not there yet")
         }
-        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            (StoreProblem::Other, "check that the folder exists and that this user may read and write in it")
-        }
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => (
+            StoreProblem::Other,
+            "check that the folder exists and that this user may write in it, or open it for reading only",
+        ),
         Some(ErrorCode::SystemIoFailure) if has_no_room(path) => {
             (StoreProblem::Full, "free some space; what was stored before stays readable")
         }

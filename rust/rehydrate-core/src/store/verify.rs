@@ -3,7 +3,7 @@ use rusqlite::Transaction;
 use rustc_hash::FxHashSet;
 
 use super::Store;
-use super::item::verify_namespace;
+use super::item::{Key, handle_of, is_key_of, verify_namespace};
 use super::namespace::Namespace;
 use super::problem::Attempt;
 use super::segments::rows;
@@ -94,14 +94,13 @@ impl Store {
         Ok(stats)
     }
 
-    /// Check everything: SQLite's own structures, that the tables agree with each other, and that every index holds exactly
-    /// the items that there are. What is wrong with an index is mended, what is wrong with the truth is reported.
+    /// Check everything: SQLite's own structures, that the tables agree with each other, that every text is the one that was
+    /// added, and that every index holds exactly the items that there are. What is wrong with an index is mended, what is wrong with the truth is reported.
     ///
     /// # Errors
     /// What keeps a file from being read at all.
     pub fn verify(&self) -> Result<Report> {
-        let mut report = Report::default();
-        report.problems = self.connections.read(check_tables)?;
+        let mut report = Report { problems: self.connections.read(check_tables)?, ..Report::default() };
         for name in self.namespaces()? {
             let Some((row, files)) = state(&self.connections, &name)? else { continue };
             // Read from the disk again, whatever is in memory.
@@ -112,6 +111,7 @@ impl Store {
                 self.site.shelves.forget(&self.connections, Some(&name))?;
             }
             report.items += row.items.unsigned_abs();
+            report.problems.extend(self.altered_texts(&name, row.id)?);
             if !self.is_index_right(&name)? {
                 report.damaged += 1;
                 if self.options.is_read_only {
@@ -124,6 +124,34 @@ impl Store {
             }
         }
         Ok(report)
+    }
+
+    /// Items whose text is not the one that their handle was made of.
+    fn altered_texts(&self, name: &str, namespace: i64) -> Result<Vec<String>> {
+        let mut problems = Vec::new();
+        let mut last = Some(0);
+        while let Some(from) = last {
+            poll()?;
+            let (altered, next) = self.connections.read(|transaction| {
+                let mut statement = transaction.prepare_cached(
+                    "SELECT items.id, handle, coalesce(names.name, ''), text FROM items JOIN bodies USING (id) \
+                     LEFT JOIN names ON names.id = source WHERE items.namespace = ?1 AND items.id > ?2 ORDER BY items.id LIMIT 4096",
+                )?;
+                let mut rows = statement.query((namespace, from))?;
+                let (mut altered, mut next) = (Vec::new(), None);
+                while let Some(row) = rows.next()? {
+                    let (key, source): (Key, String) = (row.get(1)?, row.get(2)?);
+                    next = Some(row.get::<_, i64>(0)?);
+                    if !is_key_of(key, name, &source, row.get_ref(3)?.as_bytes().unwrap_or_default()) {
+                        altered.push(format!("namespace {name:?}: the text of {} is not what was added", handle_of(key)));
+                    }
+                }
+                Ok((altered, next))
+            })?;
+            problems.extend(altered);
+            last = next;
+        }
+        Ok(problems)
     }
 
     /// Whether the index of a namespace holds its items and nothing else, as of one moment.

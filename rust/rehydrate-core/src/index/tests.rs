@@ -1,0 +1,330 @@
+//! Segments and views as their callers see them.
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn meta(source: u32) -> Meta {
+    Meta { source, ..Meta::default() }
+}
+
+fn entry(id: u64, text: &str) -> Entry<'_> {
+    Entry { id, meta: meta(0), text, vector: None }
+}
+
+fn open(bytes: Vec<u8>) -> Arc<Segment> {
+    Arc::new(Segment::open(Arc::new(bytes)).unwrap())
+}
+
+fn view_of(entries: &[Entry<'_>]) -> View {
+    View::new(vec![open(Segment::build(entries, &[], &Settings::default()))])
+}
+
+fn found(view: &View, query: &str) -> Vec<u64> {
+    view.search(&Query::new(query, 10)).iter().map(|hit| hit.id).collect()
+}
+
+/// What is found by its own words, not for its neighbours' sake.
+fn found_by_words(view: &View, query: &str) -> Vec<u64> {
+    let mut hits = view.search(&Query::new(query, 10));
+    hits.retain(|hit| hit.text > 0.0);
+    hits.sort_by_key(|hit| hit.id);
+    hits.iter().map(|hit| hit.id).collect()
+}
+
+fn first(texts: &[&str], query: &str) -> Option<u64> {
+    let entries: Vec<Entry<'_>> = (0..).zip(texts).map(|(id, text)| entry(id, text)).collect();
+    found(&view_of(&entries), query).first().copied()
+}
+
+#[test]
+fn an_empty_view_finds_nothing() {
+    for view in [View::new(Vec::new()), view_of(&[])] {
+        assert!(view.is_empty() && view.search(&Query::new("anything", 5)).is_empty());
+        let recall =
+            Recall { of: Likeness::Texts(&["anything"]), k: 3, centred: true, filter: Filter::default(), now_ms: 0 };
+        assert_eq!(view.recall(&recall), [vec![]]);
+    }
+    let view = view_of(&[entry(1, "apples")]);
+    assert!(view.search(&Query::new("apples", 0)).is_empty());
+}
+
+#[test]
+fn words_are_found_in_their_forms_their_parts_and_in_other_scripts() {
+    let texts = [
+        "fn parseRowFast(input: &str) -> Row",
+        "הבית הגדול על ההר",
+        "今日は東京タワーに行きました",
+        "the rehydrated context is compiled",
+        "sha256 of the archive",
+        "grandmother made cherry cake",
+    ];
+    for (query, expected) in [
+        ("row parse", 0),
+        ("parserowfast", 0),
+        ("rowfast", 0),
+        ("בית", 1),
+        ("東京", 2),
+        ("hydrat", 3),
+        ("compiling", 3),
+        ("SHA256", 4),
+        ("256", 4),
+        ("grandmothr", 5),
+    ] {
+        assert_eq!(first(&texts, query), Some(expected), "{query}");
+    }
+}
+
+#[test]
+fn what_newer_segments_replace_or_delete_is_not_found() {
+    let build = |entries: &[Entry<'_>], gone: &[u64]| open(Segment::build(entries, gone, &Settings::default()));
+    let old = build(&[entry(1, "apples are red"), entry(2, "apples are green"), entry(3, "apples are sour")], &[]);
+    let new = build(&[entry(2, "bananas are yellow")], &[3]);
+    let again = build(&[entry(3, "apples came back")], &[3, 7]);
+    assert_eq!(found_by_words(&View::new(vec![old.clone(), new.clone()]), "apples"), [1]);
+    let view = View::new(vec![old, new, again]);
+    assert_eq!((found_by_words(&view, "apples"), view.len()), (vec![1, 3], 3));
+    assert_eq!(found_by_words(&view, "bananas"), [2]);
+}
+
+#[test]
+fn filters_and_expiry_hold_for_every_leg_and_for_neighbours() {
+    let entries: Vec<Entry<'_>> = (0..40)
+        .map(|id| Entry {
+            meta: Meta {
+                time_ms: id as i64,
+                source: (id % 2) as u32,
+                kind: (id % 3) as u32,
+                session: (id % 5) as u32,
+                tier: (id % 4) as u8,
+                trust: (id * 6) as u8,
+                expires_ms: if id == 30 { 100 } else { i64::MAX },
+            },
+            ..entry(id, "apples and pears")
+        })
+        .collect();
+    let view = view_of(&entries);
+    let allowed: Vec<u64> = (3..9).collect();
+    let free = Filter::default();
+    let filters = [
+        free,
+        Filter { sources: Some(&[1]), ..free },
+        Filter { kinds: Some(&[0, 2]), ..free },
+        Filter { sessions: Some(&[4]), ..free },
+        Filter { tiers: Some(0b1001), ..free },
+        Filter { after_ms: Some(10), before_ms: Some(20), ..free },
+        Filter { min_trust: 100, ..free },
+        Filter { allowed: Some(&allowed), ..free },
+        Filter { sources: Some(&[]), ..free },
+    ];
+    for filter in filters {
+        for now_ms in [99, 100] {
+            let passing = entries.iter().filter(|entry| entry.meta.expires_ms > now_ms);
+            let expected: Vec<u64> =
+                passing.filter(|entry| filter.passes(entry.id, &entry.meta)).map(|entry| entry.id).collect();
+            let query = Query { filter, now_ms, limit: 50, ..Query::new("apples pears", 50) };
+            let mut ids: Vec<u64> = view.search(&query).iter().map(|hit| hit.id).collect();
+            ids.sort_unstable();
+            assert_eq!(ids, expected, "{filter:?}");
+            let recall = Recall { of: Likeness::Texts(&["apples"]), k: 50, centred: false, filter, now_ms };
+            let mut ids: Vec<u64> = view.recall(&recall)[0].iter().map(|(id, _)| *id).collect();
+            ids.sort_unstable();
+            assert_eq!(ids, expected, "{filter:?}");
+        }
+    }
+}
+
+#[test]
+fn a_neighbour_of_the_same_source_is_lifted() {
+    let text = ["What did you pay for the violin?", "Eight hundred, more than I wanted.", "The weather turned cold."];
+    let entries = [
+        Entry { meta: meta(1), ..entry(1, text[0]) },
+        Entry { meta: meta(1), ..entry(2, text[1]) },
+        Entry { meta: meta(2), ..entry(3, text[2]) },
+    ];
+    let rank = |view: &View| found(view, "price of the violin").iter().position(|&id| id == 2);
+    assert_eq!(rank(&view_of(&entries)), Some(1));
+    let parts = entries.iter().map(|entry| open(Segment::build(&[*entry], &[], &Settings::default())));
+    assert_eq!(rank(&View::new(parts.collect())), Some(1), "in another segment too");
+}
+
+#[test]
+fn vectors_of_the_caller_find_and_broken_ones_are_missing() {
+    let broken = [f32::NAN, 1.0];
+    let rows: [&[f32]; 5] = [&[1.0, 0.0], &[0.6, 0.8], &broken, &[0.0, 0.0], &[1.0]];
+    let entries: Vec<Entry<'_>> =
+        (0..).zip(rows).map(|(id, row)| Entry { vector: Some(row), ..entry(id, "") }).chain([entry(9, "")]).collect();
+    let settings = Settings { dim: Some(2), older: None };
+    let view = View::new(vec![open(Segment::build(&entries, &[], &settings))]);
+    let vectors: [&[f32]; 5] = [&[3.0, 4.0], &broken, &[0.0, 0.0], &[1.0], &[-1.0, 0.0]];
+    let filter = Filter::default();
+    let recall = Recall { of: Likeness::Vectors(&vectors), k: 3, centred: false, filter, now_ms: 0 };
+    let answers = view.recall(&recall);
+    let ids = |at: usize| answers[at].iter().map(|(id, _)| *id).collect::<Vec<_>>();
+    assert_eq!([ids(0), ids(1), ids(2), ids(3), ids(4)], [vec![1, 0], vec![], vec![], vec![], vec![1, 0]]);
+    assert!((answers[0][0].1 - 1.0).abs() < 0.01 && (answers[0][1].1 - 0.6).abs() < 0.01);
+    let hits = view.search(&Query { vector: Some(&[1.0, 0.0]), ..Query::new("", 5) });
+    assert_eq!(hits[0].id, 0);
+    assert!(hits.iter().all(|hit| hit.cosine.is_nan() == (hit.id > 1)));
+}
+
+#[test]
+fn damaged_bytes_are_refused() {
+    let texts: Vec<String> = (0..30).map(|n| format!("entry number{n} of some 文書 text")).collect();
+    let entries: Vec<Entry<'_>> = (0..).zip(&texts).map(|(id, text)| entry(id, text)).collect();
+    let whole = Segment::build(&entries, &[99], &Settings::default());
+    assert!(Segment::open(Arc::new(whole.clone())).is_ok());
+    for at in (0..whole.len()).step_by(whole.len() / 1_500).chain(0..64) {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1 << (at % 8);
+        assert!(Segment::open(Arc::new(flipped)).is_err(), "byte {at}");
+        assert!(Segment::open(Arc::new(whole[..at].to_vec())).is_err(), "cut at {at}");
+    }
+    let longer = [whole, vec![0]].concat();
+    assert!(Segment::open(Arc::new(longer)).is_err());
+}
+
+/// Some entries that lie around a few topics.
+fn many(number: usize, dim: usize) -> Vec<Vec<f32>> {
+    let mut state = 7_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let topics: Vec<Vec<f32>> = (0..80).map(|_| (0..dim).map(|_| next()).collect()).collect();
+    (0..number).map(|at| topics[at % topics.len()].iter().map(|x| x + 1.2 * next()).collect()).collect()
+}
+
+#[test]
+fn cells_find_what_a_scan_finds() {
+    let (dim, number) = (32, 9_000);
+    let vectors = many(number, dim);
+    let entries: Vec<Entry<'_>> =
+        (0..).zip(&vectors).map(|(id, vector)| Entry { vector: Some(vector), ..entry(id, "") }).collect();
+    let settings = Settings { dim: Some(dim), older: None };
+    let view = View::new(vec![open(Segment::build(&entries, &[], &settings))]);
+    let unit = |vector: &[f32]| {
+        let mut unit = vector.to_vec();
+        crate::embed::normalize(&mut unit);
+        unit
+    };
+    let units: Vec<Vec<f32>> = vectors.iter().map(|vector| unit(vector)).collect();
+    let asked: Vec<&[f32]> = vectors.iter().step_by(45).map(Vec::as_slice).collect();
+    for centred in [false, true] {
+        let filter = Filter::default();
+        let answers = view.recall(&Recall { of: Likeness::Vectors(&asked), k: 3, centred, filter, now_ms: 0 });
+        let mut right = 0;
+        for (asked, answer) in asked.iter().zip(&answers) {
+            let asked = unit(asked);
+            let mut exact: Vec<(f32, u64)> =
+                units.iter().zip(0..).map(|(row, id)| (crate::embed::dot(row, &asked), id)).collect();
+            exact.sort_by(|a, b| b.0.total_cmp(&a.0));
+            right += exact[..3].iter().filter(|(_, id)| answer.iter().any(|(other, _)| other == id)).count();
+            assert!((answer[0].1 - 1.0).abs() < 0.02);
+        }
+        let share = right as f64 / (3 * asked.len()) as f64;
+        assert!(share >= if centred { 0.93 } else { 0.95 }, "centred {centred}: {share}");
+    }
+    let few: Vec<u64> = (0..number as u64).step_by(100).collect();
+    let filter = Filter { allowed: Some(&few), ..Filter::default() };
+    let query = Query { vector: Some(&vectors[100]), filter, ..Query::new("", 5) };
+    assert_eq!(view.search(&query)[0].id, 100, "a filter that lets few through hides nothing of them");
+}
+
+const WORDS: [&str; 12] =
+    ["apple", "pear", "violin", "price", "parseRow", "בית", "הבית", "東京", "running", "run", "cake", "the"];
+
+/// What is done to a store: entries written or deleted, and where a segment ends.
+#[derive(Debug, Clone)]
+enum Step {
+    Put(u64, Vec<usize>),
+    Delete(u64),
+    Cut,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let words = prop::collection::vec(0..WORDS.len(), 0..6);
+    prop_oneof![
+        6 => (0..24_u64, words).prop_map(|(id, words)| Step::Put(id, words)),
+        1 => (0..24_u64).prop_map(Step::Delete),
+        2 => Just(Step::Cut),
+    ]
+}
+
+fn entries_of(texts: &BTreeMap<u64, Option<String>>) -> (Vec<Entry<'_>>, Vec<u64>) {
+    let live = texts.iter().filter_map(|(&id, text)| Some((id, text.as_deref()?)));
+    let live = live.map(|(id, text)| Entry { meta: meta(id as u32 % 3), ..entry(id, text) });
+    (live.collect(), texts.iter().filter(|(_, text)| text.is_none()).map(|(id, _)| *id).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// However the entries came to lie in segments, words find the same with the same scores.
+    #[test]
+    fn a_view_is_the_segment_of_its_live_entries(
+        steps in prop::collection::vec(step(), 0..60),
+        query in prop::collection::vec(0..WORDS.len(), 1..4),
+    ) {
+        let (mut all, mut piece, mut segments) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        for step in steps.into_iter().chain([Step::Cut]) {
+            match step {
+                Step::Put(id, words) => {
+                    let text = words.iter().map(|&word| WORDS[word]).collect::<Vec<_>>().join(" ");
+                    all.insert(id, Some(text.clone()));
+                    piece.insert(id, Some(text));
+                }
+                Step::Delete(id) => {
+                    all.remove(&id);
+                    piece.insert(id, None);
+                }
+                Step::Cut => {
+                    let (entries, gone) = entries_of(&piece);
+                    segments.push(open(Segment::build(&entries, &gone, &Settings::default())));
+                    piece.clear();
+                }
+            }
+        }
+        let (entries, _) = entries_of(&all);
+        let (one, many) = (view_of(&entries), View::new(segments));
+        prop_assert_eq!(one.len(), many.len());
+        let text = query.iter().map(|&word| WORDS[word]).collect::<Vec<_>>().join(" ");
+        let of_words = Fusion::Weighted { text: 0.6, trigram: 0.4, vector: 0.0 };
+        for fusion in [Fusion::Calibrated, of_words] {
+            let query = Query { fusion, ..Query::new(&text, 50) };
+            let by_id = |view: &View| {
+                let mut hits = view.search(&query);
+                hits.retain(|hit| hit.text > 0.0 || hit.trigram > 0.0);
+                hits.sort_by_key(|hit| hit.id);
+                hits
+            };
+            let (one, many) = (by_id(&one), by_id(&many));
+            prop_assert_eq!(one.iter().map(|hit| hit.id).collect::<Vec<_>>(), many.iter().map(|hit| hit.id).collect::<Vec<_>>());
+            for (a, b) in one.iter().zip(&many) {
+                prop_assert!((a.text - b.text).abs() < 1e-4 && (a.trigram - b.trigram).abs() < 1e-4, "{:?} {:?}", a, b);
+                prop_assert!(fusion == Fusion::Calibrated || (a.score - b.score).abs() < 1e-4);
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_opened_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..2_000), magic in any::<bool>()) {
+        let bytes = if magic { [b"RHYSEGMT\x01\0\0\0".to_vec(), bytes].concat() } else { bytes };
+        prop_assert!(Segment::open(Arc::new(bytes)).is_err());
+    }
+
+    #[test]
+    fn any_text_can_be_indexed_and_asked_for(texts in prop::collection::vec(any::<String>(), 0..8), query in any::<String>()) {
+        let entries: Vec<Entry<'_>> = (0..).zip(&texts).map(|(id, text)| entry(id, text)).collect();
+        let view = view_of(&entries);
+        for text in texts.iter().chain([&query]) {
+            for hit in view.search(&Query::new(text, 20)) {
+                prop_assert!(hit.score.is_finite() && (0.0..=1.0001).contains(&hit.text) && (0.0..=1.0001).contains(&hit.trigram));
+            }
+        }
+    }
+}
