@@ -87,12 +87,12 @@ def measure(conversations: Sequence[Conversation], model: OnnxModel | None) -> P
     turns = sum(len(conversation.messages) for conversation in conversations)
     asked = sum(len(conversation.questions) for conversation in conversations)
     about = (
-        f"LoCoMo as a memory: {len(conversations)} conversations, {turns:,} turns, {asked} questions "
-        "whose evidence is known. Each conversation is a namespace, its turns are items of one source "
-        "in their order, the questions are the queries. Shown is the share of a question's evidence "
-        f"among the first {FIRST[0]} and {FIRST[1]} found, the mean over questions. Alone: "
-        "nearest by the cosine of the store's vectors (`recall`), or by words (SQLite FTS5, Porter's "
-        f"stems, any word). All in one run, {seconds:.0f} s."
+        f"LoCoMo as a memory: {len(conversations)} conversations, {turns:,} turns, {asked} "
+        "questions whose evidence is known. Each conversation is a namespace, its turns are items "
+        "of one source in their order, the questions are the queries. Shown is the share of a "
+        f"question's evidence among the first {FIRST[0]} and {FIRST[1]} found, the mean over "
+        "questions. Alone: nearest by the cosine of the store's vectors (`recall`), or by words "
+        f"(SQLite FTS5, Porter's stems, any word). All in one run, {seconds:.0f} s."
     )
     return Part("Memory: what a search finds", about, _rows(tallies), _chosen(tallies))
 
@@ -193,11 +193,11 @@ def _chosen(tallies: dict[str, Tally]) -> str:
         f"`{fusion}` {' / '.join(map(number, means))}" for fusion, means in named.items()
     )
     return (
-        f"The default is `{'`, `'.join(same) or 'none of these'}`; the best of this run is `{best}` "
-        f"({told}). It spreads each leg over 0 to 1 within a search before it adds them, and lets a "
-        "turn borrow from those beside it, for answers stand beside what names them: without "
-        f"neighbours it finds {' / '.join(map(number, apart))}. `weighted` adds legs of different "
-        "scales, and `reciprocal_rank` forgets by how much a leg was sure."
+        f"The default is `{'`, `'.join(same) or 'none of these'}`; the best of this run is "
+        f"`{best}` ({told}). `calibrated` spreads each leg over 0 to 1 within a search before it "
+        "adds them, and lets a turn borrow from those beside it, for answers stand beside what "
+        f"names them: without neighbours it finds {' / '.join(map(number, apart))}. `weighted` "
+        "adds legs of different scales, and `reciprocal_rank` forgets by how much a leg was sure."
     )
 
 

@@ -1,7 +1,7 @@
-"""How fast a memory is, beside peers: `python -m benches.python.memory_speed [--items N]`.
+"""How fast a memory is, beside peers: `python -m benches.python.memory_speed [--items N...]`.
 
 One store grows from size to size and is measured at each. A million items take many minutes:
-`REHYDRATE_BENCH_ITEMS=1000000 make bench` has them in the report.
+`REHYDRATE_BENCH_ITEMS="10000 100000 1000000" make bench` has them in the report.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +23,9 @@ from benches.python.memory_probe import probe
 from benches.python.memory_texts import queries, texts
 from benches.report.rows import Part, Row, number
 from rehydrate import Embedder, Memory
+from rehydrate.memory.items import Fusion
 
-SIZES = (10_000, 100_000, 1_000_000)
+SIZES = "10000 100000"
 WANTED_MS = {100_000: 5.0, 1_000_000: 15.0}
 """Of a search, the 99th percentile."""
 RECALL_MS, RECALL_AT = 10.0, 100_000
@@ -33,8 +35,8 @@ BATCH = 1_000
 LIMIT = 5
 NEIGHBOURS = 3
 ASKED, ASKED_OF_PEERS, SINGLES = 1_000, 200, 100
-CHROMA_MOST, FTS5_MOST, VECTORS_MOST = 10_000, 1_000_000, 100_000
-"""Items that a peer, or a memory with vectors of its own, takes in within a minute or so."""
+CHROMA_MOST, VECTORS_MOST = 10_000, 100_000
+"""Items that Chroma takes in in a minute or so; usearch, and a memory with vectors of its own."""
 THREADS = 2
 """Of usearch, for what is asked in one batch."""
 OWN_SPACE = "bench-v1"
@@ -42,7 +44,7 @@ NAMESPACE = "bench"
 
 
 class Spread(NamedTuple):
-    """Milliseconds of one call, over many; the last two are the calling thread's on the processor."""
+    """Milliseconds of one call, over many; those of the calling thread on the processor."""
 
     p50: float
     p99: float
@@ -74,19 +76,19 @@ class Grown:
     def add(self, more: list[str]) -> None:
         """Bring texts in, batch by batch, and note how many a second each takes."""
         size = len(self.held) + len(more)
-        vectors = [static_vectors(batch) for batch in _batches(more)]
+        with_vectors = size <= VECTORS_MOST
+        vectors = [static_vectors(batch) for batch in _batches(more)] if with_vectors else []
         ways: dict[str, Callable[[], Any]] = {
             "ours": lambda: [
                 self.memory.add(batch, source=f"source {len(self.held) // BATCH + place}")
                 for place, batch in enumerate(_batches(more))
             ],
-            "usearch": lambda: [self.usearch.add(rows) for rows in vectors],
+            "FTS5": lambda: [self.fts5.add(batch) for batch in _batches(more)],
         }
-        if size <= FTS5_MOST:
-            ways["FTS5"] = lambda: [self.fts5.add(batch) for batch in _batches(more)]
         if size <= CHROMA_MOST:
             ways["Chroma"] = lambda: [self.chroma.add(batch) for batch in _batches(more)]
-        if size <= VECTORS_MOST:
+        if with_vectors:
+            ways["usearch"] = lambda: [self.usearch.add(rows) for rows in vectors]
             ways["ours, with vectors"] = lambda: [
                 self.own.add(batch, source="own") for batch in _batches(more)
             ]
@@ -96,7 +98,7 @@ class Grown:
         self.held += more
         self.vectors += vectors
         beside = "; ".join(
-            f"{name} {rate:,.0f}" for name, rate in self.per_second.items() if name != "ours"
+            f"{name} {self.per_second[name]:,.0f}" for name in ways if name != "ours"
         )
         self.rows.append(
             Row(
@@ -106,8 +108,8 @@ class Grown:
                 INGEST,
                 more_is_better=True,
                 beside=beside,
-                limit=f"Batches of {BATCH:,}, each a transaction on the disk, secrets looked for; the "
-                f"background indexed for {settle:.1f} s more",
+                limit=f"Batches of {BATCH:,}, each a transaction on the disk, secrets looked for; "
+                f"the background indexed for {settle:.1f} s more",
             )
         )
 
@@ -136,14 +138,15 @@ class Grown:
         self._probe(size, asked[:ASKED_OF_PEERS])
 
     def _search(self, size: int, asked: Sequence[str]) -> None:
-        ours = _spread(f"search among {size:,}", lambda query: self.memory.search(query, LIMIT), asked)
-        few = asked[:ASKED_OF_PEERS]
-        peers: dict[str, Spread] = {}
-        if size <= FTS5_MOST:
-            peers["FTS5"] = _spread("FTS5", lambda query: self.fts5.search(query, LIMIT), few)
-        peers["usearch"] = _spread(
-            "usearch", lambda query: self.usearch.search(static_vectors([query]), LIMIT), few
+        ours = _spread(
+            f"search among {size:,}", lambda query: self.memory.search(query, LIMIT), asked
         )
+        few = asked[: ASKED_OF_PEERS if size <= VECTORS_MOST else ASKED_OF_PEERS // 4]
+        peers = {"FTS5": _spread("FTS5", lambda query: self.fts5.search(query, LIMIT), few)}
+        if size <= VECTORS_MOST:
+            peers["usearch"] = _spread(
+                "usearch", lambda query: self.usearch.search(static_vectors([query]), LIMIT), few
+            )
         if size <= CHROMA_MOST:
             peers["Chroma"] = _spread("Chroma", lambda query: self.chroma.search(query, LIMIT), few)
         beside = "; ".join(
@@ -151,20 +154,43 @@ class Grown:
         )
         way = "The words of a question that many items have, and the soft match on candidates"
         self.rows += [
-            Row(f"search among {size:,}, p50", ours.p50, "ms", limit=f"on the processor {number(ours.busy_p50)} / {number(ours.busy_p99)} ms; the rest is waiting for one"),
-            Row(f"search among {size:,}, p99", ours.p99, "ms", WANTED_MS.get(size), None, False, beside, way),
+            Row(
+                f"search among {size:,}, p50",
+                ours.p50,
+                "ms",
+                limit=f"On the processor {number(ours.busy_p50)}, p99 {number(ours.busy_p99)} ms; "
+                "the rest waits for one",
+            ),
+            Row(
+                f"search among {size:,}, p99",
+                ours.p99,
+                "ms",
+                WANTED_MS.get(size),
+                None,
+                False,
+                beside,
+                way,
+            ),
         ]
-        for name in ("weighted", "reciprocal_rank"):
-            told = _spread(name, lambda query: self.memory.search(query, LIMIT, fusion=name), few)  # noqa: B023
+        others: tuple[Fusion, ...] = ("weighted", "reciprocal_rank")
+        for name in others:
+            search = partial(self.memory.search, limit=LIMIT, fusion=name)
+            told = _spread(name, search, few)
             self.rows.append(Row(f"search among {size:,}, `{name}`, p99", told.p99, "ms"))
 
     def _recall(self, size: int) -> None:
         near = self.held[-ASKED:]
         # Not the very vectors that are held, which are nearest to themselves.
         rows = static_vectors([text[len(text) // 2 :] for text in near])
-        by_text = min(_seconds("recall texts", lambda: self.memory.recall(near, NEIGHBOURS)) for _ in "12345")
-        by_row = min(_seconds("recall rows", lambda: self.own.recall(rows, NEIGHBOURS)) for _ in "12345")
-        peer = min(_seconds("usearch", lambda: self.usearch.search(rows, NEIGHBOURS)) for _ in "12345")
+        by_text = min(
+            _seconds("recall texts", lambda: self.memory.recall(near, NEIGHBOURS)) for _ in "12345"
+        )
+        by_row = min(
+            _seconds("recall rows", lambda: self.own.recall(rows, NEIGHBOURS)) for _ in "12345"
+        )
+        peer = min(
+            _seconds("usearch", lambda: self.usearch.search(rows, NEIGHBOURS)) for _ in "12345"
+        )
         found = self.own.recall(rows[:ASKED_OF_PEERS], NEIGHBOURS)
         exact = _nearest(rows[:ASKED_OF_PEERS], np.concatenate(self.vectors), NEIGHBOURS)
         # Equal texts have equal cosines, so that cosines are compared and not places.
@@ -180,15 +206,24 @@ class Grown:
                 by_row * 1e3,
                 "ms",
                 want,
-                beside=f"usearch, {THREADS} threads, {number(peer * 1e3)} ms ({number(peer / by_row)} x); "
-                f"{np.mean(shares):.3f} of ours are as near as the third nearest, to 0.02",
-                limit="Reading the rows of the cells that are probed",
+                beside=f"usearch, {THREADS} threads, {number(peer * 1e3)} ms "
+                f"({number(peer / by_row)} x); {np.mean(shares):.3f} of ours are as near as the "
+                "third nearest, to 0.02",
+                limit="Products with every row, in cells from some 32,000 items on",
             ),
-            Row(f"{told} texts among {size:,}", by_text * 1e3, "ms", want, limit="Embedding included"),
+            Row(
+                f"{told} texts among {size:,}",
+                by_text * 1e3,
+                "ms",
+                want,
+                limit="Embedding included",
+            ),
         ]
 
     def _singles(self, size: int, asked: Sequence[str]) -> None:
-        fresh = [f"{text} Noted as number {place}." for place, text in enumerate(self.held[:SINGLES])]
+        fresh = [
+            f"{text} Noted as number {place}." for place, text in enumerate(self.held[:SINGLES])
+        ]
         single = _spread("add one", lambda text: self.memory.add([text], source="single"), fresh)
         peer = _spread("FTS5", lambda text: self.fts5.add([text]), fresh)
         words = iter(asked)
@@ -212,9 +247,7 @@ class Grown:
         stats = self.memory.stats()
         held = stats.items
         chars = sum(map(len, self.held)) / len(self.held)
-        peers = []
-        if size <= FTS5_MOST:
-            peers.append(f"FTS5 {self.fts5.size() / size:,.0f} bytes")
+        peers = [f"FTS5 {self.fts5.size() / size:,.0f} bytes"]
         if size <= CHROMA_MOST:
             peers.append(f"Chroma {self.chroma.size() / size:,.0f} bytes")
         disk = (stats.store_bytes + stats.index_bytes) / held
@@ -237,8 +270,8 @@ class Grown:
                 f"in memory per item, {size:,}, after {len(asked)} searches",
                 told["own_bytes"] / held,
                 "bytes",
-                beside=f"and {told['mapped_bytes'] / held:,.0f} of mapped files, which the kernel may "
-                "take back",
+                beside=f"and {told['mapped_bytes'] / held:,.0f} of mapped files, which the kernel "
+                "may take back",
             ),
         ]
 
@@ -249,11 +282,10 @@ class Grown:
         self.fts5.close()
 
 
-def measure(most: int) -> Part:
-    """All sizes up to `most`."""
+def measure(sizes: Sequence[int]) -> Part:
+    """At every size, the smallest first."""
     started, load = time.perf_counter(), os.getloadavg()[0]
-    sizes = [size for size in SIZES if size < most] + [most]
-    coming = texts(most)
+    coming = texts(sizes[-1])
     with tempfile.TemporaryDirectory() as folder:
         grown = Grown(Path(folder))
         for size in sizes:
@@ -261,18 +293,18 @@ def measure(most: int) -> Part:
             grown.measure()
         grown.close()
     missing = [
-        Row(f"search among {size:,}, p99", None, "ms", want, limit=f"REHYDRATE_BENCH_ITEMS={size}")
+        Row(f"search among {size:,}, p99", None, "ms", want, limit="See `REHYDRATE_BENCH_ITEMS`")
         for size, want in WANTED_MS.items()
         if size not in sizes
     ]
     about = (
-        "One store from Python, as it comes: built-in embedder, redaction, `synchronous=FULL`. Items of "
-        "5 to 200 words, sentences and lines of code with names of which new ones keep coming; "
-        f"{ASKED:,} different questions about them, {LIMIT} hits each, the embedding of the question "
-        "included, one thread asks. Peers: FTS5 (SQLite, Porter's stems, any word, as durable), usearch "
-        "(f16; vectors only), Chroma (local); the vectors of all are the built-in model's; p50 / p99 of "
-        f"{ASKED_OF_PEERS}. Load {load:.1f} before, {os.getloadavg()[0]:.1f} after, "
-        f"{time.perf_counter() - started:.0f} s."
+        "One store from Python, as it comes: built-in embedder, redaction, `synchronous=FULL`. "
+        "Items of 5 to 200 words, sentences and lines of code with names of which new ones keep "
+        f"coming; {ASKED:,} different questions about them, {LIMIT} hits each, the embedding of "
+        "the question included, one thread asks. Peers: FTS5 (SQLite, Porter's stems, any word, as "
+        "durable), usearch (f16; vectors only), Chroma (local); the vectors of all are the "
+        f"built-in model's; p50 / p99 of {ASKED_OF_PEERS}. Load {load:.1f} before, "
+        f"{os.getloadavg()[0]:.1f} after, {time.perf_counter() - started:.0f} s."
     )
     return Part("Memory: how fast", about, [*grown.rows, *missing])
 
@@ -317,7 +349,8 @@ if __name__ == "__main__":
     parser.add_argument(
         "--items",
         type=int,
-        default=int(os.environ.get("REHYDRATE_BENCH_ITEMS", "100000")),
-        help="of the largest size",
+        nargs="+",
+        default=[int(size) for size in os.environ.get("REHYDRATE_BENCH_ITEMS", SIZES).split()],
+        help="sizes to measure at",
     )
-    print(measure(parser.parse_args().items).to_json())
+    print(measure(sorted(parser.parse_args().items)).to_json())
