@@ -9,7 +9,14 @@ import sys
 
 from benches.report.figures import KEPT, ROOT, part_file
 
-PARTS: tuple[str, ...] = ("bench_onnx", "baseline", "growth", "novelty")
+PARTS: tuple[str, ...] = (
+    "bench_onnx",
+    "baseline",
+    "growth",
+    "novelty",
+    "memory_quality",
+    "memory_speed",
+)
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""
 
 RSS = KEPT / "rss.json"

@@ -1,0 +1,356 @@
+"""How fast a memory is, beside peers: `python -m benches.python.memory_speed [--items N...]`.
+
+One store grows from size to size and is measured at each. A million items take many minutes:
+`REHYDRATE_BENCH_ITEMS="10000 100000 1000000" make bench` has them in the report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benches.python.memory_peers import Chroma, Fts5, Rows, Usearch, static_vectors
+from benches.python.memory_probe import probe
+from benches.python.memory_texts import queries, texts
+from benches.report.rows import Part, Row, number
+from rehydrate import Embedder, Memory
+from rehydrate.memory.items import Fusion
+
+SIZES = "10000 100000"
+WANTED_MS = {100_000: 5.0, 1_000_000: 15.0}
+"""Of a search, the 99th percentile."""
+RECALL_MS, RECALL_AT = 10.0, 100_000
+INGEST = 5_000
+BATCH = 1_000
+"""Items of one call, which are of one source, in order."""
+LIMIT = 5
+NEIGHBOURS = 3
+ASKED, ASKED_OF_PEERS, SINGLES = 1_000, 200, 100
+CHROMA_MOST, VECTORS_MOST = 10_000, 100_000
+"""Items that Chroma takes in in a minute or so; usearch, and a memory with vectors of its own."""
+THREADS = 2
+"""Of usearch, for what is asked in one batch."""
+OWN_SPACE = "bench-v1"
+NAMESPACE = "bench"
+
+
+class Spread(NamedTuple):
+    """Milliseconds of one call, over many; those of the calling thread on the processor."""
+
+    p50: float
+    p99: float
+    busy_p50: float = 0.0
+    busy_p99: float = 0.0
+
+    def __str__(self) -> str:
+        """Both, to be read beside a row."""
+        return f"{number(self.p50)} / {number(self.p99)} ms"
+
+
+class Grown:
+    """What is measured at every size: the store and its peers, and the texts they hold."""
+
+    def __init__(self, folder: Path) -> None:
+        """All of them empty."""
+        self.file = folder / "memory.db"
+        self.memory = Memory.open(self.file, namespace=NAMESPACE)
+        self._own_file = folder / "own.db"
+        self.own = self._open_own()
+        self.fts5 = Fts5(folder / "fts5.db")
+        self.usearch = Usearch(static_vectors(["."]).shape[1], THREADS)
+        self.chroma = Chroma(folder / "chroma")
+        self.held: list[str] = []
+        self.vectors: list[Rows] = []
+        self.per_second: dict[str, float] = {}
+        self.rows: list[Row] = []
+
+    def add(self, more: list[str]) -> None:
+        """Bring texts in, batch by batch, and note how many a second each takes."""
+        size = len(self.held) + len(more)
+        with_vectors = size <= VECTORS_MOST
+        vectors = [static_vectors(batch) for batch in _batches(more)] if with_vectors else []
+        ways: dict[str, Callable[[], Any]] = {
+            "ours": lambda: [
+                self.memory.add(batch, source=f"source {len(self.held) // BATCH + place}")
+                for place, batch in enumerate(_batches(more))
+            ],
+            "FTS5": lambda: [self.fts5.add(batch) for batch in _batches(more)],
+        }
+        if size <= CHROMA_MOST:
+            ways["Chroma"] = lambda: [self.chroma.add(batch) for batch in _batches(more)]
+        if with_vectors:
+            ways["usearch"] = lambda: [self.usearch.add(rows) for rows in vectors]
+            ways["ours, with vectors"] = lambda: [
+                self.own.add(batch, source="own") for batch in _batches(more)
+            ]
+        for name, way in ways.items():
+            self.per_second[name] = len(more) / _seconds(f"{name}: add {len(more):,}", way)
+        settle = _seconds("ours: settle", self._settle)
+        self.held += more
+        self.vectors += vectors
+        beside = "; ".join(
+            f"{name} {self.per_second[name]:,.0f}" for name in ways if name != "ours"
+        )
+        self.rows.append(
+            Row(
+                f"add, {len(more):,} items until there are {size:,}",
+                round(self.per_second["ours"]),
+                "items/s",
+                INGEST,
+                more_is_better=True,
+                beside=beside,
+                limit=f"Batches of {BATCH:,}, each a transaction on the disk, secrets looked for; "
+                f"the background indexed for {settle:.1f} s more",
+            )
+        )
+
+    def _settle(self) -> None:
+        """Closing waits for what goes on in the background."""
+        self.memory.close()
+        self.own.close()
+        self.memory = Memory.open(self.file, namespace=NAMESPACE)
+        self.own = self._open_own()
+
+    def _open_own(self) -> Memory:
+        embedder = Embedder(static_vectors, space=OWN_SPACE)
+        return Memory.open(self._own_file, namespace=NAMESPACE, embedder=embedder)
+
+    def measure(self) -> None:
+        """Every row of this size."""
+        size = len(self.held)
+        asked = queries(self.held, ASKED)
+        for query in asked[:20]:
+            self.memory.search(query)
+        self._search(size, asked)
+        if size <= VECTORS_MOST:
+            self._recall(size)
+        self._singles(size, asked)
+        self._settle()
+        self._probe(size, asked[:ASKED_OF_PEERS])
+
+    def _search(self, size: int, asked: Sequence[str]) -> None:
+        ours = _spread(
+            f"search among {size:,}", lambda query: self.memory.search(query, LIMIT), asked
+        )
+        few = asked[: ASKED_OF_PEERS if size <= VECTORS_MOST else ASKED_OF_PEERS // 4]
+        peers = {"FTS5": _spread("FTS5", lambda query: self.fts5.search(query, LIMIT), few)}
+        if size <= VECTORS_MOST:
+            peers["usearch"] = _spread(
+                "usearch", lambda query: self.usearch.search(static_vectors([query]), LIMIT), few
+            )
+        if size <= CHROMA_MOST:
+            peers["Chroma"] = _spread("Chroma", lambda query: self.chroma.search(query, LIMIT), few)
+        beside = "; ".join(
+            f"{name} {told} ({number(told.p99 / ours.p99)} x)" for name, told in peers.items()
+        )
+        way = "The words of a question that many items have, and the soft match on candidates"
+        self.rows += [
+            Row(
+                f"search among {size:,}, p50",
+                ours.p50,
+                "ms",
+                limit=f"On the processor {number(ours.busy_p50)}, p99 {number(ours.busy_p99)} ms; "
+                "the rest waits for one",
+            ),
+            Row(
+                f"search among {size:,}, p99",
+                ours.p99,
+                "ms",
+                WANTED_MS.get(size),
+                None,
+                False,
+                beside,
+                way,
+            ),
+        ]
+        others: tuple[Fusion, ...] = ("weighted", "reciprocal_rank")
+        for name in others:
+            search = partial(self.memory.search, limit=LIMIT, fusion=name)
+            told = _spread(name, search, few)
+            self.rows.append(Row(f"search among {size:,}, `{name}`, p99", told.p99, "ms"))
+
+    def _recall(self, size: int) -> None:
+        near = self.held[-ASKED:]
+        # Not the very vectors that are held, which are nearest to themselves.
+        rows = static_vectors([text[len(text) // 2 :] for text in near])
+        by_text = min(
+            _seconds("recall texts", lambda: self.memory.recall(near, NEIGHBOURS)) for _ in "12345"
+        )
+        by_row = min(
+            _seconds("recall rows", lambda: self.own.recall(rows, NEIGHBOURS)) for _ in "12345"
+        )
+        peer = min(
+            _seconds("usearch", lambda: self.usearch.search(rows, NEIGHBOURS)) for _ in "12345"
+        )
+        found = self.own.recall(rows[:ASKED_OF_PEERS], NEIGHBOURS)
+        exact = _nearest(rows[:ASKED_OF_PEERS], np.concatenate(self.vectors), NEIGHBOURS)
+        # Equal texts have equal cosines, so that cosines are compared and not places.
+        shares = [
+            float(np.mean([one.similarity >= least - 0.02 for one in row] or [0.0]))
+            for row, least in zip(found, exact, strict=True)
+        ]
+        want = RECALL_MS if size == RECALL_AT else None
+        told = f"recall(k={NEIGHBOURS}) of {len(near):,}"
+        self.rows += [
+            Row(
+                f"{told} vectors among {size:,}",
+                by_row * 1e3,
+                "ms",
+                want,
+                beside=f"usearch, {THREADS} threads, {number(peer * 1e3)} ms "
+                f"({number(peer / by_row)} x); {np.mean(shares):.3f} of ours are as near as the "
+                "third nearest, to 0.02",
+                limit="Products with every row, in cells from some 32,000 items on",
+            ),
+            Row(
+                f"{told} texts among {size:,}",
+                by_text * 1e3,
+                "ms",
+                want,
+                limit="Embedding included",
+            ),
+        ]
+
+    def _singles(self, size: int, asked: Sequence[str]) -> None:
+        fresh = [
+            f"{text} Noted as number {place}." for place, text in enumerate(self.held[:SINGLES])
+        ]
+        single = _spread("add one", lambda text: self.memory.add([text], source="single"), fresh)
+        peer = _spread("FTS5", lambda text: self.fts5.add([text]), fresh)
+        words = iter(asked)
+
+        def add_and_find(text: str) -> None:
+            self.memory.add([f"{text} Said again."], source="single")
+            before = time.perf_counter()
+            self.memory.search(next(words))
+            after.append(time.perf_counter() - before)
+
+        after: list[float] = []
+        _spread("add one, search", add_and_find, fresh)
+        self.rows += [
+            Row(f"add of one item among {size:,}, p50", single.p50, "ms", beside=f"FTS5 {peer}"),
+            Row(f"add of one item among {size:,}, p99", single.p99, "ms", limit="The disk's sync"),
+            Row(f"search right after an add, among {size:,}, p99", _percentiles(after)[1], "ms"),
+        ]
+
+    def _probe(self, size: int, asked: Sequence[str]) -> None:
+        told = probe(self.file, NAMESPACE, asked)
+        stats = self.memory.stats()
+        held = stats.items
+        chars = sum(map(len, self.held)) / len(self.held)
+        peers = [f"FTS5 {self.fts5.size() / size:,.0f} bytes"]
+        if size <= CHROMA_MOST:
+            peers.append(f"Chroma {self.chroma.size() / size:,.0f} bytes")
+        disk = (stats.store_bytes + stats.index_bytes) / held
+        self.rows += [
+            Row(
+                f"open among {size:,}, files out of the page cache",
+                told["open_ms"],
+                "ms",
+                beside=f"the first search after it {number(told['first_search_ms'])} ms",
+            ),
+            Row(
+                f"on disk per item, {chars:.0f} characters each, {size:,}",
+                disk,
+                "bytes",
+                beside="; ".join(peers),
+                limit=f"{stats.store_bytes / held:,.0f} are the store's file, "
+                f"{stats.index_bytes / held:,.0f} the index",
+            ),
+            Row(
+                f"in memory per item, {size:,}, after {len(asked)} searches",
+                told["own_bytes"] / held,
+                "bytes",
+                beside=f"and {told['mapped_bytes'] / held:,.0f} of mapped files, which the kernel "
+                "may take back",
+            ),
+        ]
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.memory.close()
+        self.own.close()
+        self.fts5.close()
+
+
+def measure(sizes: Sequence[int]) -> Part:
+    """At every size, the smallest first."""
+    started, load = time.perf_counter(), os.getloadavg()[0]
+    coming = texts(sizes[-1])
+    with tempfile.TemporaryDirectory() as folder:
+        grown = Grown(Path(folder))
+        for size in sizes:
+            grown.add([next(coming) for _ in range(size - len(grown.held))])
+            grown.measure()
+        grown.close()
+    missing = [
+        Row(f"search among {size:,}, p99", None, "ms", want, limit="See `REHYDRATE_BENCH_ITEMS`")
+        for size, want in WANTED_MS.items()
+        if size not in sizes
+    ]
+    about = (
+        "One store from Python, as it comes: built-in embedder, redaction, `synchronous=FULL`. "
+        "Items of 5 to 200 words, sentences and lines of code with names of which new ones keep "
+        f"coming; {ASKED:,} different questions about them, {LIMIT} hits each, the embedding of "
+        "the question included, one thread asks. Peers: FTS5 (SQLite, Porter's stems, any word, as "
+        "durable), usearch (f16; vectors only), Chroma (local); the vectors of all are the "
+        f"built-in model's; p50 / p99 of {ASKED_OF_PEERS}. Load {load:.1f} before, "
+        f"{os.getloadavg()[0]:.1f} after, {time.perf_counter() - started:.0f} s."
+    )
+    return Part("Memory: how fast", about, [*grown.rows, *missing])
+
+
+def _batches(items: Sequence[str]) -> Iterable[Sequence[str]]:
+    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+
+
+def _nearest(asked: Rows, among: Rows, k: int) -> Rows:
+    """The cosine of the k-th nearest of each row."""
+    cosines = asked @ among.T
+    return np.partition(cosines, -k, axis=1)[:, -k]
+
+
+def _spread(name: str, call: Callable[[str], Any], arguments: Sequence[str]) -> Spread:
+    taken, busy = [], []
+    for argument in arguments:
+        before, busy_before = time.perf_counter(), time.thread_time()
+        call(argument)
+        taken.append(time.perf_counter() - before)
+        busy.append(time.thread_time() - busy_before)
+    told = Spread(*_percentiles(taken), *_percentiles(busy))
+    print(f"  {name}: {told}, busy {told.busy_p50:.2f} / {told.busy_p99:.2f}", file=sys.stderr)
+    return told
+
+
+def _percentiles(seconds: Sequence[float]) -> tuple[float, float]:
+    p50, p99 = np.percentile(seconds, (50, 99)) * 1e3
+    return float(p50), float(p99)
+
+
+def _seconds(name: str, call: Callable[[], Any]) -> float:
+    before = time.perf_counter()
+    call()
+    taken = time.perf_counter() - before
+    print(f"  {name}: {taken:.3f} s", file=sys.stderr, flush=True)
+    return taken
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--items",
+        type=int,
+        nargs="+",
+        default=[int(size) for size in os.environ.get("REHYDRATE_BENCH_ITEMS", SIZES).split()],
+        help="sizes to measure at",
+    )
+    print(measure(sorted(parser.parse_args().items)).to_json())
