@@ -102,15 +102,21 @@ impl Folder {
 
     /// Write a new file: its name and checksum.
     pub fn write(&self, bytes: &[u8]) -> io::Result<(String, [u8; 16])> {
+        self.write_once(bytes).or_else(|error| {
+            if error.kind() != io::ErrorKind::PermissionDenied {
+                return Err(error);
+            }
+            self.mend();
+            self.write_once(bytes)
+        })
+    }
+
+    fn write_once(&self, bytes: &[u8]) -> io::Result<(String, [u8; 16])> {
         files::make_folder(&self.0)?;
         let name = format!("{:016x}{:016x}{ENDING}", random(), random());
         let path = self.0.join(&name);
-        let open = || files::private(OpenOptions::new().write(true).create_new(true)).open(&path);
-        let written = open()
-            .or_else(|_| {
-                self.mend();
-                open()
-            })
+        let written = files::private(OpenOptions::new().write(true).create_new(true))
+            .open(&path)
             .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
             .and_then(|()| files::sync_folder(&self.0));
         if written.is_err() {
