@@ -1,8 +1,9 @@
-"""Hypothesis profiles: "default" for every run, "deep" for CI (HYPOTHESIS_PROFILE=deep)."""
+"""Hypothesis profiles: "default", and "deep" for CI (HYPOTHESIS_PROFILE=deep); and Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -12,3 +13,7 @@ _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "
 settings.register_profile("default", max_examples=40, **_PATIENT)
 settings.register_profile("deep", max_examples=500, **_PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
