@@ -18,7 +18,7 @@ use crate::soft_match::soft_match;
 /// Each leg nominates this many, or as many as the caller wants.
 const NOMINATED: usize = 32;
 /// So many of the nominated and their neighbours are matched token by token.
-const MATCHED: usize = 192;
+const MATCHED: usize = 64;
 /// Entries under a label from which it is a speaker's.
 const SPEAKER_ENTRIES: usize = 3;
 
