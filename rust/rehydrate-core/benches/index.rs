@@ -104,14 +104,20 @@ fn recall(model: &StaticModel, entries: &[Entry<'_>], writer: &mut Writer) {
         };
         let moved_rows: Vec<Vec<f32>> = rows.iter().map(|row| moved(row)).collect();
         let few = &asked[..100];
+        let mut short = 0.0;
         let right = few.iter().zip(recall(few)).map(|(asked, answer)| {
             let asked = moved(asked);
             let mut exact: Vec<(f32, u64)> = moved_rows.iter().map(|row| dot(row, &asked)).zip(0..).collect();
             exact.select_nth_unstable_by(3, |a, b| b.0.total_cmp(&a.0));
+            let third = exact[..3].iter().map(|(cosine, _)| *cosine).fold(1.0, f32::min);
+            let found = answer.iter().map(|(id, _)| dot(&moved_rows[*id as usize], &asked)).fold(1.0, f32::min);
+            short += f64::from(third - found) / few.len() as f64;
             exact[..3].iter().filter(|(_, id)| answer.iter().any(|(other, _)| other == id)).count()
         });
         let share = right.sum::<usize>() as f64 / (3 * few.len()) as f64;
-        println!("  recall of {RECALLED}, centred {centred}: {time:.1} ms, recall@3 {share:.3}");
+        println!(
+            "  recall of {RECALLED}, centred {centred}: {time:.1} ms, recall@3 {share:.3}, third short by {short:.4}"
+        );
     }
 }
 

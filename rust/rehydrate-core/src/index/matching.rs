@@ -2,7 +2,7 @@
 use super::layout::Section;
 use super::postings;
 use super::segment::Segment;
-use super::view::View;
+use super::view::{Part, View};
 use crate::interrupt::checkpoint;
 use crate::lexical::{B, K1, idf};
 
@@ -22,6 +22,8 @@ pub(super) struct Dense {
     pub trigram: Vec<f32>,
     /// The last word of the query that an entry was found by.
     pub stamps: Vec<u8>,
+    /// By word of a vocabulary, the trigrams shared with a word of the query; zeros in between.
+    shared: Vec<u8>,
 }
 
 impl Dense {
@@ -39,51 +41,49 @@ impl Dense {
 impl View {
     /// BM25 of every entry.
     pub(super) fn bm25(&self, terms: &[u64], scores: &mut [f32]) {
-        let mut lists: Vec<(f32, Vec<(u32, u32)>)> = Vec::new();
-        for &term in terms {
-            checkpoint();
-            let mut list = Vec::new();
-            self.each_live(|segment| segment.postings(term), &mut |entry, count| list.push((entry, count)));
-            if !list.is_empty() {
-                lists.push((idf(self.live, list.len() as f64) as f32, list));
-            }
-        }
-        lists.sort_by(|a, b| b.0.total_cmp(&a.0));
-        lists.truncate(TERMS);
+        let known = terms.iter().map(|&term| (self.entries_with(term), term)).filter(|(entries, _)| *entries > 0);
+        let mut known: Vec<(f32, u64)> =
+            known.map(|(entries, term)| (idf(self.live, entries as f64) as f32, term)).collect();
+        known.sort_by(|a, b| b.0.total_cmp(&a.0));
+        known.truncate(TERMS);
         let (k1, b) = (K1 as f32, B as f32);
-        for (rarity, list) in lists {
-            let mut parts = self.parts.iter();
-            let (mut base, mut lengths) = (0, None);
-            let mut end = 0;
-            for (entry, count) in list {
-                while entry as usize >= end {
-                    let part = parts.next().expect("an entry lies in a part");
-                    base = part.base;
-                    end = base + part.segment.len();
-                    lengths = Some(part.segment.column::<u16>(Section::Length));
-                }
-                let length = f32::from(lengths.expect("set above").get(entry as usize - base));
-                let count = count as f32;
-                scores[entry as usize] +=
-                    rarity * count * (k1 + 1.0) / (count + k1 * (1.0 - b + b * length / self.average_length));
+        let (least, per_term) = (k1 * (1.0 - b), k1 * b / self.average_length);
+        for (rarity, term) in known {
+            checkpoint();
+            let most = rarity * (k1 + 1.0);
+            for part in &self.parts {
+                let lengths = part.segment.column::<u16>(Section::Length);
+                let scores = &mut scores[part.base..][..part.segment.len()];
+                postings::each(part.segment.postings(term), |ordinal, count| {
+                    let (ordinal, count) = (ordinal as usize, count as f32);
+                    if part.is_live(ordinal) {
+                        let length = f32::from(lengths.get(ordinal));
+                        scores[ordinal] += most * count / (count + least + per_term * length);
+                    }
+                });
             }
         }
     }
 
-    /// Call `found` with each live entry and count of a list that every segment has.
-    fn each_live<'a>(&'a self, list: impl Fn(&'a Segment) -> &'a [u8], found: &mut impl FnMut(u32, u32)) {
-        for part in &self.parts {
-            let base = part.base as u32;
-            postings::each(list(&part.segment), |ordinal, count| {
-                if part.is_live(ordinal as usize) {
-                    found(base + ordinal, count);
-                }
+    /// In how many live entries a term stands.
+    fn entries_with(&self, term: u64) -> usize {
+        let in_part = |part: &Part| {
+            if part.dead.is_empty() {
+                return part.segment.entries_with(term);
+            }
+            let mut live = 0;
+            postings::each(part.segment.postings(term), |ordinal, _| {
+                live += usize::from(part.is_live(ordinal as usize))
             });
-        }
+            live
+        };
+        self.parts.iter().map(in_part).sum()
     }
 
-    /// The share of the words of a query that each entry holds, as words or parts of words, weighted by rarity.
-    pub(super) fn by_trigrams(&self, words: &[(u64, Vec<u32>)], scores: &mut [f32], stamps: &mut [u8]) {
+    /// The words of a query that each entry holds, as words or parts of words, weighted by rarity; returns what an entry
+    /// that holds all of them has.
+    pub(super) fn by_trigrams(&self, words: &[(u64, Vec<u32>)], dense: &mut Dense) -> f32 {
+        let Dense { trigram: scores, stamps, shared, .. } = dense;
         let mut sum = 0.0;
         for (word, (term, trigrams)) in (1_u8..).zip(words.iter().take(WORDS)) {
             checkpoint();
@@ -100,7 +100,7 @@ impl View {
                     });
                 };
                 take(part.segment.postings(*term), 1.0);
-                for (held, term) in holders(&part.segment, trigrams) {
+                for (held, term) in holders(&part.segment, trigrams, shared) {
                     take(part.segment.postings_at(term), held);
                 }
             }
@@ -108,19 +108,18 @@ impl View {
             sum += rarity;
             found.into_iter().for_each(|(entry, held)| scores[entry as usize] += rarity * held);
         }
-        if sum > 0.0 {
-            scores.iter_mut().for_each(|score| *score /= sum);
-        }
+        if sum > 0.0 { sum } else { 1.0 }
     }
 }
 
-/// The terms of words of a segment's vocabulary that hold most trigrams of a word, with the share held, best first.
-fn holders(segment: &Segment, trigrams: &[u32]) -> Vec<(f32, usize)> {
+/// The terms of words of a segment's vocabulary that hold most trigrams of a word, with the share held, best first. `shared`:
+/// zeros, as it is left.
+fn holders(segment: &Segment, trigrams: &[u32], shared: &mut Vec<u8>) -> Vec<(f32, usize)> {
     if trigrams.is_empty() {
         return Vec::new();
     }
     let terms = segment.column::<u32>(Section::WordTerm);
-    let mut shared = vec![0_u8; terms.len()];
+    shared.resize(terms.len().max(shared.len()), 0);
     let mut touched = Vec::new();
     for &trigram in trigrams {
         for word in segment.words_with(trigram).iter() {
@@ -133,10 +132,12 @@ fn holders(segment: &Segment, trigrams: &[u32]) -> Vec<(f32, usize)> {
     }
     let own = segment.column::<u8>(Section::WordTrigrams);
     let held = |word: &u32| f32::from(shared[*word as usize]) / trigrams.len() as f32;
-    let mut holders: Vec<u32> = touched.into_iter().filter(|word| held(word) >= HELD).collect();
+    let mut holders: Vec<u32> = touched.iter().copied().filter(|word| held(word) >= HELD).collect();
     holders.sort_unstable_by(|a, b| {
         held(b).total_cmp(&held(a)).then(own.get(*a as usize).cmp(&own.get(*b as usize))).then(a.cmp(b))
     });
     holders.truncate(EXPANSIONS);
-    holders.into_iter().map(|word| (held(&word), terms.get(word as usize) as usize)).collect()
+    let holders = holders.into_iter().map(|word| (held(&word), terms.get(word as usize) as usize)).collect();
+    touched.into_iter().for_each(|word| shared[word as usize] = 0);
+    holders
 }

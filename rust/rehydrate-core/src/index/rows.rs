@@ -228,6 +228,8 @@ pub(super) struct Scratch {
     pub products: Vec<i32>,
     distances: Vec<u32>,
     near: Vec<u32>,
+    /// By distance of two sketches, what the cosine may be.
+    likely: Vec<f32>,
 }
 
 /// A query against the rows of one segment.
@@ -238,6 +240,10 @@ pub(super) struct Probe {
     centred: bool,
     /// The query less the mean, of length 1: what cells are chosen by.
     direction: Steps,
+    /// How far the query lies from the mean.
+    spread: f32,
+    /// What [`Probe::may_be`] adds for every row.
+    aside: f32,
     /// Of the direction.
     sketch: Vec<u64>,
 }
@@ -250,10 +256,12 @@ impl Probe {
         }
         let mean: Vec<f32> = rows.mean.iter().collect();
         let mut direction: Vec<f32> = vector.iter().zip(&mean).map(|(x, mean)| x - mean).collect();
+        let spread = dot(&direction, &direction).sqrt();
         normalize(&mut direction);
         if centred && !is_present(&direction) {
             return None;
         }
+        let aside = dot(&mean, vector) + 0.5 * (1.0 - dot(&mean, &mean));
         let mut sketch = Vec::new();
         if rows.cells() > 0 {
             sketch::push(&direction, &mut Vec::new(), &mut sketch);
@@ -261,7 +269,7 @@ impl Probe {
         let towards = Steps::of(&direction);
         let (steps, along_mean) =
             if centred { (towards.clone(), dot(&mean, &direction)) } else { (Steps::of(vector), 0.0) };
-        Some(Self { steps, along_mean, centred, direction: towards, sketch })
+        Some(Self { steps, along_mean, centred, direction: towards, spread, aside, sketch })
     }
 
     /// The cosine with the row of an ordinal; None where there is none.
@@ -315,17 +323,25 @@ impl Probe {
         best: &mut Best,
         scratch: &mut Scratch,
     ) {
-        if !self.centred || best.floor <= 0.0 {
+        if best.floor <= 0.0 {
             return self.offer(rows, places, gate, base, best, &mut scratch.products);
         }
         let words = self.sketch.len();
         scratch.distances.resize(places.len(), 0);
         let sketches = &rows.sketches.raw()[places.start * words..places.end * words];
         sketch::distances(sketches, &self.sketch, &mut scratch.distances);
-        let limit = sketch::limit(best.floor, rows.dim);
-        let Scratch { products, distances, near } = scratch;
+        let Scratch { products, distances, near, likely } = scratch;
         near.clear();
-        near.extend((0_u32..).zip(distances).filter(|(_, distance)| **distance <= limit).map(|(at, _)| at));
+        let apart = (0_u32..).zip(&*distances);
+        if self.centred {
+            let limit = sketch::limit(best.floor, rows.dim);
+            near.extend(apart.filter(|(_, distance)| **distance <= limit).map(|(at, _)| at));
+        } else {
+            sketch::likely(rows.dim, likely);
+            let spreads = rows.spread.range(places.clone()).iter();
+            let may_be = |distance: u32, spread: f32| self.may_be(likely[distance as usize], spread) > best.floor;
+            near.extend(apart.zip(spreads).filter(|((_, d), spread)| may_be(**d, *spread)).map(|((at, _), _)| at));
+        }
         products.resize(near.len().max(products.len()), 0);
         whole_dots_at(&rows.rows[places.start * rows.dim..], rows.dim, near, &self.steps.steps, products);
         for (&at, &product) in near.iter().zip(&*products) {
@@ -336,6 +352,15 @@ impl Probe {
                 best.offer(cosine, (base + ordinal) as u32, || gate.passes(ordinal));
             }
         }
+    }
+
+    /// The cosine, mean and all, with a row that lies `spread` from the mean, by what it is less the mean.
+    ///
+    /// Of rows x = m + s u and the query q = m + t d, all of length 1: x q = m q + s m u + s t (d u), and as x x = 1,
+    /// s m u = (1 - m m - s s) / 2.
+    #[inline(always)]
+    fn may_be(&self, centred: f32, spread: f32) -> f32 {
+        self.aside + spread * (self.spread * centred - 0.5 * spread)
     }
 
     /// The `number` cells that point most as the query does, the nearest first.

@@ -18,7 +18,7 @@ use crate::soft_match::soft_match;
 /// Each leg nominates this many, or as many as the caller wants.
 const NOMINATED: usize = 32;
 /// So many of the nominated and their neighbours are matched token by token.
-const MATCHED: usize = 192;
+const MATCHED: usize = 64;
 /// Entries under a label from which it is a speaker's.
 const SPEAKER_ENTRIES: usize = 3;
 
@@ -32,7 +32,7 @@ impl View {
         let asked = Asked::of(query.text);
         let mut dense = self.take_dense();
         self.bm25(&asked.terms, &mut dense.text);
-        self.by_trigrams(&asked.words, &mut dense.trigram, &mut dense.stamps);
+        let sought = self.by_trigrams(&asked.words, &mut dense);
         let probes = self.probes(query);
         let nominated = self.nominate(query, &dense, &probes);
         let (entries, beside) = if query.fusion == Fusion::Calibrated {
@@ -44,7 +44,8 @@ impl View {
             .iter()
             .map(|&entry| {
                 let (builtin, own) = self.cosines(entry, &probes);
-                Signals { text: dense.text[entry], trigram: dense.trigram[entry], builtin, own, soft: 0.0 }
+                let (text, trigram) = (dense.text[entry], dense.trigram[entry] / sought);
+                Signals { text, trigram, builtin, own, soft: 0.0 }
             })
             .collect();
         self.keep_dense(dense);

@@ -134,6 +134,12 @@ impl Segment {
         self.column::<u64>(Section::Terms).find(hash).map_or(&[], |term| self.postings_at(term))
     }
 
+    /// In how many entries a term stands, without a look at its postings.
+    pub(super) fn entries_with(&self, hash: u64) -> usize {
+        let place = self.column::<u64>(Section::Terms).find(hash);
+        place.map_or(0, |term| self.column::<u32>(Section::TermCount).get(term) as usize)
+    }
+
     /// The postings of the term at that place.
     pub(super) fn postings_at(&self, term: usize) -> &[u8] {
         let at = self.column::<u64>(Section::TermAt);

@@ -52,6 +52,20 @@ pub(super) fn limit(floor: f32, dim: usize) -> u32 {
     (bits * share + DOUBT * (bits * share * (1.0 - share)).sqrt()).ceil() as u32 + 1
 }
 
+/// By distance, the largest cosine of which [`limit`] lets it pass. A table already there is kept.
+pub(super) fn likely(dim: usize, table: &mut Vec<f32>) {
+    let bits = bits(dim);
+    if table.len() == bits + 1 {
+        return;
+    }
+    table.clear();
+    table.extend((0..=bits).map(|distance| {
+        let share = distance as f32 / bits as f32;
+        let doubt = DOUBT * (share * (1.0 - share) / bits as f32).sqrt() + 1.0 / bits as f32;
+        ((share - doubt).max(0.0) * PI).cos()
+    }));
+}
+
 /// In how many bits each of the sketches in `rows` differs from `sketch`.
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512vpopcntdq", "x86_64+avx2+popcnt"))]
 pub(super) fn distances(rows: &[[u8; 8]], sketch: &[u64], out: &mut [u32]) {
