@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fuzz with the stable toolchain: `run.sh SECONDS TARGET...`; without targets, all of them.
+# Fuzz with the stable toolchain: `run.sh SECONDS TARGET...`; without targets, all of them. SEED fixes what is tried, so
+# that CI fails over a change and not over luck; without it every run tries something else.
 #
 # cargo-fuzz is not needed: what it adds to a build are the flags below, which stable takes. They instrument for coverage
 # and comparisons; there is no address sanitizer (that one wants nightly), which code without `unsafe` does not miss.
@@ -23,7 +24,7 @@ for target in "${targets[@]}"; do
   echo "fuzzing $target for $seconds s"
   # New inputs go to corpus/, which is not committed; seeds/ is small and is.
   log=$(mktemp)
-  if ! "$built/$target" "corpus/$target" "seeds/$target" -max_total_time="$seconds" -max_len=4096 -timeout=20 \
+  if ! "$built/$target" "corpus/$target" "seeds/$target" -max_total_time="$seconds" -seed="${SEED:-0}" -max_len=4096 -timeout=20 \
     -rss_limit_mb=2048 -artifact_prefix="artifacts/$target-" >"$log" 2>&1; then
     tail -n 40 "$log"
     echo "$target failed; the input is in rust/fuzz/artifacts, run it again with: $built/$target FILE" >&2

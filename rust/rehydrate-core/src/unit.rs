@@ -3,6 +3,9 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 
+/// The largest weight a role may have: sums and products of scores stay finite.
+pub const MAX_WEIGHT: f64 = 1e6;
+
 /// How a text stands in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceKind {
@@ -126,9 +129,9 @@ impl Conversation<'_> {
                     self.units.len()
                 )));
             }
-            if !(message.structural.is_finite() && message.structural >= 0.0) {
+            if !(0.0..=MAX_WEIGHT).contains(&message.structural) {
                 return Err(Error::Argument(format!(
-                    "message {index} has structural weight {}; a weight is a number from 0 up",
+                    "message {index} has structural weight {}; a weight is a number from 0 to {MAX_WEIGHT:e}",
                     message.structural
                 )));
             }
