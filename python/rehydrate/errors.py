@@ -9,6 +9,7 @@
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
     |-- EmbedderError                  RuntimeError: an embedder that gave no vector at all
     |-- ModelError                     RuntimeError: a model, or the library that runs it
+    |-- BudgetExceededError            ValueError: a prompt or a job with no room in its budget
     |-- UnknownHandleError             KeyError: a memory that its namespace does not hold
     |-- StoreError                     RuntimeError: a memory's file that cannot be used
     |   |-- StoreBusyError             others kept it locked for too long
@@ -30,6 +31,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 __all__ = [
+    "BudgetExceededError",
     "EmbedderError",
     "InternalError",
     "InvalidArgumentError",
@@ -158,6 +160,29 @@ class InvalidConversationError(RehydrateError, ValueError):
         shown = "; ".join(str(violation) for violation in self.violations[:5])
         more = f"; and {count - 5} more" if count > 5 else ""
         return f"{count} violation{'' if count == 1 else 's'}: {shown}{more}"
+
+
+class BudgetExceededError(RehydrateError, ValueError):
+    """What must be in a prompt, or a whole job, needs more tokens than its budget has.
+
+    >>> print(BudgetExceededError("section 'tools'", 900, 800, "raise budget or lower min_tokens"))
+    section 'tools' needs 900 tokens, budget is 800; raise budget or lower min_tokens
+    """
+
+    def __init__(self, subject: str, needed_tokens: int, budget_tokens: int, remedy: str) -> None:
+        """Take what needs the room, how much it needs, how much there is, and what helps."""
+        super().__init__(subject, needed_tokens, budget_tokens, remedy)
+        self.subject = subject
+        self.needed_tokens = needed_tokens
+        self.budget_tokens = budget_tokens
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        """Name the subject, the need, the limit and the remedy."""
+        return (
+            f"{self.subject} needs {self.needed_tokens:,} tokens, budget is "
+            f"{self.budget_tokens:,}; {self.remedy}"
+        )
 
 
 class MissingPackageError(RehydrateError, ImportError):

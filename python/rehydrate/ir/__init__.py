@@ -1,0 +1,50 @@
+"""The IR: frozen values that say what goes into a prompt, why and at what cost; and their laws."""
+
+from rehydrate.ir.budget import Budget
+from rehydrate.ir.compiled import PROVIDERS, CompiledPrompt, Provider, Segment
+from rehydrate.ir.prompt import (
+    DroppedSection,
+    History,
+    Meta,
+    PromptIR,
+    SourceReport,
+    SourceStatus,
+    Trace,
+)
+from rehydrate.ir.request import ContextRequest, ContextStrategy, TimeRange
+from rehydrate.ir.section import (
+    FULL_TRUST,
+    CompositionMode,
+    Position,
+    Priority,
+    Provenance,
+    Section,
+    Stability,
+)
+from rehydrate.ir.tool import ToolDef
+
+__all__ = [
+    "FULL_TRUST",
+    "PROVIDERS",
+    "Budget",
+    "CompiledPrompt",
+    "CompositionMode",
+    "ContextRequest",
+    "ContextStrategy",
+    "DroppedSection",
+    "History",
+    "Meta",
+    "Position",
+    "Priority",
+    "PromptIR",
+    "Provenance",
+    "Provider",
+    "Section",
+    "Segment",
+    "SourceReport",
+    "SourceStatus",
+    "Stability",
+    "TimeRange",
+    "ToolDef",
+    "Trace",
+]

@@ -1,0 +1,53 @@
+"""Budget: how many tokens a turn and a job may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rehydrate.errors import InvalidArgumentError
+
+SOFT_TOKENS = 50_000
+HARD_TOKENS = 180_000
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Numbers, not wishes: crossing the soft one compacts, crossing the hard one stops.
+
+    Counts that are estimates (any provider's but OpenAI's) are compared by their upper bound; tool
+    schemas and images count too. Raises InvalidArgumentError for a value outside its limits.
+
+    >>> Budget(soft_tokens=8_000).target_tokens
+    4800
+    """
+
+    soft_tokens: int = SOFT_TOKENS
+    """A prompt with more is compacted."""
+    hard_tokens: int = HARD_TOKENS
+    """A job that put more before the model is stopped: BudgetExceeded."""
+    compact_to: float = 0.6
+    """The share of `soft_tokens` that is left after a compaction: room for the turns to come, since
+    each compaction breaks the cached prefix."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no budget."""
+        for name in ("soft_tokens", "hard_tokens"):
+            tokens = getattr(self, name)
+            if type(tokens) is not int or tokens < 1:
+                raise InvalidArgumentError(
+                    f"budget: {name} is {tokens!r}; pass a whole number from 1 up"
+                )
+        if self.soft_tokens > self.hard_tokens:
+            raise InvalidArgumentError(
+                f"budget: soft_tokens is {self.soft_tokens:,}, hard_tokens {self.hard_tokens:,}; "
+                "the soft one comes first: lower it or raise the other"
+            )
+        if not (isinstance(self.compact_to, (int, float)) and 0.05 <= self.compact_to <= 1):
+            raise InvalidArgumentError(
+                f"budget: compact_to is {self.compact_to!r}; pass a number from 0.05 to 1"
+            )
+
+    @property
+    def target_tokens(self) -> int:
+        """What a compaction leaves."""
+        return int(self.soft_tokens * self.compact_to)

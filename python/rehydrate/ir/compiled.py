@@ -1,0 +1,58 @@
+"""CompiledPrompt: a prompt in a provider's shape, with what it costs and where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from rehydrate.ir.prompt import PromptIR
+
+Provider = Literal["anthropic", "openai_chat", "openai_responses"]
+PROVIDERS: tuple[Provider, ...] = ("anthropic", "openai_chat", "openai_responses")
+
+
+class Segment(NamedTuple):
+    """A stretch of the prompt as it goes over the wire: a tool, a system block, a message, in the
+    order in which a provider reads them (tools, system, messages)."""
+
+    id: str
+    """``tools[0]``, a section's id, or ``history[12]``."""
+    kind: Literal["tool", "system", "message"]
+    tokens: int
+    digest: str
+    """128 bits, hexadecimal, of what is sent, cache marks aside: two prompts share a prefix as far
+    as their digests are equal."""
+    stability: str
+    blocks: int = 1
+    """Content blocks in it: a cache looks back over so many at most."""
+    breakpoint: bool = False
+    """Whether the cache is told to keep the prefix that ends here."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPrompt:
+    """What is sent.
+
+    ``request`` holds the arguments of the provider's SDK: ``client.messages.create(model=...,
+    max_tokens=..., **compiled.request)`` for Anthropic, ``client.chat.completions.create(...)`` and
+    ``client.responses.create(...)`` for OpenAI.
+    """
+
+    provider: Provider
+    request: dict[str, Any] = field(hash=False)
+    ir: PromptIR = field(repr=False)
+    """What it was rendered from, after all passes."""
+    segments: tuple[Segment, ...] = field(repr=False)
+    model: str = ""
+
+    @property
+    def tokens(self) -> int:
+        """Of the whole prompt, in the IR's counter."""
+        return sum(segment.tokens for segment in self.segments)
+
+    @property
+    def messages(self) -> list[Any]:
+        """The messages, or OpenAI Responses' input items."""
+        key = "input" if self.provider == "openai_responses" else "messages"
+        messages: list[Any] = self.request[key]
+        return messages

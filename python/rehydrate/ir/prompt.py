@@ -1,0 +1,142 @@
+"""PromptIR: everything that goes into one prompt, before it has any provider's shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, Self
+
+from rehydrate.ir.budget import Budget
+from rehydrate.ir.request import ContextRequest
+from rehydrate.ir.section import Section
+from rehydrate.ir.tool import ToolDef
+
+SourceStatus = Literal["ok", "late", "failed", "off"]
+
+
+class SourceReport(NamedTuple):
+    """What one source brought, and how long it took."""
+
+    name: str
+    status: SourceStatus = "ok"
+    sections: int = 0
+    tokens: int = 0
+    elapsed_ms: float = 0.0
+    detail: str = ""
+    """Of a source that is left out: why, in words."""
+
+
+class DroppedSection(NamedTuple):
+    """What is not in the prompt though it might have been, and why."""
+
+    section: str
+    """Its id; ``history[12]`` for an entry of the history."""
+    tokens: int
+    reason: str
+    handle: str | None = None
+    """Where the whole can be fetched."""
+    priority: str = ""
+    by: str = ""
+    """The source or the pass that left it out."""
+
+
+class Trace(NamedTuple):
+    """What one pass did."""
+
+    name: str
+    before_tokens: int
+    after_tokens: int
+    changed: tuple[str, ...] = ()
+    """Ids of the sections, and ``history[12]`` for entries, that it changed or left out."""
+    notes: tuple[str, ...] = ()
+    elapsed_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The conversation: the caller's own entries, in order, in one format.
+
+    ``tokens`` holds the count of each entry, or is empty where nobody counted yet.
+    """
+
+    entries: tuple[Any, ...] = ()
+    format: str = "plain"
+    tokens: tuple[int, ...] = ()
+    places: tuple[int, ...] = ()
+    """Where each entry stood in the list that came in; empty: all of it is here."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Of all its entries."""
+        return sum(self.tokens)
+
+    def place(self, position: int) -> int:
+        """Where the entry stood in the list that came in."""
+        return self.places[position] if self.places else position
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """How a prompt came to be: what each source brought, what went and why, what each pass did."""
+
+    sources: tuple[SourceReport, ...] = ()
+    dropped: tuple[DroppedSection, ...] = ()
+    trace: tuple[Trace, ...] = ()
+    before_tokens: int = 0
+    """Of everything the sources brought."""
+    degraded: tuple[str, ...] = ()
+
+    @property
+    def latency_ms(self) -> dict[str, float]:
+        """By source, how long it took."""
+        return {source.name: source.elapsed_ms for source in self.sources}
+
+
+@dataclass(frozen=True, slots=True)
+class PromptIR:
+    """Sections, tools, history, budget and how they came to be: frozen, passes return new ones."""
+
+    request: ContextRequest = field(default_factory=ContextRequest)
+    sections: tuple[Section, ...] = ()
+    tools: tuple[ToolDef, ...] = ()
+    history: History = field(default_factory=History)
+    counter: str = "o200k_base"
+    """By what all its tokens are counted."""
+    breakpoints: tuple[str, ...] = ()
+    """Where the cache is told to keep the prefix: ids after which one stands ("tools", a
+    section's, ``history[12]``), in the order of the prompt."""
+    meta: Meta = field(default_factory=Meta)
+
+    @property
+    def budget(self) -> Budget:
+        """That of the request."""
+        return self.request.budget
+
+    @property
+    def tokens(self) -> int:
+        """Of all that is in it; what nobody counted yet is 0."""
+        return (
+            sum(section.tokens or 0 for section in self.sections)
+            + sum(tool.tokens or 0 for tool in self.tools)
+            + self.history.total_tokens
+        )
+
+    @property
+    def compression_ratio(self) -> float:
+        """Tokens left of what the sources brought; 1.0 where there was nothing."""
+        return self.tokens / self.meta.before_tokens if self.meta.before_tokens else 1.0
+
+    def section(self, id: str) -> Section:  # noqa: A002  the field's word
+        """The section with this id; raises KeyError."""
+        for section in self.sections:
+            if section.id == id:
+                return section
+        raise KeyError(id)
+
+    def replace(self, **changes: Any) -> Self:
+        """The same with these fields changed."""
+        return replace(self, **changes)
+
+    def with_sections(self, sections: Sequence[Section]) -> Self:
+        """The same with these sections."""
+        return replace(self, sections=tuple(sections))
