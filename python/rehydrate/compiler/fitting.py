@@ -36,7 +36,8 @@ def _fitting(sections: list[Section], budget_tokens: int | None) -> AbstractSet[
     left = budget_tokens
     kept = set()
     by_worth = sorted(
-        sections, key=lambda section: (-section.must_stay_whole, -section.priority, -section.relevance)
+        sections,
+        key=lambda section: (-section.must_stay_whole, -section.priority, -section.relevance),
     )
     for section in by_worth:
         tokens = section.tokens or 0

@@ -31,14 +31,13 @@ from rehydrate.ir import (
     ToolDef,
 )
 
-
 T = TypeVar("T")
 
 
 class HydrateOptions(TypedDict, total=False):
     """What `hydrate` takes beside a request and sources."""
 
-    messages: Sequence[Any] | None
+    messages: Sequence[Any] | History | None
     """The conversation so far, in any of the formats."""
     format: str
     """Of the messages, where detection should not say."""
@@ -46,6 +45,8 @@ class HydrateOptions(TypedDict, total=False):
     """Instructions of the caller's, and sections as they are."""
     tools: Iterable[Any]
     """Definitions of tools, in any provider's shape."""
+    visible: Iterable[str]
+    """What the model sees already, by `Provenance.items`: it is not brought again."""
     deadline_ms: float | None
     """Of every source that may wait for something, in place of its own; None: wait for all."""
 
@@ -97,7 +98,7 @@ def hydrate(
     if asked.observation.strip() and not any(source.kind == "history" for source in sources):
         sources.append(history([{"role": "user", "content": asked.observation}]))
     wanted = [source for source in sources if source.is_wanted(asked.strategy)]
-    outcomes = _run(wanted, [_question(source, asked) for source in wanted], options)
+    outcomes = _run(wanted, [_question(source, asked, options) for source in wanted], options)
     came = dict(zip([source.name for source in wanted], outcomes, strict=True))
     return _prompt(asked, [came.get(source.name, _left_out(source)) for source in sources])
 
@@ -134,11 +135,7 @@ def hydrate_source(
         )
     (one,) = sources
     asked = _filled_in(request, sources)
-    question = replace(
-        _question(one, asked, options.get("budget_tokens")),
-        visible=frozenset(options.get("visible", ())),
-    )
-    (outcome,) = _run(sources, [question], options)
+    (outcome,) = _run(sources, [_question(one, asked, options)], options)
     return Hydrated(outcome.found.sections, outcome.report, outcome.found.dropped)
 
 
@@ -180,12 +177,11 @@ def _filled_in(request: Any, sources: Sequence[HydrationSource]) -> ContextReque
     return request
 
 
-def _question(
-    source: HydrationSource, asked: ContextRequest, budget_tokens: int | None = None
-) -> SourceRequest:
+def _question(source: HydrationSource, asked: ContextRequest, options: Any) -> SourceRequest:
     own = source.tokens_for(asked.strategy, asked.budget)
-    limits = [limit for limit in (own, budget_tokens) if limit is not None]
-    return SourceRequest(asked, source.name, min(limits, default=None))
+    limits = [limit for limit in (own, options.get("budget_tokens")) if limit is not None]
+    visible = frozenset(options.get("visible", ()))
+    return SourceRequest(asked, source.name, min(limits, default=None), visible)
 
 
 def _run(

@@ -6,6 +6,7 @@ late cannot be killed: nobody waits for it any more, and what it brings is throw
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import Counter
@@ -13,18 +14,17 @@ from collections.abc import Sequence
 from contextvars import copy_context
 from typing import NamedTuple
 
-from rehydrate.compiler.counts import counted_sections, counted_tools
 from rehydrate.compiler.fitting import fit
 from rehydrate.compiler.sources.answers import found_in
 from rehydrate.compiler.sources.source import Found, HydrationSource, SourceRequest
 from rehydrate.compiler.threads import run_in_thread
 from rehydrate.embedding import loops
 from rehydrate.embedding.locks import ForkSafeLock
-from rehydrate.ir import SourceReport
+from rehydrate.ir import SourceReport, SourceStatus
 
 MOST_LEFT_BEHIND = 32
 """So many late calls of one source may still be under way before it is not called any more."""
-_GRACE_S = 0.05
+_GRACE_S = 0.005
 """How much longer than its deadline an async source is awaited: first it is late, then ended."""
 _DETAIL_CHARS = 500
 
@@ -54,6 +54,7 @@ def run_sources(
         for call in calls:
             if not call.source.blocking:
                 call.make()
+                call.raise_what_is_no_failure()
         return [call.outcome() for call in calls]
     finally:  # also where Ctrl-C ended the waiting
         for call in calls:
@@ -66,9 +67,10 @@ class _Call:
     def __init__(self, source: HydrationSource, request: SourceRequest, started: float) -> None:
         self.source = source
         self._request = request
-        self._started = started
         limit_ms = source.deadline_ms
-        self._deadline = None if limit_ms is None else started + limit_ms / 1e3
+        is_waited_for = limit_ms is None or not source.blocking
+        self._deadline = None if is_waited_for else started + (limit_ms or 0.0) / 1e3
+        self._began = started
         self._done = threading.Event()
         self._is_left = False
         self._found: Found | None = None
@@ -93,6 +95,7 @@ class _Call:
 
     def make(self) -> None:
         """Call the source and keep what came of it."""
+        self._began = time.monotonic()
         try:
             self._found = self._answer()
         except BaseException as error:
@@ -102,45 +105,26 @@ class _Call:
             self._done.set()
             if self._is_left:
                 _left_behind[self.source.name] -= 1
-        if not self.source.blocking and not isinstance(self._error, (Exception, type(None))):
-            raise self._error
 
     def outcome(self) -> Outcome:
         """What came of it, once that is there or its time is over."""
-        name, deadline = self.source.name, self._deadline
-        is_done = self._done.wait(
-            None if deadline is None else max(0.0, deadline - time.monotonic())
-        )
-        is_late = deadline is not None and (not is_done or self._ended > deadline)
-        elapsed_ms = ((self._ended if is_done else time.monotonic()) - self._started) * 1e3
-        if self.source.blocking and (is_late or isinstance(self._error, _BusyError)):
-            detail = str(self._error) if isinstance(self._error, _BusyError) else (
-                f"no answer within {self.source.deadline_ms:g} ms"
-            )
-            return Outcome(Found(), SourceReport(name, "late", elapsed_ms=elapsed_ms, detail=detail))
+        deadline = self._deadline
+        left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+        is_done = self._done.wait(left_s)
+        if isinstance(self._error, _BusyError):
+            return self._without("late", str(self._error))
+        if deadline is not None and not (is_done and self._ended <= deadline):
+            return self._without("late", f"no answer within {self.source.deadline_ms:g} ms")
         if isinstance(self._error, Exception):
-            detail = _said(self._error)
-            return Outcome(
-                Found(), SourceReport(name, "failed", elapsed_ms=elapsed_ms, detail=detail)
-            )
-        if self._error is not None:
+            return self._without("failed", _said(self._error))
+        self.raise_what_is_no_failure()
+        assert self._found is not None
+        return self._outcome_of(self._found)
+
+    def raise_what_is_no_failure(self) -> None:
+        """Ctrl-C and the like end the whole, whichever source they came up in."""
+        if self._error is not None and not isinstance(self._error, Exception):
             raise self._error
-        found = self._found
-        assert found is not None
-        tokens = (
-            sum(section.tokens or 0 for section in found.sections)
-            + sum(tool.tokens or 0 for tool in found.tools)
-            + (found.history.total_tokens if found.history else 0)
-        )
-        report = SourceReport(
-            name,
-            "off" if found.off else "ok",
-            len(found.sections),
-            tokens,
-            elapsed_ms,
-            found.off,
-        )
-        return Outcome(found, report)
 
     def leave(self) -> None:
         """Nobody waits any more: what it brings later is thrown away."""
@@ -157,15 +141,29 @@ class _Call:
             if self._deadline is not None:
                 seconds = max(0.0, self._deadline - time.monotonic()) + _GRACE_S
             answer = self._await(answer, seconds)
-        if source.kind in ("system", "tools", "history"):
-            checked: Found = answer
-            return checked._replace(sections=tuple(counted_sections(checked.sections)))
-        found = found_in(answer, source=source.name, priority=source.priority)
-        counted = found._replace(
-            sections=tuple(counted_sections(found.sections)),
-            tools=tuple(counted_tools(found.tools)),
+        found = found_in(answer, source)
+        return found if source.comes_whole else fit(found, self._request)
+
+    def _outcome_of(self, found: Found) -> Outcome:
+        tokens = sum(section.tokens or 0 for section in found.sections)
+        tokens += sum(tool.tokens or 0 for tool in found.tools)
+        if found.history is not None:
+            tokens += found.history.total_tokens
+        status: SourceStatus = "off" if found.off else "ok"
+        report = SourceReport(
+            self.source.name, status, len(found.sections), tokens, self._elapsed_ms(), found.off
         )
-        return fit(counted, self._request)
+        return Outcome(found, report)
+
+    def _without(self, status: SourceStatus, detail: str) -> Outcome:
+        elapsed_ms = self._elapsed_ms()
+        return Outcome(
+            Found(), SourceReport(self.source.name, status, elapsed_ms=elapsed_ms, detail=detail)
+        )
+
+    def _elapsed_ms(self) -> float:
+        ended = self._ended if self._done.is_set() else time.monotonic()
+        return max(0.0, ended - self._began) * 1e3
 
 
 class _BusyError(Exception):
@@ -174,6 +172,9 @@ class _BusyError(Exception):
 
 _left_behind: Counter[str] = Counter()
 _lock = ForkSafeLock()
+
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_left_behind.clear)  # a child has none of those threads
 
 
 def _said(error: Exception) -> str:

@@ -254,9 +254,7 @@ def read_note(
     return reason or NoteFile(text, datetime.fromtimestamp(status.st_mtime, UTC))
 
 
-def _reason_to_refuse(
-    path: Path, status: os.stat_result, suffixes: AbstractSet[str] | None
-) -> str:
+def _reason_to_refuse(path: Path, status: os.stat_result, suffixes: AbstractSet[str] | None) -> str:
     if not stat.S_ISREG(status.st_mode):
         return "it is no regular file"
     if suffixes is not None and path.suffix.lower() not in suffixes:

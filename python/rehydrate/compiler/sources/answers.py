@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from rehydrate import formats
+from rehydrate.compiler.counts import counted_sections, counted_tools
 from rehydrate.compiler.sources.items import section_of, section_of_hit
-from rehydrate.compiler.sources.source import Found
+from rehydrate.compiler.sources.source import Found, HydrationSource
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import langchain
 from rehydrate.ir import DroppedSection, History, Priority, Provenance, Section, ToolDef
@@ -18,19 +19,34 @@ UNSAID_TRUST = 0.8
 instructions."""
 
 
-def found_in(answer: Any, *, source: str, priority: Priority) -> Found:
+def found_in(answer: Any, source: HydrationSource) -> Found:
     """A `Found` of a text, a Section, a Hit, a MemoryItem, messages, None, or a sequence of these.
 
-    Sections get ids that start with the source's name, so that no two sources bring the same one.
-    Raises InvalidArgumentError for anything else.
+    Sections get ids that start with the source's name, so that no two sources bring the same one;
+    those that the caller laid down keep theirs. Everything is counted. Raises InvalidArgumentError
+    for anything else.
 
-    >>> found_in("Rain.", source="weather", priority=Priority.NORMAL).sections[0].id
+    >>> weather = HydrationSource("weather", lambda request: "Rain.")
+    >>> found_in("Rain.", weather).sections[0].id
     'weather'
     """
-    if answer is None:
-        return Found()
     if isinstance(answer, Found):
-        return _checked(answer, source)
+        found = _checked(answer, source.name)
+    elif answer is None:
+        found = Found()
+    else:
+        found = Found(_sections(answer, source.name, source.priority))
+    sections: Sequence[Section] = found.sections
+    if not source.comes_whole:
+        sections = _named(sections, source.name)
+    # What a function says of its tokens may be wrong, and a budget goes by it.
+    return found._replace(
+        sections=tuple(counted_sections(sections, again=not source.kind)),
+        tools=tuple(counted_tools(found.tools)),
+    )
+
+
+def _sections(answer: Any, source: str, priority: Priority) -> tuple[Section, ...]:
     if isinstance(answer, (str, Section)) or not isinstance(answer, Sequence):
         answer = [answer]
     if answer and all(_is_message(entry) for entry in answer):
@@ -41,7 +57,7 @@ def found_in(answer: Any, *, source: str, priority: Priority) -> Found:
         if isinstance(entry, str) and not entry.strip():
             continue
         sections.append(_section(entry, place, source, priority))
-    return _checked(Found(tuple(sections)), source)
+    return tuple(sections)
 
 
 def _section(entry: Any, place: int, source: str, priority: Priority) -> Section:
@@ -66,7 +82,7 @@ def _section(entry: Any, place: int, source: str, priority: Priority) -> Section
 
 
 def _checked(found: Found, source: str) -> Found:
-    """The same with sections under names of the source's own, each once."""
+    """The same, if everything in it is what it has to be."""
     for name, kind in (
         ("sections", Section),
         ("tools", ToolDef),
@@ -79,29 +95,36 @@ def _checked(found: Found, source: str) -> Found:
                     f"source {source!r} returned {_kind(entry)} among its {name}; "
                     f"each is a {kind.__name__}"
                 )
-    if not isinstance(found.history, (History, type(None))) or not isinstance(found.off, str):
+    is_history = found.history is None or (
+        isinstance(found.history, History) and all(type(n) is int for n in found.history.tokens)
+    )
+    if not is_history or not isinstance(found.off, str):
         raise InvalidArgumentError(
             f"source {source!r} returned a Found with {_kind(found.history)} as its history and "
             f"{_kind(found.off)} as off; pass a History and a string"
         )
-    ids: set[str] = set()
-    sections = []
-    for section in found.sections:
-        id_ = section.id
-        if id_ != source and not id_.startswith(f"{source}:"):
-            id_ = f"{source}:{id_}"
-        number = 1
-        while id_ in ids:
-            number += 1
-            id_ = f"{section.id}#{number}"
-        ids.add(id_)
-        sections.append(section if id_ == section.id else replace(section, id=id_))
     return found._replace(
-        sections=tuple(sections),
+        sections=tuple(found.sections),
         tools=tuple(found.tools),
         dropped=tuple(found.dropped),
         degraded=tuple(found.degraded),
     )
+
+
+def _named(sections: Sequence[Section], source: str) -> list[Section]:
+    """The sections under names of the source's own, each once."""
+    ids: set[str] = set()
+    named = []
+    for section in sections:
+        own = section.id == source or section.id.startswith(f"{source}:")
+        wanted = id_ = section.id if own else f"{source}:{section.id}"
+        number = 1
+        while id_ in ids:
+            number += 1
+            id_ = f"{wanted}~{number}"
+        ids.add(id_)
+        named.append(section if id_ == section.id else replace(section, id=id_))
+    return named
 
 
 def _provenance(source: str) -> Provenance:

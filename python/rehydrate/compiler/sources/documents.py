@@ -109,9 +109,7 @@ class Document(NamedTuple):
             yield from _read(self.path, self.label, chunk_tokens, troubles)
 
 
-def corpus_of(
-    documents: Sequence[Document], chunk_tokens: int, troubles: list[str]
-) -> Corpus:
+def corpus_of(documents: Sequence[Document], chunk_tokens: int, troubles: list[str]) -> Corpus:
     """The documents as they are now; analysed once for what they say."""
     extracts = [
         extract for document in documents for extract in document.extracts(chunk_tokens, troubles)

@@ -114,7 +114,10 @@ def _documents(given: tuple[Any, ...], name: str) -> list[Document]:
         raise InvalidArgumentError(f"source {name!r} has no documents; pass paths or texts")
     names = Counter(path.name for path in paths)
     return [
-        *[Document(path.name if names[path.name] == 1 else path.as_posix(), path) for path in paths],
+        *[
+            Document(path.name if names[path.name] == 1 else path.as_posix(), path)
+            for path in paths
+        ],
         *texts,
     ]
 

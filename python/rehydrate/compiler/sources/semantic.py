@@ -60,16 +60,19 @@ def _as_much_as_fits(
     hits: list[Hit], budget_tokens: int | None, name: str, priority: Priority
 ) -> list[Section]:
     """First of every hit its snippet, so that none goes short, then whole items for the best."""
-    asked = [(hit, whole) for whole in (False, True) for hit in hits]
+    cut = [place for place, hit in enumerate(hits) if hit.snippet != hit.item.text]
     counted = counted_sections(
-        [section_of_hit(hit, source=name, priority=priority, whole=whole) for hit, whole in asked]
+        [
+            *[section_of_hit(hit, source=name, priority=priority) for hit in hits],
+            *[section_of_hit(hits[at], source=name, priority=priority, whole=True) for at in cut],
+        ]
     )
     chosen, wholes = counted[: len(hits)], counted[len(hits) :]
     used = sum(section.tokens or 0 for section in chosen)
     left = (ROOM_TOKENS if budget_tokens is None else budget_tokens) - used
-    for place, (snippet, whole) in enumerate(zip(chosen, wholes, strict=True)):
-        more = (whole.tokens or 0) - (snippet.tokens or 0)
-        if snippet.handle is not None and more <= left:
+    for place, whole in zip(cut, wholes, strict=True):
+        more = (whole.tokens or 0) - (chosen[place].tokens or 0)
+        if more <= left:
             chosen[place] = whole
             left -= more
     return chosen

@@ -1,4 +1,4 @@
-"""HydrationSource: something that brings sections; SourceRequest and Found, its question and answer.
+"""HydrationSource: what brings sections; SourceRequest and Found, its question and its answer.
 
 A source is asked through ``run(SourceRequest)`` and answers with a ``Found``, or with anything that
 ``found_in`` understands: a text, sections, hits of a memory, messages.
@@ -144,6 +144,11 @@ class HydrationSource:
         deadline = checked_deadline(f"source {name!r}: deadline_ms", self.deadline_ms)
         object.__setattr__(self, "deadline_ms", deadline)
         object.__setattr__(self, "priority", Priority(self.priority))
+
+    @property
+    def comes_whole(self) -> bool:
+        """Whether it brings what the caller laid down: no budget cuts it here."""
+        return self.kind in ("system", "tools", "history")
 
     def is_wanted(self, strategy: ContextStrategy) -> bool:
         """Whether the strategy lets it run, by its name or by its kind."""
