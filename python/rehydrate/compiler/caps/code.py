@@ -22,7 +22,7 @@ def cap_code(lines: list[str], limit: int) -> Shown:
         x = 1 + 1
     <BLANKLINE>
     def f2():
-        x = 2
+        x = 2 + 1
     """
     outline = Outline(lines, limit, longest_line=_LONGEST_LINE)
     room = outline.left

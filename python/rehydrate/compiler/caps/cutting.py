@@ -67,6 +67,21 @@ def clip(line: str, most: int = LONGEST_LINE) -> tuple[str, int]:
     return line[:cut] + mark("characters", len(line) - cut, cut + 1, len(line)), cut
 
 
+def fair_share(sizes: list[int], room: int) -> int:
+    """The size to which the largest must be cut so that all fit.
+
+    >>> fair_share([10, 200, 300], 210)
+    100
+    """
+    left = room
+    for rank, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - rank)
+        if size > share:
+            return share
+        left -= size
+    return max(sizes, default=0)
+
+
 Mark = Callable[[int, int], str]
 """What stands in the place of the lines from one to another, both left out; "" for nothing."""
 

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from rehydrate.compact.excerpts import mark
-from rehydrate.compiler.caps.cutting import Shown
+from rehydrate.compiler.caps.cutting import Shown, fair_share
 from rehydrate.compiler.caps.json_source import Member, members, skip
 
 _LEAST = 64
@@ -164,7 +164,7 @@ class _Cutter:
     def _cut_object(
         self, start: int, fixed: int, inside: list[Member], limit: int, path: str, depth: int
     ) -> str:
-        level = _level([member.end - member.start for member in inside], limit - fixed)
+        level = fair_share([member.end - member.start for member in inside], limit - fixed)
         if level >= _LEAST:
             return self._prefix(start, inside, limit * 2, level, path, depth)[0]
         most = max(_LEAST, limit // _FEWEST_ROWS)
@@ -206,21 +206,6 @@ def _cut_string(text: str, start: int, end: int, limit: int) -> str:
         cut -= 1
     left_out = end - 1 - cut
     return text[start:cut] + mark("characters", left_out, cut - start, end - 1 - start) + '"'
-
-
-def _level(sizes: list[int], room: int) -> int:
-    """The size to which the largest must be cut so that all fit.
-
-    >>> _level([10, 200, 300], 210)
-    100
-    """
-    left = room
-    for rank, size in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - rank)
-        if size > share:
-            return share
-        left -= size
-    return max(sizes, default=0)
 
 
 class _Columns:

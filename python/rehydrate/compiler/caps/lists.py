@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rehydrate.compiler.caps.cutting import Shown, clip
+from rehydrate.compiler.caps.cutting import MOST_LINES, Shown, clip
 
 _FILTERS_ROOM = 600
 _LONGEST_ROW = 400
@@ -43,10 +43,10 @@ def cap_list(lines: list[str], limit: int, rows: int) -> Shown:
 
 def _folders(lines: list[str]) -> str:
     """Where the rows are, if they are paths: by the folder below what all have in common."""
-    paths = [line for line in lines if len(line) < _LONGEST_PATH and " " not in line]
+    paths = [line for line in lines[:MOST_LINES] if len(line) < _LONGEST_PATH and " " not in line]
     separator = "/" if any("/" in path for path in paths[:_SAMPLE]) else "\\"
     found = [path.rpartition(separator)[0] for path in paths if separator in path]
-    if len(found) < len(lines) / 2 or not found:
+    if not found or len(found) < len(paths) / 2:
         return ""
     split = [folder.split(separator) for folder in found]
     shortest, longest = min(split), max(split)
@@ -54,7 +54,11 @@ def _folders(lines: list[str]) -> str:
     while common < min(len(shortest), len(longest)) and shortest[common] == longest[common]:
         common += 1
     folders = Counter(separator.join(parts[: common + 1]) for parts in split)
-    named = ", ".join(f"{name} {count:,}" for name, count in folders.most_common(_MOST_FOLDERS))
+    is_all = len(lines) <= MOST_LINES
+    named = ", ".join(
+        f"{name} {count:,}" if is_all else name
+        for name, count in folders.most_common(_MOST_FOLDERS)
+    )
     others = len(folders) - _MOST_FOLDERS
     said = f". by folder: {named}" + (f", and {others:,} others" if others > 0 else "")
     return said if len(said) < _FILTERS_ROOM - 40 else ""

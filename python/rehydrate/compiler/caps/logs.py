@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rehydrate.compiler.caps.cutting import Outline, Shown
+from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown
 
 TAIL_SHARE = 0.7
 """Of the room, what the last lines may take: a trouble before them is worth more than a line more."""
@@ -65,9 +65,12 @@ def cap_log(lines: list[str], limit: int, tail_lines: int) -> Shown:
 
 
 def _troubles(lines: list[str], end: int) -> Iterator[int]:
-    """Lines that say what went wrong, each kind once: those with other numbers are of one kind."""
+    """Lines that say what went wrong, each kind once: those with other numbers are of one kind.
+
+    In a log beyond all measure, what stands at its beginning and at its end.
+    """
     seen: set[str] = set()
-    for place in range(end):
+    for place in (*range(min(end, MOST_LINES)), *range(max(MOST_LINES, end - MOST_LINES), end)):
         line = lines[place][:_LONGEST_LINE]
         if TROUBLE.search(line):
             kind = _NUMBERS.sub("0", line.strip())
