@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown
+from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown, short_mark
 from rehydrate.compiler.caps.kinds import NUMBERED, SIGNATURE
 
 SIGNATURES_SHARE = 0.5
@@ -24,7 +24,15 @@ def cap_code(lines: list[str], limit: int) -> Shown:
     def f2():
         x = 2 + 1
     """
-    outline = Outline(lines, limit, longest_line=_LONGEST_LINE)
+    numbered = sum(1 for line in lines[:_LOOK] if NUMBERED.match(line[:_LOOK]))
+    is_numbered = numbered > min(len(lines), _LOOK) / 2
+    outline = Outline(
+        lines,
+        limit,
+        mark_of=(lambda _first, _last: "[...]") if is_numbered else short_mark,
+        mark_length=6 if is_numbered else 24,
+        longest_line=_LONGEST_LINE,
+    )
     room = outline.left
     signatures = []
     for place, line in enumerate(lines[:MOST_LINES]):

@@ -184,5 +184,15 @@ class Outline:
             first = end
 
 
+def short_mark(first: int, last: int) -> str:
+    """For texts with many gaps.
+
+    >>> short_mark(117, 158)
+    '[... 42 lines ...]'
+    """
+    count = last - first + 1
+    return f"[... {count:,} line{'' if count == 1 else 's'} ...]"
+
+
 def _lines_mark(first: int, last: int) -> str:
     return mark("lines", last - first + 1, first + 1, last + 1)

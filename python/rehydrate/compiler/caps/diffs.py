@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown
+from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown, short_mark
 
 _FILE = re.compile(r"diff --git |Index: |--- (?=\S)")
 _HUNK = re.compile(r"@@ -\d")
@@ -27,7 +27,7 @@ def cap_diff(lines: list[str], limit: int) -> Shown:
 
     A hunk that does not fit gives its changed lines, as far as there is room.
     """
-    outline = Outline(lines, limit)
+    outline = Outline(lines, limit, mark_of=short_mark, mark_length=24)
     lines = lines[:MOST_LINES]
     room = outline.left
     heads = [place for place, line in enumerate(lines) if line[:4] in _HEADS or _COMMIT.match(line)]
@@ -57,7 +57,7 @@ _HEADS = {"diff", "--- ", "+++ ", "Inde", "rena", "new ", "dele", "Bina", "simi"
 
 
 def _is_name(line: str) -> bool:
-    return line.startswith(("diff --git ", "Index: ", "+++ ", "rename to", "deleted file", "commit "))
+    return line.startswith(("Index: ", "+++ ", "rename to", "deleted file", "commit "))
 
 
 def _hunks(lines: list[str]) -> Iterator[_Hunk]:

@@ -17,8 +17,8 @@ from rehydrate.compiler.caps.json_source import Member, members, skip
 _LEAST = 64
 """Characters below which no value is cut: the mark alone would be longer."""
 _DEEPEST = 12
-_FEWEST_ROWS = 10
-"""A row may take no more than the room divided by this."""
+_ROW_SHARE = 0.6
+"""Of the room, what one row or member may take: the next one says what they have in common."""
 _FILTERS_ROOM = 600
 _MOST_PATHS = 8
 _MOST_ROWS = 2_000
@@ -34,9 +34,9 @@ def cap_json(text: str, limit: int, rows: int) -> Shown:
     """The value with what fits of it, and below it what is missing; raises ValueError or
     RecursionError where the text is no JSON."""
     start = skip(text, 1 if text[:1] == "\ufeff" else 0)
-    room = limit - _FILTERS_ROOM
+    room = limit - _filters_room(limit)
     for _ in range(4):
-        cutter = _Cutter(text, rows)
+        cutter = _Cutter(text, rows, limit)
         body = cutter.cut(start, -1, max(room, _LEAST), "", 0)
         if skip(text, cutter.end) != len(text):
             raise ValueError("there is more after the value")
@@ -50,13 +50,13 @@ def cap_json(text: str, limit: int, rows: int) -> Shown:
 
 def cap_json_lines(lines: list[str], limit: int, rows: int) -> Shown:
     """The first rows, each on its line, long ones cut inside; below them what is missing."""
-    most = max(_LEAST, (limit - _FILTERS_ROOM) // _FEWEST_ROWS)
     shown: list[str] = []
-    left = limit - _FILTERS_ROOM
-    seen = _Columns()
+    room = left = limit - _filters_room(limit)
+    seen = _Columns(_filters_room(limit))
     for line in lines:
         if len(shown) == rows:
             break
+        most = _most_of_row(room, left)
         kept = cut_value(line, most, rows) if len(line) > most else line
         if len(kept) + 1 > left:
             break
@@ -72,7 +72,7 @@ def cap_json_lines(lines: list[str], limit: int, rows: int) -> Shown:
 def cut_value(source: str, limit: int, rows: int) -> str:
     """One value, cut; the source itself, cut anywhere, where it is no JSON."""
     try:
-        return _Cutter(source, rows).cut(skip(source, 0), -1, limit, "", 0)
+        return _Cutter(source, rows, limit).cut(skip(source, 0), -1, limit, "", 0)
     except (ValueError, RecursionError, KeyError, IndexError):
         return source[:limit]
 
@@ -89,11 +89,11 @@ class _Missing(NamedTuple):
 class _Cutter:
     """One walk over a text, which notes what it leaves out."""
 
-    def __init__(self, text: str, rows: int) -> None:
+    def __init__(self, text: str, rows: int, limit: int) -> None:
         self._text = text
         self._rows = rows
         self._left_out: list[_Missing] = []
-        self._columns = _Columns()
+        self._columns = _Columns(_filters_room(limit))
         self._missing_rows = 0
         self.end = 0
         """Where the outermost value ends."""
@@ -151,10 +151,7 @@ class _Cutter:
     def _cut_array(
         self, start: int, inside: list[Member], count: int, limit: int, path: str, depth: int
     ) -> str:
-        most = max(_LEAST, limit // _FEWEST_ROWS)
-        if inside[-1].end + 2 - start <= limit:
-            most = limit
-        out, shown = self._prefix(start, inside, limit, most, path, depth)
+        out, shown = self._prefix(start, inside, limit, None, path, depth)
         if depth == 0:
             self._missing_rows = count - shown
         elif shown < count:
@@ -167,16 +164,18 @@ class _Cutter:
         level = fair_share([member.end - member.start for member in inside], limit - fixed)
         if level >= _LEAST:
             return self._prefix(start, inside, limit * 2, level, path, depth)[0]
-        most = max(_LEAST, limit // _FEWEST_ROWS)
-        out, shown = self._prefix(start, inside, limit, most, path, depth)
+        out, shown = self._prefix(start, inside, limit, None, path, depth)
         if shown < len(inside):
             self._left_out.append(_Missing(path, "keys", len(inside) - shown, len(inside)))
         return out
 
     def _prefix(
-        self, start: int, inside: list[Member], limit: int, most: int, path: str, depth: int
+        self, start: int, inside: list[Member], limit: int, most: int | None, path: str, depth: int
     ) -> tuple[str, int]:
-        """The first members that fit, none longer than `most`, and how many they are."""
+        """The first members that fit, none longer than `most`, and how many they are.
+
+        Without `most` the last one takes what is left, and none more than its share.
+        """
         text = self._text
         out = [text[start]]
         left, at = limit - 2, start + 1
@@ -185,7 +184,8 @@ class _Cutter:
             below = f"{path}.{name}" if path and member.key else path + name
             marked = len(self._left_out)
             before = text[at : member.start]
-            value = self.cut(member.start, member.end, most, below, depth + 1)
+            room = _most_of_row(limit, left - len(before)) if most is None else most
+            value = self.cut(member.start, member.end, room, below, depth + 1)
             if len(before) + len(value) > left:
                 del self._left_out[marked:]
                 return "".join(out), number
@@ -208,10 +208,21 @@ def _cut_string(text: str, start: int, end: int, limit: int) -> str:
     return text[start:cut] + mark("characters", left_out, cut - start, end - 1 - start) + '"'
 
 
+def _most_of_row(room: int, left: int) -> int:
+    """What the next row may take."""
+    return max(_LEAST, min(left, round(room * _ROW_SHARE)))
+
+
+def _filters_room(limit: int) -> int:
+    """What may be said of what is missing."""
+    return min(_FILTERS_ROOM, limit // 8)
+
+
 class _Columns:
     """The keys of rows, and the values of those that have few: what can be asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int) -> None:
+        self._room = room
         self._rows = 0
         self._is_all = True
         self._values: dict[str, Counter[str] | None] = {}
@@ -268,7 +279,7 @@ class _Columns:
             filters.append(name)
         out = f"{said}. filters: "
         for number, name in enumerate(filters):
-            if len(out) + len(name) > _FILTERS_ROOM - 40:
+            if len(out) + len(name) > self._room - 40:
                 return out + f"and {len(filters) - number} more"
             out += ("" if number == 0 else ", ") + name
         return out

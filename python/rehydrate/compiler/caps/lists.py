@@ -21,7 +21,7 @@ def cap_list(lines: list[str], limit: int, rows: int) -> Shown:
     <BLANKLINE>
     4,900 more. by folder: src 5,000
     """
-    left = limit - _FILTERS_ROOM
+    left = limit - min(_FILTERS_ROOM, limit // 8)
     out: list[str] = []
     kept = shown = 0
     for line in lines:
@@ -36,12 +36,12 @@ def cap_list(lines: list[str], limit: int, rows: int) -> Shown:
         shown += bool(line.strip())
     present = sum(1 for line in lines if line and not line.isspace())
     said = f"{present - shown:,} more"
-    filters = _folders(lines)
+    filters = _folders(lines, min(_FILTERS_ROOM, limit // 8))
     body = "\n".join(out)
     return Shown(f"{body}\n\n{said}{filters}"[:limit], min(kept, len(body)))
 
 
-def _folders(lines: list[str]) -> str:
+def _folders(lines: list[str], room: int) -> str:
     """Where the rows are, if they are paths: by the folder below what all have in common."""
     paths = [line for line in lines[:MOST_LINES] if len(line) < _LONGEST_PATH and " " not in line]
     separator = "/" if any("/" in path for path in paths[:_SAMPLE]) else "\\"
@@ -61,4 +61,4 @@ def _folders(lines: list[str]) -> str:
     )
     others = len(folders) - _MOST_FOLDERS
     said = f". by folder: {named}" + (f", and {others:,} others" if others > 0 else "")
-    return said if len(said) < _FILTERS_ROOM - 40 else ""
+    return said if len(said) < room - 40 else ""

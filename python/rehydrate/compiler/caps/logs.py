@@ -73,7 +73,8 @@ def _troubles(lines: list[str], end: int) -> Iterator[int]:
     for place in (*range(min(end, MOST_LINES)), *range(max(MOST_LINES, end - MOST_LINES), end)):
         line = lines[place][:_LONGEST_LINE]
         if TROUBLE.search(line):
-            kind = _NUMBERS.sub("0", line.strip())
+            told = "".join(lines[after] for after in _belonging(lines, place, place + 2))
+            kind = _NUMBERS.sub("0", line.strip() + told[:_LONGEST_LINE])
             if kind not in seen:
                 seen.add(kind)
                 yield place
