@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from rehydrate.ir import wire
+from rehydrate.ir.explain import PromptExplanation
 from rehydrate.ir.prompt import PromptIR
 
 Provider = Literal["anthropic", "openai_chat", "openai_responses"]
@@ -56,3 +58,16 @@ class CompiledPrompt:
         key = "input" if self.provider == "openai_responses" else "messages"
         messages: list[Any] = self.request[key]
         return messages
+
+    def explain(self) -> PromptExplanation:
+        """What stands where in it, as a table: that of its IR."""
+        return self.ir.explain()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The request, its segments and the IR as values that JSON has; `PromptIR.from_dict` reads
+        the IR in it."""
+        return wire.compiled_to_dict(self)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """All of it as JSON."""
+        return wire.as_json(self.to_dict(), indent)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
+from rehydrate.errors import Violation
+from rehydrate.ir import diff, explain, verify, wire
 from rehydrate.ir.budget import Budget
 from rehydrate.ir.request import ContextRequest
 from rehydrate.ir.section import Section
@@ -140,3 +142,65 @@ class PromptIR:
     def with_sections(self, sections: Sequence[Section]) -> Self:
         """The same with these sections."""
         return replace(self, sections=tuple(sections))
+
+    def verify(self, *, violations: Sequence[Violation] | None = None) -> list[verify.BrokenLaw]:
+        """Every law that it breaks, of those that hold of a prompt that is to be sent; empty: none.
+
+        ``violations`` are those of the history, where the caller has validated it already.
+
+        >>> from rehydrate.ir import Provenance, Section
+        >>> twice = Section("notes", "Port 8443.", Provenance("hot"), tokens=4)
+        >>> print(PromptIR(sections=(twice, twice)).verify()[0])
+        two sections have the id 'notes' (once)
+        """
+        return verify.verify(self, violations=violations)
+
+    def explain(self) -> explain.PromptExplanation:
+        """What stands where, what it costs, where it is from, what went and why: a table.
+
+        >>> from rehydrate.ir import Provenance, Section
+        >>> notes = Section("notes", "Port 8443.", Provenance("hot"), tokens=4)
+        >>> [(row.id, row.tokens) for row in PromptIR(sections=(notes,)).explain().rows]
+        [('notes', 4)]
+        """
+        return explain.explain(self)
+
+    def diff(self, other: PromptIR) -> diff.IRDiff:
+        """What changed from this one to the other.
+
+        >>> from rehydrate.ir import Provenance, Section
+        >>> notes = Section("notes", "Port 8443.", Provenance("hot"), tokens=4)
+        >>> print(PromptIR().diff(PromptIR(sections=(notes,))))
+        0 -> 4 tokens
+          + notes added: +4 tokens
+        """
+        return diff.diff(self, other)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as values that JSON has; message objects become dicts.
+
+        Raises UnreadableIRError, which names the place, for a value that JSON has no word for.
+        """
+        return wire.ir_to_dict(self)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """All of it as JSON.
+
+        >>> PromptIR.from_json(PromptIR().to_json()) == PromptIR()
+        True
+        """
+        return wire.as_json(self.to_dict(), indent)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """What `to_dict` made, equal to what it was made of.
+
+        Raises UnreadableIRError, which names the place, for an unknown or missing field, a value of
+        another type, and what a newer version wrote.
+        """
+        return wire.ir_from_dict(cls, document)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """What `to_json` wrote; raises as `from_dict` does."""
+        return cls.from_dict(wire.from_json(text))
