@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from rehydrate.cache.prefix import PrefixReport, prefix_report
+from rehydrate.compiler.compile import DEFAULT_PASSES
 from rehydrate.compiler.compile import compile as compile_ir
 from rehydrate.compiler.counting import upper_bound
 from rehydrate.compiler.hydrate import hydrate
 from rehydrate.compiler.originals import HeldOriginals, Originals
-from rehydrate.compiler.passes import DEFAULT_PASSES, Pass
 from rehydrate.compiler.sources.given import Given
-from rehydrate.context.entries import Entries, user_message
+from rehydrate.compiler.target import Pass
+from rehydrate.context.entries import Entries, extended, user_message
 from rehydrate.context.usage import Usage
 from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
@@ -209,7 +210,7 @@ class Context:
         else:
             found = base.replace(sections=())
         if base is None:
-            base = found.replace(sections=())
+            base = found.replace(sections=(), history=History(format=self._entries.format))
         history = extended(base.history, self._entries.since(self._seen))
         visible = {section.id for section in base.sections}
         fresh = [
@@ -237,11 +238,9 @@ class Context:
                 tools=self._tools,
                 deadline_ms=self._deadline_ms,
             )
-        later = dict(request.strategy.shares) | dict.fromkeys(_ONCE, 0.0)
-        strategy = replace(request.strategy, shares=later)
-        found = hydrate(
-            replace(request, strategy=strategy), self._sources, deadline_ms=self._deadline_ms
-        )
+        shares = dict(request.strategy.shares) | dict.fromkeys(_ONCE, 0.0)
+        later = replace(request, strategy=replace(request.strategy, shares=shares))
+        found = hydrate(later, self._sources, deadline_ms=self._deadline_ms)
         return found.replace(request=request)
 
     def _compiled(self, ir: PromptIR) -> CompiledPrompt:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rehydrate import _engine, formats
+from rehydrate import formats
+from rehydrate.compiler.counts import entry_tokens
 from rehydrate.formats._reading import as_sequence
 from rehydrate.ir import History
 
@@ -13,12 +14,11 @@ from rehydrate.ir import History
 class Entries:
     """What was added, in order: nothing is ever changed or taken out."""
 
-    __slots__ = ("_entries", "_tokens", "counter", "format", "turn")
+    __slots__ = ("_entries", "_tokens", "format", "turn")
 
-    def __init__(self, format: str, counter: str) -> None:  # noqa: A002  the field's word
+    def __init__(self, format: str) -> None:  # noqa: A002  the field's word
         """Start empty."""
         self.format = format
-        self.counter = counter
         self._entries: list[Any] = []
         self._tokens: list[int] = []
         self.turn: int | None = None
@@ -32,10 +32,7 @@ class Entries:
         """Add entries, all or none; raises InvalidMessageError for what is no message."""
         added = tuple(as_sequence(entries))
         read = formats.parse(added, self.format)
-        tokens = [0] * len(added)  # what is no message for a model costs nothing
-        counts = _engine.message_tokens(read.messages, self.counter)
-        for message, count in zip(read.messages, counts, strict=True):
-            tokens[message.index] = count
+        tokens = entry_tokens(read, len(added))
         turns = [message.index for message in read.messages if message.is_user_turn]
         if turns:
             self.turn = len(self._entries) + turns[-1]
