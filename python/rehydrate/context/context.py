@@ -147,6 +147,7 @@ class Context:
             compiled = self._compiled(ir.replace(request=replace(ir.request, budget=tight)))
             self._base = compiled.ir.replace(request=ir.request)
             self._seen = len(self._entries)
+            self._compactions += _was_pruned(compiled)
             return self._base
 
     acompact = awaitable(compact)
@@ -265,6 +266,11 @@ class Context:
                 "stop here, raise budget.hard_tokens, or call new_job() where a new one begins",
             )
         self._job_tokens += fresh
+        self._compactions += _was_pruned(compiled)
         self._prompts += 1
         self._prefix = report
         self._base, self._sent, self._seen = compiled.ir, compiled, len(self._entries)
+
+
+def _was_pruned(compiled: CompiledPrompt) -> bool:
+    return any(trace.name == "prune" and trace.changed for trace in compiled.ir.meta.trace)
