@@ -142,6 +142,15 @@ def test_a_source_in_the_callers_thread_may_fail_too():
     assert report_of(hydrate("x", bad), "bad").detail == "OSError: gone"
 
 
+@pytest.mark.parametrize("observe", [lambda: 1 // 0, lambda: 17, lambda: ""])
+def test_a_source_that_cannot_say_what_the_turn_is_about_is_passed_over(observe: Any):
+    sources = [
+        HydrationSource("bad", lambda _: None, observation=observe),
+        HydrationSource("good", lambda _: None, observation=lambda: "ports"),
+    ]
+    assert hydrate("", sources).request.observation == "ports"
+
+
 @pytest.mark.parametrize("blocking", [True, False])
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3)])
 def test_ctrl_c_in_a_source_ends_the_whole(error: BaseException, blocking: bool):

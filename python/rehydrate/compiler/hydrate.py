@@ -172,9 +172,18 @@ def _filled_in(request: Any, sources: Sequence[HydrationSource]) -> ContextReque
         if is_open and source.is_wanted(request.strategy):
             raise MissingNamespaceError(source.name)
     if not request.observation.strip():
-        known = next((source.observation for source in sources if source.observation), "")
-        return replace(request, observation=known or request.observation)
+        said = next(filter(None, map(_observed_by, sources)), request.observation)
+        return replace(request, observation=said)
     return request
+
+
+def _observed_by(source: HydrationSource) -> str:
+    """What the turn is about as far as the source can tell; one that fails cannot."""
+    try:
+        said = source.observation() if source.observation else ""
+    except Exception:
+        return ""
+    return said if isinstance(said, str) else ""
 
 
 def _question(source: HydrationSource, asked: ContextRequest, options: Any) -> SourceRequest:
