@@ -5,7 +5,7 @@
 A fact is a name, a path or a number that first stands in a tool's result and that the agent used
 afterwards, in words or in a tool's input. Each long result of the real sessions is cut to a share
 of its size, by what it is made of and, for comparison, to its first characters at the same size. The
-made ones ask what such a result is read for. All wholes are asked back by handle, byte for byte.
+made ones ask what such a result is read for. Notices are left aside, both need one. All wholes are asked back by handle, byte for byte.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> None:
             if capped is None:
                 continue
             handle = held.put(case.text)
-            shown = capped.render(handle)
+            shown = capped.body  # the notice aside: whoever cuts must say so
             asked += 1
             reachable += held.get(handle) == case.text
             row = sums[case.group, capped.kind, share]
