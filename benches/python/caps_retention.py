@@ -109,7 +109,9 @@ def _json(dice: random.Random) -> Case:
     value: Any = rows
     if where != "bare":
         value = {"total": len(rows), "results": rows, "next_page": note}
-    needed = {"state", *keys, *states, "10000", "10007"} | ({total, note} if where != "bare" else set())
+    needed = {"state", *keys, *states, "10000", "10007"} | (
+        {total, note} if where != "bare" else set()
+    )
     return Case("made", "search", json.dumps(value), frozenset(needed))
 
 
@@ -123,7 +125,9 @@ def _log(dice: random.Random) -> Case:
     for _ in range(3):
         place = dice.randrange(len(lines) - 5)
         error, file = _word(dice).title() + "Error", f"src/{_word(dice)}.py"
-        lines[place] = f"Traceback (most recent call last):\n  File \"{file}\", line 77, in {_word(dice)}\n{error}: {_word(dice)}"
+        lines[place] = (
+            f'Traceback (most recent call last):\n  File "{file}", line 77, in {_word(dice)}\n{error}: {_word(dice)}'
+        )
         needed |= {error, file}
     end = _word(dice)
     lines.append(f"2026-02-28 11:00:00 INFO finished {end}")
@@ -168,7 +172,9 @@ def _code(dice: random.Random) -> Case:
         function = _word(dice) + "_" + _word(dice)
         needed.add(function)
         out += ["", "", f"def {function}({_word(dice)}, {_word(dice)}):"]
-        out += [f"    {_word(dice)} = {_word(dice)}({_word(dice)})" for _ in range(dice.randint(4, 30))]
+        out += [
+            f"    {_word(dice)} = {_word(dice)}({_word(dice)})" for _ in range(dice.randint(4, 30))
+        ]
     numbered = [f"{number:6}→{line}" for number, line in enumerate(out, 1)]
     return Case("made", "read", "\n".join(numbered), frozenset(needed))
 

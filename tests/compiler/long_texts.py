@@ -36,7 +36,9 @@ _lines = st.one_of(
     st.builds("2026-02-17 10:00:{:02} {} {}".format, st.integers(0, 59), _words, _words),
     st.sampled_from(["ERROR: disk full", "Traceback (most recent call last):", "  at main.c:3"]),
     st.builds("def {}(a, b):\n    return a + {}".format, _words, st.integers(0, 9)),
-    st.sampled_from(["diff --git a/x b/x", "--- a/x", "+++ b/x", "@@ -1,3 +1,4 @@", "+ new", "- old"]),
+    st.sampled_from(
+        ["diff --git a/x b/x", "--- a/x", "+++ b/x", "@@ -1,3 +1,4 @@", "+ new", "- old"]
+    ),
     st.sampled_from(["", "}", "{", "[", '{"a": 1}', "a,b,c", "- item", "\r"]),
     _forged,
 )

@@ -16,11 +16,14 @@ from tests.compiler.long_texts import jsons, long_texts
 
 LIMIT = 28_000
 CODE = "".join(
-    f"import module_{n}\n\n\ndef function_{n}(a, b):\n" + "    total = a + b\n" * 25 for n in range(120)
+    f"import module_{n}\n\n\ndef function_{n}(a, b):\n" + "    total = a + b\n" * 25
+    for n in range(120)
 )
 DIFF = "".join(
     f"diff --git a/lib/file_{n}.py b/lib/file_{n}.py\n--- a/lib/file_{n}.py\n+++ b/lib/file_{n}.py\n"
-    + "".join(f"@@ -{h},9 +{h},9 @@ def f_{n}_{h}():\n" + " same\n" * 8 + f"+new_{n}\n" for h in range(9))
+    + "".join(
+        f"@@ -{h},9 +{h},9 @@ def f_{n}_{h}():\n" + " same\n" * 8 + f"+new_{n}\n" for h in range(9)
+    )
     for n in range(120)
 )
 LOG = "".join(f"2026-02-17 10:{n // 60 % 60:02}:{n % 60:02} INFO tick {n}\n" for n in range(3_000))

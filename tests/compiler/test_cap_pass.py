@@ -164,7 +164,12 @@ def test_the_texts_of_one_result_share_its_cap():
     parts = [{"type": "text", "text": letter * 30_000} for letter in "abc"]
     image = {"type": "image", "source": {"type": "base64", "data": "aGk=" * 9_000}}
     entries = answered("x")
-    entries[2]["content"][0]["content"] = [parts[0], image, {"type": "text", "text": "short"}, *parts[1:]]
+    entries[2]["content"][0]["content"] = [
+        parts[0],
+        image,
+        {"type": "text", "text": "short"},
+        *parts[1:],
+    ]
     made = cap_tool_results(ir_of(entries), target(held())).history.entries[2]
     blocks = made["content"][0]["content"]
     assert blocks[1] is image
