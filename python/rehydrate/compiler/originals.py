@@ -130,9 +130,7 @@ class HeldOriginals:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         """Hold at most so many bytes."""
         if type(max_bytes) is not int or max_bytes < 1:
-            raise InvalidArgumentError(
-                f"max_bytes is {max_bytes!r}; pass a whole number from 1 up"
-            )
+            raise InvalidArgumentError(f"max_bytes is {max_bytes!r}; pass a whole number from 1 up")
         self._max_bytes = max_bytes
         self._lock = Lock()
         self._texts: OrderedDict[str, _Held] = OrderedDict()
@@ -185,9 +183,9 @@ class HeldOriginals:
 class _Memory(Protocol):
     """A memory, as far as originals need one: `rehydrate.Memory` is one."""
 
-    def add(self, items: Any, /, *, namespace: str | None = None) -> Sequence[Any]: ...  # noqa: D102
+    def add(self, items: Any, /, *, namespace: str | None = None) -> Sequence[Any]: ...
 
-    def get(self, handle: str, /, *, namespace: str | None = None) -> Any: ...  # noqa: D102
+    def get(self, handle: str, /, *, namespace: str | None = None) -> Any: ...
 
 
 class MemoryOriginals:
