@@ -12,7 +12,9 @@ from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, 
 from rehydrate.compiler.digest import digest_of
 from rehydrate.compiler.fence import fenced
 from rehydrate.compiler.passes.breakpoints import place_breakpoints
+from rehydrate.compiler.passes.cap import cap_tool_results
 from rehydrate.compiler.passes.deduplicate import deduplicate
+from rehydrate.compiler.passes.echo import remove_echoes
 from rehydrate.compiler.passes.order import order
 from rehydrate.compiler.passes.prune import prune
 from rehydrate.compiler.render import RENDERERS, Rendered, render_history, render_tool
@@ -30,7 +32,14 @@ from rehydrate.ir import (
     Stability,
 )
 
-DEFAULT_PASSES: tuple[Pass, ...] = (deduplicate, prune, order, place_breakpoints)
+DEFAULT_PASSES: tuple[Pass, ...] = (
+    cap_tool_results,
+    remove_echoes,
+    deduplicate,
+    prune,
+    order,
+    place_breakpoints,
+)
 """What every prompt goes through, unless `compile` is told otherwise."""
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate.errors import InvalidMessageError, Violation
@@ -20,7 +21,7 @@ from rehydrate.formats import parse, validate
 from rehydrate.ir.section import FULL_TRUST, Priority, Provenance, Section
 
 if TYPE_CHECKING:
-    from rehydrate.ir.prompt import PromptIR
+    from rehydrate.ir.prompt import History, PromptIR
     from rehydrate.messages import Conversation
 
 MOST_BREAKPOINTS = 4
@@ -93,9 +94,10 @@ def verify(
     those of ``rehydrate.validate``, without those that the caller's own input had.
     """
     facts = _Facts(ir, conversation, violations)
-    nameless = list(_provenance(facts))
-    # Without provenance there is no trust, and most other laws ask for it.
-    return nameless or [broken for law in _LAWS for broken in law(facts)]
+    # Without provenance there is no trust, and without places no name for an entry: nearly all
+    # other laws ask for these.
+    shapeless = [*_provenance(facts), *_places(facts)]
+    return shapeless or [broken for law in _LAWS for broken in law(facts)]
 
 
 @dataclass
@@ -154,16 +156,24 @@ def _counted(facts: _Facts) -> Iterator[BrokenLaw]:
     for tool in ir.tools:
         if tool.tokens is None:
             yield BrokenLaw(Law.COUNTED, TOOLS, f"tool {tool.name!r} was not counted")
-    history = ir.history
-    for name, numbers in (("tokens", history.tokens), ("places", history.places)):
-        if len(numbers) != len(history.entries) and (numbers or name == "tokens"):
-            yield BrokenLaw(
-                Law.COUNTED,
-                "history",
-                f"the history has {len(history.entries):,} entries and {len(numbers):,} {name}",
-            )
-    if any(one >= other for one, other in zip(history.places, history.places[1:], strict=False)):
+    yield from _one_each(ir.history, "tokens", ir.history.tokens)
+
+
+def _places(facts: _Facts) -> Iterator[BrokenLaw]:
+    history = facts.ir.history
+    if history.places:
+        yield from _one_each(history, "places", history.places)
+    if any(one >= other for one, other in pairwise(history.places)):
         yield BrokenLaw(Law.COUNTED, "history", "the history's places do not ascend")
+
+
+def _one_each(history: History, name: str, numbers: Sequence[int]) -> Iterator[BrokenLaw]:
+    if len(numbers) != len(history.entries):
+        yield BrokenLaw(
+            Law.COUNTED,
+            "history",
+            f"the history has {len(history.entries):,} entries and {len(numbers):,} {name}",
+        )
 
 
 def _budget(facts: _Facts) -> Iterator[BrokenLaw]:

@@ -87,7 +87,17 @@ def ir_from_dict(kind: type[T], document: Any) -> T:
     if document[KIND_KEY] == COMPILED_KIND:
         return ir_from_dict(kind, document.get("ir"))
     fields = {key: value for key, value in document.items() if key not in (KIND_KEY, "version")}
-    return typing.cast(T, _record(kind, fields, ""))
+    ir = _record(kind, fields, "")
+    _check_shape(ir.history)
+    return typing.cast(T, ir)
+
+
+def _check_shape(history: History) -> None:
+    size = len(history.entries)
+    for name, numbers in (("tokens", history.tokens), ("places", history.places)):
+        if numbers and len(numbers) != size:
+            problem = f"has {len(numbers):,} numbers for {size:,} entries"
+            raise UnreadableIRError(f"history.{name}", problem, "give each entry one, or leave out")
 
 
 def as_json(value: dict[str, Any], indent: int | None = None) -> str:
