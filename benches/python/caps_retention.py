@@ -5,7 +5,7 @@
 A fact is a name, a path or a number that first stands in a tool's result and that the agent used
 afterwards, in words or in a tool's input. Each long result of the real sessions is cut to a share
 of its size, by what it is made of and, for comparison, to its first characters at the same size. The
-made ones ask what such a result is read for. All wholes are asked back by handle, byte for byte.
+made ones ask what such a result is read for. Notices are left aside, both need one. All wholes are asked back by handle, byte for byte.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ def _json(dice: random.Random) -> Case:
     value: Any = rows
     if where != "bare":
         value = {"total": len(rows), "results": rows, "next_page": note}
-    needed = {"state", *keys, *states, "10000", "10007"} | ({total, note} if where != "bare" else set())
+    needed = {"state", *keys, *states, "10000", "10007"} | (
+        {total, note} if where != "bare" else set()
+    )
     return Case("made", "search", json.dumps(value), frozenset(needed))
 
 
@@ -123,7 +125,9 @@ def _log(dice: random.Random) -> Case:
     for _ in range(3):
         place = dice.randrange(len(lines) - 5)
         error, file = _word(dice).title() + "Error", f"src/{_word(dice)}.py"
-        lines[place] = f"Traceback (most recent call last):\n  File \"{file}\", line 77, in {_word(dice)}\n{error}: {_word(dice)}"
+        lines[place] = (
+            f'Traceback (most recent call last):\n  File "{file}", line 77, in {_word(dice)}\n{error}: {_word(dice)}'
+        )
         needed |= {error, file}
     end = _word(dice)
     lines.append(f"2026-02-28 11:00:00 INFO finished {end}")
@@ -168,7 +172,9 @@ def _code(dice: random.Random) -> Case:
         function = _word(dice) + "_" + _word(dice)
         needed.add(function)
         out += ["", "", f"def {function}({_word(dice)}, {_word(dice)}):"]
-        out += [f"    {_word(dice)} = {_word(dice)}({_word(dice)})" for _ in range(dice.randint(4, 30))]
+        out += [
+            f"    {_word(dice)} = {_word(dice)}({_word(dice)})" for _ in range(dice.randint(4, 30))
+        ]
     numbered = [f"{number:6}→{line}" for number, line in enumerate(out, 1)]
     return Case("made", "read", "\n".join(numbered), frozenset(needed))
 
@@ -185,7 +191,7 @@ def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> None:
             if capped is None:
                 continue
             handle = held.put(case.text)
-            shown = capped.render(handle)
+            shown = capped.body  # the notice aside: whoever cuts must say so
             asked += 1
             reachable += held.get(handle) == case.text
             row = sums[case.group, capped.kind, share]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rehydrate.compact.excerpts import mark
 from rehydrate.compiler.caps.cutting import Shown, fair_share
-from rehydrate.compiler.caps.json_source import Member, members, skip
+from rehydrate.compiler.caps.json_source import Member, members, row_number, skip
 
 _LEAST = 64
 """Characters below which no value is cut: the mark alone would be longer."""
@@ -57,14 +57,17 @@ def cap_json_lines(lines: list[str], limit: int, rows: int) -> Shown:
         if len(shown) == rows:
             break
         most = _most_of_row(room, left)
-        kept = cut_value(line, most, rows) if len(line) > most else line
+        number = row_number(line)
+        kept = line
+        if len(line) > most:
+            kept = line[:number] + cut_value(line[number:], most - number, rows)
         if len(kept) + 1 > left:
             break
         shown.append(kept)
         left -= len(kept) + 1
     present = [line for line in lines if line.strip()]
     for line in present:
-        seen.add_source(line)
+        seen.add_source(line[row_number(line) :])
     body = "\n".join(shown)
     return Shown(f"{body}\n\n{seen.said(len(present) - len(shown))}", len(body))
 
@@ -174,7 +177,8 @@ class _Cutter:
     ) -> tuple[str, int]:
         """The first members that fit, none longer than `most`, and how many they are.
 
-        Without `most` the last one takes what is left, and none more than its share.
+        Without `most` the last one takes what is left, and none more than its share. A row that
+        would lose keys is left out, unless it is the first: what is shown of rows is their schema.
         """
         text = self._text
         out = [text[start]]
@@ -186,7 +190,8 @@ class _Cutter:
             before = text[at : member.start]
             room = _most_of_row(limit, left - len(before)) if most is None else most
             value = self.cut(member.start, member.end, room, below, depth + 1)
-            if len(before) + len(value) > left:
+            lost_keys = any(missing.noun for missing in self._left_out[marked:])
+            if len(before) + len(value) > left or (number and lost_keys and not member.key):
                 del self._left_out[marked:]
                 return "".join(out), number
             out += [before, value]
@@ -205,7 +210,7 @@ def _cut_string(text: str, start: int, end: int, limit: int) -> str:
     if "\ud800" <= text[cut - 1] <= "\udbff":
         cut -= 1
     left_out = end - 1 - cut
-    return text[start:cut] + mark("characters", left_out, cut - start, end - 1 - start) + '"'
+    return text[start:cut] + mark("characters", left_out, cut - start, end - 2 - start) + '"'
 
 
 def _most_of_row(room: int, left: int) -> int:
@@ -280,7 +285,7 @@ class _Columns:
         out = f"{said}. filters: "
         for number, name in enumerate(filters):
             if len(out) + len(name) > self._room - 40:
-                return out + f"and {len(filters) - number} more"
+                return out + f" and {len(filters) - number} more"
             out += ("" if number == 0 else ", ") + name
         return out
 

@@ -66,6 +66,12 @@ _CODE_MARK = re.compile(
     r"|\s*[)\]}]+[;,]?\s*$|.{0,80}(?:=>|->|::|\|>|==|&&|\|\||:=)|\s*(?:#|//|/\*|\*|--|<!--|<\w+)"
     r"|\s*[\w.@:]+\s*(?:=|\()\s*\S|\s*\w+:\s.{0,80},\s*$"
 )
+_VERDICT = re.compile(
+    r"(?i)\b\d+ (?:tests?|specs?|examples?|passed|passing|failed|failures?|failing|errors?|warnings?"
+    r"|problems?|succeeded|skipped)\b|\bexit (?:code|status)\b|\bBUILD (?:SUCCESS|FAIL)|^(?:error|FAILED|ok)\b"
+    r"|\b(?:finished|completed|done|built|compiled) in\b|npm ERR!|^make(?:\[\d+\])?: |Traceback|panicked"
+)
+_LAST = 12
 _SHELLS = ("bash", "shell", "exec", "terminal", "command", "run", "taskoutput", "console", "log")
 _SEARCHES = ("grep", "rg", "search", "ack")
 _READERS = ("read", "view", "cat", "open", "edit", "write")
@@ -108,7 +114,8 @@ def kind_of_lines(text: str, tool: str = "") -> Kind:
         return Kind.CODE
     if is_numbered and marks > 0.5 * count:
         return Kind.CODE
-    return Kind.LOG if _any_of(_SHELLS, by) and count >= 20 else Kind.TEXT
+    is_log = _any_of(_SHELLS, by) and _ends_in_a_verdict(lines)
+    return Kind.LOG if is_log else Kind.TEXT
 
 
 def _sample(text: str) -> list[str]:
@@ -122,6 +129,11 @@ def _sample(text: str) -> list[str]:
 
 def _any_of(names: tuple[str, ...], tool: str) -> bool:
     return any(name in tool for name in names)
+
+
+def _ends_in_a_verdict(lines: list[str]) -> bool:
+    """Whether the output of a command says at its end how it went: then the end is what counts."""
+    return any(_VERDICT.search(line) for line in (*lines[:2], *lines[-_LAST:]))
 
 
 def _is_match(line: str) -> bool:

@@ -23,6 +23,8 @@ class Text(NamedTuple):
     """The id of the call that it answers; "" where nothing says."""
     tool: str
     """The name of the tool; "" where nothing says."""
+    piece: int
+    """Its place among the pieces of the message."""
 
 
 class Results(NamedTuple):
@@ -55,7 +57,10 @@ class Tools:
 
 
 def results_of(
-    messages: Sequence[Message], entries: Sequence[Any], format: str, least: int  # noqa: A002
+    messages: Sequence[Message],
+    entries: Sequence[Any],
+    format: str,
+    least: int,  # noqa: A002
 ) -> Iterator[Results]:
     """Per entry with more than `least` characters of tool results, their texts.
 
@@ -74,18 +79,21 @@ def results_of(
 
 
 def texts_of(
-    message: Message, entry: Any, format: str, tools: Tools  # noqa: A002
+    message: Message,
+    entry: Any,
+    format: str,
+    tools: Tools,  # noqa: A002
 ) -> tuple[Text, ...]:
     """The texts of the tool results in one entry."""
     texts = []
     places = formats.FORMATS[format].places(entry, message.index)
-    for piece, path in zip(message.pieces, places, strict=True):
+    for number, (piece, path) in enumerate(zip(message.pieces, places, strict=True)):
         if path is None or piece.kind != PieceKind.TOOL_RESULT:
             continue
         call = _call_of(entry, path)
         if not call and len(message.answers) == 1:
             (call,) = message.answers
-        texts.append(Text(path, piece.text, call, tools[call]))
+        texts.append(Text(path, piece.text, call, tools[call], number))
     return tuple(texts)
 
 

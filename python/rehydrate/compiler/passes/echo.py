@@ -76,9 +76,9 @@ class _Reading:
         self._tools.note(message)
         long = any(len(piece.text) >= self._least for piece in message.pieces)
         texts = texts_of(message, entry, self._format, self._tools) if long else ()
-        by_text = {text.text: text for text in texts}
+        by_piece = {text.piece: text for text in texts}
         calls = iter(message.calls)
-        for piece in message.pieces:
+        for number, piece in enumerate(message.pieces):
             if piece.kind == PieceKind.TOOL_INPUT:
                 call = next(calls, "")
                 for said in strings_of(piece.text, self._least):
@@ -86,7 +86,7 @@ class _Reading:
             elif piece.kind == PieceKind.TEXT:
                 self._seen.add(piece.text, Source("text", "", message.role))
             elif piece.kind == PieceKind.TOOL_RESULT and len(piece.text) >= self._least:
-                text = by_text.get(piece.text)
+                text = by_piece.get(number)
                 call, tool = (text.call, text.tool) if text else ("", "")
                 runs = self._seen.runs(piece.text) if text else ()
                 if runs and text:
