@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rehydrate.cache.prefix import PrefixReport, prefix_report
 from rehydrate.compiler.compile import DEFAULT_PASSES
@@ -12,7 +12,6 @@ from rehydrate.compiler.compile import compile as compile_ir
 from rehydrate.compiler.counting import upper_bound
 from rehydrate.compiler.hydrate import hydrate
 from rehydrate.compiler.originals import HeldOriginals, Originals
-from rehydrate.compiler.sources.given import Given
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, extended, user_message
 from rehydrate.context.usage import Usage
@@ -30,6 +29,9 @@ from rehydrate.ir import (
     TimeRange,
 )
 from rehydrate.memory.twins import awaitable
+
+if TYPE_CHECKING:
+    from rehydrate.compiler.sources.given import Given
 
 _ONCE = ("system", "tools", "hot")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
