@@ -21,7 +21,8 @@ def left_out(table: PromptExplanation) -> Iterator[str]:
     if not rows:
         return
     lost = sum(row.tokens for row in rows)
-    yield f'<h2 id="left">Left out <span>{plural(len(rows), "piece")} of {lost:,} tokens</span></h2>'
+    sum_of_all = f"{plural(len(rows), 'piece')} of {lost:,} tokens"
+    yield f'<h2 id="left">Left out <span>{sum_of_all}</span></h2>'
     reasons = Counter(row.reason for row in rows)
     if len(rows) > len(reasons):
         yield '<ul class="reasons">'
