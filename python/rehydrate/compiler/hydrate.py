@@ -151,7 +151,8 @@ def _laid_down(options: HydrateOptions) -> list[HydrationSource]:
     sources = []
     given = options.get("system")
     if given is not None:
-        sources.append(system_of(*([given] if isinstance(given, (str, Section)) else given)))
+        is_several = isinstance(given, (list, tuple))
+        sources.append(system_of(*(given if is_several else [given])))
     if (definitions := options.get("tools")) is not None:
         sources.append(tools_of(definitions))
     if (messages := options.get("messages")) is not None:
@@ -178,10 +179,18 @@ def _filled_in(request: Any, sources: Sequence[HydrationSource]) -> ContextReque
 
 
 def _question(source: HydrationSource, asked: ContextRequest, options: Any) -> SourceRequest:
+    room, visible = options.get("budget_tokens"), options.get("visible", ())
+    if not (room is None or (type(room) is int and room >= 0)):
+        raise InvalidArgumentError(
+            f"budget_tokens is {room!r}; pass a whole number from 0 up, or None"
+        )
+    if isinstance(visible, str) or not isinstance(visible, Iterable):
+        raise InvalidArgumentError(
+            f"visible is of type {type(visible).__name__}; pass the items of provenances"
+        )
     own = source.tokens_for(asked.strategy, asked.budget)
-    limits = [limit for limit in (own, options.get("budget_tokens")) if limit is not None]
-    visible = frozenset(options.get("visible", ()))
-    return SourceRequest(asked, source.name, min(limits, default=None), visible)
+    limits = [limit for limit in (own, room) if limit is not None]
+    return SourceRequest(asked, source.name, min(limits, default=None), frozenset(visible))
 
 
 def _run(

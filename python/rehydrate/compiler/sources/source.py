@@ -143,7 +143,10 @@ class HydrationSource:
             )
         deadline = checked_deadline(f"source {name!r}: deadline_ms", self.deadline_ms)
         object.__setattr__(self, "deadline_ms", deadline)
-        object.__setattr__(self, "priority", Priority(self.priority))
+        if not isinstance(self.priority, Priority):
+            raise InvalidArgumentError(
+                f"source {name!r}: priority is {self.priority!r}; pass one of rehydrate.Priority"
+            )
 
     @property
     def comes_whole(self) -> bool:

@@ -1,0 +1,209 @@
+"""What capped tool results still hold of what an agent needed of them, beside naive truncation.
+
+    python -m benches.python.caps_retention [DATA_FOLDER]
+
+A fact is a name, a path or a number that first stands in a tool's result and that the agent used
+afterwards, in words or in a tool's input. Each long result of the real sessions is cut to a share
+of its size, by what it is made of and, for comparison, to its first characters at the same size. The
+made ones ask what such a result is read for. All wholes are asked back by handle, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rehydrate import formats
+from rehydrate.compiler.caps import cap_text
+from rehydrate.compiler.caps.results import Tools, texts_of
+from rehydrate.compiler.originals import HeldOriginals
+from rehydrate.messages import PieceKind
+
+DATA = Path("/work/shared/data")
+SHARES = (0.5, 0.25, 0.1)
+LEAST = 1_400
+_FACT = re.compile(r"[A-Za-z_][\w./-]{3,}\w|\d{2,}")
+
+
+class Case(NamedTuple):
+    """A tool's result, and what was needed of it."""
+
+    group: str
+    tool: str
+    text: str
+    facts: frozenset[str]
+
+
+def facts(text: str) -> frozenset[str]:
+    """Names, paths and numbers."""
+    return frozenset(_FACT.findall(text))
+
+
+def real_cases(folder: Path) -> Iterator[Case]:
+    """Of the sessions in the folder."""
+    for path in sorted((folder / "claude_code").glob("*.jsonl")):
+        lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+        yield from _cases(lines, "claude_code")
+    trajectories = folder / "airline_dev.json"
+    if trajectories.exists():
+        for task in json.loads(trajectories.read_text()):
+            yield from _cases(task["traj"], "openai_chat")
+
+
+def _cases(entries: list[Any], name: str) -> Iterator[Case]:
+    messages = formats.parse(entries, name).messages
+    tools = Tools()
+    said = [
+        frozenset[str]().union(
+            *[facts(piece.text) for piece in message.pieces if _is_said(message.role, piece.kind)]
+        )
+        for message in messages
+    ]
+    later: list[frozenset[str]] = [frozenset()] * (len(messages) + 1)
+    for place in range(len(messages) - 1, -1, -1):
+        later[place] = later[place + 1] | said[place]
+    known: set[str] = set()
+    for place, message in enumerate(messages):
+        tools.note(message)
+        for text in texts_of(message, entries[message.index], name, tools):
+            needed = (facts(text.text) - known) & later[place + 1]
+            if len(text.text) > 2 * LEAST and needed:
+                yield Case("real", text.tool, text.text, frozenset(needed))
+        for piece in message.pieces:
+            known |= facts(piece.text)
+
+
+def _is_said(role: str, kind: PieceKind) -> bool:
+    return role == "assistant" and kind in (PieceKind.TEXT, PieceKind.TOOL_INPUT)
+
+
+def made_cases(count: int = 20) -> Iterator[Case]:
+    """Results of each kind, and what one asks of such a result."""
+    for seed in range(count):
+        dice = random.Random(seed)
+        for make in (_json, _log, _diff, _grep, _code):
+            yield make(dice)
+
+
+def _word(dice: random.Random) -> str:
+    return "".join(dice.choice("bcdfgklmnprst") + dice.choice("aeiou") for _ in range(4))
+
+
+def _json(dice: random.Random) -> Case:
+    """What columns there are, what states, how many rows, and what comes first."""
+    states = [_word(dice) for _ in range(4)]
+    keys = ["order_" + _word(dice) for _ in range(6)]
+    rows = [
+        {"id": 10_000 + n, "state": dice.choice(states)} | {key: _word(dice) for key in keys}
+        for n in range(dice.randint(800, 3_000))
+    ]
+    total = str(len(rows))
+    where = dice.choice(["bare", "inside", "last"])
+    note = _word(dice) * 3
+    value: Any = rows
+    if where != "bare":
+        value = {"total": len(rows), "results": rows, "next_page": note}
+    needed = {"state", *keys, *states, "10000", "10007"} | ({total, note} if where != "bare" else set())
+    return Case("made", "search", json.dumps(value), frozenset(needed))
+
+
+def _log(dice: random.Random) -> Case:
+    """What failed, where, and how it ended."""
+    lines = [
+        f"2026-02-{1 + n // 900:02} 10:{n // 60 % 60:02}:{n % 60:02} INFO {_word(dice)} {_word(dice)}"
+        for n in range(dice.randint(1_500, 4_000))
+    ]
+    needed = set()
+    for _ in range(3):
+        place = dice.randrange(len(lines) - 5)
+        error, file = _word(dice).title() + "Error", f"src/{_word(dice)}.py"
+        lines[place] = f"Traceback (most recent call last):\n  File \"{file}\", line 77, in {_word(dice)}\n{error}: {_word(dice)}"
+        needed |= {error, file}
+    end = _word(dice)
+    lines.append(f"2026-02-28 11:00:00 INFO finished {end}")
+    return Case("made", "bash", "\n".join(lines), frozenset(needed | {end, "finished"}))
+
+
+def _diff(dice: random.Random) -> Case:
+    """Which files changed, in which functions, and what was added to each at first."""
+    out, needed = [], set()
+    for _ in range(dice.randint(15, 40)):
+        path = f"lib/{_word(dice)}/{_word(dice)}.py"
+        out += [f"diff --git a/{path} b/{path}", f"--- a/{path}", f"+++ b/{path}"]
+        needed.add(path)
+        for hunk in range(dice.randint(1, 6)):
+            function, added = _word(dice), _word(dice)
+            out.append(f"@@ -{hunk * 100 + 1},30 +{hunk * 100 + 1},31 @@ def {function}():")
+            needed |= {function} | ({added} if hunk == 0 else set())
+            out += [f"     {_word(dice)} = {_word(dice)}" for _ in range(12)]
+            out.append(f"+    {added} = 1")
+            out += [f"     {_word(dice)} = {_word(dice)}" for _ in range(12)]
+    return Case("made", "bash", "\n".join(out), frozenset(needed))
+
+
+def _grep(dice: random.Random) -> Case:
+    """Which files match, and how the first match in each looks."""
+    out, needed = [], set()
+    for _ in range(dice.randint(30, 80)):
+        path = f"src/{_word(dice)}/{_word(dice)}.ts"
+        needed.add(path)
+        for number in range(dice.choice([1, 2, 5, 60, 120])):
+            name = _word(dice)
+            out.append(f"{path}:{number * 7 + 3}:  const {name} = useThing({_word(dice)})")
+            needed |= {name} if number == 0 else set()
+    return Case("made", "grep", "\n".join(out), frozenset(needed))
+
+
+def _code(dice: random.Random) -> Case:
+    """What is defined in a file, and what it imports."""
+    out = [f"import {(name := _word(dice))}"]
+    needed = {name}
+    for _ in range(dice.randint(60, 150)):
+        function = _word(dice) + "_" + _word(dice)
+        needed.add(function)
+        out += ["", "", f"def {function}({_word(dice)}, {_word(dice)}):"]
+        out += [f"    {_word(dice)} = {_word(dice)}({_word(dice)})" for _ in range(dice.randint(4, 30))]
+    numbered = [f"{number:6}→{line}" for number, line in enumerate(out, 1)]
+    return Case("made", "read", "\n".join(numbered), frozenset(needed))
+
+
+def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> None:
+    """Print a table: by group, kind and share, what is left of what is needed."""
+    held = HeldOriginals()
+    sums: dict[tuple[str, str, float], list[float]] = defaultdict(lambda: [0] * 5)
+    reachable = asked = 0
+    for case in cases:
+        for share in shares:
+            limit = max(LEAST, int(len(case.text) * share))
+            capped = cap_text(case.text, limit, tool=case.tool)
+            if capped is None:
+                continue
+            handle = held.put(case.text)
+            shown = capped.render(handle)
+            asked += 1
+            reachable += held.get(handle) == case.text
+            row = sums[case.group, capped.kind, share]
+            row[0] += 1
+            row[1] += len(case.facts)
+            row[2] += len(case.facts & facts(shown))
+            row[3] += len(case.facts & facts(case.text[: len(shown)]))
+            row[4] += len(shown) / len(case.text)
+    print("| results | kind | cap | of its size | results | facts | ours | first characters |")
+    print("|---|---|---|---|---|---|---|---|")
+    for (group, kind, share), (count, needed, ours, naive, size) in sorted(sums.items()):
+        print(
+            f"| {group} | {kind} | {share:.0%} | {size / count:.0%} | {count:.0f} | {needed:.0f} "
+            f"| {ours / needed:.1%} | {naive / needed:.1%} |"
+        )
+    print(f"\nby handle, byte for byte: {reachable} of {asked}")
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
+    measure([*(real_cases(folder) if folder.exists() else ()), *made_cases()])

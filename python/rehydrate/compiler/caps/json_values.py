@@ -1,0 +1,290 @@
+"""JSON, cut so that what is left has the same schema: first rows of arrays, all keys of objects.
+
+Long strings end in a mark, inside their quotes. How many rows are missing is said after the value,
+never in it, and so are the keys by which a caller can ask for fewer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any, NamedTuple
+
+from rehydrate.compact.excerpts import mark
+from rehydrate.compiler.caps.cutting import Shown, fair_share
+from rehydrate.compiler.caps.json_source import Member, members, skip
+
+_LEAST = 64
+"""Characters below which no value is cut: the mark alone would be longer."""
+_DEEPEST = 12
+_ROW_SHARE = 0.6
+"""Of the room, what one row or member may take: the next one says what they have in common."""
+_FILTERS_ROOM = 600
+_MOST_PATHS = 8
+_MOST_ROWS = 2_000
+"""Rows in which keys and their values are looked for."""
+_FEW_VALUES = 8
+_LONGEST_VALUE = 32
+_STRING = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*+')
+_HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
+_LOW = re.compile(r"\\u[dD][c-fC-F]")
+
+
+def cap_json(text: str, limit: int, rows: int) -> Shown:
+    """The value with what fits of it, and below it what is missing; raises ValueError or
+    RecursionError where the text is no JSON."""
+    start = skip(text, 1 if text[:1] == "\ufeff" else 0)
+    room = limit - _filters_room(limit)
+    for _ in range(4):
+        cutter = _Cutter(text, rows, limit)
+        body = cutter.cut(start, -1, max(room, _LEAST), "", 0)
+        if skip(text, cutter.end) != len(text):
+            raise ValueError("there is more after the value")
+        said = cutter.said()
+        shown = body + ("\n\n" + said if said else "")
+        if len(shown) <= limit:
+            break
+        room -= len(shown) - limit + room // 10
+    return Shown(shown, min(len(body), len(text)))
+
+
+def cap_json_lines(lines: list[str], limit: int, rows: int) -> Shown:
+    """The first rows, each on its line, long ones cut inside; below them what is missing."""
+    shown: list[str] = []
+    room = left = limit - _filters_room(limit)
+    seen = _Columns(_filters_room(limit))
+    for line in lines:
+        if len(shown) == rows:
+            break
+        most = _most_of_row(room, left)
+        kept = cut_value(line, most, rows) if len(line) > most else line
+        if len(kept) + 1 > left:
+            break
+        shown.append(kept)
+        left -= len(kept) + 1
+    present = [line for line in lines if line.strip()]
+    for line in present:
+        seen.add_source(line)
+    body = "\n".join(shown)
+    return Shown(f"{body}\n\n{seen.said(len(present) - len(shown))}", len(body))
+
+
+def cut_value(source: str, limit: int, rows: int) -> str:
+    """One value, cut; the source itself, cut anywhere, where it is no JSON."""
+    try:
+        return _Cutter(source, rows, limit).cut(skip(source, 0), -1, limit, "", 0)
+    except (ValueError, RecursionError, KeyError, IndexError):
+        return source[:limit]
+
+
+class _Missing(NamedTuple):
+    """How many of a list's rows, or an object's keys, are left out."""
+
+    path: str
+    noun: str
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    total: int
+
+
+class _Cutter:
+    """One walk over a text, which notes what it leaves out."""
+
+    def __init__(self, text: str, rows: int, limit: int) -> None:
+        self._text = text
+        self._rows = rows
+        self._left_out: list[_Missing] = []
+        self._columns = _Columns(_filters_room(limit))
+        self._missing_rows = 0
+        self.end = 0
+        """Where the outermost value ends."""
+
+    def said(self) -> str:
+        """What is missing."""
+        if self._missing_rows:
+            return self._columns.said(self._missing_rows)
+        by_path: dict[str, list[_Missing]] = {}
+        for missing in self._left_out:
+            by_path.setdefault(missing.path, []).append(missing)
+        said = []
+        for path, cut in list(by_path.items())[:_MOST_PATHS]:
+            more, total = sum(one.count for one in cut), sum(one.total for one in cut)
+            noun = f"more {cut[0].noun}" if cut[0].noun else "more"
+            said.append(f"{path}: {more:,} {noun} ({total - more:,} of {total:,})".lstrip(": "))
+        if len(by_path) > _MOST_PATHS:
+            said.append(f"and in {len(by_path) - _MOST_PATHS:,} other places")
+        return "\n".join(said)
+
+    def cut(self, start: int, end: int, limit: int, path: str, depth: int) -> str:
+        """What is left of the value from `start` to `end` (-1: wherever it ends)."""
+        text = self._text
+        if 0 <= end <= start + limit:
+            return text[start:end]
+        first = text[start]
+        if first == '"':
+            return _cut_string(text, start, end, limit)
+        if first not in "[{":
+            return text[start:end]
+        inside: list[Member] = []
+        count, last = 0, start + 1
+        for member in members(text, start):
+            count, last = count + 1, member.end
+            if depth == 0 and first == "[":
+                self._columns.add(member.value)
+            if first == "{" or count <= self._rows:
+                inside.append(member._replace(value=None))
+        close = skip(text, last)
+        if text[close : close + 1] not in ("]", "}"):
+            raise ValueError(f"no end of the value at character {start}")
+        if depth == 0:
+            self.end = close + 1
+        if close + 1 - start <= limit:
+            return text[start : close + 1]
+        if depth > _DEEPEST:
+            self._left_out.append(_Missing(path, "", count, count))
+            return "[]" if first == "[" else "{}"
+        tail = text[last:close] if close - last <= _LEAST else ""
+        if first == "[":
+            return self._cut_array(start, inside, count, limit, path, depth) + tail + "]"
+        fixed = close + 1 - start - sum(member.end - member.start for member in inside)
+        return self._cut_object(start, fixed, inside, limit, path, depth) + tail + "}"
+
+    def _cut_array(
+        self, start: int, inside: list[Member], count: int, limit: int, path: str, depth: int
+    ) -> str:
+        out, shown = self._prefix(start, inside, limit, None, path, depth)
+        if depth == 0:
+            self._missing_rows = count - shown
+        elif shown < count:
+            self._left_out.append(_Missing(path, "", count - shown, count))
+        return out
+
+    def _cut_object(
+        self, start: int, fixed: int, inside: list[Member], limit: int, path: str, depth: int
+    ) -> str:
+        level = fair_share([member.end - member.start for member in inside], limit - fixed)
+        if level >= _LEAST:
+            return self._prefix(start, inside, limit * 2, level, path, depth)[0]
+        out, shown = self._prefix(start, inside, limit, None, path, depth)
+        if shown < len(inside):
+            self._left_out.append(_Missing(path, "keys", len(inside) - shown, len(inside)))
+        return out
+
+    def _prefix(
+        self, start: int, inside: list[Member], limit: int, most: int | None, path: str, depth: int
+    ) -> tuple[str, int]:
+        """The first members that fit, none longer than `most`, and how many they are.
+
+        Without `most` the last one takes what is left, and none more than its share.
+        """
+        text = self._text
+        out = [text[start]]
+        left, at = limit - 2, start + 1
+        for number, member in enumerate(inside):
+            name = member.key or "[]"
+            below = f"{path}.{name}" if path and member.key else path + name
+            marked = len(self._left_out)
+            before = text[at : member.start]
+            room = _most_of_row(limit, left - len(before)) if most is None else most
+            value = self.cut(member.start, member.end, room, below, depth + 1)
+            if len(before) + len(value) > left:
+                del self._left_out[marked:]
+                return "".join(out), number
+            out += [before, value]
+            left -= len(before) + len(value)
+            at = member.end
+        return "".join(out), len(inside)
+
+
+def _cut_string(text: str, start: int, end: int, limit: int) -> str:
+    """The beginning of a string and a mark, never half an escape."""
+    room = max(0, limit - 48)
+    found = _STRING.match(text, start + 1, start + 1 + room)
+    cut = found.end() if found else start + 1
+    if _HIGH.search(text, max(start + 1, cut - 6), cut) and _LOW.match(text, cut):
+        cut -= 6
+    if "\ud800" <= text[cut - 1] <= "\udbff":
+        cut -= 1
+    left_out = end - 1 - cut
+    return text[start:cut] + mark("characters", left_out, cut - start, end - 1 - start) + '"'
+
+
+def _most_of_row(room: int, left: int) -> int:
+    """What the next row may take."""
+    return max(_LEAST, min(left, round(room * _ROW_SHARE)))
+
+
+def _filters_room(limit: int) -> int:
+    """What may be said of what is missing."""
+    return min(_FILTERS_ROOM, limit // 8)
+
+
+class _Columns:
+    """The keys of rows, and the values of those that have few: what can be asked for."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._rows = 0
+        self._is_all = True
+        self._values: dict[str, Counter[str] | None] = {}
+
+    def add_source(self, line: str) -> None:
+        """Note a row that stands in a text."""
+        if len(line) > 65_536 or self._rows == _MOST_ROWS:
+            self._is_all = False
+            return
+        try:
+            at = skip(line, 0)
+            if line[at : at + 1] == "{":
+                self.add({member.key: member.value for member in members(line, at)})
+        except (ValueError, RecursionError):
+            return
+
+    def add(self, row: Any) -> None:
+        """Note a row."""
+        if not isinstance(row, dict):
+            return
+        if self._rows == _MOST_ROWS:
+            self._is_all = False
+            return
+        self._rows += 1
+        for key, value in row.items():
+            if key not in self._values and len(self._values) >= 40:
+                continue
+            known = self._values.setdefault(key, Counter())
+            if known is None:
+                continue
+            if isinstance(value, bool) or value is None:
+                value = {True: "true", False: "false", None: "null"}[value]
+            if not isinstance(value, str) or len(value) > _LONGEST_VALUE:
+                self._values[key] = None
+                continue
+            known[value] += 1
+            if len(known) > _FEW_VALUES:
+                self._values[key] = None
+
+    def said(self, missing: int) -> str:
+        """How many rows are missing, and the filters that exist."""
+        said = f"{missing:,} more"
+        if not self._values:
+            return said
+        filters = []
+        for key, values in self._values.items():
+            name = _flat(key if len(key) <= 40 else key[:40] + "...")
+            if values and self._rows > len(values):
+                few = [
+                    f"{_flat(value)} {n:,}" if self._is_all else _flat(value)
+                    for value, n in values.most_common()
+                ]
+                name += f" ({', '.join(few)})"
+            filters.append(name)
+        out = f"{said}. filters: "
+        for number, name in enumerate(filters):
+            if len(out) + len(name) > self._room - 40:
+                return out + f"and {len(filters) - number} more"
+            out += ("" if number == 0 else ", ") + name
+        return out
+
+
+def _flat(text: str) -> str:
+    """On one line."""
+    return " ".join(text.split())

@@ -1,0 +1,1 @@
+"""Passes: each a pure function from one PromptIR to the next."""

@@ -1,0 +1,113 @@
+"""The pass that caps tool results: what is long is shown in part, its whole kept under a handle."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+from threading import Lock
+from typing import Any
+
+from rehydrate import formats
+from rehydrate.compiler.caps import Capped, Caps, cap_text
+from rehydrate.compiler.caps.cutting import fair_share
+from rehydrate.compiler.caps.notices import CHARS_A_TOKEN, NOTICE_ROOM
+from rehydrate.compiler.caps.results import Text, results_of
+from rehydrate.compiler.originals import About, KeepsOriginals, Originals, digest_of
+from rehydrate.compiler.passes.changing import Change, Changes
+from rehydrate.ir.prompt import PromptIR
+from rehydrate.messages import Message
+
+__all__ = ["CapToolResults", "cap_tool_results"]
+
+NAME = "cap_tool_results"
+_REMEMBERED = 256
+_LEAST_SHARE = 1_400
+"""Characters that each text of one result is shown of at least."""
+
+
+class _Cache:
+    """What capping made of a text, by the text's digest: history is compiled turn after turn."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._capped: OrderedDict[tuple[Any, ...], Capped | None] = OrderedDict()
+
+    def cap(self, text: Text, limit: int, caps: Caps) -> Capped | None:
+        key = (digest_of(text.text), limit, text.tool, caps.rows, caps.log_lines)
+        with self._lock:
+            if key in self._capped:
+                self._capped.move_to_end(key)
+                return self._capped[key]
+        rows, log_lines = caps.rows, caps.log_lines
+        capped = cap_text(text.text, limit, tool=text.tool, rows=rows, log_lines=log_lines)
+        with self._lock:
+            self._capped[key] = capped
+            if len(self._capped) > _REMEMBERED:
+                self._capped.popitem(last=False)
+        return capped
+
+
+@dataclass(frozen=True, slots=True)
+class CapToolResults:
+    """Caps the tool results of a history; `cap_tool_results` is this with the default caps.
+
+    What becomes of a result depends on it alone, so the prompt of one turn extends that of the turn
+    before. The entries that came in are never changed: one that is capped is a new object, with the
+    same ids, in the same place. Media, and blocks that are not plain text, stay as they are.
+    """
+
+    caps: Caps = field(default_factory=Caps)
+    name: str = NAME
+    _cache: _Cache = field(default_factory=_Cache, repr=False, compare=False)
+
+    def __call__(self, ir: PromptIR, target: KeepsOriginals) -> PromptIR:
+        """The IR with its tool results capped, and a trace of it."""
+        started = time.perf_counter()
+        history = ir.history
+        changes = Changes(self.name)
+        messages: Sequence[Message] = ()
+        limits = [*self.caps.by_tool.values(), self.caps.default_tokens]
+        least = min([tokens for tokens in limits if tokens is not None], default=None)
+        if history.entries and least is not None:
+            messages = formats.parse(history.entries, history.format).messages
+            least_characters = int(least * CHARS_A_TOKEN)
+            for results in results_of(messages, history.entries, history.format, least_characters):
+                changed = [
+                    change
+                    for _, texts in groupby(results.texts, key=attrgetter("call"))
+                    for change in self._cap(list(texts), target.originals, changes)
+                ]
+                changes.add(results.position, changed)
+        return changes.apply(ir, messages, started)
+
+    def _cap(
+        self, texts: Sequence[Text], originals: Originals | None, changes: Changes
+    ) -> Iterator[Change]:
+        """What is to stand in the place of the texts of one result."""
+        tool = texts[0].tool
+        limit = self.caps.characters(tool)
+        sizes = [len(text.text) for text in texts]
+        if limit is None or sum(sizes) <= limit + NOTICE_ROOM:
+            return
+        share = max(fair_share(sizes, limit), min(limit, _LEAST_SHARE))
+        for text in texts:
+            if len(text.text) <= share + NOTICE_ROOM:
+                continue
+            capped = self._cache.cap(text, share, self.caps)
+            if capped is None:
+                continue
+            handle: str | None = ""
+            if originals is not None:
+                handle = changes.keep(originals, text.text, About(tool, text.call))
+            if handle is not None:
+                tokens = math.ceil(capped.omitted / CHARS_A_TOKEN)
+                note = f"{capped.kind}, {tokens:,} tokens left out, {handle or 'no originals kept'}"
+                yield Change(text.path, capped.render(handle), note)
+
+
+cap_tool_results = CapToolResults()

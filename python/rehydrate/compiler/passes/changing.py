@@ -1,0 +1,98 @@
+"""Changes to texts of a history: originals kept first, entries made anew, and the trace of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from rehydrate import _engine, formats
+from rehydrate.compiler.caps.notices import LONGEST_HANDLE
+from rehydrate.compiler.originals import About, Originals
+from rehydrate.ir.prompt import PromptIR, Trace
+
+if TYPE_CHECKING:
+    from rehydrate.compiler.caps.results import Text
+    from rehydrate.formats._excerpting import Path
+    from rehydrate.messages import Message
+
+
+class Change(NamedTuple):
+    """A text that is to stand in a place of an entry, and what is said of that in the trace."""
+
+    path: Path
+    text: str
+    note: str
+
+
+class Changes:
+    """What one pass does to the entries of a history."""
+
+    def __init__(self, name: str) -> None:
+        """Nothing yet, by the pass of this name."""
+        self._name = name
+        self._by_position: dict[int, Sequence[Change]] = {}
+        self._degraded: list[str] = []
+
+    def keep(self, originals: Originals, text: str, about: About) -> str | None:
+        """The handle of the text; None where it is not kept, and so has to stay as it is."""
+        try:
+            handle = originals.put(text, about=about)
+            if not isinstance(handle, str) or not 0 < len(handle) <= LONGEST_HANDLE:
+                raise ValueError(f"the handle is no string of 1 to {LONGEST_HANDLE} characters")
+        except Exception as error:
+            said = f"{self._name}: {type(error).__name__}: {error}; the result stays whole"
+            if said not in self._degraded:
+                self._degraded.append(said)
+            return None
+        return handle
+
+    def add(self, position: int, changes: Sequence[Change]) -> None:
+        """Note the changes to the entry at this position."""
+        if changes:
+            self._by_position[position] = changes
+
+    def apply(
+        self, ir: PromptIR, messages: Sequence[Message], started: float, notes: Sequence[str] = ()
+    ) -> PromptIR:
+        """The IR with these changes and a trace of them; `messages` are its history's, read."""
+        history = ir.history
+        said = list(notes)
+        ids = []
+        if self._by_position:
+            entries, tokens = list(history.entries), list(history.tokens)
+            by_index = {message.index: message for message in messages}
+            made = []
+            for position, changes in self._by_position.items():
+                texts = {change.path: change.text for change in changes}
+                ids.append(f"history[{history.place(position)}]")
+                said += [f"{ids[-1]} {change.note}" for change in changes]
+                message, entry = by_index[position], entries[position]
+                places = formats.FORMATS[history.format].places(entry, position)
+                pieces = [
+                    piece if path is None else piece._replace(text=texts.get(path, piece.text))
+                    for piece, path in zip(message.pieces, places, strict=True)
+                ]
+                made.append(message._replace(pieces=tuple(pieces)))
+                entries[position] = formats.FORMATS[history.format].replace(entry, texts)
+            if tokens:
+                counts = _engine.message_tokens(made, ir.counter)
+                for message, count in zip(made, counts, strict=True):
+                    tokens[message.index] = count
+            history = replace(history, entries=tuple(entries), tokens=tuple(tokens))
+        after = ir.replace(history=history)
+        trace = Trace(
+            self._name,
+            ir.tokens,
+            after.tokens,
+            tuple(ids),
+            tuple([*said, *self._degraded]),
+            (time.perf_counter() - started) * 1_000,
+        )
+        meta = replace(
+            ir.meta,
+            trace=(*ir.meta.trace, trace),
+            degraded=(*ir.meta.degraded, *self._degraded),
+        )
+        return after.replace(meta=meta)

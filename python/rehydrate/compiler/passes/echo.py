@@ -1,0 +1,158 @@
+"""The pass that removes echoes: what stands in the history already is referred to, not repeated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, NamedTuple
+
+from rehydrate import formats
+from rehydrate.compiler.caps.results import Text, Tools, texts_of
+from rehydrate.compiler.originals import About, KeepsOriginals
+from rehydrate.compiler.passes.changing import Change, Changes
+from rehydrate.compiler.passes.seen import Run, Seen, Source, strings_of
+from rehydrate.ir.prompt import PromptIR
+from rehydrate.messages import Message, PieceKind
+
+__all__ = ["RemoveEchoes", "remove_echoes"]
+
+NAME = "remove_echoes"
+LEAST_CHARACTERS = 1_000
+"""A shorter repetition stays: a reference has its price too."""
+_CONVERSATIONS = 8
+"""Whose lines are remembered from one compilation to the next."""
+
+
+class _Echo(NamedTuple):
+    """A text of an entry, and the runs of its lines that stand above."""
+
+    text: Text
+    runs: tuple[Run, ...]
+
+    def render(self, handle: str) -> str:
+        """The text with a reference in the place of each run."""
+        lines = self.text.text.split("\n")
+        out: list[str] = []
+        at = 0
+        for run in self.runs:
+            out += lines[at : run.start]
+            out.append(run.reference(handle))
+            at = run.end
+        return "\n".join([*out, *lines[at:]])
+
+
+class _Reading:
+    """A conversation, read so far: what each of its entries repeats, decided by those before it."""
+
+    def __init__(self, format: str, least: int) -> None:  # noqa: A002
+        self._format = format
+        self._seen = Seen(least)
+        self._least = least
+        self._tools = Tools()
+        self._read: list[tuple[Message, bool]] = []
+        self._echoes: list[tuple[_Echo, ...]] = []
+
+    def is_of(self, format: str) -> bool:  # noqa: A002
+        """Whether it reads this format."""
+        return self._format == format
+
+    def begins(self, read: Sequence[tuple[Message, bool]]) -> bool:
+        """Whether this conversation and that one begin alike, as far as the shorter one goes."""
+        count = min(len(read), len(self._read))
+        return self._read[:count] == list(read[:count])
+
+    def echoes(
+        self, read: Sequence[tuple[Message, bool]], entries: Sequence[Any]
+    ) -> Sequence[tuple[_Echo, ...]]:
+        """Per message, what it repeats; those that were read before are not read again."""
+        for message, was_cut in read[len(self._read) :]:
+            self._echoes.append(tuple(self._add(message, entries[message.index], was_cut)))
+            self._read.append((message, was_cut))
+        return self._echoes[: len(read)]
+
+    def _add(self, message: Message, entry: Any, was_cut: bool) -> Iterator[_Echo]:
+        self._tools.note(message)
+        long = any(len(piece.text) >= self._least for piece in message.pieces)
+        texts = texts_of(message, entry, self._format, self._tools) if long else ()
+        by_text = {text.text: text for text in texts}
+        calls = iter(message.calls)
+        for piece in message.pieces:
+            if piece.kind == PieceKind.TOOL_INPUT:
+                call = next(calls, "")
+                for said in strings_of(piece.text, self._least):
+                    self._seen.add(said, Source("input", call, self._tools[call]))
+            elif piece.kind == PieceKind.TEXT:
+                self._seen.add(piece.text, Source("text", "", message.role))
+            elif piece.kind == PieceKind.TOOL_RESULT and len(piece.text) >= self._least:
+                text = by_text.get(piece.text)
+                call, tool = (text.call, text.tool) if text else ("", "")
+                runs = self._seen.runs(piece.text) if text else ()
+                if runs and text:
+                    yield _Echo(text, runs)
+                # What was cut is no place to refer to, though its lines stand there.
+                if not was_cut:
+                    self._seen.add(piece.text, Source("result", call, tool), runs)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveEchoes:
+    """Removes from tool results what their own call or an earlier entry says already.
+
+    A run of lines that stands above, in a tool's input, a result or a message, becomes one line
+    that says where, and has the handle of the whole result: it can be got back whatever becomes of
+    the place that is referred to. Lines are the same if they differ in nothing but the number that a
+    tool put before them. Never refers to what a pass before it has cut, nor to a reference. Without
+    originals nothing is removed.
+    """
+
+    least_characters: int = LEAST_CHARACTERS
+    name: str = NAME
+    _readings: list[_Reading] = field(default_factory=list, repr=False, compare=False)
+    _lock: Any = field(default_factory=Lock, repr=False, compare=False)
+
+    def __call__(self, ir: PromptIR, target: KeepsOriginals) -> PromptIR:
+        """The IR without echoes, and a trace of it."""
+        started = time.perf_counter()
+        changes = Changes(self.name)
+        history, originals = ir.history, target.originals
+        messages: Sequence[Message] = ()
+        if originals is None:
+            note = "nothing is removed: there is no place to keep the originals"
+            return changes.apply(ir, messages, started, [note])
+        if history.entries:
+            messages = formats.parse(history.entries, history.format).messages
+            changed = {entry for trace in ir.meta.trace for entry in trace.changed}
+            read = [
+                (message, f"history[{history.place(message.index)}]" in changed)
+                for message in messages
+            ]
+            reading = self._reading(read, history.format)
+            for (message, _), echoes in zip(
+                read, reading.echoes(read, history.entries), strict=True
+            ):
+                made = []
+                for echo in echoes:
+                    about = About(echo.text.tool, echo.text.call)
+                    handle = changes.keep(originals, echo.text.text, about)
+                    if handle is not None:
+                        count = sum(run.end - run.start for run in echo.runs)
+                        note = f"{count:,} lines stand above, {handle}"
+                        made.append(Change(echo.text.path, echo.render(handle), note))
+                changes.add(message.index, made)
+            with self._lock:
+                self._readings.insert(0, reading)
+                del self._readings[_CONVERSATIONS:]
+        return changes.apply(ir, messages, started)
+
+    def _reading(self, read: Sequence[tuple[Message, bool]], format: str) -> _Reading:  # noqa: A002
+        """The reading of this conversation that is known, or a new one; nobody else has it."""
+        with self._lock:
+            for place, reading in enumerate(self._readings):
+                if reading.is_of(format) and reading.begins(read):
+                    return self._readings.pop(place)
+        return _Reading(format, self.least_characters)
+
+
+remove_echoes = RemoveEchoes()
