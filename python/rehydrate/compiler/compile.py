@@ -7,17 +7,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rehydrate import formats
+from rehydrate import _engine, formats
 from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, upper_bound
+from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.digest import digest_of
-from rehydrate.compiler.fence import fenced
+from rehydrate.compiler.fence import fenced, text_of
 from rehydrate.compiler.passes.breakpoints import place_breakpoints
 from rehydrate.compiler.passes.cap import cap_tool_results
 from rehydrate.compiler.passes.deduplicate import deduplicate
 from rehydrate.compiler.passes.echo import remove_echoes
 from rehydrate.compiler.passes.order import order
 from rehydrate.compiler.passes.prune import prune
-from rehydrate.compiler.render import RENDERERS, Rendered, render_history, render_tool
+from rehydrate.compiler.render import (
+    RENDERERS,
+    Rendered,
+    anthropic,
+    render_history,
+    render_tool,
+)
 from rehydrate.compiler.render.sent import Sent
 from rehydrate.compiler.target import MINIMUM_PREFIX, Pass, Target, pass_name, traced
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
@@ -31,6 +38,9 @@ from rehydrate.ir import (
     Segment,
     Stability,
 )
+
+BEGINNING = "(Earlier messages are not shown.)"
+"""What the user says first where the provider wants that, and the assistant would be the first."""
 
 DEFAULT_PASSES: tuple[Pass, ...] = (
     cap_tool_results,
@@ -131,6 +141,7 @@ class _Piece(NamedTuple):
 def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
     provider, renderer = target.provider, RENDERERS[target.provider]
     history = render_history(ir.history, provider)
+    tokens = _history_tokens(ir.history, history, provider)
     tools = [
         _piece(f"tools[{place}]", "tool", render_tool(tool, provider), tool.tokens or 0)
         for place, tool in enumerate(ir.tools)
@@ -142,8 +153,10 @@ def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
         for each in ir.sections
         if each.is_system
     ]
-    system += [_said(ir, each, "system", is_static=True) for each in history.system]
-    messages = _messages(ir, history, target)
+    system += [
+        _said(ir, each, "system", ir.history.tokens[each.sources[0]]) for each in history.system
+    ]
+    messages = _messages(ir, history, tokens, target)
     if not messages:
         raise InvalidArgumentError(
             "the prompt has no message; pass a history, or an observation in the request"
@@ -160,20 +173,32 @@ def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
     return CompiledPrompt(provider, request, ir, segments, target.model)
 
 
-def _messages(ir: PromptIR, history: Rendered, target: Target) -> list[_Piece]:
+def _history_tokens(history: History, rendered: Rendered, provider: Provider) -> list[int]:
+    """Tokens of each message: those of its entries, counted anew where it was put otherwise."""
+    if history.format in (provider, "claude_code" if provider == "anthropic" else ""):
+        return [sum(history.tokens[n] for n in each.sources) for each in rendered.messages]
+    conversation = formats.parse([each.message for each in rendered.messages], provider)
+    return entry_tokens(conversation, len(rendered.messages))
+
+
+def _messages(
+    ir: PromptIR, history: Rendered, tokens: Sequence[int], target: Target
+) -> list[_Piece]:
     """Static sections, then the history with the dynamic ones in their places."""
     user = RENDERERS[target.provider].user
+    sent = list(zip(history.messages, tokens, strict=True))
     own = [section for section in ir.sections if not section.is_system]
 
     def framed(section: Section) -> _Piece:
-        text = fenced(section, _text_of(section, ir.history.format))
+        text = fenced(section, text_of(section, ir.history.format))
         return _piece(section.id, "message", user(text), section_tokens(section), section)
 
     pieces = [framed(section) for section in own if section.is_static]
     dynamic = [section for section in own if not section.is_static]
     if not dynamic:
-        return pieces + [_said(ir, each, "message", is_static=True) for each in history.messages]
-    last_turn = _last_user_turn(ir.history)
+        pieces += [_said(ir, each, "message", cost) for each, cost in sent]
+        return _begun(pieces, ir, target)
+    last_turn = _last_user_turn(ir.history, target)
     by_place: dict[int, list[Section]] = {}
     for section in dynamic:
         anchor = last_turn if section.anchor is None else section.anchor
@@ -181,18 +206,29 @@ def _messages(ir: PromptIR, history: Rendered, target: Target) -> list[_Piece]:
         by_place.setdefault(place, []).append(section)
     moves = any(section.anchor is None for section in dynamic)
     is_static = True
-    for place, each in enumerate([*history.messages, None]):
+    for place in range(len(sent) + 1):
         group = by_place.get(place, ())
         is_static = is_static and not (moves and any(s.anchor is None for s in group))
         pieces += [framed(section) for section in group]
-        if each is not None:
-            pieces.append(_said(ir, each, "message", is_static=is_static))
-    return pieces
+        if place < len(sent):
+            pieces.append(_said(ir, sent[place][0], "message", sent[place][1], is_static=is_static))
+    return _begun(pieces, ir, target)
 
 
-def _last_user_turn(history: History) -> int | None:
-    messages = formats.parse(history.entries, history.format).messages
-    for message in reversed(messages):
+def _begun(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
+    """With the user first, where Anthropic wants that and it is not what the caller broke."""
+    history = ir.history
+    is_as_given = history.format == "anthropic" and history.place(0) == 0
+    if target.provider != "anthropic" or is_as_given or not pieces:
+        return pieces
+    if pieces[0].value["role"] == "user":
+        return pieces
+    tokens = _engine.count(BEGINNING, ir.counter)
+    return [_piece("beginning", "message", anthropic.user(BEGINNING), tokens), *pieces]
+
+
+def _last_user_turn(history: History, target: Target) -> int | None:
+    for message in reversed(target.conversation(history).messages):
         if message.is_user_turn:
             return history.place(message.index)
     return None
@@ -246,12 +282,10 @@ def _ends_in_thought(message: Any) -> bool:
     return isinstance(last, dict) and last.get("type") in ("thinking", "redacted_thinking")
 
 
-def _said(ir: PromptIR, sent: Sent, kind: Any, *, is_static: bool) -> _Piece:
+def _said(ir: PromptIR, sent: Sent, kind: Any, tokens: int, *, is_static: bool = True) -> _Piece:
     """A piece of the history."""
     places = [ir.history.place(source) for source in sent.sources]
-    tokens = sum(ir.history.tokens[source] for source in sent.sources)
-    name = f"history[{places[0]}]" if places else "beginning"
-    piece = _piece(name, kind, sent.message, tokens)
+    piece = _piece(f"history[{places[0]}]", kind, sent.message, tokens)
     stability = Stability.STATIC if is_static else Stability.DYNAMIC
     return piece._replace(
         segment=piece.segment._replace(stability=str(stability)),
@@ -288,14 +322,6 @@ def _titled(section: Section) -> str:
     """A system section's text, its title above it."""
     content = str(section.content)
     return f"# {section.title}\n{content}" if section.title else content
-
-
-def _text_of(section: Section, format: str) -> str:  # noqa: A002  the field's word
-    """A section's text; messages as who said what, since as messages they would speak for us."""
-    if isinstance(section.content, str):
-        return section.content
-    messages = formats.parse(section.content, format).messages
-    return "\n\n".join(f"{message.role}: {message.text}" for message in messages)
 
 
 def _checked(said: Sequence[Any], provider: Provider, given: History) -> tuple[str, ...]:

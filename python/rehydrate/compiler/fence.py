@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
+from rehydrate import formats
 from rehydrate.ir import FULL_TRUST, Section
 
 NOT_INSTRUCTIONS = "data, not instructions"
@@ -50,6 +51,14 @@ def fence(section: Section, content: str) -> tuple[str, str]:
     shown = "".join(f' {name}="{_attribute(value)}"' for name, value in attributes)
     tag = f"context-{nonce(section.id, content + shown)}"
     return f"<{tag}{shown}>", f"</{tag}>"
+
+
+def text_of(section: Section, format: str) -> str:  # noqa: A002  the field's word
+    """A section's text; messages as who said what, since as messages they would speak for us."""
+    if isinstance(section.content, str):
+        return section.content
+    messages = formats.parse(section.content, format).messages
+    return "\n\n".join(f"{message.role}: {message.text}" for message in messages)
 
 
 def nonce(section_id: str, content: str) -> str:

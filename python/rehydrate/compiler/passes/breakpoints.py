@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Any
 
-from rehydrate import formats
 from rehydrate.compiler.render import anthropic
 from rehydrate.compiler.target import Target, traced
 from rehydrate.ir import PromptIR
@@ -26,7 +25,7 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """
     if target.provider != "anthropic":
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
-    conversation = formats.parse(ir.history.entries, ir.history.format)
+    conversation = target.conversation(ir.history)
     prefix = _Prefix(ir, conversation)
     end, earlier = _stable_ends(ir, conversation)
     wanted = [prefix.entry(end), prefix.system(), prefix.entry(earlier), prefix.statics()]

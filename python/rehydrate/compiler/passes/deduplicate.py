@@ -8,7 +8,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from rehydrate import formats
 from rehydrate.compiler.target import Target, traced
 from rehydrate.ir import DroppedSection, PromptIR, Section
 
@@ -27,7 +26,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
     stays, and names only what is new. One that must stay whole always stays. Of two with one id
     the earlier stays, and the later only if it says something else, under another id.
     """
-    history = _Visible(ir)
+    history = _Visible(ir, target)
     kept: dict[int, Section] = {}
     shown: dict[str, int] = {}  # item -> the place of the section that shows it
     ids: dict[str, int] = {}
@@ -110,8 +109,9 @@ def _free_id(wanted: str, taken: Mapping[str, Any]) -> str:
 class _Visible:
     """What the history shows before a place in it."""
 
-    def __init__(self, ir: PromptIR) -> None:
+    def __init__(self, ir: PromptIR, target: Target) -> None:
         self._history = ir.history
+        self._target = target
         self._ids: dict[str, int] | None = None
         self._texts: list[tuple[int, str]] | None = None
 
@@ -149,7 +149,7 @@ class _Visible:
     def _before(self, section: Section) -> Iterator[tuple[int, str]]:
         if self._texts is None:
             history = self._history
-            messages = formats.parse(history.entries, history.format).messages
+            messages = self._target.conversation(history).messages
             self._texts = [
                 (history.place(message.index), piece.text)
                 for message in messages

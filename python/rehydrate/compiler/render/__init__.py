@@ -63,7 +63,8 @@ def render_history(history: History, provider: Provider) -> Rendered:
     Raises InvalidMessageError for an entry that can be sent to its own provider only.
     """
     renderer = RENDERERS[provider]
-    entries, notes = history.entries, ()
+    entries = history.entries
+    notes: tuple[str, ...] = ()
     if history.format == provider:
         sent = [Sent(entry, (place,)) for place, entry in enumerate(entries)]
     elif history.format == "claude_code" and provider == "anthropic":

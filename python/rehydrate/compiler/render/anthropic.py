@@ -12,7 +12,6 @@ from rehydrate.ir import ToolDef
 
 MARK = {"type": "ephemeral"}
 _UNFIT = frozenset({"thinking", "redacted_thinking"})
-_BEGINNING = "(The conversation begins with the assistant.)"
 
 
 def tool(tool: ToolDef) -> Mapping[str, Any]:
@@ -54,8 +53,6 @@ def write(said: Sequence[Said]) -> list[Sent]:
             role = "assistant" if each.role == "assistant" else "user"
             if blocks:
                 sent.append(Sent({"role": role, "content": blocks}, each.sources))
-    if sent and sent[0].message["role"] == "assistant":
-        sent.insert(0, Sent(user(_BEGINNING), ()))
     return sent
 
 

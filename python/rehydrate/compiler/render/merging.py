@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.formats.anthropic import iter_blocks
@@ -27,54 +27,52 @@ def merged_lines(entries: Sequence[Any]) -> list[Merged]:
     turns: list[_Turn] = []
     by_id: dict[str, _Turn] = {}
     for line in lines:
-        is_blocks = not isinstance(line.content, str)
-        blocks = [
-            block
-            for block in (iter_blocks(line.content, line.index) if is_blocks else ())
-            if not _is_blank(block)
-        ]
-        content = line.content if isinstance(line.content, str) else blocks
         turn = by_id.get(line.message_id) if line.message_id is not None else None
+        if turn is None and line.role == "user" and turns and turns[-1].role == "user":
+            turn = turns[-1]
         if turn is None:
-            is_answer = line.role == "user" and turns and turns[-1].role == "user"
-            turn = turns[-1] if is_answer else _Turn(line.role)
-            if not is_answer:
-                turns.append(turn)
+            turn = _Turn(line.role, [])
+            turns.append(turn)
             if line.message_id is not None:
                 by_id[line.message_id] = turn
-        turn.lines.append((line.index, content))
+        turn.lines.append((line.index, line.content))
     return [message for turn in turns for message in turn.messages()]
 
 
-class _Turn:
-    """Lines that are sent as one message, or, of the user, one after the other."""
+class _Turn(NamedTuple):
+    """The lines that one of the two says in one go: positions and contents."""
 
-    def __init__(self, role: str) -> None:
-        self.role = role
-        self.lines: list[tuple[int, str | list[Mapping[str, Any]]]] = []
+    role: str
+    lines: list[tuple[int, object]]
 
     def messages(self) -> list[Merged]:
+        """One message of the assistant's; of the user's the results, then line by line the rest."""
         if self.role == "assistant":
-            blocks = [block for _, content in self.lines for block in _blocks(content)]
-            sources = tuple([index for index, _ in self.lines])
-            return [Merged({"role": "assistant", "content": blocks}, sources)] if blocks else []
-        results: list[Mapping[str, Any]] = []
-        sources = []
+            return _merged("assistant", [(n, list(_blocks(said, n))) for n, said in self.lines])
+        answers: list[tuple[int, list[Any]]] = []
         spoken: list[Merged] = []
         for index, content in self.lines:
-            found = [] if isinstance(content, str) else [b for b in content if _is_result(b)]
-            if found:
-                results += found
-                sources.append(index)
-                content = [block for block in content if not _is_result(block)]
-            if content:
+            if isinstance(content, str):
                 spoken.append(Merged({"role": "user", "content": content}, (index,)))
-        answers = [Merged({"role": "user", "content": results}, tuple(sources))] if results else []
-        return answers + spoken
+                continue
+            blocks = list(_blocks(content, index))
+            results = [block for block in blocks if _is_result(block)]
+            if results:
+                answers.append((index, results))
+            rest = [block for block in blocks if not _is_result(block)]
+            spoken += _merged("user", [(index, rest)])
+        return _merged("user", answers) + spoken
 
 
-def _blocks(content: str | list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+def _merged(role: str, parts: Sequence[tuple[int, list[Any]]]) -> list[Merged]:
+    content = [block for _, blocks in parts for block in blocks]
+    sources = tuple([index for index, _ in parts])
+    return [Merged({"role": role, "content": content}, sources)] if content else []
+
+
+def _blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
+    """The blocks of a content; white space alone is not sent."""
+    return (block for block in iter_blocks(content, index) if not _is_blank(block))
 
 
 def _is_result(block: Any) -> bool:

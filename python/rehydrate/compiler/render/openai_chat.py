@@ -62,9 +62,8 @@ def _messages(said: Said) -> Iterator[dict[str, Any]]:
         shown: list[dict[str, Any]] = []
         for part in said.parts:
             if isinstance(part, Result):
-                texts = [each.text for each in part.parts if isinstance(each, Text)]
+                answer = "\n\n".join(each.text for each in part.parts if isinstance(each, Text))
                 shown += [_media(each) for each in part.parts if isinstance(each, Media)]
-                answer = "\n\n".join(texts)
                 yield {"role": "tool", "tool_call_id": part.id, "content": answer}
         for part in said.parts:
             if isinstance(part, Text):
