@@ -231,7 +231,7 @@ def test_one_source_alone_is_asked_with_the_room_there_is(memory: Memory):
 
 
 def test_one_source_means_one(memory: Memory):
-    with pytest.raises(InvalidArgumentError, match="this is 3 .hot, temporal, semantic."):
+    with pytest.raises(InvalidArgumentError, match=r"this is 3 \(hot, temporal, semantic\)"):
         hydrate_source("x", memory)
 
 

@@ -151,8 +151,7 @@ def _laid_down(options: HydrateOptions) -> list[HydrationSource]:
     sources = []
     given = options.get("system")
     if given is not None:
-        is_several = isinstance(given, (list, tuple))
-        sources.append(system_of(*(given if is_several else [given])))
+        sources.append(system_of(*(given if isinstance(given, (list, tuple)) else (given,))))
     if (definitions := options.get("tools")) is not None:
         sources.append(tools_of(definitions))
     if (messages := options.get("messages")) is not None:

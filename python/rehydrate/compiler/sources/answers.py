@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import NoneType
 from typing import Any
 
 from rehydrate import formats
@@ -17,6 +18,16 @@ from rehydrate.ir import DroppedSection, History, Priority, Provenance, Section,
 UNSAID_TRUST = 0.8
 """How far content is trusted of which nobody says how far: data of the caller's, never
 instructions."""
+
+_FIELDS: Mapping[str, type | tuple[type, ...]] = {
+    "id": str,
+    "provenance": Provenance,
+    "title": str,
+    "handle": (str, NoneType),
+    "anchor": (int, NoneType),
+    "metadata": Mapping,
+}
+"""What a Section does not see to by itself, and a prompt relies on."""
 
 
 def found_in(answer: Any, source: HydrationSource) -> Found:
@@ -35,7 +46,7 @@ def found_in(answer: Any, source: HydrationSource) -> Found:
     elif answer is None:
         found = Found()
     else:
-        found = Found(_sections(answer, source.name, source.priority))
+        found = _checked(Found(_sections(answer, source.name, source.priority)), source.name)
     sections: Sequence[Section] = found.sections
     if not source.comes_whole:
         sections = _named(sections, source.name)
@@ -94,6 +105,13 @@ def _checked(found: Found, source: str) -> Found:
                 raise InvalidArgumentError(
                     f"source {source!r} returned {_kind(entry)} among its {name}; "
                     f"each is a {kind.__name__}"
+                )
+    for section in found.sections:
+        for name, kinds in _FIELDS.items():
+            if not isinstance(getattr(section, name), kinds):
+                raise InvalidArgumentError(
+                    f"source {source!r} returned a Section whose {name} is "
+                    f"{_kind(getattr(section, name))}"
                 )
     is_history = found.history is None or (
         isinstance(found.history, History) and all(type(n) is int for n in found.history.tokens)
