@@ -130,9 +130,7 @@ class HeldOriginals:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         """Hold at most so many bytes."""
         if type(max_bytes) is not int or max_bytes < 1:
-            raise InvalidArgumentError(
-                f"max_bytes is {max_bytes!r}; pass a whole number from 1 up"
-            )
+            raise InvalidArgumentError(f"max_bytes is {max_bytes!r}; pass a whole number from 1 up")
         self._max_bytes = max_bytes
         self._lock = Lock()
         self._texts: OrderedDict[str, _Held] = OrderedDict()

@@ -65,7 +65,9 @@ def _hunks(lines: list[str]) -> Iterator[_Hunk]:
     rank, first = 0, -1
     for place, line in enumerate(lines):
         is_file = line.startswith(("diff --git ", "Index: ")) or (
-            line.startswith("--- ") and lines[place + 1 : place + 2] and lines[place + 1].startswith("+++ ")
+            line.startswith("--- ")
+            and lines[place + 1 : place + 2]
+            and lines[place + 1].startswith("+++ ")
         )
         is_hunk = _HUNK.match(line) is not None
         if not (is_file or is_hunk):

@@ -55,7 +55,10 @@ class Tools:
 
 
 def results_of(
-    messages: Sequence[Message], entries: Sequence[Any], format: str, least: int  # noqa: A002
+    messages: Sequence[Message],
+    entries: Sequence[Any],
+    format: str,
+    least: int,  # noqa: A002
 ) -> Iterator[Results]:
     """Per entry with more than `least` characters of tool results, their texts.
 
@@ -74,7 +77,10 @@ def results_of(
 
 
 def texts_of(
-    message: Message, entry: Any, format: str, tools: Tools  # noqa: A002
+    message: Message,
+    entry: Any,
+    format: str,
+    tools: Tools,  # noqa: A002
 ) -> tuple[Text, ...]:
     """The texts of the tool results in one entry."""
     texts = []
