@@ -191,16 +191,13 @@ class Body:
 
 def _badges(row: PromptRow) -> Iterator[str]:
     """What is known of a row, in few words."""
-    if row.kind == "history":
-        entries = row.last - row.first + 1
-        words = [plural(entries, "entry", "entries")]
-    else:
-        words = [row.priority, row.mode, row.stability]
-        words += [row.position] if row.position != Position.MIDDLE else []
-        if row.relevance is not None:
-            words.append(f"relevance {row.relevance:g}")
-        if row.min_tokens:
-            words.append(f"at least {row.min_tokens:,} tokens")
+    words = [row.priority, row.mode]
+    if row.kind != "history":
+        words += [row.stability, row.position if row.position != Position.MIDDLE else ""]
+    if row.relevance is not None:
+        words.append(f"relevance {row.relevance:g}")
+    if row.min_tokens:
+        words.append(f"at least {row.min_tokens:,} tokens")
     yield f'<b class="source">{name(row.source)}</b>'
     for word in filter(None, words):
         strong = " critical" if word == "critical" else ""

@@ -36,7 +36,7 @@ def head(
         yield f'<p class="query" dir="auto"><span>for</span> {escaped(shown)}</p>'
     yield from _bar(table, soft, hard)
     yield from _shares(table)
-    yield from _counts(table, compiled)
+    yield from _counts(ir, table, compiled)
     yield from _laws(ir)
     for problem in table.degraded:
         yield f'<p class="notice">Done without: {name(problem)}</p>'
@@ -81,15 +81,17 @@ def _shares(table: PromptExplanation) -> Iterator[str]:
     yield "</ul>"
 
 
-def _counts(table: PromptExplanation, compiled: CompiledPrompt | None) -> Iterator[str]:
+def _counts(
+    ir: PromptIR, table: PromptExplanation, compiled: CompiledPrompt | None
+) -> Iterator[str]:
     kept = [row for row in table.rows if row.is_kept]
     kinds = [row.kind for row in kept]
-    entries = sum(row.last - row.first + 1 for row in kept if row.kind == "history")
+    entries = len(ir.history.entries)
     parts = [
         plural(kinds.count("tool"), "tool"),
         plural(kinds.count("section"), "section"),
         plural(entries, "entry of the history", "entries of the history"),
-        f"{len(table.rows) - len(kept):,} left out",
+        f"{len(ir.meta.dropped):,} left out",
         plural(sum(row.breakpoint for row in kept), "cache breakpoint"),
     ]
     if table.before_tokens > table.tokens:

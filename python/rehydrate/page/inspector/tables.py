@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from rehydrate.compact.compaction import Explanation, UnitReport, span
-from rehydrate.ir import PromptExplanation, PromptRow
+from rehydrate.ir import PromptExplanation, PromptIR, PromptRow
 from rehydrate.page.inspector.marks import name, percent, plural, tokens
 from rehydrate.page.limits import shown_ends
 
@@ -15,19 +15,22 @@ LINES = 2_000
 _REASONS_SHOWN = 8
 
 
-def left_out(table: PromptExplanation) -> Iterator[str]:
+def left_out(ir: PromptIR, table: PromptExplanation) -> Iterator[str]:
     """What is not in the prompt though it might have been."""
     rows = [row for row in table.rows if not row.is_kept]
     if not rows:
         return
-    lost = sum(row.tokens for row in rows)
-    sum_of_all = f"{plural(len(rows), 'piece')} of {lost:,} tokens"
-    yield f'<h2 id="left">Left out <span>{sum_of_all}</span></h2>'
-    reasons = Counter(row.reason for row in rows)
+    gone = ir.meta.dropped
+    lost = f"{plural(len(gone), 'piece')} of {sum(one.tokens for one in gone):,} tokens"
+    yield f'<h2 id="left">Left out <span>{lost}</span></h2>'
+    reasons = Counter(one.reason for one in gone).most_common()
     if len(rows) > len(reasons):
         yield '<ul class="reasons">'
-        for reason, count in reasons.most_common(_REASONS_SHOWN):
+        for reason, count in reasons[:_REASONS_SHOWN]:
             yield f"<li><b>{count:,}</b> {name(reason)}</li>"
+        if len(reasons) > _REASONS_SHOWN:
+            rest = sum(count for _, count in reasons[_REASONS_SHOWN:])
+            yield f"<li><b>{rest:,}</b> for other reasons</li>"
         yield "</ul>"
     first, last = shown_ends([1] * len(rows), LINES)
     for row in rows[:first]:
@@ -45,7 +48,8 @@ def _gone(row: PromptRow) -> str:
     if row.handle:
         badges += f'<span class="badge">whole under {name(row.handle, 60)}</span>'
     return (
-        f'<div class="gone-row"><span class="what">{name(row.id)}</span>{tokens(row.tokens)}'
+        f'<div class="gone-row {row.kind}">'
+        f'<span class="what">{name(row.id)}</span>{tokens(row.tokens)}'
         f'<span class="badges">{badges}<span class="why">{name(row.reason)}</span></span></div>'
     )
 

@@ -41,7 +41,7 @@ def inspector_page(
         *head(ir, table, compiled, title, has_scores=bool(units and units.units)),
         "<main>",
         *Body(ir, table).lines(),
-        *left_out(table),
+        *left_out(ir, table),
         *sources(table),
         *passes(table),
         *(scores(units) if units else ()),
