@@ -152,7 +152,7 @@ def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
         raise InvalidArgumentError(
             "the prompt has no message; pass a history, or an observation in the request"
         )
-    pieces, marked = _marked([*tools, *system, *messages], ir, target)
+    pieces, marked = _marked(_named([*tools, *system, *messages]), ir, target)
     values = [piece.value for piece in pieces]
     ends = len(tools), len(tools) + len(system)
     request = renderer.request(values[: ends[0]], values[ends[0] : ends[1]], values[ends[1] :])
@@ -288,8 +288,23 @@ def _piece(name: str, kind: Any, value: Any, tokens: int, section: Section | Non
     content = value.get("content") if kind == "message" else None
     blocks = len(content) if isinstance(content, (list, tuple)) else 1
     stability = str(section.stability if section else Stability.STATIC)
-    segment = Segment(name, kind, tokens, digest_of(value), stability, blocks)
+    own_mark = bool(anthropic.marks_in(value if kind != "message" else content))
+    segment = Segment(name, kind, tokens, digest_of(value), stability, blocks, own_mark)
     return _Piece(segment, value, frozenset({name}))
+
+
+def _named(pieces: list[_Piece]) -> list[_Piece]:
+    """With ids of their own for the pieces after the first that one entry became."""
+    seen: dict[str, int] = {}
+    named = []
+    for piece in pieces:
+        name = piece.segment.id
+        seen[name] = number = seen.get(name, 0) + 1
+        if number > 1:
+            segment = piece.segment._replace(id=f"{name}.{number}")
+            piece = piece._replace(segment=segment)  # noqa: PLW2901
+        named.append(piece)
+    return named
 
 
 def _marked(

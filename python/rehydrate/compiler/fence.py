@@ -1,4 +1,4 @@
-"""Fences: the frame around content that is not the caller's own word, which the content cannot fake.
+"""Fences: the frame around content that is not the caller's own word, and which it cannot fake.
 
 The tag's name ends in a nonce, made from the content itself: the same content has the same fence
 in every prompt, and whoever writes the content cannot know a nonce that occurs in it, since one
