@@ -153,7 +153,7 @@ def test_items_become_messages_and_late_outputs_follow_their_calls():
 
 def test_what_only_its_provider_holds_is_an_error_that_names_it():
     items = [{"type": "item_reference", "id": "msg_1"}, {"role": "user", "content": "Go on."}]
-    with pytest.raises(InvalidMessageError, match="message 0.*leave it out"):
+    with pytest.raises(InvalidMessageError, match=r"message 0.*leave it out"):
         render_history(History(tuple(items), "openai_responses"), "anthropic")
 
 

@@ -1,4 +1,4 @@
-"""What compile gives is what the providers' own SDKs take: each sends it, to a transport of ours."""
+"""What compile gives is what the SDKs take: each sends it as it is, to a transport of ours."""
 
 import importlib
 import json
