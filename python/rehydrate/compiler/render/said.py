@@ -129,7 +129,7 @@ def _gathered(said: Sequence[Said]) -> list[Said]:
 
 
 def _joined(run: Sequence[Said]) -> Said:
-    """What the assistant said in one go as one message: OpenAI wants the results right behind it."""
+    """What the assistant said in one go as one message: its results stand right behind it."""
     parts = tuple([part for each in run for part in each.parts])
     return Said("assistant", parts, tuple([source for each in run for source in each.sources]))
 
