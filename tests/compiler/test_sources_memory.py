@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rehydrate import Embedder, Memory, MemoryItem, count_tokens
+from rehydrate import Embedder, InvalidArgumentError, Memory, MemoryItem, count_tokens
 from rehydrate.compiler import hydrate, hydrate_source
 from rehydrate.compiler.sources import hot, semantic, temporal
 from rehydrate.ir import ContextRequest, ContextStrategy, Priority, TimeRange
@@ -83,6 +84,20 @@ def test_filters_narrow_the_search(memory: Memory):
     assert {section.provenance.origin for section in sections} <= {"diary"}
 
 
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda memory: semantic(memory, limit=-1), "limit is -1"),
+        (lambda memory: semantic(memory, filters={"colour": "red"}), "semantic has no 'colour'"),  # type: ignore[typeddict-unknown-key]
+        (lambda memory: temporal(memory, limit="all"), "limit is 'all'"),
+        (lambda memory: hot(memory, deadline_ms=-1), "deadline_ms is -1"),
+    ],
+)
+def test_a_slip_in_a_source_is_an_error_when_it_is_made(memory: Memory, make: Any, error: str):
+    with pytest.raises(InvalidArgumentError, match=error):
+        make(memory)
+
+
 def test_with_nothing_to_look_for_semantic_is_off(memory: Memory):
     report = hydrate_source(" ", semantic(memory), deadline_ms=None).report
     assert (report.status, report.detail) == ("off", "the request has no observation to look for")
@@ -135,6 +150,14 @@ def test_items_stand_by_their_times_whenever_they_were_stored(memory: Memory):
     memory.add(MemoryItem("The day before.", time=datetime(2026, 2, 16, tzinfo=UTC)))
     found = hydrate_source(within(None, DAY), temporal(memory), deadline_ms=None)
     assert [section.content for section in found.sections] == ["The day before.", PORTS]
+
+
+def test_what_was_said_at_one_time_stands_in_the_order_in_which_it_was_stored(memory: Memory):
+    texts = [f"Step {n} of the plan." for n in range(12)]
+    memory.add(texts, time=DAY + timedelta(days=3))
+    request = within(DAY + timedelta(days=3), None, "step 7")
+    found = hydrate_source(request, temporal(memory), deadline_ms=None)
+    assert [section.content for section in found.sections] == texts
 
 
 def test_where_not_all_of_a_time_fit_those_that_match_do(memory: Memory):

@@ -101,7 +101,7 @@ def hydrate(
     if asked.observation.strip() and not any(source.kind == "history" for source in named):
         named.append(history([{"role": "user", "content": asked.observation}]))
     wanted = [source for source in named if source.is_wanted(asked.strategy)]
-    outcomes = _run(wanted, [_question(source, asked, options) for source in wanted], options)
+    outcomes = _run(wanted, _questions(wanted, asked, options), options)
     came = dict(zip([source.name for source in wanted], outcomes, strict=True))
     return _prompt(asked, [came.get(source.name, _left_out(source)) for source in named])
 
@@ -136,9 +136,8 @@ def hydrate_source(
             f"hydrate_source asks one source, and this is {len(sources)} ({names}); pass one, as "
             "in semantic(memory)"
         )
-    (one,) = sources
     asked = _filled_in(request, sources)
-    (outcome,) = _run(sources, [_question(one, asked, options)], options)
+    (outcome,) = _run(sources, _questions(sources, asked, options), options)
     return Hydrated(outcome.found.sections, outcome.report, outcome.found.dropped)
 
 
@@ -189,7 +188,10 @@ def _observed_by(source: HydrationSource) -> str:
     return said if isinstance(said, str) else ""
 
 
-def _question(source: HydrationSource, asked: ContextRequest, options: Any) -> SourceRequest:
+def _questions(
+    sources: Sequence[HydrationSource], asked: ContextRequest, options: Any
+) -> list[SourceRequest]:
+    """What each source is asked, and how much of its answer will be used."""
     room, visible = options.get("budget_tokens"), options.get("visible", ())
     if not (room is None or (type(room) is int and room >= 0)):
         raise InvalidArgumentError(
@@ -199,9 +201,13 @@ def _question(source: HydrationSource, asked: ContextRequest, options: Any) -> S
         raise InvalidArgumentError(
             f"visible is of type {type(visible).__name__}; pass the items of provenances"
         )
-    own = source.tokens_for(asked.strategy, asked.budget)
-    limits = [limit for limit in (own, room) if limit is not None]
-    return SourceRequest(asked, source.name, min(limits, default=None), frozenset(visible))
+    seen = frozenset(visible)
+    questions = []
+    for source in sources:
+        own = source.tokens_for(asked.strategy, asked.budget)
+        limits = [limit for limit in (own, room) if limit is not None]
+        questions.append(SourceRequest(asked, source.name, min(limits, default=None), seen))
+    return questions
 
 
 def _run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -29,10 +29,12 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     prefix = _Prefix(ir, messages)
     end, earlier = _stable_ends(ir, messages)
     wanted = [prefix.entry(end), prefix.system(), prefix.entry(earlier), prefix.statics()]
-    free = max(0, MOST - _own_marks(ir))
+    own = _own_marks(ir)
+    # Marks with a longer time to live must come first: who sets such ones sets them all.
+    free = 0 if any(mark.get("ttl") not in (None, "5m") for mark in own) else MOST - len(own)
     chosen = [
         found for found in dict.fromkeys(wanted) if found and found[0] >= target.minimum_prefix
-    ][:free]
+    ][: max(0, free)]
     marks = tuple([name for _, name in sorted(chosen, key=lambda found: prefix.rank(found[1]))])
     return traced("place_breakpoints", ir, ir.replace(breakpoints=marks), marks)
 
@@ -99,7 +101,12 @@ def _stable_ends(ir: PromptIR, messages: Sequence[Message]) -> tuple[int | None,
     A dynamic section without an anchor stands before the last user turn, and nothing from there on
     is in the same place in the next prompt.
     """
-    turns = [message.index for message in messages if message.is_user_turn]
+    # Where the user begins to speak; what several entries say in a row is one turn.
+    turns = [
+        message.index
+        for place, message in enumerate(messages)
+        if message.is_user_turn and not (place and messages[place - 1].role == "user")
+    ]
     floats = any(not section.is_static and section.anchor is None for section in ir.sections)
     if floats and turns:
         end, earlier = turns[-1] - 1, turns[-2] - 1 if len(turns) > 1 else None
@@ -135,22 +142,12 @@ def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's 
     return bool(entry.get("content")) and anthropic.mark(entry) is not None
 
 
-def _own_marks(ir: PromptIR) -> int:
+def _own_marks(ir: PromptIR) -> list[Mapping[str, Any]]:
     """Cache marks in what the caller gave."""
-    tools = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
-    entries: Iterable[Any] = ()
+    values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
     if ir.history.format == "anthropic":
-        entries = [entry.get("content") for entry in ir.history.entries]
+        values += [entry.get("content") for entry in ir.history.entries]
     elif ir.history.format == "claude_code":
         messages = [entry.get("message") for entry in ir.history.entries]
-        entries = [each.get("content") for each in messages if isinstance(each, Mapping)]
-    return sum(map(_marks_in, [*tools, *entries]))
-
-
-def _marks_in(value: Any) -> int:
-    if isinstance(value, Mapping):
-        inner = value.get("content") if value.get("type") == "tool_result" else None
-        return (value.get("cache_control") is not None) + _marks_in(inner)
-    if isinstance(value, (list, tuple)):
-        return sum(map(_marks_in, value))
-    return 0
+        values += [each.get("content") for each in messages if isinstance(each, Mapping)]
+    return anthropic.marks_in(values)

@@ -48,7 +48,8 @@ class Packed(NamedTuple):
 
     units: frozenset[int]
     sections: Mapping[str, Section | None]
-    """By the id of each section that competed: itself, a new one that is cut, None where it goes."""
+    """By the id of each section that competed: itself, a new one where it is cut, None where it
+    goes."""
 
 
 def is_divisible(section: Section) -> bool:
