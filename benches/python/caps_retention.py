@@ -142,7 +142,7 @@ def _diff(dice: random.Random) -> Case:
     for _ in range(dice.randint(15, 40)):
         path = f"lib/{_word(dice)}/{_word(dice)}.py"
         out += [f"diff --git a/{path} b/{path}", f"--- a/{path}", f"+++ b/{path}"]
-        needed.add(path)
+        needed.add(f"b/{path}")
         for hunk in range(dice.randint(1, 6)):
             function, added = _word(dice), _word(dice)
             out.append(f"@@ -{hunk * 100 + 1},30 +{hunk * 100 + 1},31 @@ def {function}():")
