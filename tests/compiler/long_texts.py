@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from rehydrate import formats
 from rehydrate.compiler.caps import notice
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.ir import History, PromptIR
-from rehydrate.messages import PieceKind
+from rehydrate.messages import Conversation, PieceKind
 from tests.strategies import conversations
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -114,9 +113,14 @@ def ir_of(entries: list[Any], name: str = "anthropic") -> PromptIR:
     return PromptIR(history=History(tuple(entries), name))
 
 
-def target(originals: Originals | None = None) -> Any:
+class Target:
     """A target as far as these passes look at one."""
-    return SimpleNamespace(originals=originals)
+
+    def __init__(self, originals: Originals | None = None) -> None:
+        self.originals = originals
+
+    def conversation(self, history: History) -> Conversation:
+        return formats.parse(history.entries, history.format)
 
 
 def held() -> HeldOriginals:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
 
-from rehydrate import formats
 from rehydrate.compiler.caps.results import Text, Tools, texts_of
-from rehydrate.compiler.originals import About, KeepsOriginals
-from rehydrate.compiler.passes.changing import Change, Changes
+from rehydrate.compiler.originals import About
+from rehydrate.compiler.passes.changing import Change, Changes, PassTarget
 from rehydrate.compiler.passes.seen import Run, Seen, Source, strings_of
 from rehydrate.ir.prompt import PromptIR
 from rehydrate.messages import Message, PieceKind
@@ -112,7 +111,7 @@ class RemoveEchoes:
     _readings: list[_Reading] = field(default_factory=list, repr=False, compare=False)
     _lock: Any = field(default_factory=Lock, repr=False, compare=False)
 
-    def __call__(self, ir: PromptIR, target: KeepsOriginals) -> PromptIR:
+    def __call__(self, ir: PromptIR, target: PassTarget) -> PromptIR:
         """The IR without echoes, and a trace of it."""
         started = time.perf_counter()
         changes = Changes(self.name)
@@ -122,7 +121,7 @@ class RemoveEchoes:
             note = "nothing is removed: there is no place to keep the originals"
             return changes.apply(ir, messages, started, [note])
         if history.entries:
-            messages = formats.parse(history.entries, history.format).messages
+            messages = target.conversation(history).messages
             changed = {entry for trace in ir.meta.trace for entry in trace.changed}
             read = [
                 (message, f"history[{history.place(message.index)}]" in changed)
