@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -174,6 +175,19 @@ def test_two_histories_that_part_do_not_mix():
         for entries in (one, other, begin, one[:3]):
             made = remove(ir_of(entries), Target(held())).history.entries
             assert made == RemoveEchoes()(ir_of(entries), Target(held())).history.entries
+
+
+def test_threads_may_share_a_pass():
+    remove, cap = RemoveEchoes(), CapToolResults(Caps(default_tokens=2_000))
+    histories = [answered(FILE[: 6_000 + n], OTHER, FILE[: 6_000 + n], FILE) for n in range(12)]
+
+    def work(number: int) -> tuple[Any, ...]:
+        ir = cap(ir_of(histories[number % 12]), Target(held()))
+        return remove(ir, Target(held())).history.entries
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(work, range(96)))
+    assert made == [work(number) for number in range(96)]
 
 
 @given(long_conversations(), st.data())
