@@ -3,7 +3,8 @@
     RehydrateError                     anything this package raises on purpose
     |-- InvalidArgumentError           ValueError: an argument outside its limits
     |   |-- UnknownFormatError         a `format=` that is not in the table of formats
-    |   `-- MissingNamespaceError      a call on a memory that names no namespace
+    |   |-- MissingNamespaceError      a call on a memory that names no namespace
+    |   `-- UnreadableIRError          a PromptIR that JSON has no words for, or JSON that is none
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
     |-- MissingPackageError            ImportError: an optional package that is not installed
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
@@ -51,6 +52,7 @@ __all__ = [
     "StoreReadOnlyError",
     "UnknownFormatError",
     "UnknownHandleError",
+    "UnreadableIRError",
     "Violation",
 ]
 
@@ -112,6 +114,28 @@ class MissingNamespaceError(InvalidArgumentError):
         """Name the call and the remedy."""
         remedy = 'pass namespace=, or bind one: memory.within("alice")'
         return f"{self.args[0]} names no namespace; {remedy}"
+
+
+class UnreadableIRError(InvalidArgumentError):
+    """A PromptIR that cannot be read from JSON or written as such.
+
+    `place` is where in it, `names` are the fields that are unknown or missing.
+
+    >>> print(UnreadableIRError("sections[3]", "has no field 'colour'", "leave it out", ["colour"]))
+    sections[3] has no field 'colour'; leave it out
+    """
+
+    def __init__(self, place: str, problem: str, remedy: str, names: Iterable[str] = ()) -> None:
+        """Take the place, what is wrong there, what to do, and the names it is about."""
+        self.place = place
+        self.problem = problem
+        self.remedy = remedy
+        self.names = tuple(names)
+        super().__init__(place, problem, remedy, self.names)
+
+    def __str__(self) -> str:
+        """Name the place, the problem and the remedy."""
+        return f"{self.place or 'the IR'} {self.problem}; {self.remedy}"
 
 
 class InvalidMessageError(RehydrateError, ValueError, TypeError):

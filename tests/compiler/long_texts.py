@@ -12,7 +12,7 @@ from rehydrate import formats
 from rehydrate.compiler.caps import notice
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.ir import History, PromptIR
-from rehydrate.messages import Conversation, PieceKind
+from rehydrate.messages import PieceKind
 from tests.strategies import conversations
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
@@ -118,9 +118,6 @@ class Target:
 
     def __init__(self, originals: Originals | None = None) -> None:
         self.originals = originals
-
-    def conversation(self, history: History) -> Conversation:
-        return formats.parse(history.entries, history.format)
 
 
 def held() -> HeldOriginals:

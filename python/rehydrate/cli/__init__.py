@@ -1,10 +1,10 @@
-"""The command line: compact, memory, rpc, model, doctor.
+"""The command line: compact, inspect, lint, memory, rpc, model, doctor.
 
 A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
 which returns the exit code. What they need beyond that is imported when they run.
 
-Exit codes: 0 done, 1 doctor or verify found something, 2 a mistake in the arguments or the input,
-70 a defect of ours, 130 interrupted, 141 nobody reads the output any more.
+Exit codes: 0 done, 1 doctor, lint or verify found something, 2 a mistake in the arguments or the
+input, 70 a defect of ours, 130 interrupted, 141 nobody reads the output any more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from rehydrate import __version__
-from rehydrate.cli import compact, doctor, memory, model, rpc
+from rehydrate.cli import compact, doctor, inspect, lint, memory, model, rpc
 from rehydrate.cli.failure import INTERNAL, USAGE, Failure
 from rehydrate.cli.output import say
 from rehydrate.errors import InternalError, RehydrateError
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
     parser.set_defaults(run=lambda _options: _help(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (compact, memory, rpc, model, doctor):
+    for command in (compact, inspect, lint, memory, rpc, model, doctor):
         command.add_parser(commands)
     return parser
 

@@ -102,8 +102,17 @@ def as_json(value: Any, **layout: Any) -> str:
 
 def read(path: str) -> Document:
     """The conversation in a file, or in standard input for ``-``; Failure says what is wrong."""
+    return document_of(*text_of(path))
+
+
+def text_of(path: str) -> tuple[str, str]:
+    """A file's name and its text, or those of standard input for ``-``."""
     name = "standard input" if path == "-" else path
-    text = _text(_bytes(path), name)
+    return name, _text(_bytes(path), name)
+
+
+def document_of(name: str, text: str) -> Document:
+    """The conversation in a text; Failure says what is wrong."""
     start = _skip(text, 0)
     try:
         match text[start : start + 1]:

@@ -1,1 +1,11 @@
-"""Compiling: what goes into a prompt, from sources to a provider's shape."""
+"""The prompt compiler: hydrate brings together what may go into a prompt."""
+
+from rehydrate.compiler.hydrate import (
+    Hydrated,
+    ahydrate,
+    ahydrate_source,
+    hydrate,
+    hydrate_source,
+)
+
+__all__ = ["Hydrated", "ahydrate", "ahydrate_source", "hydrate", "hydrate_source"]

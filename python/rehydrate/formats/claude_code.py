@@ -56,7 +56,7 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read transcript lines; raises InvalidMessageError for what is no line."""
-    lines, ignored = _spoken_lines(entries)
+    lines, ignored = spoken_lines(entries)
     messages: list[Message] = []
     links: list[tuple[int, int]] = []
     first_lines: dict[str, int] = {}  # message id -> the place of its first line
@@ -90,7 +90,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     Lines are merged as Claude Code merges them when it sends: blocks of one message id together,
     consecutive user lines together with their results first, whitespace-only texts left out.
     """
-    lines, _ = _spoken_lines(entries)
+    lines, _ = spoken_lines(entries)
     spoken: list[Spoken] = []
     by_id: dict[str, Spoken] = {}
     for line in lines:
@@ -137,7 +137,7 @@ def _without_thinking(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None if rest is Nothing else {**entry, "message": {**message, "content": rest}}
 
 
-def _spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
+def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
     """The lines that the model saw, and the indices of all others."""
     lines: list[_Line] = []
     sidechain: list[_Line] = []

@@ -2,6 +2,8 @@
 
 from rehydrate.ir.budget import Budget
 from rehydrate.ir.compiled import PROVIDERS, CompiledPrompt, Provider, Segment
+from rehydrate.ir.diff import Change, IRDiff
+from rehydrate.ir.explain import PromptExplanation, PromptRow
 from rehydrate.ir.prompt import (
     DroppedSection,
     History,
@@ -22,21 +24,28 @@ from rehydrate.ir.section import (
     Stability,
 )
 from rehydrate.ir.tool import ToolDef
+from rehydrate.ir.verify import BrokenLaw, Law
 
 __all__ = [
     "FULL_TRUST",
     "PROVIDERS",
+    "BrokenLaw",
     "Budget",
+    "Change",
     "CompiledPrompt",
     "CompositionMode",
     "ContextRequest",
     "ContextStrategy",
     "DroppedSection",
     "History",
+    "IRDiff",
+    "Law",
     "Meta",
     "Position",
     "Priority",
+    "PromptExplanation",
     "PromptIR",
+    "PromptRow",
     "Provenance",
     "Provider",
     "Section",

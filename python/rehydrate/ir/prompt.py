@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
+from rehydrate import formats
+from rehydrate.errors import Violation
+from rehydrate.ir import diff, explain, verify, wire
 from rehydrate.ir.budget import Budget
 from rehydrate.ir.request import ContextRequest
 from rehydrate.ir.section import Section
 from rehydrate.ir.tool import ToolDef
+from rehydrate.messages import Conversation, Message
 
 SourceStatus = Literal["ok", "late", "failed", "off"]
 
@@ -56,7 +60,8 @@ class Trace(NamedTuple):
 class History:
     """The conversation: the caller's own entries, in order, in one format.
 
-    ``tokens`` holds the count of each entry, or is empty where nobody counted yet.
+    ``tokens`` holds the count of each entry, or is empty where nobody counted yet. The entries are
+    read once; they must not be changed as long as the history is in use.
     """
 
     entries: tuple[Any, ...] = ()
@@ -64,6 +69,9 @@ class History:
     tokens: tuple[int, ...] = ()
     places: tuple[int, ...] = ()
     """Where each entry stood in the list that came in; empty: all of it is here."""
+    _read: dict[str, Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False, hash=False
+    )
 
     @property
     def total_tokens(self) -> int:
@@ -73,6 +81,36 @@ class History:
     def place(self, position: int) -> int:
         """Where the entry stood in the list that came in."""
         return self.places[position] if self.places else position
+
+    @property
+    def conversation(self) -> Conversation:
+        """Its entries, read and grouped into units; raises InvalidMessageError."""
+        found: Conversation | None = self._read.get("conversation")
+        if found is None:
+            found = formats.parse(self.entries, self.format)
+            self._read["conversation"] = found
+        return found
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Its entries, read; raises InvalidMessageError."""
+        found: tuple[Message, ...] | None = self._read.get("messages")
+        return self.conversation.messages if found is None else found
+
+    def followed_by(self, new: Self) -> Self:
+        """The same, and after it what came since; what was read is not read again."""
+        both = type(self)(
+            self.entries + new.entries,
+            self.format,
+            self.tokens + new.tokens,
+            (self.places or tuple(range(len(self.entries)))) + new.places,
+        )
+        # The lines of a transcript are read in the light of others: it is read as a whole.
+        if self.format != "claude_code":
+            start = len(self.entries)
+            shifted = [each._replace(index=each.index + start) for each in new.messages]
+            both._read["messages"] = (*self.messages, *shifted)
+        return both
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +178,65 @@ class PromptIR:
     def with_sections(self, sections: Sequence[Section]) -> Self:
         """The same with these sections."""
         return replace(self, sections=tuple(sections))
+
+    def verify(self, *, violations: Sequence[Violation] | None = None) -> list[verify.BrokenLaw]:
+        """Every law that it breaks, of those that hold of a prompt that is to be sent; empty: none.
+
+        ``violations`` are those of the history, where the caller has validated it already.
+
+        >>> from rehydrate.ir import Provenance, Section
+        >>> twice = Section("notes", "Port 8443.", Provenance("hot"), tokens=4)
+        >>> print(PromptIR(sections=(twice, twice)).verify()[0])
+        two sections have the id 'notes' (once)
+        """
+        return verify.verify(self, violations=violations)
+
+    def explain(self) -> explain.PromptExplanation:
+        """What stands where, what it costs, where it is from, what went and why: a table.
+
+        >>> from rehydrate.ir import Provenance, Section
+        >>> notes = Section("notes", "Port 8443.", Provenance("hot"), tokens=4)
+        >>> [(row.id, row.tokens) for row in PromptIR(sections=(notes,)).explain().rows]
+        [('notes', 4)]
+        """
+        return explain.explain(self)
+
+    def diff(self, other: PromptIR) -> diff.IRDiff:
+        """What changed from this one to the other.
+
+        >>> from rehydrate.ir import Provenance, Section
+        >>> notes = Section("notes", "Port 8443.", Provenance("hot"), tokens=4)
+        >>> print(PromptIR().diff(PromptIR(sections=(notes,))))
+        0 -> 4 tokens
+          + notes added: +4 tokens
+        """
+        return diff.diff(self, other)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as values that JSON has; message objects become dicts.
+
+        Raises UnreadableIRError, which names the place, for a value that JSON has no word for.
+        """
+        return wire.ir_to_dict(self)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """All of it as JSON.
+
+        >>> PromptIR.from_json(PromptIR().to_json()) == PromptIR()
+        True
+        """
+        return wire.as_json(self.to_dict(), indent)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """What `to_dict` made, equal to what it was made of.
+
+        Raises UnreadableIRError, which names the place, for an unknown or missing field, a value of
+        another type, and what a newer version wrote.
+        """
+        return wire.ir_from_dict(cls, document)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """What `to_json` wrote; raises as `from_dict` does."""
+        return cls.from_dict(wire.from_json(text))

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike
@@ -75,7 +76,7 @@ def sync_folder(
         raise InvalidArgumentError(f"label is {label!r}; pass a name for the folder")
 
     sync = _Sync(memory, namespace, name)
-    for path, found in _files(root):
+    for path, found in _notes(root):
         if isinstance(found, str):
             sync.refuse(path, found)
         else:
@@ -108,7 +109,7 @@ class _Sync:
         self._stored.pop(path, None)
         self._refused.append(Refused(path, reason))
 
-    def bring_in(self, path: str, file: _File) -> None:
+    def bring_in(self, path: str, file: NoteFile) -> None:
         wanted = self._items(path, file)
         stored = self._stored.pop(path, {})
         new = [item for text, item in wanted.items() if text not in stored]
@@ -157,7 +158,7 @@ class _Sync:
             self._removed += self._memory.forget(self._gone, namespace=self._namespace)
             self._gone = []
 
-    def _items(self, path: str, file: _File) -> dict[str, MemoryItem]:
+    def _items(self, path: str, file: NoteFile) -> dict[str, MemoryItem]:
         """The items that a file is to be, by their text as it is stored: each text is one."""
         front, text = split_front_matter(file.text)
         tier = tier_of(path)
@@ -195,13 +196,21 @@ class _Sync:
         return items
 
 
-class _File(NamedTuple):
+class NoteFile(NamedTuple):
+    """What a file holds, and when it was last changed."""
+
     text: str
     modified: datetime
 
 
-def _files(root: Path) -> Iterator[tuple[str, _File | str]]:
-    """The files in the folder, in order of their paths: what is in them, or why they are refused.
+def _notes(root: Path) -> Iterator[tuple[str, NoteFile | str]]:
+    """What is in the files, or why they are refused."""
+    for path, shown in files_in(root):
+        yield os.fsencode(shown).decode("utf-8", "replace"), read_note(path, shown)
+
+
+def files_in(root: Path) -> Iterator[tuple[Path, str]]:
+    """The files in the folder, in order of their paths, each with its path in the folder.
 
     What is hidden, as `.git` is, is none of them.
     """
@@ -213,11 +222,16 @@ def _files(root: Path) -> Iterator[tuple[str, _File | str]]:
             if not name.startswith("."):
                 path = inside / name
                 shown = path.relative_to(root).as_posix()
-                yield os.fsencode(shown).decode("utf-8", "replace"), _read(path, shown)
+                yield path, shown
 
 
-def _read(path: Path, shown: str) -> _File | str:
-    """A file, or why it is refused. Opened once: what is looked at is what is read."""
+def read_note(
+    path: Path, shown: str, suffixes: AbstractSet[str] | None = SUFFIXES
+) -> NoteFile | str:
+    """A file, or why it is refused. Opened once: what is looked at is what is read.
+
+    `suffixes` are those that a name may end in; None: any.
+    """
     if path.is_symlink():
         return _LINK
     try:
@@ -225,7 +239,7 @@ def _read(path: Path, shown: str) -> _File | str:
         number = os.open(path, _FLAGS)
         with os.fdopen(number, "rb") as file:
             status = os.fstat(number)
-            reason = _reason_to_refuse(path, status)
+            reason = _reason_to_refuse(path, status, suffixes)
             content = b"" if reason else file.read(MAX_FILE_BYTES + 1)
         if b"\0" in content:
             reason = "it is binary: it holds a zero byte"
@@ -237,14 +251,14 @@ def _read(path: Path, shown: str) -> _File | str:
     except OSError as error:
         is_link = error.errno == errno.ELOOP
         reason = _LINK if is_link else f"it cannot be read: {error.strerror}"
-    return reason or _File(text, datetime.fromtimestamp(status.st_mtime, UTC))
+    return reason or NoteFile(text, datetime.fromtimestamp(status.st_mtime, UTC))
 
 
-def _reason_to_refuse(path: Path, status: os.stat_result) -> str:
+def _reason_to_refuse(path: Path, status: os.stat_result, suffixes: AbstractSet[str] | None) -> str:
     if not stat.S_ISREG(status.st_mode):
         return "it is no regular file"
-    if path.suffix.lower() not in SUFFIXES:
-        return f"it is no note; notes end in {', '.join(sorted(SUFFIXES))}"
+    if suffixes is not None and path.suffix.lower() not in suffixes:
+        return f"it is no note; notes end in {', '.join(sorted(suffixes))}"
     if status.st_size > MAX_FILE_BYTES:
         return f"it has {status.st_size:,} bytes, and a note at most {MAX_FILE_BYTES:,}; split it"
     return ""

@@ -28,6 +28,8 @@ class HotMemory:
     """The items that it is made of."""
     warning: str = ""
     """What was left out, and what to do about it; "" where all of it fits."""
+    trust: float = 1.0
+    """That of the least trusted item in it."""
 
 
 def tier_of(path: str) -> Tier:
@@ -65,12 +67,13 @@ def hot_memory(memory: Memory, namespace: str) -> HotMemory:
     items = memory.list(namespace=namespace, tiers=["hot"], limit=None, newest_first=False)
     lines: list[str] = []
     handles = []
-    total = 0
+    total, trust = 0, 1.0
     for item in items:
         its_lines = item.text.rstrip().splitlines()
         total += len(its_lines)
         if len(lines) < HOT_LINES:
             handles.append(item.handle)
+            trust = min(trust, item.trust)
             lines += its_lines[: HOT_LINES - len(lines)]
     warning = too_many_lines("hot memory", total) if total > HOT_LINES else ""
-    return HotMemory("\n".join(lines), len(lines), tuple(handles), warning)
+    return HotMemory("\n".join(lines), len(lines), tuple(handles), warning, trust)

@@ -73,7 +73,7 @@ class CapToolResults:
         limits = [*self.caps.by_tool.values(), self.caps.default_tokens]
         least = min([tokens for tokens in limits if tokens is not None], default=None)
         if history.entries and least is not None:
-            messages = target.conversation(history).messages
+            messages = history.messages
             least_characters = int(least * CHARS_A_TOKEN)
             for results in results_of(messages, history.entries, history.format, least_characters):
                 changed = [

@@ -14,8 +14,7 @@ from rehydrate.ir.prompt import PromptIR, Trace
 
 if TYPE_CHECKING:
     from rehydrate.formats._excerpting import Path
-    from rehydrate.ir.prompt import History
-    from rehydrate.messages import Conversation, Message
+    from rehydrate.messages import Message
 
 
 class PassTarget(Protocol):
@@ -24,9 +23,6 @@ class PassTarget(Protocol):
     @property
     def originals(self) -> Originals | None:
         """Where originals are kept; None: nowhere."""
-
-    def conversation(self, history: History, /) -> Conversation:
-        """The history, read once for all passes."""
 
 
 class Change(NamedTuple):

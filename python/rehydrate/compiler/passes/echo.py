@@ -121,7 +121,7 @@ class RemoveEchoes:
             note = "nothing is removed: there is no place to keep the originals"
             return changes.apply(ir, messages, started, [note])
         if history.entries:
-            messages = target.conversation(history).messages
+            messages = history.messages
             changed = {entry for trace in ir.meta.trace for entry in trace.changed}
             read = [
                 (message, f"history[{history.place(message.index)}]" in changed)

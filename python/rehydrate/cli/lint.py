@@ -1,0 +1,284 @@
+"""`rehydrate lint`: what a session or a prompt spends tokens on to no use."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate.cli.failure import Failure
+from rehydrate.cli.output import show, write
+from rehydrate.cli.read import Document, as_json, document_of, text_of
+from rehydrate.cli.terminal import Terminal, pad
+from rehydrate.errors import InvalidMessageError
+from rehydrate.formats import FORMATS
+
+if TYPE_CHECKING:
+    from rehydrate.ir import Budget
+    from rehydrate.linting import Finding, Subject
+
+FOUND = 1
+SHOWN_PLACES = 5
+PLACE_CELLS = 16
+TOKEN_CELLS = 10
+NARROWEST_MESSAGE = 24
+
+_FORMATS = [name for name in FORMATS if name != "langchain"]
+_STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
+_HISTORY = re.compile(r"history\[(\d+)\]")
+
+_EXAMPLES = """\
+FILE is a conversation, as for `rehydrate compact`, the body of a request with its tools and system
+prompt, or a PromptIR or compiled prompt as JSON.
+
+Exit code: 0 without findings of the --fail-on severity or a graver one, else 1.
+
+rules:
+{rules}
+
+examples:
+  rehydrate lint session.jsonl
+  rehydrate lint request.json --model claude-sonnet-4-5 --fail-on error
+  rehydrate lint session.jsonl --rule echo --rule raw_log --all
+  rehydrate lint session.jsonl --json | jq '.findings[] | select(.tokens > 1000)'
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Declare the command and its options."""
+    parser = commands.add_parser(
+        "lint",
+        help="find what a session spends tokens on to no use",
+        description="Raw logs, echoes, heavy tool schemas, whole files, what breaks the cache, "
+        "growth: what each costs and what to do about it. Nothing is changed.",
+        epilog=_EXAMPLES.format(rules=_rules_text()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", metavar="FILE", help="the session or prompt; - reads stdin")
+    parser.add_argument(
+        "--fail-on", choices=("info", "warning", "error", "never"), default="warning",
+        help="findings this grave make the exit code 1 (default: warning)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rule", action="append", default=[], metavar="NAME", choices=_RULES,
+        help="only this rule; repeatable (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--soft", type=_tokens, metavar="N", help="soft budget in tokens (default: 50k)"
+    )
+    parser.add_argument(
+        "--hard", type=_tokens, metavar="N", help="hard budget in tokens (default: 180k)"
+    )
+    parser.add_argument(
+        "--model", default="", help="whose cache it is for: says which prefixes are too short"
+    )
+    parser.add_argument(
+        "--format", metavar="NAME", default="auto", choices=["auto", *_FORMATS],
+        help=f"{', '.join(_FORMATS)}; default: detected",
+    )  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="every place, not the worst of a rule")
+    parser.add_argument("--json", action="store_true", help="the findings as JSON")
+    parser.add_argument(
+        "--color", choices=("auto", "always", "never"), default="auto",
+        help="colours (default: in a terminal; NO_COLOR and FORCE_COLOR count)",
+    )  # fmt: skip
+    parser.set_defaults(run=run)
+
+
+# Named here and not read from the linter: declaring a command must not load it. A test compares.
+_RULES = {
+    "base64": "binary data as text",
+    "echo": "content that stands earlier already",
+    "raw_log": "logs in full",
+    "unused_result": "tool results never used again",
+    "whole_file": "long files in full",
+    "heavy_tools": "heavy tool schemas",
+    "thinking": "thinking of turns that are over",
+    "growth": "tokens a turn, and when the budget is crossed",
+    "unstable_prefix": "times and ids that break the cache",
+    "breakpoints": "cache marks too many, too early or missing",
+}
+
+
+class _Source(NamedTuple):
+    """What is linted, and how its places are found in the file."""
+
+    name: str
+    target: Any
+    document: Document | None = None
+
+    def line(self, place: str) -> int | None:
+        """The line of a place, where the file has one entry a line."""
+        found = _HISTORY.fullmatch(place)
+        if not found or self.document is None or self.document.frame is not None:
+            return None
+        return self.document.line_of(int(found[1]))
+
+    def words(self, text: str) -> str:
+        """A message with lines in the place of places, as far as it names any."""
+
+        def words(found: re.Match[str]) -> str:
+            line = self.line(found[0])
+            return f"line {line:,}" if line else found[0]
+
+        return _HISTORY.sub(words, text)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Read, lint, print; returns the exit code."""
+    from rehydrate.linting import Subject
+    from rehydrate.linting.lint import lint_subject
+
+    source = _source(*text_of(options.file))
+    try:
+        subject = Subject.of(
+            source.target, format=options.format, model=options.model, budget=_budget(options)
+        )
+    except InvalidMessageError as error:
+        if error.index is None or source.document is None:
+            raise
+        line = source.document.line_of(error.index)
+        raise Failure(f"line {line} of {source.name}: {error}") from None
+    findings = lint_subject(subject, options.rule or None)
+    if options.json:
+        write(_as_json(source, subject, findings))
+    else:
+        terminal = Terminal.of(sys.stdout, options.color)
+        show(_lines(source, subject, findings, terminal, every=options.all), terminal)
+    failed = options.fail_on != "never" and any(
+        finding.is_at_least(options.fail_on) for finding in findings
+    )
+    return FOUND if failed else 0
+
+
+def _source(name: str, text: str) -> _Source:
+    """A PromptIR, a compiled prompt, the body of a request, or messages."""
+    if text.lstrip()[:1] == "{" and '"rehydrate"' in text:
+        try:
+            value = json.loads(text)
+        except ValueError:  # lines, or nothing that is JSON: its reader says what is wrong
+            value = None
+        if isinstance(value, dict) and value.get("rehydrate") in ("prompt_ir", "compiled_prompt"):
+            return _Source(name, _prompt(value))
+    document = document_of(name, text)
+    if {"system", "instructions", "tools", "model"} & {*document.around}:
+        return _Source(name, json.loads(text), document)
+    return _Source(name, document.entries, document)
+
+
+def _prompt(value: dict[str, Any]) -> Any:
+    from rehydrate.ir import CompiledPrompt, PromptIR, Segment
+
+    ir = PromptIR.from_dict(value)
+    if value["rehydrate"] == "prompt_ir":
+        return ir
+    try:
+        segments = tuple([Segment(**segment) for segment in value["segments"]])
+        return CompiledPrompt(
+            value["provider"], value["request"], ir, segments, value.get("model", "")
+        )
+    except (KeyError, TypeError) as error:
+        raise Failure(
+            f"the compiled prompt is not whole ({error}); pass CompiledPrompt.to_json()"
+        ) from None
+
+
+def _budget(options: argparse.Namespace) -> Budget | None:
+    from rehydrate.ir import Budget
+
+    if options.soft is None and options.hard is None:
+        return None
+    standard = Budget()
+    soft = options.soft or min(standard.soft_tokens, options.hard)
+    return Budget(soft, options.hard or max(standard.hard_tokens, soft))
+
+
+def _as_json(source: _Source, subject: Subject, findings: Sequence[Finding]) -> str:
+    shown = [
+        {**finding._asdict(), **({"line": line} if (line := source.line(finding.place)) else {})}
+        for finding in findings
+    ]
+    return as_json({"tokens": subject.tokens, "findings": shown}, indent=2) + "\n"
+
+
+# The table
+
+
+def _lines(
+    source: _Source,
+    subject: Subject,
+    findings: Sequence[Finding],
+    terminal: Terminal,
+    *,
+    every: bool,
+) -> Iterator[str]:
+    figures = f": {subject.tokens:,} tokens, {_counted(subject.steps, 'request')}; "
+    figures += _counted(len(findings), "finding") if findings else "nothing found"
+    name = terminal.fit_end(source.name, max(terminal.width - len(figures), PLACE_CELLS))
+    yield f"{name}{figures}"
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in findings:  # gravest first, and so are the rules
+        by_rule.setdefault(finding.rule, []).append(finding)
+    for rule, found in by_rule.items():
+        yield ""
+        yield from _rule_lines(rule, found, source, terminal, every=every)
+
+
+def _rule_lines(
+    rule: str, found: Sequence[Finding], source: _Source, terminal: Terminal, *, every: bool
+) -> Iterator[str]:
+    severity = found[0].severity
+    tokens = sum(finding.tokens for finding in found)
+    places = [_counted(len(found), "place")] if len(found) > 1 else []
+    figures = ", ".join([*places, f"{tokens:,} tokens"] if tokens else places)
+    rest = f": {_RULES[rule]}" + (f"  {figures}" if figures else "")
+    yield (
+        terminal.paint(pad(severity, 8), _STYLES[severity])
+        + terminal.paint(rule, "bold")
+        + terminal.fit(rest, terminal.width - 8 - len(rule))
+    )
+    shown = found if every else found[:SHOWN_PLACES]
+    room = max(terminal.width - 2 - PLACE_CELLS - TOKEN_CELLS - 4, NARROWEST_MESSAGE)
+    for finding in shown:
+        line = source.line(finding.place)
+        place = f"line {line:,}" if line else finding.place or "all of it"
+        cost = f"{finding.tokens:,}" if finding.tokens else ""
+        yield (
+            f"  {pad(terminal.fit(place, PLACE_CELLS), PLACE_CELLS)}{pad(cost, TOKEN_CELLS, '>')}  "
+            f"{terminal.fit(source.words(finding.message), room)}"
+        )
+    if len(found) > len(shown):
+        left = sum(finding.tokens for finding in found[len(shown) :])
+        yield f"  {len(found) - len(shown):,} more, {left:,} tokens (--all)"
+    arrow = terminal.glyph("→", "->")
+    for remedy in dict.fromkeys(_general(finding.remedy) for finding in shown):
+        yield f"  {arrow} {terminal.fit(remedy, max(terminal.width - 4, NARROWEST_MESSAGE))}"
+
+
+def _general(remedy: str) -> str:
+    """The remedy of a rule: without the place that one finding of it names."""
+    return re.sub(r"a reference to \S+", "a reference", remedy)
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _rules_text() -> str:
+    return "\n".join(f"  {pad(name, 17)}{about}" for name, about in _RULES.items())
+
+
+def _tokens(text: str) -> int:
+    number = text.strip().lower().replace(",", "").replace("_", "")
+    try:
+        tokens = float(number[:-1]) * 1_000 if number.endswith("k") else float(int(number))
+    except ValueError:
+        tokens = 0.0
+    if not 1 <= tokens < 1e15:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of tokens; pass a whole number such as 20000 or 20k"
+        )
+    return int(tokens)

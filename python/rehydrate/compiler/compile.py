@@ -1,0 +1,343 @@
+"""compile: a PromptIR through its passes into a provider's shape, checked against its rules."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from rehydrate import _engine, formats
+from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, upper_bound
+from rehydrate.compiler.counts import entry_tokens
+from rehydrate.compiler.digest import digest_of
+from rehydrate.compiler.fence import fenced, text_of
+from rehydrate.compiler.passes.breakpoints import place_breakpoints
+from rehydrate.compiler.passes.cap import cap_tool_results
+from rehydrate.compiler.passes.deduplicate import deduplicate
+from rehydrate.compiler.passes.echo import remove_echoes
+from rehydrate.compiler.passes.order import order
+from rehydrate.compiler.passes.prune import prune
+from rehydrate.compiler.render import (
+    RENDERERS,
+    Rendered,
+    anthropic,
+    render_history,
+    render_tool,
+)
+from rehydrate.compiler.render.sent import Sent
+from rehydrate.compiler.target import MINIMUM_PREFIX, Pass, Target, pass_name, traced
+from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
+from rehydrate.ir import (
+    PROVIDERS,
+    CompiledPrompt,
+    History,
+    PromptIR,
+    Provider,
+    Section,
+    Segment,
+    Stability,
+)
+
+BEGINNING = "(Earlier messages are not shown.)"
+"""What the user says first where the provider wants that, and the assistant would be the first."""
+
+DEFAULT_PASSES: tuple[Pass, ...] = (
+    cap_tool_results,
+    remove_echoes,
+    deduplicate,
+    prune,
+    order,
+    place_breakpoints,
+)
+"""What every prompt goes through, unless `compile` is told otherwise."""
+
+
+def compile(  # noqa: A001  the contract's word
+    ir: PromptIR,
+    provider: Provider = "anthropic",
+    *,
+    model: str = "",
+    passes: Iterable[Pass] | None = None,
+    originals: Any = None,
+    minimum_prefix: int = MINIMUM_PREFIX,
+) -> CompiledPrompt:
+    """What is sent: the arguments of the provider's SDK, with segments that say where each is from.
+
+    The IR goes through the ``passes`` (``DEFAULT_PASSES``) and is rendered. The history is the
+    caller's own: in the provider's own format its entries are the very same objects, but for a
+    cache mark. In another format it is converted, and ``ir.meta.degraded`` says what could not be
+    said. Content that is not fully trusted stands in fences in the user's role. ``originals``
+    keeps the whole of what a pass shortens, ``minimum_prefix`` is the model's (a cache breakpoint
+    on less is worth nothing).
+
+    The same IR gives the same bytes. Raises BudgetExceededError where what must be sent is more
+    than the hard budget, InvalidArgumentError for a prompt without any message or a tool of
+    another provider's, InvalidMessageError for an entry that can only be sent to its own provider.
+
+    >>> from rehydrate.ir import ContextRequest
+    >>> compile(PromptIR(ContextRequest("Which port?")), "openai_chat").request
+    {'messages': [{'role': 'user', 'content': 'Which port?'}]}
+    """
+    if provider not in PROVIDERS:
+        raise InvalidArgumentError(
+            f"provider is {provider!r}; choose one of {', '.join(map(repr, PROVIDERS))}"
+        )
+    target = Target(provider, model, originals, minimum_prefix)
+    given = ir.history
+    ir = counted(_with_message(ir))
+    for step in DEFAULT_PASSES if passes is None else passes:
+        ir = _run(step, ir, target)
+    check_hard_budget(ir, provider)
+    return _rendered(ir, target, given)
+
+
+def check_hard_budget(ir: PromptIR, provider: Provider) -> None:
+    """Raise BudgetExceededError for a prompt whose upper bound is over the hard budget."""
+    needed, budget = upper_bound(prompt_tokens(ir), provider), ir.budget.hard_tokens
+    if needed <= budget:
+        return
+    parts = {f"section {each.id!r}": section_tokens(each) for each in ir.sections}
+    parts["the tool definitions"] = sum(tool.tokens or 0 for tool in ir.tools)
+    parts["the history"] = ir.history.total_tokens
+    largest = max(parts, key=lambda name: parts[name])
+    raise BudgetExceededError(
+        f"the prompt, {largest} most of all with {parts[largest]:,},",
+        needed,
+        budget,
+        "raise hard_tokens, or lower the priority and min_tokens of what may go",
+    )
+
+
+def _with_message(ir: PromptIR) -> PromptIR:
+    """Without a history the observation is what the user says."""
+    if ir.history.entries or not ir.request.observation.strip():
+        return ir
+    said = {"role": "user", "content": ir.request.observation}
+    return ir.replace(history=History((said,), "plain"))
+
+
+def _run(step: Pass, ir: PromptIR, target: Target) -> PromptIR:
+    """One pass, timed; one that left no entry in the trace gets one."""
+    started = time.perf_counter()
+    after = counted(step(ir, target))
+    elapsed_ms = (time.perf_counter() - started) * 1e3
+    if len(after.meta.trace) == len(ir.meta.trace):
+        after = traced(pass_name(step), ir, after)
+    *before, last = after.meta.trace
+    trace = (*before, last._replace(elapsed_ms=elapsed_ms))
+    return after.replace(meta=replace(after.meta, trace=trace))
+
+
+class _Piece(NamedTuple):
+    """One segment and what is sent for it."""
+
+    segment: Segment
+    value: Any
+    names: frozenset[str]
+    """By which a breakpoint may ask for its end."""
+
+
+def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
+    provider, renderer = target.provider, RENDERERS[target.provider]
+    history = render_history(ir.history, provider)
+    tokens = _history_tokens(ir.history, history, provider)
+    tools = [
+        _piece(f"tools[{place}]", "tool", render_tool(tool, provider), tool.tokens or 0)
+        for place, tool in enumerate(ir.tools)
+    ]
+    if tools:
+        tools[-1] = tools[-1]._replace(names=frozenset({"tools"}))
+    system = [
+        _piece(each.id, "system", renderer.system(_titled(each)), section_tokens(each), each)
+        for each in ir.sections
+        if each.is_system
+    ]
+    system += [
+        _said(ir, each, "system", ir.history.tokens[each.sources[0]]) for each in history.system
+    ]
+    messages = _messages(ir, history, tokens, target)
+    if not messages:
+        raise InvalidArgumentError(
+            "the prompt has no message; pass a history, or an observation in the request"
+        )
+    pieces, marked = _marked([*tools, *system, *messages], ir, target)
+    values = [piece.value for piece in pieces]
+    ends = len(tools), len(tools) + len(system)
+    request = renderer.request(values[: ends[0]], values[ends[0] : ends[1]], values[ends[1] :])
+    degraded = (*ir.meta.degraded, *history.notes)
+    said = request["input" if provider == "openai_responses" else "messages"]
+    degraded += _checked(said, provider, given)
+    ir = ir.replace(breakpoints=marked, meta=replace(ir.meta, degraded=degraded))
+    segments = tuple([piece.segment for piece in pieces])
+    return CompiledPrompt(provider, request, ir, segments, target.model)
+
+
+def _history_tokens(history: History, rendered: Rendered, provider: Provider) -> list[int]:
+    """Tokens of each message: those of its entries, counted anew where it was put otherwise."""
+    if history.format in (provider, "claude_code" if provider == "anthropic" else ""):
+        return [sum(history.tokens[n] for n in each.sources) for each in rendered.messages]
+    conversation = formats.parse([each.message for each in rendered.messages], provider)
+    return entry_tokens(conversation, len(rendered.messages))
+
+
+def _messages(
+    ir: PromptIR, history: Rendered, tokens: Sequence[int], target: Target
+) -> list[_Piece]:
+    """Static sections, then the history with the dynamic ones in their places."""
+    user = RENDERERS[target.provider].user
+    sent = list(zip(history.messages, tokens, strict=True))
+    own = [section for section in ir.sections if not section.is_system]
+
+    def framed(section: Section) -> _Piece:
+        text = fenced(section, text_of(section, ir.history.format))
+        return _piece(section.id, "message", user(text), section_tokens(section), section)
+
+    pieces = [framed(section) for section in own if section.is_static]
+    dynamic = [section for section in own if not section.is_static]
+    if not dynamic:
+        pieces += [_said(ir, each, "message", cost) for each, cost in sent]
+        return _begun(pieces, ir, target)
+    last_turn = _last_user_turn(ir.history, target)
+    by_place: dict[int, list[Section]] = {}
+    for section in dynamic:
+        anchor = last_turn if section.anchor is None else section.anchor
+        place = _place_before(history.messages, ir.history, anchor, target.provider)
+        by_place.setdefault(place, []).append(section)
+    moves = any(section.anchor is None for section in dynamic)
+    is_static = True
+    for place in range(len(sent) + 1):
+        group = by_place.get(place, ())
+        is_static = is_static and not (moves and any(s.anchor is None for s in group))
+        pieces += [framed(section) for section in group]
+        if place < len(sent):
+            pieces.append(_said(ir, sent[place][0], "message", sent[place][1], is_static=is_static))
+    return _begun(pieces, ir, target)
+
+
+def _begun(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
+    """With the user first, where Anthropic wants that and it is not what the caller broke."""
+    history = ir.history
+    is_as_given = history.format == "anthropic" and history.place(0) == 0
+    if target.provider != "anthropic" or is_as_given or not pieces:
+        return pieces
+    if pieces[0].value["role"] == "user":
+        return pieces
+    tokens = _engine.count(BEGINNING, ir.counter)
+    return [_piece("beginning", "message", anthropic.user(BEGINNING), tokens), *pieces]
+
+
+def _last_user_turn(history: History, target: Target) -> int | None:
+    for message in reversed(history.messages):
+        if message.is_user_turn:
+            return history.place(message.index)
+    return None
+
+
+def _place_before(
+    messages: Sequence[Sent], history: History, anchor: int | None, provider: Provider
+) -> int:
+    """The place among the messages that is before this entry of the history.
+
+    Never between a call and its results, and never behind a thought that ends a message: then
+    before the call. What stands behind the place is not asked, for it was not there yet when the
+    section came in.
+    """
+    place = len(messages)
+    if anchor is not None:
+        place = next(
+            (
+                number
+                for number, each in enumerate(messages)
+                if each.sources and history.place(each.sources[0]) >= anchor
+            ),
+            place,
+        )
+    while place and (before := _opening(messages, place, provider)) is not None:
+        place = before
+    return place
+
+
+def _opening(messages: Sequence[Sent], place: int, provider: Provider) -> int | None:
+    """The place of what must not be parted from what comes next, just before `place`."""
+    answered: set[str] = set()
+    for number in range(place - 1, -1, -1):
+        message = messages[number].message
+        (read,) = formats.parse([message], provider).messages
+        if number == place - 1 and _ends_in_thought(message):
+            return number
+        answered.update(read.answers)
+        if not answered.issuperset(read.calls):
+            return number
+        if not (read.calls or read.answers):
+            return None
+    return None
+
+
+def _ends_in_thought(message: Any) -> bool:
+    if message.get("type") == "reasoning":
+        return True
+    content = message.get("content")
+    last = content[-1] if isinstance(content, (list, tuple)) and content else None
+    return isinstance(last, dict) and last.get("type") in ("thinking", "redacted_thinking")
+
+
+def _said(ir: PromptIR, sent: Sent, kind: Any, tokens: int, *, is_static: bool = True) -> _Piece:
+    """A piece of the history."""
+    places = [ir.history.place(source) for source in sent.sources]
+    piece = _piece(f"history[{places[0]}]", kind, sent.message, tokens)
+    stability = Stability.STATIC if is_static else Stability.DYNAMIC
+    return piece._replace(
+        segment=piece.segment._replace(stability=str(stability)),
+        names=frozenset([f"history[{place}]" for place in places]),
+    )
+
+
+def _piece(name: str, kind: Any, value: Any, tokens: int, section: Section | None = None) -> _Piece:
+    content = value.get("content") if kind == "message" else None
+    blocks = len(content) if isinstance(content, (list, tuple)) else 1
+    stability = str(section.stability if section else Stability.STATIC)
+    segment = Segment(name, kind, tokens, digest_of(value), stability, blocks)
+    return _Piece(segment, value, frozenset({name}))
+
+
+def _marked(
+    pieces: list[_Piece], ir: PromptIR, target: Target
+) -> tuple[list[_Piece], tuple[str, ...]]:
+    """The pieces with cache marks where the breakpoints ask for them; those that were set."""
+    done: list[str] = []
+    for name in ir.breakpoints:
+        for place in range(len(pieces) - 1, -1, -1):
+            if name in pieces[place].names:
+                marked = RENDERERS[target.provider].mark(pieces[place].value)
+                if marked is not None:
+                    segment = pieces[place].segment._replace(breakpoint=True)
+                    pieces[place] = pieces[place]._replace(value=marked, segment=segment)
+                    done.append(name)
+                break
+    return pieces, tuple(done)
+
+
+def _titled(section: Section) -> str:
+    """A system section's text, its title above it."""
+    content = str(section.content)
+    return f"# {section.title}\n{content}" if section.title else content
+
+
+def _checked(said: Sequence[Any], provider: Provider, given: History) -> tuple[str, ...]:
+    """What the provider's rules say of the prompt: nothing, or what they said of what came in.
+
+    Raises InternalError for a rule that only the prompt breaks.
+    """
+    found = formats.validate(said, provider)
+    if not found:
+        return ()
+    known: list[Violation] = formats.validate(given.entries, given.format)
+    rules = {violation.rule for violation in known}
+    new = [each for each in found if each.rule not in rules]
+    if new and (given.format == provider or not known):
+        raise InternalError(
+            f"the compiled prompt breaks a rule that the history keeps: {new[0]}; "
+            "please report this"
+        )
+    return tuple([f"history: as it came in: {violation}" for violation in known])

@@ -1,0 +1,265 @@
+"""hydrate: asks all sources about a turn at once, and puts what they bring into a PromptIR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
+
+from rehydrate.compiler.counts import COUNTER
+from rehydrate.compiler.running import Outcome, run_sources
+from rehydrate.compiler.sources.given import check_names, sources_of
+from rehydrate.compiler.sources.history import history
+from rehydrate.compiler.sources.source import (
+    Found,
+    HydrationSource,
+    SourceRequest,
+    checked_deadline,
+)
+from rehydrate.compiler.sources.system import system as system_of
+from rehydrate.compiler.sources.tools import tools as tools_of
+from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
+from rehydrate.ir import (
+    ContextRequest,
+    DroppedSection,
+    History,
+    Meta,
+    PromptIR,
+    Section,
+    SourceReport,
+    ToolDef,
+)
+
+if TYPE_CHECKING:
+    from rehydrate.compiler.sources.given import Given, Source
+
+T = TypeVar("T")
+
+
+class HydrateOptions(TypedDict, total=False):
+    """What `hydrate` takes beside a request and sources."""
+
+    messages: Sequence[Any] | History | None
+    """The conversation so far, in any of the formats."""
+    format: str
+    """Of the messages, where detection should not say."""
+    system: str | Section | Sequence[str | Section] | None
+    """Instructions of the caller's, and sections as they are."""
+    tools: Iterable[Any]
+    """Definitions of tools, in any provider's shape."""
+    visible: Iterable[str]
+    """What the model sees already, by `Provenance.items`: it is not brought again."""
+    deadline_ms: float | None
+    """Of every source that may wait for something, in place of its own; None: wait for all."""
+
+
+class SourceOptions(TypedDict, total=False):
+    """What `hydrate_source` takes beside a request and a source."""
+
+    visible: Iterable[str]
+    """What the model sees already, by `Provenance.items`: it is not brought again."""
+    budget_tokens: int | None
+    """What there is room for; the source's own budget may be less."""
+    deadline_ms: float | None
+
+
+class Hydrated(NamedTuple):
+    """What one source brought."""
+
+    sections: tuple[Section, ...]
+    report: SourceReport
+    dropped: tuple[DroppedSection, ...] = ()
+    """What it found and there was no room for."""
+
+
+def hydrate(
+    request: ContextRequest | str = "", sources: Given = (), **options: Unpack[HydrateOptions]
+) -> PromptIR:
+    """Everything that may go into the next prompt, and where it came from.
+
+    ``request`` is what the turn is about, as a text or a `ContextRequest`; "": the last user turn
+    of ``messages``. ``sources`` is a `Memory` (its hot items, those of the request's time range and
+    those that match), the path of a document or folder, a function, a source such as
+    ``semantic(memory)``, or a list of these. They run at once. One that fails, or that is not back
+    by its deadline (200 ms), is left out, and ``ir.meta.sources`` says why; what does not fit into
+    a source's budget is in ``ir.meta.dropped``. Without messages the request itself is the
+    conversation.
+
+    Raises InvalidArgumentError for an argument outside its limits and for two sources of one name,
+    InvalidMessageError for what is no message, and MissingNamespaceError for a memory without a
+    namespace where the request has no identity.
+
+    >>> ir = hydrate("Which port?", lambda request: "Staging listens on 8443.", deadline_ms=None)
+    >>> ir.sections[0].content
+    'Staging listens on 8443.'
+    """
+    _check_options("hydrate", options, HydrateOptions)
+    named = [*_laid_down(options), *sources_of(sources)]
+    check_names(named)
+    asked = _filled_in(request, named)
+    if asked.observation.strip() and not any(source.kind == "history" for source in named):
+        named.append(history([{"role": "user", "content": asked.observation}]))
+    wanted = [source for source in named if source.is_wanted(asked.strategy)]
+    outcomes = _run(wanted, [_question(source, asked, options) for source in wanted], options)
+    came = dict(zip([source.name for source in wanted], outcomes, strict=True))
+    return _prompt(asked, [came.get(source.name, _left_out(source)) for source in named])
+
+
+async def ahydrate(
+    request: ContextRequest | str = "", sources: Given = (), **options: Unpack[HydrateOptions]
+) -> PromptIR:
+    """`hydrate` for asyncio and trio: the event loop goes on, and async sources run on it.
+
+    Takes the same arguments and raises the same errors. Async sources are cancelled with the
+    caller; sync ones are left to finish by themselves.
+    """
+    return await _in_thread(partial(hydrate, request, sources, **options))
+
+
+def hydrate_source(
+    request: ContextRequest | str, source: Source, **options: Unpack[SourceOptions]
+) -> Hydrated:
+    """What one source brings for a request, in the middle of a turn: nothing else is touched.
+
+    ``visible`` are the items that the model sees already, ``budget_tokens`` is the room there is.
+    A source that fails or is late brings nothing, and the report says why.
+
+    >>> hydrate_source("ports", lambda request: "8443", deadline_ms=None).sections[0].content
+    '8443'
+    """
+    _check_options("hydrate_source", options, SourceOptions)
+    sources = sources_of(source)
+    if len(sources) != 1:
+        names = ", ".join(one.name for one in sources)
+        raise InvalidArgumentError(
+            f"hydrate_source asks one source, and this is {len(sources)} ({names}); pass one, as "
+            "in semantic(memory)"
+        )
+    (one,) = sources
+    asked = _filled_in(request, sources)
+    (outcome,) = _run(sources, [_question(one, asked, options)], options)
+    return Hydrated(outcome.found.sections, outcome.report, outcome.found.dropped)
+
+
+async def ahydrate_source(
+    request: ContextRequest | str, source: Source, **options: Unpack[SourceOptions]
+) -> Hydrated:
+    """`hydrate_source` for asyncio and trio: the event loop goes on."""
+    return await _in_thread(partial(hydrate_source, request, source, **options))
+
+
+def _laid_down(options: HydrateOptions) -> list[HydrationSource]:
+    """The sources that stand in the options: they bring what the caller has at hand."""
+    sources = []
+    given = options.get("system")
+    if given is not None:
+        sources.append(system_of(*(given if isinstance(given, (list, tuple)) else (given,))))
+    if (definitions := options.get("tools")) is not None:
+        sources.append(tools_of(definitions))
+    if (messages := options.get("messages")) is not None:
+        sources.append(history(messages, options.get("format", "auto")))
+    return sources
+
+
+def _filled_in(request: Any, sources: Sequence[HydrationSource]) -> ContextRequest:
+    """The request with what it is about, and with whose it is where a memory has to know that."""
+    if isinstance(request, str):
+        request = ContextRequest(request)
+    if not isinstance(request, ContextRequest):
+        raise InvalidArgumentError(
+            f"request is of type {type(request).__name__}; pass a text or a ContextRequest"
+        )
+    for source in sources:
+        is_open = source.needs_identity and not request.identity
+        if is_open and source.is_wanted(request.strategy):
+            raise MissingNamespaceError(source.name)
+    if not request.observation.strip():
+        said = next(filter(None, map(_observed_by, sources)), request.observation)
+        return replace(request, observation=said)
+    return request
+
+
+def _observed_by(source: HydrationSource) -> str:
+    """What the turn is about as far as the source can tell; one that fails cannot."""
+    try:
+        said = source.observation() if source.observation else ""
+    except Exception:
+        return ""
+    return said if isinstance(said, str) else ""
+
+
+def _question(source: HydrationSource, asked: ContextRequest, options: Any) -> SourceRequest:
+    room, visible = options.get("budget_tokens"), options.get("visible", ())
+    if not (room is None or (type(room) is int and room >= 0)):
+        raise InvalidArgumentError(
+            f"budget_tokens is {room!r}; pass a whole number from 0 up, or None"
+        )
+    if isinstance(visible, str) or not isinstance(visible, Iterable):
+        raise InvalidArgumentError(
+            f"visible is of type {type(visible).__name__}; pass the items of provenances"
+        )
+    own = source.tokens_for(asked.strategy, asked.budget)
+    limits = [limit for limit in (own, room) if limit is not None]
+    return SourceRequest(asked, source.name, min(limits, default=None), frozenset(visible))
+
+
+def _run(
+    sources: Sequence[HydrationSource], questions: Sequence[SourceRequest], options: Any
+) -> list[Outcome]:
+    if "deadline_ms" in options:
+        deadline = checked_deadline("deadline_ms", options["deadline_ms"])
+        sources = [replace(source, deadline_ms=deadline) for source in sources]
+    return run_sources(sources, questions)
+
+
+def _left_out(source: HydrationSource) -> Outcome:
+    return Outcome(Found(), SourceReport(source.name, "off", detail="the strategy leaves it out"))
+
+
+def _prompt(asked: ContextRequest, outcomes: Sequence[Outcome]) -> PromptIR:
+    """What all sources brought, in their order."""
+    found = [outcome.found for outcome in outcomes]
+    dropped = [one for each in found for one in each.dropped]
+    sections: dict[str, Section] = {}
+    tools: dict[str, ToolDef] = {}
+    for each, outcome in zip(found, outcomes, strict=True):
+        name = outcome.report.name
+        for section in each.sections:
+            if sections.setdefault(section.id, section) is not section:
+                reason = "another section has this id"
+                dropped.append(DroppedSection(section.id, section.tokens or 0, reason, by=name))
+        for tool in each.tools:
+            if tools.setdefault(tool.name, tool) is not tool:
+                reason = "another tool has this name"
+                dropped.append(DroppedSection(tool.name, tool.tokens or 0, reason, by=name))
+    prompt = PromptIR(
+        request=asked,
+        sections=tuple(sections.values()),
+        tools=tuple(tools.values()),
+        history=next((each.history for each in found if each.history), History()),
+        counter=COUNTER,
+    )
+    return prompt.replace(
+        meta=Meta(
+            sources=tuple([outcome.report for outcome in outcomes]),
+            dropped=tuple(dropped),
+            before_tokens=prompt.tokens + sum(one.tokens for one in dropped),
+            degraded=tuple(dict.fromkeys(note for each in found for note in each.degraded)),
+        )
+    )
+
+
+def _check_options(operation: str, options: Any, known: type[Any]) -> None:
+    if unknown := sorted(options.keys() - known.__annotations__):
+        names = ", ".join(known.__annotations__)
+        raise InvalidArgumentError(f"{operation} has no {unknown[0]!r}; its options are {names}")
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    import anyio.to_thread
+
+    from rehydrate.embedding.loops import lending_the_callers_loop
+
+    with lending_the_callers_loop():
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)

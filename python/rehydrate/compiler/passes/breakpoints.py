@@ -1,0 +1,156 @@
+"""Breakpoints: where a provider is told to keep the prompt's beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from rehydrate.compiler.render import anthropic
+from rehydrate.compiler.target import Target, traced
+from rehydrate.ir import PromptIR
+from rehydrate.messages import Message
+
+MOST = 4
+"""Breakpoints in a request, those of the caller's own included."""
+
+
+def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
+    """At most four, each on the end of something static and behind enough tokens to be kept.
+
+    The last entry of the history that is the same in the next prompt; the entry where the last
+    prompt ended, since a cache looks back over 20 blocks only and one turn may have more; the end
+    of the system prompt (or of the tools); the end of the other static sections. Marks that stand
+    in the caller's own entries and tools count. OpenAI keeps prefixes unasked and gets none.
+    """
+    if target.provider != "anthropic":
+        return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
+    messages = ir.history.messages
+    prefix = _Prefix(ir, messages)
+    end, earlier = _stable_ends(ir, messages)
+    wanted = [prefix.entry(end), prefix.system(), prefix.entry(earlier), prefix.statics()]
+    free = max(0, MOST - _own_marks(ir))
+    chosen = [
+        found for found in dict.fromkeys(wanted) if found and found[0] >= target.minimum_prefix
+    ][:free]
+    marks = tuple([name for _, name in sorted(chosen, key=lambda found: prefix.rank(found[1]))])
+    return traced("place_breakpoints", ir, ir.replace(breakpoints=marks), marks)
+
+
+class _Prefix:
+    """How many tokens stand before each place that could have a breakpoint."""
+
+    def __init__(self, ir: PromptIR, messages: Sequence[Message]) -> None:
+        self._ir = ir
+        system = [section for section in ir.sections if section.is_system]
+        others = [section for section in ir.sections if section.is_static and not section.is_system]
+        tools = sum(tool.tokens or 0 for tool in ir.tools)
+        lead = _leading_system(messages) if ir.history.tokens else 0
+        self._leading = lead
+        self._spoken = {message.index for message in messages}
+        in_system = sum(section.tokens or 0 for section in system) + sum(ir.history.tokens[:lead])
+        self._system = (
+            (tools + in_system, system[-1].id if system else "tools")
+            if system or ir.tools
+            else None
+        )
+        if lead:
+            self._system = (tools + in_system, f"history[{ir.history.place(lead - 1)}]")
+        before = tools + in_system + sum(section.tokens or 0 for section in others)
+        self._statics = (before, others[-1].id) if others else None
+        self._until = [before + tokens for tokens in accumulate(ir.history.tokens[lead:])]
+        for section in ir.sections:
+            if not section.is_static and section.anchor is not None:
+                for place in range(len(self._until)):
+                    if ir.history.place(place + lead) >= section.anchor:
+                        self._until[place] += section.tokens or 0
+
+    def system(self) -> tuple[int, str] | None:
+        """The end of the system prompt, or of the tools where there is none."""
+        return self._system
+
+    def statics(self) -> tuple[int, str] | None:
+        """The end of the other static sections."""
+        return self._statics
+
+    def entry(self, position: int | None) -> tuple[int, str] | None:
+        """The last entry up to this one that can have a mark."""
+        history = self._ir.history
+        while position is not None and position >= self._leading:
+            is_sent = position in self._spoken
+            if is_sent and _can_be_marked(history.entries[position], history.format):
+                name = f"history[{history.place(position)}]"
+                return self._until[position - self._leading], name
+            position -= 1
+        return None
+
+    def rank(self, name: str) -> int:
+        """Where in the prompt it stands."""
+        sections, history = self._ir.sections, self._ir.history
+        names = ["tools", *(section.id for section in sections if section.is_system)]
+        names += [section.id for section in sections if section.is_static and not section.is_system]
+        places = range(len(history.entries))
+        return [*names, *(f"history[{history.place(n)}]" for n in places)].index(name)
+
+
+def _stable_ends(ir: PromptIR, messages: Sequence[Message]) -> tuple[int | None, int | None]:
+    """The last entry that the next prompt has too, and the last that the one before this had.
+
+    A dynamic section without an anchor stands before the last user turn, and nothing from there on
+    is in the same place in the next prompt.
+    """
+    turns = [message.index for message in messages if message.is_user_turn]
+    floats = any(not section.is_static and section.anchor is None for section in ir.sections)
+    if floats and turns:
+        end, earlier = turns[-1] - 1, turns[-2] - 1 if len(turns) > 1 else None
+        return end, earlier
+    if not messages or floats:
+        return None, None
+    # The last prompt ended where the assistant began to speak.
+    place = len(messages)
+    while place and messages[place - 1].role != "assistant":
+        place -= 1
+    while place and messages[place - 1].role == "assistant":
+        place -= 1
+    return messages[-1].index, messages[place - 1].index if place else None
+
+
+def _leading_system(messages: Sequence[Message]) -> int:
+    """How many system entries the history begins with."""
+    count = 0
+    for message in messages:
+        if message.role != "system" or message.index != count:
+            break
+        count += 1
+    return count
+
+
+def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's word
+    """Whether an entry has a block that is fit for a mark."""
+    if format == "claude_code":
+        message = entry.get("message") if entry.get("type") in ("user", "assistant") else None
+        return isinstance(message, Mapping) and _can_be_marked(message, "anthropic")
+    if format != "anthropic":
+        return True
+    return bool(entry.get("content")) and anthropic.mark(entry) is not None
+
+
+def _own_marks(ir: PromptIR) -> int:
+    """Cache marks in what the caller gave."""
+    tools = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
+    entries: Iterable[Any] = ()
+    if ir.history.format == "anthropic":
+        entries = [entry.get("content") for entry in ir.history.entries]
+    elif ir.history.format == "claude_code":
+        messages = [entry.get("message") for entry in ir.history.entries]
+        entries = [each.get("content") for each in messages if isinstance(each, Mapping)]
+    return sum(map(_marks_in, [*tools, *entries]))
+
+
+def _marks_in(value: Any) -> int:
+    if isinstance(value, Mapping):
+        inner = value.get("content") if value.get("type") == "tool_result" else None
+        return (value.get("cache_control") is not None) + _marks_in(inner)
+    if isinstance(value, (list, tuple)):
+        return sum(map(_marks_in, value))
+    return 0

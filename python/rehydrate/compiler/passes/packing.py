@@ -1,0 +1,268 @@
+"""One packing over history and sections: both are judged by one objective, in one budget.
+
+Sections stand among the messages where the model will read them. What cannot go is there too, as
+kept: a section that says what is said already adds little. The engine divides the texts of sections
+into blocks; the history's entries are kept or left out whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from rehydrate import _engine
+from rehydrate.compact.excerpts import Divisible, Division
+from rehydrate.compact.scoring import Scoring
+from rehydrate.compiler.counting import section_tokens
+from rehydrate.compiler.fence import fence, text_of
+from rehydrate.ir import CompositionMode, History, Section
+from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
+
+if TYPE_CHECKING:
+    from rehydrate import _native
+
+COUNTER = "o200k_base"
+_PROFILE = Scoring.named("balanced")
+_LEAST_WEIGHT = 0.5
+"""With a relevance of a half a section weighs what a user's message does."""
+_MAY_BE_CUT = (CompositionMode.ADDITIVE, CompositionMode.CONTEXTUAL)
+
+
+class Candidates(NamedTuple):
+    """What is packed: the history, and sections that compete or are kept anyway."""
+
+    history: History
+    conversation: Conversation
+    """The history, read."""
+    kept_units: frozenset[int]
+    """Units of the history that are kept anyway."""
+    left_out: frozenset[int]
+    """Units that have no part in it."""
+    kept: tuple[Section, ...]
+    competing: tuple[Section, ...]
+
+
+class Packed(NamedTuple):
+    """What the packing keeps."""
+
+    units: frozenset[int]
+    sections: Mapping[str, Section | None]
+    """By the id of each section that competed: itself, a new one that is cut, None where it goes."""
+
+
+def is_divisible(section: Section) -> bool:
+    """Whether it may be cut to some of its blocks: what adds up, and is long enough to be divided.
+
+    >>> from rehydrate.ir import Provenance
+    >>> is_divisible(Section("note", "short", Provenance("knowledge")))
+    False
+    """
+    return (
+        section.mode in _MAY_BE_CUT
+        and isinstance(section.content, str)
+        and _engine.divide(section.content) is not None
+    )
+
+
+def pack(candidates: Candidates, query: str, budget_tokens: int, *, with_handles: bool) -> Packed:
+    """Fill a budget, on top of what is kept anyway, with what is worth most."""
+    layout = _Layout(candidates)
+    prepared, selection = layout.select(query, budget_tokens, with_handles=with_handles)
+    kept_units, pinned = selection.kept, layout.pinned
+    divided = {piece: text for text, piece in enumerate(prepared.divided)}
+    flags, gains = selection.kept_blocks(), selection.blocks()
+    sections: dict[str, Section | None] = {}
+    excerpts: list[_Excerpt] = []
+    shortened: set[int] = set()  # units of sections that are cut or go
+    for unit, section in layout.competing:
+        text = divided.get(layout.piece_of[section.id])
+        kept = bytearray(flags[text]) if text is not None else bytearray(b"\1")
+        if kept_units[unit] and all(kept):
+            sections[section.id] = section
+            continue
+        shortened.add(unit)
+        sections[section.id] = None
+        if kept_units[unit] and any(kept) and text is not None:
+            division = Division.of(*prepared.division(text))
+            excerpts.append(_Excerpt(section, division, kept, [gain for _, gain in gains[text]]))
+    whole = sum(
+        prepared.message_tokens[message]
+        for place, unit in enumerate(layout.conversation.units)
+        if kept_units[place] and not pinned[place] and place not in shortened
+        for message in unit.members
+    )
+    _give_back(excerpts, whole - budget_tokens, with_handles=with_handles)
+    sections |= {each.section.id: each.cut() for each in excerpts if any(each.kept)}
+    kept_of_history = [n for n, place in layout.history_units.items() if kept_units[place]]
+    return Packed(frozenset(kept_of_history), sections)
+
+
+def cut_to(section: Section, query: str, least_tokens: int) -> Section:
+    """The section cut to the best of its blocks, and no more of them than give so many tokens."""
+    nothing = Conversation("", (), ())
+    alone = Candidates(History(), nothing, frozenset(), frozenset(), (), (section,))
+    layout = _Layout(alone)
+    prepared, selection = layout.select(query, least_tokens, with_handles=False)
+    division = Division.of(*prepared.division(0))
+    (blocks,) = selection.blocks()
+    kept = bytearray(selection.kept_blocks()[0])
+    excerpt = _Excerpt(section, division, kept, [gain for _, gain in blocks])
+    best_first = sorted(range(len(blocks)), key=lambda block: (-excerpt.gains[block], block))
+    for block in best_first:
+        if any(kept) and (excerpt.cut().tokens or 0) >= least_tokens:
+            break
+        kept[block] = 1
+    return section if all(kept) else excerpt.cut()
+
+
+class _Excerpt(NamedTuple):
+    """A section of which some blocks are kept."""
+
+    section: Section
+    division: Division
+    kept: bytearray
+    gains: list[float]
+
+    def cut(self) -> Section:
+        """The section with the kept blocks alone, a mark in the place of each gap."""
+        whole = str(self.section.content)
+        content = self.division.render(whole, self.kept)
+        return replace(self.section, content=content, tokens=_engine.count(content, COUNTER))
+
+
+def _give_back(excerpts: Sequence[_Excerpt], excess: int, *, with_handles: bool) -> None:
+    """Leave out blocks, least gain first, until all cut sections together are within the budget.
+
+    `excess` is how much is over without them. Blocks are counted one by one when they are chosen;
+    together, with their marks, they may come to a little more.
+    """
+    handle = _HANDLE_TOKENS if with_handles else 0
+    costs = {id(each): _cost(each) + handle for each in excerpts}
+    least = sorted(
+        (gain, number, block)
+        for number, each in enumerate(excerpts)
+        for block, gain in enumerate(each.gains)
+        if each.kept[block]
+    )
+    excess += sum(costs.values())
+    for _, number, block in least:
+        if excess <= 0:
+            return
+        excerpt = excerpts[number]
+        excerpt.kept[block] = 0
+        excess -= costs[id(excerpt)]
+        costs[id(excerpt)] = _cost(excerpt) + handle if any(excerpt.kept) else 0
+        excess += costs[id(excerpt)]
+
+
+_HANDLE_TOKENS = 40
+"""At most what the handle of the whole costs in a fence."""
+
+
+def _cost(excerpt: _Excerpt) -> int:
+    return section_tokens(excerpt.cut())
+
+
+class _Layout:
+    """The conversation that is packed: the history's messages, and each section as one of its own.
+
+    Static sections stand first, dynamic ones before their entry or before the last user turn.
+    """
+
+    def __init__(self, candidates: Candidates) -> None:
+        conversation, history = candidates.conversation, candidates.history
+        turns = [message.index for message in conversation.messages if message.is_user_turn]
+        last_turn = history.place(turns[-1]) if turns else len(history.entries)
+        rows: list[tuple[tuple[int, int, int], Message, int | Section]] = []
+        for number, unit in enumerate(conversation.units):
+            if number not in candidates.left_out:
+                rows += [
+                    ((1, history.place(message.index), 1), message, number)
+                    for message in unit.messages
+                ]
+        self._weights: dict[str, float] = {}
+        self._format = history.format
+        for section in (*candidates.kept, *candidates.competing):
+            anchor = last_turn if section.anchor is None else section.anchor
+            where = (0, 0, 0) if section.is_static else (1, anchor, 0)
+            rows.append((where, self._message(section), section))
+        rows.sort(key=lambda row: row[0])
+
+        competes = {section.id for section in candidates.competing}
+        members: dict[int | str, list[Message]] = {}
+        self._paths: dict[int, tuple[()]] = {}
+        self.piece_of: dict[str, int] = {}
+        """By a section's id, the number of its content among all pieces."""
+        messages: list[Message] = []
+        pieces = 0
+        for place, (_, message, owner) in enumerate(rows):
+            moved = message._replace(index=place)
+            messages.append(moved)
+            pieces += len(message.pieces)
+            if isinstance(owner, int):
+                members.setdefault(owner, []).append(moved)
+            else:
+                members[owner.id] = [moved]
+                self.piece_of[owner.id] = pieces - 1
+                if owner.id in competes and is_divisible(owner):
+                    self._paths[pieces - 1] = ()
+        units = sorted(members.items(), key=lambda item: item[1][0].index)
+        self.pinned = [
+            owner in candidates.kept_units if isinstance(owner, int) else owner not in competes
+            for owner, _ in units
+        ]
+        place_of = {owner: place for place, (owner, _) in enumerate(units)}
+        self.history_units = {owner: p for owner, p in place_of.items() if isinstance(owner, int)}
+        """By a unit of the history, its place among all."""
+        self.competing = [(place_of[section.id], section) for section in candidates.competing]
+        self.conversation = Conversation(
+            conversation.format,
+            tuple(messages),
+            tuple([Unit(tuple([m.index for m in own]), tuple(own)) for _, own in units]),
+        )
+
+    def _message(self, section: Section) -> Message:
+        """A section as a message: its fence, which is never divided, and its content."""
+        opening, closing = ("", "") if section.is_system else fence(section, "")
+        role = f"section {section.id}"
+        self._weights[role] = _LEAST_WEIGHT + section.relevance
+        content = Piece(text_of(section, self._format), PieceKind.TEXT)
+        frame = (Piece(f"{opening}\n{closing}", PieceKind.TEXT),) if opening else ()
+        return Message(0, role, (*frame, content))
+
+    def select(
+        self, query: str, budget_tokens: int, *, with_handles: bool
+    ) -> tuple[_native.Prepared, _native.Selection]:
+        """What the engine keeps on top of what is kept anyway."""
+        divisible = Divisible(self.conversation, (), self._paths, COUNTER)
+        prepared = _engine.prepare(
+            self.conversation,
+            weight_of=lambda role: self._weights.get(role) or _PROFILE.weight_of(role),
+            pinned=self.pinned,
+            counter=COUNTER,
+            embed=bool(query),
+            calibrated=True,
+            coverage=True,
+            asked=bool(query),
+            excerpting=divisible.columns(with_handles=with_handles) if self._paths else None,
+        )
+        pinned = {
+            m.index
+            for u, keep in zip(self.conversation.units, self.pinned, strict=True)
+            if keep
+            for m in u.messages
+        }
+        kept_anyway = sum(t for place, t in enumerate(prepared.message_tokens) if place in pinned)
+        selection = prepared.select(
+            query=query or None,
+            vectors=None,
+            places=None,
+            query_vector=None,
+            memory_coverage=None,
+            weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
+            calibrated=True,
+            coverage=True,
+            target_tokens=kept_anyway + budget_tokens,
+        )
+        return prepared, selection

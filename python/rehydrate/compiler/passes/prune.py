@@ -1,0 +1,265 @@
+"""Prune: a prompt that is over its soft budget is cut to what is worth most for this turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from rehydrate.compiler.counting import prompt_tokens, room, section_tokens, upper_bound
+from rehydrate.compiler.passes.packing import Candidates, cut_to, is_divisible, pack
+from rehydrate.compiler.target import Target, traced
+from rehydrate.errors import BudgetExceededError
+from rehydrate.ir import (
+    CompositionMode,
+    DroppedSection,
+    History,
+    Priority,
+    PromptIR,
+    Section,
+)
+from rehydrate.messages import Conversation
+
+HISTORY_PRIORITY = Priority.NORMAL
+"""The level on which those entries of the history compete that may go."""
+
+OVER_BUDGET = "over budget"
+"""How the line of ``meta.degraded`` begins that says why a prompt stays larger than it should."""
+
+
+_BEGINNING_TOKENS = 16
+"""What it may cost to say that earlier messages are not shown."""
+
+
+def prune(ir: PromptIR, target: Target) -> PromptIR:
+    """The IR, cut to the budget's target if the upper bound of its tokens is over the soft one.
+
+    What must stay is taken first: tools; sections that are critical, a constraint or instructions;
+    of every other section its ``min_tokens``; of the history system entries, the last user turn and
+    an open tool loop. Then priority by priority: a level that fits whole stays whole; the first
+    that does not fit shares the room by one packing over its sections and, on the level of the
+    history, its entries (long sections are cut to their best blocks, entries are kept or go whole);
+    below it everything goes but ``min_tokens``.
+
+    Raises BudgetExceededError where what must stay is over the hard budget. Over the soft one it
+    is kept, and ``meta.degraded`` says so.
+    """
+    before = upper_bound(prompt_tokens(ir), target.provider)
+    if before <= ir.budget.soft_tokens:
+        return traced("prune", ir, ir)
+    return _Pruning(ir, target).run(before)
+
+
+class _Pruning:
+    """One prompt on its way to its target."""
+
+    def __init__(self, ir: PromptIR, target: Target) -> None:
+        self._ir = ir
+        self._target = target
+        self._conversation: Conversation = ir.history.conversation
+        self._query = ir.request.observation.strip() or _last_words(self._conversation)
+        self._pins = frozenset(self._conversation.pins())
+        self._kept_units = set(self._pins)
+        self._sections: dict[str, Section | None] = {}
+        """By id: itself, a cut one, None where it goes; what has no entry is not decided."""
+        self._reasons: dict[str, str] = {}
+        self._floors: dict[str, Section] = {}
+
+    def run(self, before: int) -> PromptIR:
+        """Decide level by level."""
+        ir, provider = self._ir, self._target.provider
+        must = self._take_what_must_stay()
+        self._check(must)
+        left = room(ir.budget.target_tokens, provider) - must - _BEGINNING_TOKENS
+        contested = ""
+        for level in sorted(Priority, reverse=True):
+            waiting = [s for s in ir.sections if s.priority is level and s.id not in self._sections]
+            has_history = level is HISTORY_PRIORITY
+            if not waiting and not (has_history and self._free_units()):
+                continue
+            if contested:
+                self._to_floors(waiting, f"no room was left below priority {contested}")
+                continue
+            needed = sum(section_tokens(s) - self._reserved(s) for s in waiting)
+            needed += sum(map(self._unit_tokens, self._free_units())) if has_history else 0
+            if needed <= left:
+                left -= needed
+                self._sections |= {section.id: section for section in waiting}
+                self._kept_units |= set(self._free_units()) if has_history else set()
+            else:
+                contested = level.name.lower()
+                self._share(waiting, max(left, 0), has_history=has_history)
+        return self._pruned(before, must, contested)
+
+    def _take_what_must_stay(self) -> int:
+        """Decide on what must stay; what it costs, the floors of the rest included."""
+        ir = self._ir
+        tokens = sum(tool.tokens or 0 for tool in ir.tools)
+        tokens += sum(map(self._unit_tokens, self._pins))
+        for section in ir.sections:
+            if _stays_whole(section):
+                self._sections[section.id] = section
+                tokens += section_tokens(section)
+            elif section.min_tokens:
+                self._floors[section.id] = cut_to(section, self._query, section.min_tokens)
+                tokens += self._reserved(section)
+        return tokens
+
+    def _check(self, must: int) -> None:
+        needed, budget = upper_bound(must, self._target.provider), self._ir.budget.hard_tokens
+        if needed <= budget:
+            return
+        parts = {
+            f"section {section.id!r}": section_tokens(section)
+            for section in self._ir.sections
+            if section.id in self._sections
+        }
+        parts |= {f"section {name!r}": section_tokens(s) for name, s in self._floors.items()}
+        parts["the tool definitions"] = sum(tool.tokens or 0 for tool in self._ir.tools)
+        parts["what must stay of the history"] = sum(map(self._unit_tokens, self._pins))
+        largest = max(parts, key=lambda name: parts[name])
+        raise BudgetExceededError(
+            f"what must stay, {largest} most of all with {parts[largest]:,},",
+            needed,
+            budget,
+            "raise hard_tokens, or lower its priority or min_tokens",
+        )
+
+    def _share(self, waiting: list[Section], left: int, *, has_history: bool) -> None:
+        """Let sections, and the history on its level, compete for the room that is left."""
+        target, free = self._target, frozenset(self._free_units())
+        decided = [section for section in self._sections.values() if section is not None]
+        candidates = Candidates(
+            self._ir.history,
+            self._conversation,
+            frozenset(self._kept_units),
+            frozenset() if has_history else free,
+            tuple(decided),
+            tuple(waiting),
+        )
+        packed = pack(
+            candidates,
+            self._query,
+            left,
+            with_handles=target.originals is not None,
+        )
+        if has_history:
+            self._kept_units |= packed.units
+        for section in waiting:
+            kept, floor = packed.sections[section.id], self._floors.get(section.id)
+            if floor is not None and (kept is None or (kept.tokens or 0) < (floor.tokens or 0)):
+                kept = floor
+            self._sections[section.id] = kept
+            if kept is not section:
+                self._reasons[section.id] = "others are worth more for their tokens"
+
+    def _to_floors(self, sections: Iterable[Section], reason: str) -> None:
+        for section in sections:
+            self._sections[section.id] = self._floors.get(section.id)
+            self._reasons[section.id] = reason
+
+    def _free_units(self) -> list[int]:
+        units = range(len(self._conversation.units))
+        return [number for number in units if number not in self._kept_units]
+
+    def _unit_tokens(self, number: int) -> int:
+        tokens = self._ir.history.tokens
+        return sum(tokens[member] for member in self._conversation.units[number].members)
+
+    def _reserved(self, section: Section) -> int:
+        floor = self._floors.get(section.id)
+        return 0 if floor is None else section_tokens(floor)
+
+    def _pruned(self, before: int, must: int, contested: str) -> PromptIR:
+        ir, target = self._ir, self._target
+        history, dropped = self._history(contested)
+        changed = [record.section for record in dropped]
+        sections = []
+        for section in ir.sections:
+            kept = self._sections[section.id]
+            if kept is section:
+                sections.append(section)
+                continue
+            handle = section.handle or target.keep(_whole(section))
+            lost = (section.tokens or 0) - (kept.tokens or 0 if kept else 0)
+            what = "cut to its best blocks" if kept else "left out"
+            reason = f"{what}: {self._reasons[section.id]}"
+            name = section.priority.name.lower()
+            dropped.append(DroppedSection(section.id, lost, reason, handle, name, "prune"))
+            changed.append(section.id)
+            if kept is not None:
+                sections.append(replace(kept, handle=handle))
+        meta = replace(ir.meta, dropped=(*ir.meta.dropped, *dropped))
+        after = ir.replace(sections=tuple(sections), history=history, meta=meta)
+        soft = ir.budget.soft_tokens
+        notes = [f"{before:,} tokens at most, over the soft budget of {soft:,}"]
+        if contested:
+            notes.append(f"priority {contested} shared the room")
+        left = upper_bound(prompt_tokens(after), target.provider)
+        if left > ir.budget.target_tokens:
+            what = f"what must stay takes {upper_bound(must, target.provider):,} tokens at most"
+            notes.append(f"{OVER_BUDGET}: {what}, the target is {ir.budget.target_tokens:,}")
+            if left > soft:
+                degraded = (*after.meta.degraded, f"{OVER_BUDGET}: {what}, the budget is {soft:,}")
+                after = after.replace(meta=replace(after.meta, degraded=degraded))
+        return traced("prune", ir, after, changed, notes)
+
+    def _history(self, contested: str) -> tuple[History, list[DroppedSection]]:
+        """What is kept of the history, and a record of each entry that goes."""
+        history, units = self._ir.history, self._conversation.units
+        if len(self._kept_units) == len(units):
+            return history, []
+        kept = sorted(member for number in self._kept_units for member in units[number].members)
+        gone = sorted(
+            message.index for number in self._free_units() for message in units[number].messages
+        )
+        if contested == HISTORY_PRIORITY.name.lower():
+            reason = "left out: others are worth more for their tokens"
+        else:
+            reason = f"left out: no room was left below priority {contested}"
+        dropped = [
+            DroppedSection(
+                f"history[{history.place(position)}]",
+                history.tokens[position],
+                reason,
+                self._target.keep(_json(history.entries[position])),
+                HISTORY_PRIORITY.name.lower(),
+                "prune",
+            )
+            for position in gone
+        ]
+        return (
+            History(
+                tuple([history.entries[position] for position in kept]),
+                history.format,
+                tuple([history.tokens[position] for position in kept]),
+                tuple([history.place(position) for position in kept]),
+            ),
+            dropped,
+        )
+
+
+def _stays_whole(section: Section) -> bool:
+    """Whether it may not be cut or left out: instructions that are the system's never are, nor is
+    what has a floor and cannot be divided."""
+    is_instruction = section.is_system and section.mode is CompositionMode.HIERARCHICAL
+    if section.must_stay_whole or is_instruction:
+        return True
+    floor = section.min_tokens
+    return floor > 0 and (floor >= (section.tokens or 0) or not is_divisible(section))
+
+
+def _last_words(conversation: Conversation) -> str:
+    for message in reversed(conversation.messages):
+        if message.is_user_turn:
+            return message.text
+    return ""
+
+
+def _whole(section: Section) -> str:
+    return section.content if isinstance(section.content, str) else _json(list(section.content))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -1,0 +1,165 @@
+"""Rendering: a history in a provider's shape, whatever shape it came in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from rehydrate.compiler.render import anthropic, openai_chat, openai_responses
+from rehydrate.compiler.render.merging import merged_lines
+from rehydrate.compiler.render.reading import read
+from rehydrate.compiler.render.said import Said
+from rehydrate.compiler.render.sent import Sent
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.ir import History, Provider, ToolDef
+from rehydrate.messages import normal_role
+
+
+class Renderer(Protocol):
+    """What the module of a provider offers."""
+
+    def tool(self, tool: ToolDef, /) -> Mapping[str, Any]:
+        """A tool's definition."""
+
+    def system(self, text: str, /) -> dict[str, Any]:
+        """A system block or message."""
+
+    def user(self, text: str, /) -> dict[str, Any]:
+        """A message of our own."""
+
+    def write(self, said: Sequence[Said], /) -> list[Sent]:
+        """Messages of what was said."""
+
+    def mark(self, message: Any, /) -> Any | None:
+        """A copy with a cache mark; None where there is no place for one."""
+
+    def request(
+        self, tools: list[Any], system: list[Any], messages: list[Any], /
+    ) -> dict[str, Any]:
+        """The arguments of the SDK."""
+
+
+RENDERERS: Mapping[Provider, Renderer] = {
+    "anthropic": anthropic,
+    "openai_chat": openai_chat,
+    "openai_responses": openai_responses,
+}
+
+
+class Rendered(NamedTuple):
+    """A history in a provider's shape."""
+
+    system: list[Sent]
+    """Of a history that begins with system entries, where the provider has another place for
+    them: these."""
+    messages: list[Sent]
+    notes: tuple[str, ...]
+    """What was left out or put otherwise, in words."""
+
+
+def render_history(history: History, provider: Provider) -> Rendered:
+    """The history for a provider; entries in its own format are the very same objects.
+
+    Raises InvalidMessageError for an entry that can be sent to its own provider only.
+    """
+    renderer = RENDERERS[provider]
+    entries = history.entries
+    notes: tuple[str, ...] = ()
+    if history.format == provider:
+        sent = [Sent(entry, (place,)) for place, entry in enumerate(entries)]
+    elif history.format == "claude_code" and provider == "anthropic":
+        sent = [Sent(*each) for each in merged_lines(entries)]
+    else:
+        said, notes = read(entries, history.format)
+        if provider == "anthropic":
+            leading = _leading([each.role for each in said])
+            system = [Sent(renderer.system(each.text), each.sources) for each in said[:leading]]
+            return Rendered(system, renderer.write(said[leading:]), notes)
+        return Rendered([], renderer.write(said), notes)
+    if provider == "anthropic":
+        return _without_system(sent)
+    return Rendered([], sent, notes)
+
+
+def render_tool(tool: ToolDef, provider: Provider) -> Mapping[str, Any]:
+    """A tool for a provider; a definition of its own is the very same object.
+
+    Raises InvalidArgumentError for a tool that another provider runs itself.
+    """
+    if tool.raw is not None and tool.provider == provider:
+        return tool.raw
+    if tool.is_hosted:
+        raise InvalidArgumentError(
+            f"tool {tool.name!r} is run by {tool.provider} itself and cannot be compiled for "
+            f"{provider}; leave it out, or define it with a schema"
+        )
+    return RENDERERS[provider].tool(tool)
+
+
+def _without_system(sent: Sequence[Sent]) -> Rendered:
+    """Anthropic's own messages, the system entries among them lifted out.
+
+    Those at the beginning are system blocks. A later one would change the prompt's beginning, and
+    with it all that is cached: it becomes a message of the user's in its place, behind the results
+    where it came between a call and them.
+    """
+    roles = [str(each.message.get("role")) for each in sent]
+    leading = _leading(roles)
+    system = [
+        Sent(block, each.sources)
+        for each in sent[:leading]
+        for block in _system_blocks(each.message.get("content"))
+    ]
+    messages: list[Sent] = []
+    late: list[Sent] = []
+    for each in sent[leading:]:
+        if normal_role(str(each.message.get("role"))) == "system":
+            texts = [block["text"] for block in _system_blocks(each.message.get("content"))]
+            if texts:
+                text = "[system]\n" + "\n\n".join(texts)
+                late.append(Sent(anthropic.user(text), each.sources))
+            continue
+        if not _answers(each.message):
+            messages += late
+            late = []
+        messages.append(each)
+    # Behind a call that is still open there is room for its results only.
+    end = len(messages) - (bool(late) and bool(messages) and _calls(messages[-1].message))
+    return Rendered(system, [*messages[:end], *late, *messages[end:]], ())
+
+
+def _leading(roles: Sequence[str]) -> int:
+    """How many system entries a list begins with."""
+    return next(
+        (place for place, role in enumerate(roles) if normal_role(role) != "system"), len(roles)
+    )
+
+
+def _system_blocks(content: Any) -> list[Any]:
+    """The texts of a system entry as blocks; one that is a block already is the same object."""
+    if isinstance(content, str):
+        content = [content]
+    blocks = []
+    for block in content or ():
+        text = block if isinstance(block, str) else block.get("text")
+        if isinstance(text, str) and text.strip():
+            blocks.append(anthropic.system(text) if isinstance(block, str) else block)
+    return blocks
+
+
+def _answers(message: Any) -> bool:
+    return _holds(message, "tool_result")
+
+
+def _calls(message: Any) -> bool:
+    return _holds(message, "tool_use")
+
+
+def _holds(message: Any, kind: str) -> bool:
+    content = message.get("content")
+    return isinstance(content, (list, tuple)) and any(
+        isinstance(block, Mapping) and block.get("type") == kind for block in content
+    )
+
+
+__all__ = ["RENDERERS", "Rendered", "Renderer", "render_history", "render_tool"]

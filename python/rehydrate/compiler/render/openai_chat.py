@@ -1,0 +1,90 @@
+"""OpenAI's chat completions: system messages, tools, messages, a tool message for each result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rehydrate.compiler.render.said import Call, Media, Result, Said, Text
+from rehydrate.compiler.render.sent import Sent, arguments, one_or_all
+from rehydrate.ir import ToolDef
+
+
+def tool(tool: ToolDef) -> Mapping[str, Any]:
+    """A tool's definition."""
+    about = {"description": tool.description} if tool.description else {}
+    function = {"name": tool.name, **about, "parameters": dict(tool.schema)}
+    return {"type": "function", "function": function}
+
+
+def system(text: str) -> dict[str, Any]:
+    """A system message."""
+    return {"role": "system", "content": text}
+
+
+def user(text: str) -> dict[str, Any]:
+    """A message of our own."""
+    return {"role": "user", "content": text}
+
+
+def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
+    """The arguments of ``client.chat.completions.create``."""
+    return {**({"tools": tools} if tools else {}), "messages": [*system, *messages]}
+
+
+def write(said: Sequence[Said]) -> list[Sent]:
+    """Messages of what was said; media in a result, which OpenAI takes of the user only, follow
+    behind all results of their turn."""
+    return [
+        Sent(message, each.sources)
+        for each in said
+        for message in ([each.entry] if each.entry is not None else _messages(each))
+    ]
+
+
+def mark(message: Any) -> None:
+    """OpenAI keeps prefixes by itself."""
+    del message
+
+
+def _messages(said: Said) -> Iterator[dict[str, Any]]:
+    if said.role == "system":
+        if said.text:
+            yield system(said.text)
+    elif said.role == "assistant":
+        texts = [{"type": "text", "text": part.text} for part in said.parts if type(part) is Text]
+        calls = [_call(part) for part in said.parts if isinstance(part, Call)]
+        if texts or calls:
+            content = one_or_all(texts, "text") if texts else None
+            tool_calls = {"tool_calls": calls} if calls else {}
+            yield {"role": "assistant", "content": content, **tool_calls}
+    else:
+        shown: list[dict[str, Any]] = []
+        for part in said.parts:
+            if isinstance(part, Result):
+                answer = "\n\n".join(each.text for each in part.parts if isinstance(each, Text))
+                shown += [_media(each) for each in part.parts if isinstance(each, Media)]
+                yield {"role": "tool", "tool_call_id": part.id, "content": answer}
+        for part in said.parts:
+            if isinstance(part, Text):
+                shown.append({"type": "text", "text": part.text})
+            elif isinstance(part, Media):
+                shown.append(_media(part))
+        if shown:
+            yield {"role": "user", "content": one_or_all(shown, "text")}
+
+
+def _call(call: Call) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": arguments(call.input)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _media(media: Media) -> dict[str, Any]:
+    if media.kind == "image":
+        return {"type": "image_url", "image_url": {"url": media.url}}
+    if not media.url.startswith("data:"):
+        return {"type": "text", "text": f"[file: {media.url}]"}  # it takes files by content only
+    return {
+        "type": "file",
+        "file": {"filename": media.name or "file.pdf", "file_data": media.url},
+    }

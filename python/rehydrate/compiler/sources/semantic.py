@@ -1,0 +1,78 @@
+"""semantic: what a memory holds about the turn, found by words and by meaning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from rehydrate.compiler.counts import counted_sections
+from rehydrate.compiler.sources.items import bound, section_of_hit
+from rehydrate.compiler.sources.source import (
+    Found,
+    HydrationSource,
+    SourceRequest,
+    SourceSettings,
+)
+from rehydrate.ir import Priority, Section
+
+if TYPE_CHECKING:
+    from rehydrate.memory.items import Filters, Hit
+    from rehydrate.memory.memory import Memory
+
+LIMIT = 5
+"""So many items are looked for."""
+ROOM_TOKENS = 4_000
+"""What whole items may take where the source has no budget."""
+
+
+def semantic(
+    memory: Memory,
+    *,
+    name: str = "semantic",
+    limit: int = LIMIT,
+    filters: Filters | None = None,
+    **settings: Unpack[SourceSettings],
+) -> HydrationSource:
+    """The items that match the observation best, the best first.
+
+    Of each hit the snippet around the match; then, from the best on, whole items in place of
+    snippets, as far as the budget goes. A snippet has the handle of its item. ``filters`` narrow
+    the search, as in ``{"tiers": ["warm"], "min_trust": 0.5}``.
+    """
+    priority = settings.setdefault("priority", Priority.NORMAL)
+    narrowed: Filters = {} if filters is None else filters
+
+    def run(request: SourceRequest) -> Found:
+        if not request.observation.strip():
+            return Found(off="the request has no observation to look for")
+        of = bound(memory, request)
+        seen = min(len(request.visible), limit)  # they are likely to be found again
+        hits = of.search(request.observation, limit + seen, **narrowed)
+        hits = [hit for hit in hits if hit.handle not in request.visible][:limit]
+        sections = _as_much_as_fits(hits, request.budget_tokens, name, priority)
+        return Found(tuple(sections), degraded=of.degraded)
+
+    return HydrationSource(
+        name, run, kind="semantic", needs_identity=memory.namespace is None, **settings
+    )
+
+
+def _as_much_as_fits(
+    hits: list[Hit], budget_tokens: int | None, name: str, priority: Priority
+) -> list[Section]:
+    """First of every hit its snippet, so that none goes short, then whole items for the best."""
+    cut = [place for place, hit in enumerate(hits) if hit.snippet != hit.item.text]
+    counted = counted_sections(
+        [
+            *[section_of_hit(hit, source=name, priority=priority) for hit in hits],
+            *[section_of_hit(hits[at], source=name, priority=priority, whole=True) for at in cut],
+        ]
+    )
+    chosen, wholes = counted[: len(hits)], counted[len(hits) :]
+    used = sum(section.tokens or 0 for section in chosen)
+    left = (ROOM_TOKENS if budget_tokens is None else budget_tokens) - used
+    for place, whole in zip(cut, wholes, strict=True):
+        more = (whole.tokens or 0) - (chosen[place].tokens or 0)
+        if more <= left:
+            chosen[place] = whole
+            left -= more
+    return chosen

@@ -1,0 +1,187 @@
+"""HydrationSource: what brings sections; SourceRequest and Found, its question and its answer.
+
+A source is asked through ``run(SourceRequest)`` and answers with a ``Found``, or with anything that
+``found_in`` understands: a text, sections, hits of a memory, messages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypedDict
+
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.ir import (
+    Budget,
+    ContextRequest,
+    ContextStrategy,
+    DroppedSection,
+    History,
+    Priority,
+    Section,
+    TimeRange,
+    ToolDef,
+)
+
+DEADLINE_MS = 200.0
+"""So long a source may take unless it says otherwise."""
+MAX_DEADLINE_MS = 1e10
+"""A third of a year: beyond it threads cannot wait."""
+_RESERVED = frozenset(":[]#")
+"""They join a source's name to what it brought: no id of one source is ever another's."""
+
+SourceKind = Literal["system", "tools", "hot", "history", "temporal", "semantic", "knowledge", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRequest:
+    """What a source is asked: the turn's request, and how much of the answer will be used."""
+
+    request: ContextRequest
+    """Its observation filled in: where it was "", it is the last user turn of the history."""
+    source: str
+    """The name of the source that is asked."""
+    budget_tokens: int | None = None
+    """So many tokens are used at most, the most relevant first; None: all it brings."""
+    visible: frozenset[str] = frozenset()
+    """What the model sees already, by `Provenance.items`: brought again, it is left out."""
+
+    @property
+    def observation(self) -> str:
+        """What to look for."""
+        return self.request.observation
+
+    @property
+    def time_range(self) -> TimeRange | None:
+        """The time that is meant."""
+        return self.request.time_range
+
+    @property
+    def identity(self) -> str:
+        """Whose turn it is."""
+        return self.request.identity
+
+    @property
+    def thread(self) -> str:
+        """The conversation's name."""
+        return self.request.thread
+
+    @property
+    def after(self) -> datetime | None:
+        """Where the time that is meant begins."""
+        return None if self.time_range is None else self.time_range.after
+
+    @property
+    def before(self) -> datetime | None:
+        """Where it ends."""
+        return None if self.time_range is None else self.time_range.before
+
+
+class Found(NamedTuple):
+    """What a source brought."""
+
+    sections: tuple[Section, ...] = ()
+    tools: tuple[ToolDef, ...] = ()
+    history: History | None = None
+    dropped: tuple[DroppedSection, ...] = ()
+    """What it left out by itself, and why."""
+    degraded: tuple[str, ...] = ()
+    """What did not work, and was done otherwise."""
+    off: str = ""
+    """Why it did not even look, as a source of times does that no time was named to."""
+
+
+Run = Callable[[SourceRequest], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class HydrationSource:
+    """A source: its name, how it is asked, and what it may take of tokens and of time.
+
+    ``run`` may be sync or async. Raises InvalidArgumentError for a value outside its limits.
+
+    >>> HydrationSource("weather", lambda request: "Rain until noon.").deadline_ms
+    200.0
+    """
+
+    name: str
+    run: Run
+    priority: Priority = Priority.NORMAL
+    """Of the sections that it makes from texts and hits; a `Section` has its own."""
+    budget_tokens: int | None = None
+    """What all its sections may take; the request's strategy may give it less."""
+    deadline_ms: float | None = DEADLINE_MS
+    """Counted from the call of `hydrate`; what comes later is left out. None: it is waited for."""
+    blocking: bool = True
+    """Whether it may wait for something. False: it runs in the caller's thread, and no deadline
+    can stop it."""
+    kind: SourceKind = ""
+    """Which of the sources inside the build it is: a strategy means it by this name too."""
+    observation: Callable[[], str] | None = None
+    """Says what the turn is about as far as this source can tell, where the request does not."""
+    needs_identity: bool = False
+    """Whether it can answer only a request that says whose turn it is."""
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        name = self.name
+        if not isinstance(name, str) or not name.strip() or not _RESERVED.isdisjoint(name):
+            raise InvalidArgumentError(
+                f"a source's name is {name!r}; pass a name without {' '.join(sorted(_RESERVED))}"
+            )
+        if not callable(self.run):
+            raise InvalidArgumentError(
+                f"source {name!r}: run is of type {type(self.run).__name__}; pass a function"
+            )
+        budget = self.budget_tokens
+        if budget is not None and (type(budget) is not int or budget < 0):
+            raise InvalidArgumentError(
+                f"source {name!r}: budget_tokens is {budget!r}; pass a whole number from 0 up, "
+                "or None"
+            )
+        deadline = checked_deadline(f"source {name!r}: deadline_ms", self.deadline_ms)
+        object.__setattr__(self, "deadline_ms", deadline)
+        if not isinstance(self.priority, Priority):
+            raise InvalidArgumentError(
+                f"source {name!r}: priority is {self.priority!r}; pass one of rehydrate.Priority"
+            )
+
+    @property
+    def comes_whole(self) -> bool:
+        """Whether it brings what the caller laid down: no budget cuts it here."""
+        return self.kind in ("system", "tools", "history")
+
+    def is_wanted(self, strategy: ContextStrategy) -> bool:
+        """Whether the strategy lets it run, by its name or by its kind."""
+        return strategy.wants(self._named_in(strategy))
+
+    def tokens_for(self, strategy: ContextStrategy, budget: Budget) -> int | None:
+        """What its sections may take: the lesser of its own budget and the strategy's share."""
+        share = strategy.tokens_for(self._named_in(strategy), budget)
+        limits = [limit for limit in (self.budget_tokens, share) if limit is not None]
+        return min(limits, default=None)
+
+    def _named_in(self, strategy: ContextStrategy) -> str:
+        return self.kind if self.kind and self.name not in strategy.shares else self.name
+
+
+class SourceSettings(TypedDict, total=False):
+    """What can be said of every source when it is made."""
+
+    priority: Priority
+    budget_tokens: int | None
+    deadline_ms: float | None
+
+
+def checked_deadline(what: str, deadline_ms: Any) -> float | None:
+    """A number of milliseconds, or None for no limit."""
+    if deadline_ms is None:
+        return None
+    is_number = isinstance(deadline_ms, (int, float)) and not isinstance(deadline_ms, bool)
+    if not is_number or math.isnan(deadline_ms) or deadline_ms < 0:
+        raise InvalidArgumentError(
+            f"{what} is {deadline_ms!r}; pass a number of milliseconds from 0 up, or None"
+        )
+    return float(min(deadline_ms, MAX_DEADLINE_MS))

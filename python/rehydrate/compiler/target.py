@@ -1,0 +1,62 @@
+"""Target: for whom a prompt is compiled; and Pass: one step on the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rehydrate.ir import PromptIR, Provider, Trace
+
+MINIMUM_PREFIX = 1_024
+"""Tokens that a prefix needs for a provider to keep it, where no table says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """For whom a prompt is compiled: what a pass may know beside the IR."""
+
+    provider: Provider = "anthropic"
+    model: str = ""
+    originals: Any = None
+    """Where a pass keeps the whole of what it shortens: ``put(text) -> handle``. None: nowhere."""
+    minimum_prefix: int = MINIMUM_PREFIX
+    """A cache breakpoint is worth nothing on a shorter prefix."""
+
+    def keep(self, text: str) -> str | None:
+        """The handle under which the whole is kept; None where nobody keeps it.
+
+        What cannot be kept is left out all the same: a prompt over its budget helps nobody. The
+        record of it then has no handle.
+        """
+        if self.originals is None:
+            return None
+        try:
+            return str(self.originals.put(text))
+        except Exception:
+            return None
+
+
+Pass = Callable[[PromptIR, Target], PromptIR]
+"""A pure function from one IR to the next, which leaves one entry in ``meta.trace``."""
+
+
+def pass_name(step: Pass) -> str:
+    """What a pass is called in the trace: its `name`, or else that of the function."""
+    return str(getattr(step, "name", None) or getattr(step, "__name__", type(step).__name__))
+
+
+def traced(
+    name: str,
+    before: PromptIR,
+    after: PromptIR,
+    changed: Iterable[str] = (),
+    notes: Iterable[str] = (),
+) -> PromptIR:
+    """The IR with an entry that says what a pass did.
+
+    >>> traced("nothing", PromptIR(), PromptIR()).meta.trace[-1].name
+    'nothing'
+    """
+    entry = Trace(name, before.tokens, after.tokens, tuple(changed), tuple(notes))
+    return after.replace(meta=replace(after.meta, trace=(*after.meta.trace, entry)))

@@ -1,0 +1,6 @@
+"""Context: one conversation of an agent server, whose prompts extend one another."""
+
+from rehydrate.context.context import Context
+from rehydrate.context.usage import Usage
+
+__all__ = ["Context", "Usage"]

@@ -1,0 +1,278 @@
+"""Context: one conversation of an agent server, whose prompts extend one another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.cache.prefix import PrefixReport, prefix_report
+from rehydrate.compiler.compile import DEFAULT_PASSES
+from rehydrate.compiler.compile import compile as compile_ir
+from rehydrate.compiler.counting import upper_bound
+from rehydrate.compiler.hydrate import hydrate
+from rehydrate.compiler.originals import HeldOriginals, Originals
+from rehydrate.compiler.target import Pass
+from rehydrate.context.entries import Entries, user_message
+from rehydrate.context.usage import Usage
+from rehydrate.embedding.locks import ForkSafeLock
+from rehydrate.errors import BudgetExceededError, InvalidArgumentError
+from rehydrate.ir import (
+    Budget,
+    CompiledPrompt,
+    ContextRequest,
+    ContextStrategy,
+    History,
+    PromptIR,
+    Provider,
+    Section,
+    TimeRange,
+)
+from rehydrate.memory.twins import awaitable
+
+if TYPE_CHECKING:
+    from rehydrate.compiler.sources.given import Given
+
+_ONCE = ("system", "tools", "hot")
+"""What is asked for with the first prompt only: if it changed, the whole prefix would."""
+
+
+class Context:
+    """One conversation: add what happens, ask for the next prompt.
+
+    Each prompt extends the one before, byte for byte, so that the provider's cache holds: what a
+    turn was given from memory stays where it was sent. Only a compaction breaks the prefix, and
+    `prefix` says what it cost. Nothing that was added is ever lost: `history` has all of it.
+
+    ``provider`` is "anthropic", "openai_chat" or "openai_responses"; ``format`` that of the entries
+    that are added, the provider's own unless named. ``sources`` are asked once a user turn: a
+    `Memory`, the path of a document or folder, a function, or a list of these. Crossing the
+    budget's soft limit compacts; crossing its hard limit raises BudgetExceededError.
+
+    Any number of threads may use it; entries must not be changed after they were added.
+
+    >>> context = Context(system="You are the harbour's assistant.")
+    >>> prompt = context.prompt("Which berth is free?")
+    >>> prompt.request["messages"]
+    [{'role': 'user', 'content': 'Which berth is free?'}]
+    >>> context.add({"role": "assistant", "content": "Berth 4."})
+    >>> context.prompt("Book it.").messages[:2] == [*prompt.messages, *context.history[1:2]]
+    True
+    """
+
+    def __init__(
+        self,
+        sources: Given = (),
+        *,
+        provider: Provider = "anthropic",
+        model: str = "",
+        system: str | Section | Sequence[str | Section] | None = None,
+        tools: Iterable[Any] = (),
+        budget: Budget = Budget(),  # noqa: B008  it is frozen
+        strategy: ContextStrategy = ContextStrategy(),  # noqa: B008
+        identity: str = "",
+        thread: str = "",
+        format: str = "",  # noqa: A002  the field's word
+        passes: Sequence[Pass] = DEFAULT_PASSES,
+        originals: Originals | None = None,
+        deadline_ms: float | None = 200.0,
+    ) -> None:
+        """Take what all its prompts have in common; nothing is asked or counted yet."""
+        self._sources = sources
+        self._provider: Provider = provider
+        self._model = model
+        self._system = system
+        self._tools = tuple(tools)
+        self._request = ContextRequest("", strategy, budget, thread, None, identity)
+        self._passes = tuple(passes)
+        self._originals = HeldOriginals() if originals is None else originals
+        self._deadline_ms = deadline_ms
+        self._entries = Entries(format or provider)
+        self._lock = ForkSafeLock()
+        self._base: PromptIR | None = None
+        self._sent: CompiledPrompt | None = None
+        self._seen = 0
+        self._turn: int | None = None
+        self._prefix: PrefixReport | None = None
+        self._job_tokens = 0
+        self._prompts = 0
+        self._compactions = 0
+
+    def add(self, *entries: Any) -> None:
+        """Add what happened, in order: messages, or items of OpenAI Responses.
+
+        All of them or none; raises InvalidMessageError for what is no message.
+        """
+        with self._lock:
+            self._entries.extend(entries)
+
+    def prompt(
+        self, observation: str | None = None, *, time_range: TimeRange | None = None
+    ) -> CompiledPrompt:
+        """The next prompt.
+
+        ``observation`` is what the user says now, and is added as their message; None goes on from
+        what was added. In a new user turn the sources are asked about it (in later prompts of the
+        turn, its tool loop, they are not); ``time_range`` is the time that is meant.
+
+        Raises BudgetExceededError where the job's hard limit is crossed, or where what must be in
+        the prompt has no room: then nothing is as if sent, and nothing is lost.
+        """
+        if observation is not None and not isinstance(observation, str):
+            kind = type(observation).__name__
+            raise InvalidArgumentError(f"observation is of type {kind}; pass a string, or None")
+        with self._lock:
+            if observation:
+                self._entries.extend([user_message(observation, self._entries.format)])
+            if not len(self._entries):
+                raise InvalidArgumentError(
+                    "there is nothing to answer; add a message, or pass an observation"
+                )
+            compiled = self._compiled(self._next_ir(observation or "", time_range))
+            self._send(compiled)
+            return compiled
+
+    aprompt = awaitable(prompt)
+
+    def compact(self, budget_tokens: int | None = None) -> PromptIR:
+        """Compact now: the next prompt has at most so many tokens, and a new prefix.
+
+        None: what a crossed soft budget leaves. The IR returned says in `meta` what went.
+        """
+        with self._lock:
+            if not len(self._entries):
+                raise InvalidArgumentError("there is nothing to compact; add a message first")
+            ir = self._next_ir("", None)
+            budget = ir.budget
+            target = budget.target_tokens if budget_tokens is None else budget_tokens
+            tight = Budget(target, max(target, budget.hard_tokens), compact_to=1.0)
+            compiled = self._compiled(ir.replace(request=replace(ir.request, budget=tight)))
+            self._base = compiled.ir.replace(request=ir.request)
+            self._seen = len(self._entries)
+            self._compactions += _was_pruned(compiled)
+            return self._base
+
+    acompact = awaitable(compact)
+
+    @property
+    def history(self) -> list[Any]:
+        """Everything that was added, in order: the very objects, whatever a prompt left out."""
+        with self._lock:
+            return self._entries.all()
+
+    @property
+    def ir(self) -> PromptIR | None:
+        """What the last prompt was rendered from; None before the first."""
+        return self._base
+
+    @property
+    def prefix(self) -> PrefixReport | None:
+        """Whether the last prompt extends the one before; None before the second."""
+        return self._prefix
+
+    @property
+    def originals(self) -> Originals:
+        """Where the wholes are of what was shortened: ``originals.get(handle)``."""
+        return self._originals
+
+    @property
+    def usage(self) -> Usage:
+        """How full the window is, and what the job has spent."""
+        with self._lock:
+            budget, base = self._request.budget, self._base
+            tokens = base.tokens if base else 0
+            return Usage(
+                tokens=tokens,
+                upper_bound_tokens=upper_bound(tokens, self._provider),
+                soft_tokens=budget.soft_tokens,
+                job_tokens=self._job_tokens,
+                hard_tokens=budget.hard_tokens,
+                prompts=self._prompts,
+                compactions=self._compactions,
+                entries=len(self._entries),
+                visible_entries=len(base.history.entries) if base else 0,
+                sections=len(base.sections) if base else 0,
+            )
+
+    def new_job(self) -> None:
+        """Start the next job: the hard budget counts from here."""
+        with self._lock:
+            self._job_tokens = 0
+
+    def _next_ir(self, observation: str, time_range: TimeRange | None) -> PromptIR:
+        """The last prompt's IR, and after it what is new."""
+        base, turn = self._base, self._entries.turn
+        request = replace(
+            self._request,
+            observation=observation or self._entries.said_last(),
+            time_range=time_range,
+        )
+        if base is None or turn != self._turn or time_range is not None:
+            found = self._hydrated(request, is_first=base is None)
+            self._turn = turn
+        else:
+            found = base.replace(sections=())
+        if base is None:
+            base = found.replace(sections=(), history=History(format=self._entries.format))
+        history = base.history.followed_by(self._entries.since(self._seen))
+        visible = {section.id for section in base.sections}
+        fresh = [
+            section if section.is_static else replace(section, anchor=turn)
+            for section in found.sections
+            if section.id not in visible
+        ]
+        sections = (*base.sections, *fresh)
+        ir = PromptIR(
+            request=request,
+            sections=sections,
+            tools=base.tools,
+            history=history,
+            counter=base.counter,
+            meta=replace(found.meta, trace=()),
+        )
+        return ir.replace(meta=replace(ir.meta, before_tokens=ir.tokens))
+
+    def _hydrated(self, request: ContextRequest, *, is_first: bool) -> PromptIR:
+        if is_first:
+            return hydrate(
+                request,
+                self._sources,
+                system=self._system,
+                tools=self._tools,
+                deadline_ms=self._deadline_ms,
+            )
+        shares = dict(request.strategy.shares) | dict.fromkeys(_ONCE, 0.0)
+        later = replace(request, strategy=replace(request.strategy, shares=shares))
+        found = hydrate(later, self._sources, deadline_ms=self._deadline_ms)
+        return found.replace(request=request)
+
+    def _compiled(self, ir: PromptIR) -> CompiledPrompt:
+        return compile_ir(
+            ir,
+            self._provider,
+            model=self._model,
+            passes=self._passes,
+            originals=self._originals,
+        )
+
+    def _send(self, compiled: CompiledPrompt) -> None:
+        """Note what is now before the model; a job out of budget stops here instead."""
+        report = None if self._sent is None else prefix_report(self._sent, compiled)
+        fresh = compiled.tokens - (report.shared_tokens if report else 0)
+        hard = self._request.budget.hard_tokens
+        if self._job_tokens + fresh > hard:
+            raise BudgetExceededError(
+                "the job",
+                self._job_tokens + fresh,
+                hard,
+                "stop here, raise budget.hard_tokens, or call new_job() where a new one begins",
+            )
+        self._job_tokens += fresh
+        self._compactions += _was_pruned(compiled)
+        self._prompts += 1
+        self._prefix = report
+        self._base, self._sent, self._seen = compiled.ir, compiled, len(self._entries)
+
+
+def _was_pruned(compiled: CompiledPrompt) -> bool:
+    return any(trace.name == "prune" and trace.changed for trace in compiled.ir.meta.trace)

@@ -1,0 +1,74 @@
+"""The conversation as it grows: each entry is read and counted once, when it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rehydrate import formats
+from rehydrate.compiler.counts import entry_tokens
+from rehydrate.formats._reading import as_sequence
+from rehydrate.ir import History
+
+
+class Entries:
+    """What was added, in order: nothing is ever changed or taken out."""
+
+    __slots__ = ("_entries", "_tokens", "format", "turn")
+
+    def __init__(self, format: str) -> None:  # noqa: A002  the field's word
+        """Start empty."""
+        self.format = format
+        self._entries: list[Any] = []
+        self._tokens: list[int] = []
+        self.turn: int | None = None
+        """Where the user spoke last."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._entries)
+
+    def extend(self, entries: Sequence[Any]) -> None:
+        """Add entries, all or none; raises InvalidMessageError for what is no message."""
+        added = tuple(as_sequence(entries))
+        read = formats.parse(added, self.format)
+        tokens = entry_tokens(read, len(added))
+        turns = [message.index for message in read.messages if message.is_user_turn]
+        if turns:
+            self.turn = len(self._entries) + turns[-1]
+        self._entries += added
+        self._tokens += tokens
+
+    def since(self, place: int) -> History:
+        """Those from a place on."""
+        return History(
+            tuple(self._entries[place:]),
+            self.format,
+            tuple(self._tokens[place:]),
+            tuple(range(place, len(self._entries))),
+        )
+
+    def said_last(self) -> str:
+        """The words of the last user turn; "" where there is none."""
+        if self.turn is None:
+            return ""
+        (message,) = formats.parse(self._entries[self.turn : self.turn + 1], self.format).messages
+        return message.text
+
+    def all(self) -> list[Any]:
+        """Every entry, in order."""
+        return list(self._entries)
+
+
+def user_message(text: str, format: str) -> Any:  # noqa: A002
+    """What the user says, as a message of a format.
+
+    >>> user_message("hello", "anthropic")
+    {'role': 'user', 'content': 'hello'}
+    """
+    if format == "langchain":
+        from langchain_core.messages import HumanMessage
+
+        return HumanMessage(text)
+    message = {"role": "user", "content": text}
+    return {"type": "user", "message": message} if format == "claude_code" else message

@@ -1,0 +1,37 @@
+"""Usage: how full a conversation's window is, and what its job has spent."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Usage(NamedTuple):
+    """Figures of a context. Tokens are in its counter's unit."""
+
+    tokens: int
+    """Of the last prompt."""
+    upper_bound_tokens: int
+    """What a provider may count for it at most: what is compared with the soft budget."""
+    soft_tokens: int
+    job_tokens: int
+    """What this job has put before the model: of each prompt what the one before did not begin
+    with, since a cache gives back the rest."""
+    hard_tokens: int
+    prompts: int
+    compactions: int
+    entries: int
+    """Added so far."""
+    visible_entries: int
+    """In the last prompt."""
+    sections: int
+    """In the last prompt."""
+
+    @property
+    def soft_share(self) -> float:
+        """How full the turn's budget is: above 1.0 the next prompt is compacted."""
+        return self.upper_bound_tokens / self.soft_tokens
+
+    @property
+    def hard_share(self) -> float:
+        """How much of the job's budget is spent."""
+        return self.job_tokens / self.hard_tokens

@@ -1,0 +1,283 @@
+"""Subject: what is linted, read once for all rules: its texts, tools, cache marks and budget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from rehydrate import _engine, formats
+from rehydrate.ir import Budget, CompiledPrompt, PromptIR, Segment, ToolDef
+from rehydrate.messages import Conversation, Message, Piece, PieceKind
+
+COUNTER = "o200k_base"
+
+
+class Text(NamedTuple):
+    """One text of the prompt, and where it stands."""
+
+    place: str
+    text: str
+    kind: PieceKind
+    tokens: int
+    role: str
+    step: int = 0
+    """How many requests to the model had been answered before it was said."""
+    tool: str = ""
+    """Of a tool's result: the name of the tool."""
+    asked: str = ""
+    """Of a tool's result: the input that asked for it, as compact JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A prompt or a session, as rules see it."""
+
+    texts: tuple[Text, ...]
+    """All that is said, in order: those of the history, and of an IR's dynamic sections."""
+    static: tuple[Text, ...]
+    """What stands in front of it and is sent with every request: the system's."""
+    tools: tuple[ToolDef, ...]
+    segments: tuple[Segment, ...]
+    """The prompt in wire order, where its cache marks are known; empty where they are not."""
+    marks: int
+    """Cache marks in it."""
+    media_tokens: int
+    budget: Budget
+    model: str
+    marks_cache: bool
+    """Whether the prompt is a whole one for a provider that keeps only what is marked."""
+
+    @property
+    def tokens(self) -> int:
+        """Of all of it."""
+        fixed = sum(text.tokens for text in self.static)
+        return fixed + self.tool_tokens + sum(t.tokens for t in self.texts) + self.media_tokens
+
+    @property
+    def tool_tokens(self) -> int:
+        """Of the tools' definitions."""
+        return sum(tool.tokens or 0 for tool in self.tools)
+
+    @property
+    def steps(self) -> int:
+        """Requests that were answered."""
+        return self.texts[-1].step + (self.texts[-1].role == "assistant") if self.texts else 0
+
+    @classmethod
+    def of(
+        cls,
+        target: Any,
+        *,
+        format: str = "auto",  # noqa: A002  the field's word
+        tools: Sequence[Any] = (),
+        system: Any = None,
+        model: str = "",
+        budget: Budget | None = None,
+    ) -> Subject:
+        """Read messages, the body of a request, a PromptIR or a CompiledPrompt."""
+        budget = budget or _budget(target)
+        if isinstance(target, PromptIR):
+            return _of_ir(target, budget, model)
+        segments: tuple[Segment, ...] = ()
+        if isinstance(target, CompiledPrompt):
+            segments, model = target.segments, model or target.model
+            target, format = target.request, target.provider  # noqa: A001
+        is_body = isinstance(target, Mapping)
+        if is_body:
+            system = system or target.get("system") or target.get("instructions")
+            tools = tools or target.get("tools") or ()
+            model = model or str(target.get("model") or "")
+            target = next(
+                (target[key] for key in ("messages", "input", "output") if key in target), ()
+            )
+        definitions = counted(tools)
+        conversation = formats.parse(target, format)
+        ids = _message_ids(segments, len(target))
+        said, static = _texts(conversation, ids)
+        static = (*counted_texts(_system_texts(system)), *static)
+        marks = sum(segment.breakpoint for segment in segments)
+        if not segments:
+            segments, marks = _segments(definitions, system, static, conversation, target, ids)
+        is_whole = is_body and conversation.format in ("anthropic", "plain") and system is not None
+        return cls(
+            said,
+            static,
+            definitions,
+            segments,
+            marks,
+            sum(message.images for message in conversation.messages) * _engine.MEDIA_TOKENS,
+            budget,
+            model,
+            is_whole and not model.lower().startswith(("gpt", "o1", "o3", "o4")),
+        )
+
+
+def counted_texts(texts: Iterable[Text]) -> tuple[Text, ...]:
+    """The texts with their tokens, all counted in one call."""
+    texts = list(texts)
+    if not texts:
+        return ()
+    messages = [
+        Message(place, "user", (Piece(text.text, text.kind),)) for place, text in enumerate(texts)
+    ]
+    counts = _engine.message_tokens(messages, COUNTER)
+    return tuple([text._replace(tokens=n) for text, n in zip(texts, counts, strict=True)])
+
+
+def token_count(text: str) -> int:
+    """Tokens of one text."""
+    return _engine.count(text, COUNTER)
+
+
+def counted(tools: Iterable[Any]) -> tuple[ToolDef, ...]:
+    """The tools with the tokens of their definitions."""
+    return tuple(
+        [
+            tool if tool.tokens is not None else replace(tool, tokens=token_count(definition(tool)))
+            for tool in map(ToolDef.read, tools)
+        ]
+    )
+
+
+def definition(tool: ToolDef) -> str:
+    """A tool's definition as compact JSON: what the model reads of it."""
+    value = tool.raw or {
+        "name": tool.name,
+        "description": tool.description,
+        "input_schema": dict(tool.schema),
+    }
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _budget(target: Any) -> Budget:
+    ir = target.ir if isinstance(target, CompiledPrompt) else target
+    return ir.budget if isinstance(ir, PromptIR) else Budget()
+
+
+def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
+    history = ir.history
+    conversation = formats.parse(history.entries, history.format if history.entries else "auto")
+    ids = [f"history[{history.place(place)}]" for place in range(len(history.entries))]
+    said, leading = _texts(conversation, ids)
+    static: list[Text] = []
+    dynamic: list[Text] = []
+    for section in ir.sections:
+        if isinstance(section.content, str):
+            text = Text(section.id, section.content, PieceKind.TEXT, 0, "user")
+            (static if section.is_static else dynamic).append(text)
+    static_texts = counted_texts(static)
+    return Subject(
+        (*counted_texts(dynamic), *said),
+        (*static_texts, *leading),
+        counted(ir.tools),
+        (),
+        0,
+        sum(message.images for message in conversation.messages) * _engine.MEDIA_TOKENS,
+        budget,
+        model,
+        False,
+    )
+
+
+def _message_ids(segments: Sequence[Segment], entries: int) -> list[str]:
+    """What the entries of a list are called: as a compiled prompt's segments, or by their place."""
+    for kinds in (("message",), ("message", "system")):
+        ids = [segment.id for segment in segments if segment.kind in kinds]
+        if len(ids) == entries:
+            return ids
+    return [f"history[{place}]" for place in range(entries)]
+
+
+def _texts(
+    conversation: Conversation, ids: Sequence[str]
+) -> tuple[tuple[Text, ...], tuple[Text, ...]]:
+    """What is said, and the system's words in front of it."""
+    texts: list[Text] = []
+    leading: list[Text] = []
+    asked: dict[str, tuple[str, str]] = {}
+    step = 0
+    before = ""
+    for message in conversation.messages:
+        if message.role != "assistant" and before == "assistant":
+            step += 1
+        before = message.role
+        asked.update(_calls(message))
+        by = [asked.get(call, ("", "")) for call in message.answers]
+        results = sum(piece.kind is PieceKind.TOOL_RESULT for piece in message.pieces)
+        found = 0
+        for piece in message.pieces:
+            tool, value = "", ""
+            if piece.kind is PieceKind.TOOL_RESULT and by:
+                # One result of several texts, or as many results as texts: else nobody can tell.
+                if len(by) == 1 or len(by) == results:
+                    tool, value = by[0 if len(by) == 1 else found]
+                found += 1
+            text = Text(
+                ids[message.index], piece.text, piece.kind, 0, message.role, step, tool, value
+            )
+            is_leading = message.role == "system" and not texts
+            (leading if is_leading else texts).append(text)
+    return counted_texts(texts), counted_texts(leading)
+
+
+def _calls(message: Message) -> Iterator[tuple[str, tuple[str, str]]]:
+    inputs = [piece.text for piece in message.pieces if piece.kind is PieceKind.TOOL_INPUT]
+    if len(inputs) == len(message.calls):
+        for call, text in zip(message.calls, inputs, strict=True):
+            name, _, value = text.partition(" ")
+            yield call, (name, value)
+
+
+def _system_texts(system: Any) -> list[Text]:
+    blocks = [system] if isinstance(system, str) else system or []
+    texts = [block.get("text") if isinstance(block, Mapping) else block for block in blocks]
+    return [
+        Text("system" if len(texts) == 1 else f"system[{n}]", text, PieceKind.TEXT, 0, "system")
+        for n, text in enumerate(texts)
+        if isinstance(text, str) and text
+    ]
+
+
+def _segments(
+    tools: Sequence[ToolDef],
+    system: Any,
+    static: Sequence[Text],
+    conversation: Conversation,
+    entries: Sequence[Any],
+    ids: Sequence[str],
+) -> tuple[tuple[Segment, ...], int]:
+    """Messages or a request's body in wire order, and how many cache marks are in it."""
+    sizes = dict.fromkeys(ids, 0)
+    counts = _engine.message_tokens(conversation.messages, COUNTER) if conversation.messages else []
+    for message, count in zip(conversation.messages, counts, strict=True):
+        sizes[ids[message.index]] += count
+    blocks = system if isinstance(system, (list, tuple)) else []
+    stretches = [
+        (f"tools[{place}]", "tool", tool.tokens or 0, tool.raw) for place, tool in enumerate(tools)
+    ]
+    for text in static:
+        if text.place.startswith("system"):
+            number = int(text.place[7:-1] or 0) if text.place != "system" else 0
+            marked = blocks[number] if number < len(blocks) else None
+            stretches.append((text.place, "system", text.tokens, marked))
+    for place, entry in zip(ids, entries, strict=True):
+        stretches.append((place, "message", sizes[place], entry))
+    marks = [_marks(value) for _, _, _, value in stretches]
+    segments = [
+        Segment(name, kind, tokens, "", "static", 1, count > 0)  # type: ignore[arg-type]
+        for (name, kind, tokens, _), count in zip(stretches, marks, strict=True)
+    ]
+    return tuple(segments), sum(marks)
+
+
+def _marks(value: Any, depth: int = 0) -> int:
+    """Cache marks on it and on its blocks."""
+    if isinstance(value, Mapping):
+        own = int(value.get("cache_control") is not None)
+        inside = value.get("content", value.get("message")) if depth < 3 else None
+        return own + _marks(inside, depth + 1)
+    if isinstance(value, (list, tuple)):
+        return sum(_marks(block, depth + 1) for block in value)
+    return 0

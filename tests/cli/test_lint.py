@@ -1,0 +1,111 @@
+"""`rehydrate lint` from the outside: the table, the JSON, the exit code."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rehydrate.cli import lint as command
+from rehydrate.ir import CompiledPrompt, PromptIR, Provenance, Section, Segment
+from rehydrate.linting import RULES
+
+LOG = "\n".join(f"12:00:{n % 60:02} INFO request {n} served in {n} ms" for n in range(600))
+
+
+@pytest.fixture
+def noisy(transcript):
+    """A transcript whose last line but one is a log."""
+    line = json.loads(transcript[-2])
+    line["message"]["content"] = LOG
+    return [*transcript[:-2], json.dumps(line), transcript[-1]]
+
+
+def test_a_finding_is_named_by_line_with_its_cost_and_its_remedy(run, noisy, write):
+    write("session.jsonl", noisy)
+    done = run("lint", "session.jsonl")
+    text = done.stdout.decode()
+    assert done.returncode == 1
+    assert "raw_log: logs in full" in text
+    assert f"line {len(noisy) - 1}" in text
+    assert "cap it to its last 200 lines" in text
+
+
+def test_the_exit_code_follows_the_gravity_that_is_asked_for(run, noisy, write):
+    write("session.jsonl", noisy)
+    codes = {
+        gravity: run("lint", "session.jsonl", "--fail-on", gravity).returncode
+        for gravity in ("info", "warning", "error", "never")
+    }
+    assert codes == {"info": 1, "warning": 1, "error": 0, "never": 0}
+
+
+def test_a_sound_session_says_so_and_exits_0(run, chat, write):
+    write("chat.json", chat)
+    done = run("lint", "chat.json")
+    assert done.returncode == 0
+    assert done.stdout.decode().rstrip().endswith("nothing found")
+
+
+def test_json_has_every_finding_with_its_line(run, noisy, write):
+    write("session.jsonl", noisy)
+    done = run("lint", "session.jsonl", "--json")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["rule"], finding["severity"]) == ("raw_log", "warning")
+    assert finding["line"] == len(noisy) - 1
+    assert finding["tokens"] > 1_000
+
+
+def test_the_body_of_a_request_is_linted_with_its_system_and_tools(run, write):
+    body = {
+        "model": "claude-sonnet-4-5",
+        "system": "It is 2026-03-02 14:05:11. " + "Be brief. " * 900,
+        "tools": [
+            {"name": "grep", "input_schema": {"type": "object"}, "description": "so " * 3_000}
+        ],
+        "messages": [{"role": "user", "content": "hi"}],
+    }
+    write("body.json", body)
+    rules = [
+        finding["rule"]
+        for finding in json.loads(run("lint", "body.json", "--json").stdout)["findings"]
+    ]
+    assert sorted(rules) == ["breakpoints", "heavy_tools", "unstable_prefix"]
+
+
+def test_an_ir_and_a_compiled_prompt_are_read_from_json(run, write):
+    ir = PromptIR(sections=(Section("knowledge:a", LOG, Provenance("knowledge")),))
+    segments = (Segment("rules", "system", 9_000, "a1", "dynamic", 1, True),)
+    request = {"system": "x", "messages": [{"role": "user", "content": LOG}]}
+    compiled = CompiledPrompt("anthropic", request, ir, segments, "claude-sonnet-4-5")
+    write("ir.json", ir.to_dict())
+    write("compiled.json", compiled.to_dict())
+    (finding,) = json.loads(run("lint", "ir.json", "--json").stdout)["findings"]
+    assert finding["place"] == "knowledge:a"
+    done = run("lint", "-", "--json", stdin=json.dumps(compiled.to_dict()).encode())
+    rules = {finding["rule"] for finding in json.loads(done.stdout)["findings"]}
+    assert rules == {"raw_log", "breakpoints"}
+
+
+def test_budgets_and_single_rules_can_be_given(run, noisy, write):
+    write("session.jsonl", noisy)
+    done = run("lint", "session.jsonl", "--rule", "growth", "--hard", "1k", "--json")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (finding["rule"], finding["severity"]) == ("growth", "error")
+
+
+def test_what_is_no_message_is_named_by_its_line(run, write):
+    write("bad.jsonl", ['{"role": "user", "content": "hi"}', '{"role": "user", "content": 7}'])
+    done = run("lint", "bad.jsonl")
+    assert done.returncode == 2
+    assert b"line 2 of bad.jsonl" in done.stderr
+
+
+def test_every_line_fits_a_narrow_terminal(run, noisy, write):
+    write("session.jsonl", noisy)
+    done = run("lint", "session.jsonl", env={"COLUMNS": "60"})
+    assert max(map(len, done.stdout.decode().splitlines())) <= 60
+
+
+def test_the_help_names_every_rule_as_the_linter_does():
+    assert {name: rule.about for name, rule in RULES.items()} == command._RULES
