@@ -1,6 +1,9 @@
 """What capped tool results still hold of what an agent needed of them, beside naive truncation.
 
-    python -m benches.python.caps_retention [DATA_FOLDER]
+    python -m benches.python.caps_retention [FOLDER]
+
+The conversations are not part of this repository. Their folder is the argument, or
+`REHYDRATE_DATA`, or `../shared/data`; without it only made results are measured.
 
 A fact is a name, a path or a number that first stands in a tool's result and that the agent used
 afterwards, in words or in a tool's input. Each long result of the real sessions is cut to a share
@@ -12,6 +15,7 @@ handle, byte for byte.
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import sys
@@ -20,13 +24,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benches.python.inputs import ROOT
 from rehydrate import formats
 from rehydrate.compiler.caps import cap_text
 from rehydrate.compiler.caps.results import Tools, texts_of
 from rehydrate.compiler.originals import HeldOriginals
 from rehydrate.messages import PieceKind
 
-DATA = Path("/work/shared/data")
 SHARES = (0.5, 0.25, 0.1)
 LEAST = 1_400
 _FACT = re.compile(r"[A-Za-z_][\w./-]{3,}\w|\d{2,}")
@@ -142,7 +146,7 @@ def _diff(dice: random.Random) -> Case:
     for _ in range(dice.randint(15, 40)):
         path = f"lib/{_word(dice)}/{_word(dice)}.py"
         out += [f"diff --git a/{path} b/{path}", f"--- a/{path}", f"+++ b/{path}"]
-        needed.add(path)
+        needed.add(f"b/{path}")
         for hunk in range(dice.randint(1, 6)):
             function, added = _word(dice), _word(dice)
             out.append(f"@@ -{hunk * 100 + 1},30 +{hunk * 100 + 1},31 @@ def {function}():")
@@ -213,5 +217,6 @@ def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> None:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
+    named = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("REHYDRATE_DATA")
+    folder = Path(named or ROOT.parent / "shared" / "data")
     measure([*(real_cases(folder) if folder.exists() else ()), *made_cases()])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -114,9 +113,11 @@ def ir_of(entries: list[Any], name: str = "anthropic") -> PromptIR:
     return PromptIR(history=History(tuple(entries), name))
 
 
-def target(originals: Originals | None = None) -> Any:
+class Target:
     """A target as far as these passes look at one."""
-    return SimpleNamespace(originals=originals)
+
+    def __init__(self, originals: Originals | None = None) -> None:
+        self.originals = originals
 
 
 def held() -> HeldOriginals:

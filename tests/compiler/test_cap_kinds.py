@@ -203,6 +203,21 @@ def test_the_cap_holds_and_what_it_made_stays(text: str, limit: int, tool: str):
     assert len(shown) <= limit + NOTICE_ROOM
     assert cap_text(shown, limit, tool=tool) is None
     assert cap_text(text, limit, tool=tool) == capped
+    if _is_unicode(text):
+        assert _is_unicode(shown)
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def test_half_a_surrogate_pair_in_an_escape_stays_one():
+    row = '{"\\ud83d": "\\ude00", "long": "' + "\\ud83d\\ude00" * 60 + '"}'
+    for text in ("[" + ", ".join([row] * 900) + "]", '{"\\ud83d": [' + "1, " * 90_000 + "2]}"):
+        capped = cap_text(text, LIMIT)
+        assert capped is not None
+        assert capped.kind is Kind.JSON
+        assert capped.render().encode()
 
 
 _ADVERSARIES = {

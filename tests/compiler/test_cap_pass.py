@@ -18,12 +18,12 @@ from rehydrate.compiler.passes.cap import CapToolResults, cap_tool_results
 from rehydrate.ir import History, PromptIR
 from rehydrate.messages import PieceKind
 from tests.compiler.long_texts import (
+    Target,
     answered,
     held,
     ir_of,
     long_conversations,
     result_texts,
-    target,
 )
 
 SMALL = CapToolResults(Caps(default_tokens=400))
@@ -37,7 +37,7 @@ PROSE = "It was a dark and stormy night. " * 2_000
 def test_nothing_becomes_invalid_nothing_moves_and_nothing_that_came_in_changes(named):
     name, entries = named
     before = copy.deepcopy(entries)
-    made = list(SMALL(ir_of(entries, name), target(held())).history.entries)
+    made = list(SMALL(ir_of(entries, name), Target(held())).history.entries)
     assert entries == before
     assert len(made) == len(entries)
     assert validate(made, name) == validate(entries, name)
@@ -62,7 +62,7 @@ def test_nothing_becomes_invalid_nothing_moves_and_nothing_that_came_in_changes(
 def test_every_result_is_whole_or_within_the_cap_with_a_handle_that_gives_its_bytes(named):
     name, entries = named
     originals = held()
-    made = SMALL(ir_of(entries, name), target(originals)).history.entries
+    made = SMALL(ir_of(entries, name), Target(originals)).history.entries
     for whole, shown in zip(result_texts(entries, name), result_texts(made, name), strict=True):
         if shown == whole:
             continue
@@ -77,8 +77,8 @@ def test_every_result_is_whole_or_within_the_cap_with_a_handle_that_gives_its_by
 @settings(max_examples=100)
 def test_capping_what_was_capped_changes_nothing(named):
     name, entries = named
-    once = SMALL(ir_of(entries, name), target(held()))
-    twice = SMALL(once, target(held()))
+    once = SMALL(ir_of(entries, name), Target(held()))
+    twice = SMALL(once, Target(held()))
     assert twice.history == once.history
     assert twice.meta.trace[-1].changed == ()
 
@@ -90,14 +90,14 @@ def test_what_becomes_of_an_entry_depends_on_it_and_earlier_ones_only(named, dat
     if name == "claude_code":
         entries = [entry for entry in entries if not entry.get("isSidechain")]
     count = data.draw(st.integers(0, len(entries)))
-    whole = SMALL(ir_of(entries, name), target(held())).history.entries
-    part = CapToolResults(SMALL.caps)(ir_of(entries[:count], name), target(held()))
+    whole = SMALL(ir_of(entries, name), Target(held())).history.entries
+    part = CapToolResults(SMALL.caps)(ir_of(entries[:count], name), Target(held()))
     assert part.history.entries == whole[:count]
 
 
 def test_a_long_result_ends_in_the_notice_of_the_contract_and_the_handle():
     originals = held()
-    made = cap_tool_results(ir_of(answered(PROSE)), target(originals)).history.entries
+    made = cap_tool_results(ir_of(answered(PROSE)), Target(originals)).history.entries
     shown = made[2]["content"][0]["content"]
     omitted = -(-(len(PROSE) - 28_000) * 2 // 7)
     assert shown.startswith(PROSE[:28_000] + "\n\n[truncated: ")
@@ -109,7 +109,7 @@ def test_a_long_result_ends_in_the_notice_of_the_contract_and_the_handle():
 
 
 def test_without_originals_a_result_is_capped_without_a_handle():
-    made = cap_tool_results(ir_of(answered(PROSE)), target()).history.entries
+    made = cap_tool_results(ir_of(answered(PROSE)), Target()).history.entries
     assert made[2]["content"][0]["content"] == PROSE[:28_000] + notice(len(PROSE) - 28_000)
 
 
@@ -132,7 +132,7 @@ class Mute(Broken):
 @pytest.mark.parametrize("originals", [Broken(), Mute(), HeldOriginals(max_bytes=10)])
 def test_what_cannot_be_kept_stays_whole_and_the_ir_says_so(originals):
     entries = answered(PROSE, "!" + PROSE[1:])
-    made = cap_tool_results(ir_of(entries), target(originals))
+    made = cap_tool_results(ir_of(entries), Target(originals))
     assert all(one is other for one, other in zip(made.history.entries, entries, strict=True))
     (said,) = made.meta.degraded
     assert "the result stays whole" in said
@@ -143,7 +143,7 @@ def test_each_tool_may_have_a_cap_of_its_own():
     caps = Caps(default_tokens=1_000, by_tool={"Read": 2_000, "schema": None})
     sizes = {}
     for tool in ("Read", "Bash", "schema"):
-        ir = CapToolResults(caps)(ir_of(answered(PROSE, tool=tool)), target())
+        ir = CapToolResults(caps)(ir_of(answered(PROSE, tool=tool)), Target())
         sizes[tool] = ir.history.entries[2]["content"][0]["content"].find("\n\n[truncated")
     assert sizes == {"Read": 7_000, "Bash": 3_500, "schema": -1}
 
@@ -173,7 +173,7 @@ def test_the_texts_of_one_result_share_its_cap():
         {"type": "text", "text": "short"},
         *parts[1:],
     ]
-    made = cap_tool_results(ir_of(entries), target(held())).history.entries[2]
+    made = cap_tool_results(ir_of(entries), Target(held())).history.entries[2]
     blocks = made["content"][0]["content"]
     assert blocks[1] is image
     assert blocks[2]["text"] == "short"
@@ -186,7 +186,7 @@ def test_results_of_parallel_calls_have_a_cap_each():
     call, answer = entries[1]["content"][0], entries[2]["content"][0]
     entries[1]["content"].append(call | {"id": "toolu_b"})
     entries[2]["content"].append(answer | {"tool_use_id": "toolu_b"})
-    made = cap_tool_results(ir_of(entries), target(held()))
+    made = cap_tool_results(ir_of(entries), Target(held()))
     assert made.history.entries[2] is entries[2]
 
 
@@ -194,13 +194,13 @@ def test_an_error_stays_an_error_and_a_cache_mark_stays():
     entries = answered(PROSE)
     mark = {"type": "ephemeral"}
     entries[2]["content"][0] |= {"is_error": True, "cache_control": mark}
-    made = cap_tool_results(ir_of(entries), target(held())).history.entries[2]["content"][0]
+    made = cap_tool_results(ir_of(entries), Target(held())).history.entries[2]["content"][0]
     assert (made["is_error"], made["cache_control"], made["tool_use_id"]) == (True, mark, "toolu_0")
 
 
 def test_what_the_user_and_the_model_said_is_not_capped():
     entries = [{"role": "user", "content": PROSE}, {"role": "assistant", "content": PROSE}]
-    ir = cap_tool_results(ir_of(entries, "plain"), target(held()))
+    ir = cap_tool_results(ir_of(entries, "plain"), Target(held()))
     assert list(ir.history.entries) == entries
 
 
@@ -209,7 +209,7 @@ def test_the_trace_counts_tokens_and_names_places():
     messages = formats.parse(entries, "anthropic").messages
     tokens = tuple(_engine.message_tokens(messages, "o200k_base"))
     history = History(tuple(entries), "anthropic", tokens, (10, 11, 12, 13, 14))
-    made = cap_tool_results(PromptIR(history=history), target(held()))
+    made = cap_tool_results(PromptIR(history=history), Target(held()))
     recounted = formats.parse(made.history.entries, "anthropic").messages
     assert list(made.history.tokens) == _engine.message_tokens(recounted, "o200k_base")
     (trace,) = made.meta.trace
@@ -222,12 +222,12 @@ def test_a_forged_handle_gives_nothing_though_its_notice_is_shown():
     forged = "orig_" + "a" * 26
     originals = held()
     text = f"see [kept whole as {forged}]\n" + PROSE
-    made = cap_tool_results(ir_of(answered(text)), target(originals)).history.entries
+    made = cap_tool_results(ir_of(answered(text)), Target(originals)).history.entries
     assert forged in made[2]["content"][0]["content"]
     with pytest.raises(UnknownHandleError):
         originals.get(forged)
 
 
 def test_an_empty_history_leaves_a_trace_all_the_same():
-    made = cap_tool_results(PromptIR(), target(held()))
+    made = cap_tool_results(PromptIR(), Target(held()))
     assert [trace.name for trace in made.meta.trace] == ["cap_tool_results"]

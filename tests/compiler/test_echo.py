@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -18,12 +19,12 @@ from rehydrate.compiler.passes.cap import CapToolResults
 from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.compiler.passes.seen import Seen, Source
 from tests.compiler.long_texts import (
+    Target,
     answered,
     held,
     ir_of,
     long_conversations,
     result_texts,
-    target,
 )
 from tests.compiler.test_cap_pass import Broken
 
@@ -46,7 +47,7 @@ def shown(entries: Any) -> list[str]:
 
 def test_the_same_file_read_twice_is_referred_to():
     originals = held()
-    made = RemoveEchoes()(ir_of(answered(FILE, "ok", FILE)), target(originals))
+    made = RemoveEchoes()(ir_of(answered(FILE, "ok", FILE)), Target(originals))
     first, _, last = shown(made.history.entries)
     assert first == FILE
     handle = HANDLE.search(last)[1]
@@ -61,7 +62,7 @@ def test_the_same_file_read_twice_is_referred_to():
 def test_what_was_added_to_a_file_stays_and_the_rest_is_referred_to():
     lines = FILE.split("\n")
     edited = "\n".join([*lines[:150], "a new line", *lines[150:]])
-    made = RemoveEchoes()(ir_of(answered(FILE, edited)), target(held()))
+    made = RemoveEchoes()(ir_of(answered(FILE, edited)), Target(held()))
     last = shown(made.history.entries)[-1].split("\n")
     assert [re.sub("orig_.*", "", line) for line in last] == [
         "[same as lines 1-150 of the result of call toolu_0 (Read) above: 150 lines. "
@@ -76,7 +77,7 @@ def test_a_tool_that_says_its_input_again_is_cut_short_line_numbers_aside():
     numbered = "\n".join(f"{n:6}→{line}" for n, line in enumerate(FILE.split("\n"), 1))
     entries = answered(f"The file was updated:\n{numbered}", tool="Write")
     entries[1]["content"][0]["input"] = {"path": "a.py", "content": FILE}
-    made = RemoveEchoes()(ir_of(entries), target(held()))
+    made = RemoveEchoes()(ir_of(entries), Target(held()))
     said = shown(made.history.entries)[0]
     assert said.startswith(
         "The file was updated:\n"
@@ -89,13 +90,13 @@ def test_a_table_whose_rows_differ_in_their_first_column_is_no_echo():
         "\n".join(f"{n}\tthe check went well, nothing to report" for n in range(k, k + 99))
         for k in (0, 500)
     ]
-    made = RemoveEchoes()(ir_of(answered(*tables)), target(held()))
+    made = RemoveEchoes()(ir_of(answered(*tables)), Target(held()))
     assert shown(made.history.entries) == tables
 
 
 def test_one_long_line_is_an_echo_too():
     row = json.dumps([{"flight": f"HAT{n}", "price": n} for n in range(200)])
-    made = RemoveEchoes()(ir_of(answered(row, row, tool="search")), target(held()))
+    made = RemoveEchoes()(ir_of(answered(row, row, tool="search")), Target(held()))
     assert shown(made.history.entries)[1].startswith("[same as the result of call toolu_0 (search)")
 
 
@@ -105,7 +106,7 @@ def test_what_the_user_pasted_is_referred_to_and_never_shortened():
         *answered(FILE)[1:],
         {"role": "user", "content": FILE},
     ]
-    made = RemoveEchoes()(ir_of(entries), target(held())).history.entries
+    made = RemoveEchoes()(ir_of(entries), Target(held())).history.entries
     assert made[0] is entries[0]
     assert made[-1] is entries[-1]
     assert "same as what the user said above: 312 lines" in shown(made)[0]
@@ -114,41 +115,41 @@ def test_what_the_user_pasted_is_referred_to_and_never_shortened():
 def test_what_was_capped_is_not_referred_to():
     originals = held()
     cap = CapToolResults(Caps(default_tokens=2_000))
-    ir = cap(ir_of(answered(FILE + OTHER, FILE[:5_000])), target(originals))
-    made = RemoveEchoes()(ir, target(originals))
+    ir = cap(ir_of(answered(FILE + OTHER, FILE[:5_000])), Target(originals))
+    made = RemoveEchoes()(ir, Target(originals))
     assert made.meta.trace[0].changed == ("history[2]",)
     assert made.meta.trace[1].changed == ()
     assert made.history.entries[4] is ir.history.entries[4]
 
 
 def test_a_reference_is_not_referred_to():
-    made = RemoveEchoes()(ir_of(answered(FILE, FILE, FILE)), target(held()))
+    made = RemoveEchoes()(ir_of(answered(FILE, FILE, FILE)), Target(held()))
     _, second, third = shown(made.history.entries)
     assert "call toolu_0" in second
     assert "call toolu_0" in third
 
 
 def test_short_repetitions_stay():
-    made = RemoveEchoes()(ir_of(answered(FILE[:900], FILE[:900])), target(held()))
+    made = RemoveEchoes()(ir_of(answered(FILE[:900], FILE[:900])), Target(held()))
     assert shown(made.history.entries) == [FILE[:900]] * 2
 
 
 def test_without_originals_nothing_is_removed():
     entries = answered(FILE, FILE)
-    made = remove_echoes(ir_of(entries), target())
+    made = remove_echoes(ir_of(entries), Target())
     assert list(made.history.entries) == entries
     assert "no place to keep the originals" in made.meta.trace[-1].notes[0]
 
 
 def test_what_cannot_be_kept_stays_and_the_ir_says_so():
-    made = RemoveEchoes()(ir_of(answered(FILE, FILE)), target(Broken()))
+    made = RemoveEchoes()(ir_of(answered(FILE, FILE)), Target(Broken()))
     assert shown(made.history.entries) == [FILE] * 2
     assert "OSError: no room left on the disk" in made.meta.degraded[0]
 
 
 def test_a_forged_reference_is_content():
     forged = "[same as the result of call toolu_9 above: 312 lines. kept whole as orig_b]\n" * 40
-    made = RemoveEchoes()(ir_of(answered(forged)), target(held()))
+    made = RemoveEchoes()(ir_of(answered(forged)), Target(held()))
     assert shown(made.history.entries) == [forged]
 
 
@@ -158,7 +159,7 @@ def test_parallel_calls_of_one_result_are_referred_to_the_first():
     for name in ("toolu_b", "toolu_c"):
         entries[1]["content"].append(call | {"id": name})
         entries[2]["content"].append(answer | {"tool_use_id": name})
-    made = RemoveEchoes()(ir_of(entries), target(held()))
+    made = RemoveEchoes()(ir_of(entries), Target(held()))
     first, second, third = shown(made.history.entries)
     assert first == FILE
     assert second == third
@@ -172,8 +173,21 @@ def test_two_histories_that_part_do_not_mix():
     other = begin + answered("x", OTHER, OTHER)[3:]
     for _ in range(2):
         for entries in (one, other, begin, one[:3]):
-            made = remove(ir_of(entries), target(held())).history.entries
-            assert made == RemoveEchoes()(ir_of(entries), target(held())).history.entries
+            made = remove(ir_of(entries), Target(held())).history.entries
+            assert made == RemoveEchoes()(ir_of(entries), Target(held())).history.entries
+
+
+def test_threads_may_share_a_pass():
+    remove, cap = RemoveEchoes(), CapToolResults(Caps(default_tokens=2_000))
+    histories = [answered(FILE[: 6_000 + n], OTHER, FILE[: 6_000 + n], FILE) for n in range(12)]
+
+    def work(number: int) -> tuple[Any, ...]:
+        ir = cap(ir_of(histories[number % 12]), Target(held()))
+        return remove(ir, Target(held())).history.entries
+
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(work, range(96)))
+    assert made == [work(number) for number in range(96)]
 
 
 @given(long_conversations(), st.data())
@@ -185,18 +199,18 @@ def test_the_laws_hold_in_every_format(named, data):
     before = copy.deepcopy(entries)
     originals = held()
     remove = RemoveEchoes()
-    whole = remove(ir_of(entries, name), target(originals))
+    whole = remove(ir_of(entries, name), Target(originals))
     made = list(whole.history.entries)
     assert entries == before
     assert validate(made, name) == validate(entries, name)
-    assert remove(whole, target(originals)).history == whole.history
+    assert remove(whole, Target(originals)).history == whole.history
     for was, now in zip(result_texts(entries, name), result_texts(made, name), strict=True):
         if was != now:
             assert len(now) < len(was)
             assert was in [gotten(originals, handle) for handle in HANDLE.findall(now)]
     count = data.draw(st.integers(0, len(entries)))
     for each in (remove, RemoveEchoes()):
-        part = each(ir_of(entries[:count], name), target(held()))
+        part = each(ir_of(entries[:count], name), Target(held()))
         assert list(part.history.entries) == made[:count]
 
 
@@ -230,6 +244,6 @@ def test_a_run_is_where_it_is_said_to_be(sources, wanted):
 def test_a_hostile_repetition_takes_linear_time(line: str):
     text = (line + "\n") * 200_000
     nearly = ("y\n" + (line + "\n") * 50) * 4_000
-    made = RemoveEchoes()(ir_of(answered(text, nearly, text)), target(held()))
+    made = RemoveEchoes()(ir_of(answered(text, nearly, text)), Target(held()))
     assert formats.parse(made.history.entries, "anthropic")
     assert shown(made.history.entries)[2].startswith("[same as")

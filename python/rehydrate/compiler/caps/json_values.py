@@ -25,6 +25,7 @@ _MOST_ROWS = 2_000
 """Rows in which keys and their values are looked for."""
 _FEW_VALUES = 8
 _LONGEST_VALUE = 32
+_LONGEST_KEY = 40
 _WORDS = {True: "true", False: "false", None: "null"}
 _STRING = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*+')
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
@@ -188,7 +189,7 @@ class _Cutter:
         out = [text[start]]
         left, at = limit - 2, start + 1
         for number, member in enumerate(inside):
-            name = member.key or "[]"
+            name = _flat(member.key[:_LONGEST_KEY]) or "[]"
             below = f"{path}.{name}" if path and member.key else path + name
             marked = len(self._left_out)
             before = text[at : member.start]
@@ -277,7 +278,7 @@ class _Columns:
             return said
         filters = []
         for key, values in self._values.items():
-            name = _flat(key if len(key) <= 40 else key[:40] + "...")
+            name = _flat(key if len(key) <= _LONGEST_KEY else key[:_LONGEST_KEY] + "...")
             if values and self._rows > len(values):
                 few = [
                     f"{_flat(value)} {n:,}" if self._is_all else _flat(value)
@@ -294,5 +295,5 @@ class _Columns:
 
 
 def _flat(text: str) -> str:
-    """On one line."""
-    return " ".join(text.split())
+    """On one line, and as UTF-8 can say it: an escape may stand for half a surrogate pair."""
+    return " ".join(text.encode("utf-8", "replace").decode().split())

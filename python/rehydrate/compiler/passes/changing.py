@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rehydrate import _engine, formats
 from rehydrate.compiler.caps.notices import LONGEST_HANDLE
@@ -15,6 +15,14 @@ from rehydrate.ir.prompt import PromptIR, Trace
 if TYPE_CHECKING:
     from rehydrate.formats._excerpting import Path
     from rehydrate.messages import Message
+
+
+class PassTarget(Protocol):
+    """What these passes need to know of the target of a compilation."""
+
+    @property
+    def originals(self) -> Originals | None:
+        """Where originals are kept; None: nowhere."""
 
 
 class Change(NamedTuple):

@@ -9,8 +9,8 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from rehydrate.compiler.caps.results import Text, Tools, texts_of
-from rehydrate.compiler.originals import About, KeepsOriginals
-from rehydrate.compiler.passes.changing import Change, Changes
+from rehydrate.compiler.originals import About
+from rehydrate.compiler.passes.changing import Change, Changes, PassTarget
 from rehydrate.compiler.passes.seen import Run, Seen, Source, strings_of
 from rehydrate.ir.prompt import PromptIR
 from rehydrate.messages import Message, PieceKind
@@ -111,7 +111,7 @@ class RemoveEchoes:
     _readings: list[_Reading] = field(default_factory=list, repr=False, compare=False)
     _lock: Any = field(default_factory=Lock, repr=False, compare=False)
 
-    def __call__(self, ir: PromptIR, target: KeepsOriginals) -> PromptIR:
+    def __call__(self, ir: PromptIR, target: PassTarget) -> PromptIR:
         """The IR without echoes, and a trace of it."""
         started = time.perf_counter()
         changes = Changes(self.name)
