@@ -116,8 +116,8 @@ def _made(
     document = document_of(name, text)
     try:
         ir = _hydrated(document, json.loads(text) if document.around else {}, options)
-        units = _scores(document, ir, options) if options.output else None
-        return _compiled(ir, options), units
+        prompt = _compiled(ir, options)
+        return prompt, _scores(document, _ir(prompt), options) if options.output else None
     except InvalidMessageError as error:
         if error.index is None or error.index >= len(document.entries):
             raise
@@ -139,7 +139,7 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
             messages=document.entries,
             format=options.format,
             system=system,
-            tools=tools if isinstance(tools, list) else (),
+            **({"tools": tools} if isinstance(tools, list) else {}),
             deadline_ms=None,  # nobody waits for a turn here
         )
 
@@ -168,13 +168,14 @@ def _compiled(ir: PromptIR, options: argparse.Namespace) -> PromptIR | CompiledP
 
 
 def _scores(document: Document, ir: PromptIR, options: argparse.Namespace) -> Explanation:
+    """What a compaction of the conversation alone to the same size thinks of each unit."""
     from rehydrate import compact_context
 
     form = detect_format(document.entries) if options.format == "auto" else options.format
     return compact_context(
         document.entries,
         ir.request.observation or None,
-        budget_tokens=ir.budget.target_tokens,
+        budget_tokens=ir.history.total_tokens,
         format=form,
     ).explain()
 

@@ -15,7 +15,7 @@ from rehydrate.page.escaping import escaped
 from rehydrate.page.inspector.marks import colours, name, percent, plural, tokens
 from rehydrate.page.limits import fair_share, shown_ends
 
-_PREVIEW_CHARACTERS = 160
+_PREVIEW_CHARACTERS = 240
 _ITEMS_SHOWN = 6
 _KINDS = {
     PieceKind.TEXT: "",
@@ -195,7 +195,7 @@ def _badges(row: PromptRow) -> Iterator[str]:
     if row.kind != "history":
         words += [row.stability, row.position if row.position != Position.MIDDLE else ""]
     if row.relevance is not None:
-        words.append(f"relevance {row.relevance:g}")
+        words.append(f"relevance {row.relevance:.2g}")
     if row.min_tokens:
         words.append(f"at least {row.min_tokens:,} tokens")
     yield f'<b class="source">{name(row.source)}</b>'

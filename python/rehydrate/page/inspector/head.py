@@ -64,9 +64,9 @@ def _bar(table: PromptExplanation, soft: int, hard: int) -> Iterator[str]:
     yield f'<p style="width:{percent(soft, whole)}">soft {soft:,}</p>'
     if hard < whole:
         yield f'<p style="width:{percent(hard, whole)}">hard {hard:,}</p>'
+    else:
+        yield f'<p class="beyond">hard {hard:,}, not on this bar</p>'
     yield "</div>"
-    if hard >= whole:
-        yield f'<p class="scale">hard budget {hard:,}, beyond the bar</p>'
 
 
 def _shares(table: PromptExplanation) -> Iterator[str]:

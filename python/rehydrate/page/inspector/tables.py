@@ -99,8 +99,8 @@ def scores(explanation: Explanation) -> Iterator[str]:
         return
     kept = sum(unit.kept for unit in units)
     yield (
-        '<h2 id="scores">Scores <span>of each unit of the history: what a compaction to the budget '
-        f"keeps, {kept:,} of {len(units):,}</span></h2>"
+        '<h2 id="scores">Scores <span>of each unit of the history: a compaction of it alone '
+        f"to this size keeps {kept:,} of {len(units):,}</span></h2>"
     )
     heads = ("unit", "messages", "role", "tokens", "score", "recency", "meaning", "covered", "gain")
     yield '<div class="scroll"><table><thead><tr>'
