@@ -4,8 +4,9 @@
 
 A fact is a name, a path or a number that first stands in a tool's result and that the agent used
 afterwards, in words or in a tool's input. Each long result of the real sessions is cut to a share
-of its size, by what it is made of and, for comparison, to its first characters at the same size. The
-made ones ask what such a result is read for. Notices are left aside, both need one. All wholes are asked back by handle, byte for byte.
+of its size, by what it is made of and, for comparison, to its first characters at the same size,
+the notices aside. The made ones ask what such a result is read for. All wholes are asked back by
+handle, byte for byte.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _json(dice: random.Random) -> Case:
 def _log(dice: random.Random) -> Case:
     """What failed, where, and how it ended."""
     lines = [
-        f"2026-02-{1 + n // 900:02} 10:{n // 60 % 60:02}:{n % 60:02} INFO {_word(dice)} {_word(dice)}"
+        f"2026-02-17 {n // 3600:02}:{n // 60 % 60:02}:{n % 60:02} INFO {_word(dice)} {_word(dice)}"
         for n in range(dice.randint(1_500, 4_000))
     ]
     needed = set()
@@ -126,7 +127,8 @@ def _log(dice: random.Random) -> Case:
         place = dice.randrange(len(lines) - 5)
         error, file = _word(dice).title() + "Error", f"src/{_word(dice)}.py"
         lines[place] = (
-            f'Traceback (most recent call last):\n  File "{file}", line 77, in {_word(dice)}\n{error}: {_word(dice)}'
+            f'Traceback (most recent call last):\n  File "{file}", line 77, in {_word(dice)}\n'
+            f"{error}: {_word(dice)}"
         )
         needed |= {error, file}
     end = _word(dice)

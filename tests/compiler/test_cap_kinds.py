@@ -20,7 +20,8 @@ CODE = "".join(
     for n in range(120)
 )
 DIFF = "".join(
-    f"diff --git a/lib/file_{n}.py b/lib/file_{n}.py\n--- a/lib/file_{n}.py\n+++ b/lib/file_{n}.py\n"
+    f"diff --git a/lib/file_{n}.py b/lib/file_{n}.py\n"
+    f"--- a/lib/file_{n}.py\n+++ b/lib/file_{n}.py\n"
     + "".join(
         f"@@ -{h},9 +{h},9 @@ def f_{n}_{h}():\n" + " same\n" * 8 + f"+new_{n}\n" for h in range(9)
     )

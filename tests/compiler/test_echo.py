@@ -64,7 +64,8 @@ def test_what_was_added_to_a_file_stays_and_the_rest_is_referred_to():
     made = RemoveEchoes()(ir_of(answered(FILE, edited)), target(held()))
     last = shown(made.history.entries)[-1].split("\n")
     assert [re.sub("orig_.*", "", line) for line in last] == [
-        "[same as lines 1-150 of the result of call toolu_0 (Read) above: 150 lines. kept whole as ",
+        "[same as lines 1-150 of the result of call toolu_0 (Read) above: 150 lines. "
+        "kept whole as ",
         "a new line",
         "[same as lines 151-312 of the result of call toolu_0 (Read) above: 162 lines. "
         "kept whole as ",

@@ -166,6 +166,14 @@ def test_hot_memory_is_one_static_section_of_its_least_trust(memory: Memory):
     assert not section.is_system
 
 
+def test_hot_memory_stands_in_every_prompt_though_it_was_in_the_last(memory: Memory):
+    memory.add("Always answer in French.", tier="hot")
+    (section,) = hydrate_source("x", hot(memory), deadline_ms=None).sections
+    visible = section.provenance.items
+    again = hydrate_source("x", hot(memory), visible=visible, deadline_ms=None)
+    assert again.sections == (section,)
+
+
 def test_nothing_hot_is_no_section(memory: Memory):
     found = hydrate_source("x", hot(memory), deadline_ms=None)
     assert (found.sections, found.report.status) == ((), "ok")

@@ -212,7 +212,7 @@ def test_it_can_be_awaited(backend):
 
 
 def test_a_real_session_is_replayed_without_one_needless_break():
-    lines = [json.loads(line) for line in SESSION.open()]
+    lines = [json.loads(line) for line in SESSION.read_text().splitlines()]
     context = Context(
         lambda request: f"A note on {request.observation[:30]!r}.",
         format="claude_code",

@@ -64,8 +64,8 @@ def test_the_text_has_the_budget_the_fates_the_sources_and_the_passes():
     text = str(ir.explain())
     for part in (
         f"{ir.tokens} of 100 tokens", "hard limit 200", "by source: tools 9, system 4, hot 2",
-        "sources brought 90 tokens", "always whole: critical BREAKPOINT", "changed by cap",
-        "1 of 1 changed by passes", "dropped  no room", "an echo (remove_echoes)", "late", "3.2",
+        "sources brought 90 tokens", "always whole: critical BREAKPOINT", "passes: cap",
+        "1 changed by passes", "dropped  no room", "an echo (remove_echoes)", "late", "3.2",
         "from 40", "done without: semantic: no embedder",
     ):  # fmt: skip
         assert part in text, part
@@ -83,3 +83,24 @@ def test_nothing_foreign_moves_a_line_of_the_text():
 def test_an_unreadable_history_has_a_table_too():
     ir = PromptIR(sections=(FOUND,), history=History((17, 18), "anthropic", (1, 1)))
     assert [row.id for row in ir.explain().rows] == ["history[0-1]", "mem_1"]
+
+
+def gone(place: int, reason: str = "no room") -> DroppedSection:
+    return DroppedSection(f"history[{place}]", 10, reason, f"mem_{place}", "normal", "prune")
+
+
+def test_entries_that_went_together_are_one_row():
+    history = History(TALK[3:], "anthropic", (3, 4), (5, 9))
+    dropped = (gone(0), gone(1), gone(3), gone(6), gone(7, "an echo"), gone(8, "an echo"))
+    rows = PromptIR(history=history, meta=Meta(dropped=dropped)).explain().rows
+    assert [(row.id, row.tokens, row.entries) for row in rows if not row.is_kept] == [
+        ("history[0..3]", 30, 3), ("history[6]", 10, 1), ("history[7-8]", 20, 2),
+    ]  # fmt: skip
+    assert rows[0].id == "history[5..9]"
+    assert [row.handle for row in rows[1:]] == [None, "mem_6", None]
+
+
+def test_a_section_that_is_there_in_part_was_cut_and_not_dropped():
+    cut = DroppedSection("mem_1", 30, "cut to its best blocks", "mem_1", "normal", "prune")
+    rows = LAWFUL.replace(meta=Meta(dropped=(cut,))).explain().rows
+    assert [row.kind for row in rows if row.id == "mem_1"] == ["section", "cut"]

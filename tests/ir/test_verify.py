@@ -127,7 +127,7 @@ MUTATIONS: dict[str, tuple[Callable[[], PromptIR], Law, str]] = {
     "the last user turn left out": (
         lambda: LAWFUL.replace(
             history=History(({"role": "assistant", "content": "8443."},), "plain", (3,), (3,)),
-            breakpoints=()),
+            breakpoints=(), meta=Meta(dropped=(DroppedSection("history[4]", 4, "no room"),))),
         Law.PRESENT, "history"),
     "the system prompt left out": (
         lambda: sections(NOTES, FOUND).replace(breakpoints=()), Law.PRESENT, "system"),

@@ -113,7 +113,30 @@ def test_a_compiled_prompt_is_written_with_its_ir():
     assert written["request"] == {"messages": [], "system": [{"a": 1}]}
     assert written["segments"][0]["digest"] == "00ff"
     assert PromptIR.from_dict(written) == LAWFUL
+    back = CompiledPrompt.from_json(compiled.to_json())
+    assert (back.ir, back.segments, back.provider) == (LAWFUL, (segment,), "anthropic")
     assert compiled.explain() == LAWFUL.explain()
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "said"),
+    [
+        ({"rehydrate": "prompt_ir"}, "rehydrate", "compiled_prompt"),
+        ({"provider": "soup"}, "provider", "'anthropic'"),
+        ({"colour": "red"}, "", "'colour'"),
+        ({"segments": [{"id": "a"}]}, "segments[0]", "'digest'"),
+        ({"ir": None}, "", "to_dict"),
+    ],
+)
+def test_what_is_no_compiled_prompt_names_the_place(changes: dict[str, Any], place: str, said: str):
+    document = CompiledPrompt("anthropic", {}, LAWFUL, ()).to_dict() | changes
+    with pytest.raises(UnreadableIRError) as caught:
+        CompiledPrompt.from_dict(document)
+    assert caught.value.place == place
+    assert said in str(caught.value)
+    del document["segments"]
+    with pytest.raises(UnreadableIRError):
+        CompiledPrompt.from_dict(document)
 
 
 def changed(*path: str | int, to: Any) -> Callable[[], Any]:

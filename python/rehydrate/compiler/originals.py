@@ -183,9 +183,9 @@ class HeldOriginals:
 class _Memory(Protocol):
     """A memory, as far as originals need one: `rehydrate.Memory` is one."""
 
-    def add(self, items: Any, /, *, namespace: str | None = None) -> Sequence[Any]: ...  # noqa: D102
+    def add(self, items: Any, /, *, namespace: str | None = None) -> Sequence[Any]: ...
 
-    def get(self, handle: str, /, *, namespace: str | None = None) -> Any: ...  # noqa: D102
+    def get(self, handle: str, /, *, namespace: str | None = None) -> Any: ...
 
 
 class MemoryOriginals:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 from rehydrate.ir import wire
 from rehydrate.ir.explain import PromptExplanation
@@ -64,10 +65,22 @@ class CompiledPrompt:
         return self.ir.explain()
 
     def to_dict(self) -> dict[str, Any]:
-        """The request, its segments and the IR as values that JSON has; `PromptIR.from_dict` reads
-        the IR in it."""
+        """The request, its segments and the IR as values that JSON has.
+
+        Message objects in the IR become dicts; `PromptIR.from_dict` reads the IR in it too.
+        """
         return wire.compiled_to_dict(self)
 
     def to_json(self, indent: int | None = None) -> str:
         """All of it as JSON."""
         return wire.as_json(self.to_dict(), indent)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """What `to_dict` made; raises UnreadableIRError as `PromptIR.from_dict` does."""
+        return wire.compiled_from_dict(cls, PromptIR, document)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """What `to_json` wrote; raises as `from_dict` does."""
+        return cls.from_dict(wire.from_json(text))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -11,18 +13,21 @@ from rehydrate.ir.verify import TOOLS
 
 if TYPE_CHECKING:
     from rehydrate.ir.budget import Budget
-    from rehydrate.ir.prompt import PromptIR, SourceReport, Trace
+    from rehydrate.ir.prompt import DroppedSection, PromptIR, SourceReport, Trace
     from rehydrate.ir.section import Section
 
+_ENTRY = re.compile(r"history\[(\d{1,9})\]")
 _ID_CELLS, _SOURCE_CELLS, _BAR_CELLS = 44, 12, 40
 
 
 class PromptRow(NamedTuple):
     """One tool, one section, a run of entries of the history, or something that was left out."""
 
-    kind: Literal["tool", "section", "history", "dropped"]
+    kind: Literal["tool", "section", "history", "cut", "dropped"]
+    """``cut``: what is missing of a section that is there in part."""
     id: str
-    """``tools.grep``, a section's id, ``history[4]`` or ``history[4-17]``."""
+    """``tools.grep``, a section's id, ``history[4]``, ``history[4-17]`` or, with entries missing
+    between, ``history[4..17]``."""
     source: str
     tokens: int
     reason: str = ""
@@ -39,13 +44,16 @@ class PromptRow(NamedTuple):
     handle: str | None = None
     """Where the whole can be fetched."""
     first: int = 0
-    """Of a section or a run of the history: its position in the IR, and that of the last."""
+    """Its position in the IR, and of a run that of the last; of a run that was left out, the place
+    in the list that came in."""
     last: int = 0
+    entries: int = 1
+    """Entries in a run."""
 
     @property
     def is_kept(self) -> bool:
         """Whether it is in the prompt."""
-        return self.kind != "dropped"
+        return self.kind not in ("cut", "dropped")
 
 
 class PromptExplanation(NamedTuple):
@@ -140,7 +148,7 @@ def _sections_and_history(ir: PromptIR) -> Iterator[PromptRow]:
 
 def _section(section: Section, position: int, ir: PromptIR) -> PromptRow:
     passes = [trace.name for trace in ir.meta.trace if section.id in trace.changed]
-    reasons = [f"changed by {', '.join(dict.fromkeys(passes))}"] if passes else []
+    reasons = [f"passes: {', '.join(dict.fromkeys(passes))}"] if passes else []
     if section.must_stay_whole:
         reasons.append(f"always whole: {section.mode if section.priority < 4 else 'critical'}")
     if section.late_bound:
@@ -181,15 +189,28 @@ def _history(ir: PromptIR, inserted: dict[int, list[PromptRow]]) -> Iterator[Pro
         touched = sum(history.place(n) in changes for n in range(begin, end))
         yield PromptRow(
             "history",
-            f"history[{first}]" if first == last else f"history[{first}-{last}]",
+            _run_id(first, last, end - begin),
             "history",
             sum(history.tokens[begin:end]),
-            f"{touched:,} of {end - begin:,} changed by passes" if touched else "",
+            _run_reason(end - begin, touched),
             stability="static",
             breakpoint=end - 1 in marks,
             first=begin,
             last=end - 1,
+            entries=end - begin,
         )
+
+
+def _run_id(first: int, last: int, count: int) -> str:
+    if first == last:
+        return f"history[{first}]"
+    return f"history[{first}{'-' if last - first + 1 == count else '..'}{last}]"
+
+
+def _run_reason(count: int, touched: int) -> str:
+    words = [f"{count:,} entries"] if count > 1 else []
+    words += [f"{touched:,} changed by passes"] if touched else []
+    return ", ".join(words)
 
 
 def _changed_entries(ir: PromptIR) -> set[int]:
@@ -219,17 +240,60 @@ def _position(ir: PromptIR, place: int) -> int:
 
 
 def _dropped(ir: PromptIR) -> Iterator[PromptRow]:
+    """What was left out, entry by entry of the history as runs with one fate."""
+    visible = {section.id for section in ir.sections}
+    kept = sorted(ir.history.place(n) for n in range(len(ir.history.entries)))
+    run: list[tuple[int, DroppedSection]] = []
     for dropped in ir.meta.dropped:
-        source = "history" if dropped.section.startswith("history[") else dropped.by
+        match = _ENTRY.fullmatch(dropped.section)
+        place = int(match[1]) if match else -1
+        if run and not _goes_on(run[-1], place, dropped, kept):
+            yield _gone_run(run)
+            run = []
+        if match:
+            run.append((place, dropped))
+            continue
         yield PromptRow(
-            "dropped",
+            "cut" if dropped.section in visible else "dropped",
             dropped.section,
-            source,
+            dropped.by,
             dropped.tokens,
-            dropped.reason + (f" ({dropped.by})" if dropped.by and source != dropped.by else ""),
+            dropped.reason,
             dropped.priority,
             handle=dropped.handle,
         )
+    if run:
+        yield _gone_run(run)
+
+
+def _goes_on(
+    last: tuple[int, DroppedSection], place: int, dropped: DroppedSection, kept: list[int]
+) -> bool:
+    """Whether an entry went as the one before it did, with nothing that is kept between them."""
+    before, one = last
+    return (
+        place > before
+        and (one.reason, one.by, one.priority) == (dropped.reason, dropped.by, dropped.priority)
+        and bisect_left(kept, before) == bisect_left(kept, place)
+    )
+
+
+def _gone_run(run: list[tuple[int, DroppedSection]]) -> PromptRow:
+    (first, dropped), (last, _) = run[0], run[-1]
+    words = [f"{len(run):,} entries"] if len(run) > 1 else []
+    words.append(f"{dropped.reason} ({dropped.by})" if dropped.by else dropped.reason)
+    return PromptRow(
+        "dropped",
+        _run_id(first, last, len(run)),
+        "history",
+        sum(one.tokens for _, one in run),
+        "; ".join(words),
+        dropped.priority,
+        handle=dropped.handle if len(run) == 1 else None,
+        first=first,
+        last=last,
+        entries=len(run),
+    )
 
 
 # As text
@@ -269,7 +333,7 @@ def _row_lines(rows: Sequence[PromptRow]) -> list[str]:
                 row.stability,
                 f"{row.trust:g}" if row.kind in ("tool", "section") else "",
                 row.position,
-                "kept" if row.is_kept else "dropped",
+                "kept" if row.is_kept else row.kind,
                 _one_line(row.reason + (" BREAKPOINT" if row.breakpoint else "")).strip(),
             )
         )

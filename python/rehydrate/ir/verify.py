@@ -239,9 +239,7 @@ def _present(facts: _Facts) -> Iterator[BrokenLaw]:
 def _lost_user_turn(facts: _Facts) -> bool:
     """Whether no user turn is left of a history that lost entries. One that came in without any
     (results that go on from a response that the provider holds) is as the caller wants it."""
-    history = facts.ir.history
-    is_whole = history.places in ((), tuple(range(len(history.entries))))
-    if is_whole and not any(one.section.startswith("history[") for one in facts.ir.meta.dropped):
+    if not any(one.section.startswith("history[") for one in facts.ir.meta.dropped):
         return False
     return facts.conversation is not None and facts.last_user_turn is None
 

@@ -10,7 +10,7 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, StrEnum
 from functools import cache
@@ -66,14 +66,40 @@ def ir_from_dict(kind: type[T], document: Any) -> T:
     Raises UnreadableIRError, which names the place, for a field that is unknown, missing or of
     another type, and for what a newer version wrote.
     """
+    what, fields = _opened(document)
+    if what == COMPILED_KIND:
+        return ir_from_dict(kind, fields.get("ir"))
+    ir = _record(kind, fields, "")
+    _check_shape(ir.history)
+    return typing.cast(T, ir)
+
+
+def compiled_from_dict(kind: Callable[..., T], ir_kind: type[Any], document: Any) -> T:
+    """A CompiledPrompt of what `compiled_to_dict` made; raises as `ir_from_dict` does."""
+    what, fields = _opened(document)
+    if what != COMPILED_KIND:
+        raise UnreadableIRError(KIND_KEY, f"is {what!r}", f"pass a {COMPILED_KIND!r}")
+    ir = ir_from_dict(ir_kind, fields.pop("ir", None))
+    hints = typing.get_type_hints(kind)
+    if unknown := fields.keys() - hints.keys():
+        names = ", ".join(map(repr, sorted(unknown)))
+        raise UnreadableIRError("", f"has the unknown field {names}", "leave it out", unknown)
+    if missing := {"provider", "request", "segments"} - fields.keys():
+        names = ", ".join(map(repr, sorted(missing)))
+        raise UnreadableIRError("", f"has no {names}", "add it", sorted(missing))
+    read = {name: _read(hints[name], value, name) for name, value in fields.items()}
+    return kind(**read, ir=ir)
+
+
+def _opened(document: Any) -> tuple[str, dict[str, Any]]:
+    """What a document holds, and its fields, once its version is one that can be read."""
     if not isinstance(document, Mapping) or KIND_KEY not in document:
         raise UnreadableIRError(
             "", f"has no {KIND_KEY!r} key", "pass what PromptIR.to_dict() returned"
         )
-    if document[KIND_KEY] not in (IR_KIND, COMPILED_KIND):
-        raise UnreadableIRError(
-            KIND_KEY, f"is {document[KIND_KEY]!r}", f"pass a {IR_KIND!r} or a {COMPILED_KIND!r}"
-        )
+    what = document[KIND_KEY]
+    if what not in (IR_KIND, COMPILED_KIND):
+        raise UnreadableIRError(KIND_KEY, f"is {what!r}", f"pass {IR_KIND!r} or {COMPILED_KIND!r}")
     version = document.get("version")
     if type(version) is not int or version < 1:
         raise UnreadableIRError("version", f"is {version!r}", f"pass 1 to {VERSION}", ["version"])
@@ -84,12 +110,7 @@ def ir_from_dict(kind: type[T], document: Any) -> T:
             "upgrade rehydrate to read it",
             ["version"],
         )
-    if document[KIND_KEY] == COMPILED_KIND:
-        return ir_from_dict(kind, document.get("ir"))
-    fields = {key: value for key, value in document.items() if key not in (KIND_KEY, "version")}
-    ir = _record(kind, fields, "")
-    _check_shape(ir.history)
-    return typing.cast(T, ir)
+    return what, {key: value for key, value in document.items() if key not in (KIND_KEY, "version")}
 
 
 def _check_shape(history: History) -> None:

@@ -25,6 +25,7 @@ _MOST_ROWS = 2_000
 """Rows in which keys and their values are looked for."""
 _FEW_VALUES = 8
 _LONGEST_VALUE = 32
+_WORDS = {True: "true", False: "false", None: "null"}
 _STRING = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*+')
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _LOW = re.compile(r"\\u[dD][c-fC-F]")
@@ -123,10 +124,13 @@ class _Cutter:
         if 0 <= end <= start + limit:
             return text[start:end]
         first = text[start]
-        if first == '"':
-            return _cut_string(text, start, end, limit)
-        if first not in "[{":
-            return text[start:end]
+        if first in "[{":
+            return self._cut_container(start, limit, path, depth)
+        return _cut_string(text, start, end, limit) if first == '"' else text[start:end]
+
+    def _cut_container(self, start: int, limit: int, path: str, depth: int) -> str:
+        """What is left of an array or an object."""
+        text, first = self._text, self._text[start]
         inside: list[Member] = []
         count, last = 0, start + 1
         for member in members(text, start):
@@ -258,12 +262,11 @@ class _Columns:
             known = self._values.setdefault(key, Counter())
             if known is None:
                 continue
-            if isinstance(value, bool) or value is None:
-                value = {True: "true", False: "false", None: "null"}[value]
-            if not isinstance(value, str) or len(value) > _LONGEST_VALUE:
+            said = _WORDS[value] if value is None or isinstance(value, bool) else value
+            if not isinstance(said, str) or len(said) > _LONGEST_VALUE:
                 self._values[key] = None
                 continue
-            known[value] += 1
+            known[said] += 1
             if len(known) > _FEW_VALUES:
                 self._values[key] = None
 

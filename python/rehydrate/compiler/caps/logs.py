@@ -6,19 +6,15 @@ import re
 from collections.abc import Iterator
 
 from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown
+from rehydrate.compiler.caps.patterns import TROUBLE
 
 TAIL_SHARE = 0.7
-"""Of the room, what the last lines may take: a trouble before them is worth more than a line more."""
+"""Of the room, what the last lines may take: a trouble before them is worth more than one more."""
 _FIRST = 8
 _AFTER = 6
 """Lines that may belong to a trouble: those that follow it and stand deeper."""
 _LONGEST_LINE = 600
 
-TROUBLE = re.compile(
-    r"(?i:\b(?:error|fatal|panic|panicked|exception|traceback|failed|failure|warn|warning|critical"
-    r"|denied|refused|timed? ?out|cannot|undefined|unable|not found|segfault|assert\w*)\b)"
-    r"|[a-z]Error\b|[a-z]Exception\b|\bE\d{3,4}\b|^E\s{2,}|✗|✘|❌|FAIL|ERR!"
-)
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 

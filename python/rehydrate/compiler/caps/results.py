@@ -59,8 +59,8 @@ class Tools:
 def results_of(
     messages: Sequence[Message],
     entries: Sequence[Any],
-    format: str,
-    least: int,  # noqa: A002
+    format: str,  # noqa: A002
+    least: int,
 ) -> Iterator[Results]:
     """Per entry with more than `least` characters of tool results, their texts.
 
@@ -81,8 +81,8 @@ def results_of(
 def texts_of(
     message: Message,
     entry: Any,
-    format: str,
-    tools: Tools,  # noqa: A002
+    format: str,  # noqa: A002
+    tools: Tools,
 ) -> tuple[Text, ...]:
     """The texts of the tool results in one entry."""
     texts = []
@@ -105,7 +105,7 @@ def _call_of(entry: Any, path: Path) -> str:
             if not isinstance(entry, (Mapping, list, tuple)):
                 entry = getattr(entry, str(step))
             else:
-                entry = entry[step]  # type: ignore[index, call-overload]
+                entry = entry[step]  # type: ignore[index]
         for key in _CALL_IDS:
             call = entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
             if isinstance(call, str):

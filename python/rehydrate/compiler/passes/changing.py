@@ -13,7 +13,6 @@ from rehydrate.compiler.originals import About, Originals
 from rehydrate.ir.prompt import PromptIR, Trace
 
 if TYPE_CHECKING:
-    from rehydrate.compiler.caps.results import Text
     from rehydrate.formats._excerpting import Path
     from rehydrate.messages import Message
 
@@ -87,7 +86,7 @@ class Changes:
             ir.tokens,
             after.tokens,
             tuple(ids),
-            tuple([*said, *self._degraded]),
+            (*said, *self._degraded),
             (time.perf_counter() - started) * 1_000,
         )
         meta = replace(

@@ -102,9 +102,9 @@ class RemoveEchoes:
 
     A run of lines that stands above, in a tool's input, a result or a message, becomes one line
     that says where, and has the handle of the whole result: it can be got back whatever becomes of
-    the place that is referred to. Lines are the same if they differ in nothing but the number that a
-    tool put before them. Never refers to what a pass before it has cut, nor to a reference. Without
-    originals nothing is removed.
+    the place that is referred to. Lines are the same if they differ in nothing but the number that
+    a tool put before them. Never refers to what a pass before it has cut, nor to a reference.
+    Without originals nothing is removed.
     """
 
     least_characters: int = LEAST_CHARACTERS
