@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 
@@ -67,8 +67,16 @@ def hydrated(histories):
 
 def replayed(histories, provider="anthropic", budget=ROOM):
     """A prompt for each request, of one `Context`; the reports on the way, and its usage."""
+    times = count()
+
+    def known(request):
+        return f"What is known: {request.observation[:300]}"
+
+    def clock(request):
+        return f"The clock has struck {next(times)} times."
+
     context = Context(
-        lambda request: f"What is known: {request.observation[:300]}",
+        [known, clock],
         provider=provider,
         format="claude_code",
         system="You are a careful engineer. " * 400,
@@ -95,6 +103,8 @@ def test_every_prompt_of_the_session_extends_the_one_before_it(histories, provid
         job = simulate(prompts, price=PRICE, minimum_tokens=1_024)
         assert job.hit_rate > 0.95
         assert job.saved > 0.8
+        struck = [segment.id for segment in prompts[-1].segments if "clock" in segment.id]
+        assert struck[:3] == ["clock", "clock @2", "clock @3"]  # once a user turn
         for before, after in pairwise(job.turns):
             assert after.read >= before.read + before.written
 
