@@ -228,7 +228,7 @@ def _begun(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
 
 
 def _last_user_turn(history: History, target: Target) -> int | None:
-    for message in reversed(target.conversation(history).messages):
+    for message in reversed(history.messages):
         if message.is_user_turn:
             return history.place(message.index)
     return None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rehydrate import _engine, formats
+from rehydrate import _engine
 from rehydrate.compiler.counts import counted_sections, counted_tools, entry_tokens
 from rehydrate.compiler.fence import fence
 from rehydrate.ir import PromptIR, Section
@@ -49,7 +49,7 @@ def counted(ir: PromptIR) -> PromptIR:
     """The IR with the tokens of everything that nobody counted yet."""
     history = ir.history
     if len(history.tokens) != len(history.entries):
-        conversation = formats.parse(history.entries, history.format)
+        conversation = history.conversation
         tokens = tuple(entry_tokens(conversation, len(history.entries)))
         ir = ir.replace(history=replace(history, tokens=tokens))
     if any(section.tokens is None for section in ir.sections):

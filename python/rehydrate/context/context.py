@@ -14,7 +14,7 @@ from rehydrate.compiler.counting import upper_bound
 from rehydrate.compiler.hydrate import hydrate
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.compiler.target import Pass
-from rehydrate.context.entries import Entries, extended, user_message
+from rehydrate.context.entries import Entries, user_message
 from rehydrate.context.usage import Usage
 from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
@@ -217,9 +217,11 @@ class Context:
             found = base.replace(sections=())
         if base is None:
             base = found.replace(sections=(), history=History(format=self._entries.format))
-        history = extended(base.history, self._entries.since(self._seen))
+        history = base.history.followed_by(self._entries.since(self._seen))
+        # Where the user never spoke (a summary goes on from a compaction) before what came last.
+        anchor = len(self._entries) - 1 if turn is None else turn
         fresh = [
-            section if section.is_static else replace(section, id=name, anchor=turn)
+            section if section.is_static else replace(section, id=name, anchor=anchor)
             for name, section in _new(found.sections, base.sections)
         ]
         sections = (*base.sections, *fresh)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from rehydrate.compiler.render import anthropic
 from rehydrate.compiler.target import Target, traced
 from rehydrate.ir import PromptIR
-from rehydrate.messages import Conversation
+from rehydrate.messages import Message
 
 MOST = 4
 """Breakpoints in a request, those of the caller's own included."""
@@ -25,9 +25,9 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """
     if target.provider != "anthropic":
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
-    conversation = target.conversation(ir.history)
-    prefix = _Prefix(ir, conversation)
-    end, earlier = _stable_ends(ir, conversation)
+    messages = ir.history.messages
+    prefix = _Prefix(ir, messages)
+    end, earlier = _stable_ends(ir, messages)
     wanted = [prefix.entry(end), prefix.system(), prefix.entry(earlier), prefix.statics()]
     free = max(0, MOST - _own_marks(ir))
     chosen = [
@@ -40,14 +40,14 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
 class _Prefix:
     """How many tokens stand before each place that could have a breakpoint."""
 
-    def __init__(self, ir: PromptIR, conversation: Conversation) -> None:
+    def __init__(self, ir: PromptIR, messages: Sequence[Message]) -> None:
         self._ir = ir
         system = [section for section in ir.sections if section.is_system]
         others = [section for section in ir.sections if section.is_static and not section.is_system]
         tools = sum(tool.tokens or 0 for tool in ir.tools)
-        lead = _leading_system(conversation) if ir.history.tokens else 0
+        lead = _leading_system(messages) if ir.history.tokens else 0
         self._leading = lead
-        self._spoken = {message.index for message in conversation.messages}
+        self._spoken = {message.index for message in messages}
         in_system = sum(section.tokens or 0 for section in system) + sum(ir.history.tokens[:lead])
         self._system = (
             (tools + in_system, system[-1].id if system else "tools")
@@ -93,13 +93,12 @@ class _Prefix:
         return [*names, *(f"history[{history.place(n)}]" for n in places)].index(name)
 
 
-def _stable_ends(ir: PromptIR, conversation: Conversation) -> tuple[int | None, int | None]:
+def _stable_ends(ir: PromptIR, messages: Sequence[Message]) -> tuple[int | None, int | None]:
     """The last entry that the next prompt has too, and the last that the one before this had.
 
     A dynamic section without an anchor stands before the last user turn, and nothing from there on
     is in the same place in the next prompt.
     """
-    messages = conversation.messages
     turns = [message.index for message in messages if message.is_user_turn]
     floats = any(not section.is_static and section.anchor is None for section in ir.sections)
     if floats and turns:
@@ -116,10 +115,10 @@ def _stable_ends(ir: PromptIR, conversation: Conversation) -> tuple[int | None, 
     return messages[-1].index, messages[place - 1].index if place else None
 
 
-def _leading_system(conversation: Conversation) -> int:
+def _leading_system(messages: Sequence[Message]) -> int:
     """How many system entries the history begins with."""
     count = 0
-    for message in conversation.messages:
+    for message in messages:
         if message.role != "system" or message.index != count:
             break
         count += 1

@@ -12,7 +12,6 @@ from operator import attrgetter
 from threading import Lock
 from typing import Any
 
-from rehydrate import formats
 from rehydrate.compiler.caps import Capped, Caps, cap_text
 from rehydrate.compiler.caps.cutting import fair_share
 from rehydrate.compiler.caps.notices import CHARS_A_TOKEN, NOTICE_ROOM
@@ -74,7 +73,7 @@ class CapToolResults:
         limits = [*self.caps.by_tool.values(), self.caps.default_tokens]
         least = min([tokens for tokens in limits if tokens is not None], default=None)
         if history.entries and least is not None:
-            messages = formats.parse(history.entries, history.format).messages
+            messages = history.messages
             least_characters = int(least * CHARS_A_TOKEN)
             for results in results_of(messages, history.entries, history.format, least_characters):
                 changed = [

@@ -149,7 +149,7 @@ class _Visible:
     def _before(self, section: Section) -> Iterator[tuple[int, str]]:
         if self._texts is None:
             history = self._history
-            messages = self._target.conversation(history).messages
+            messages = history.messages
             self._texts = [
                 (history.place(message.index), piece.text)
                 for message in messages

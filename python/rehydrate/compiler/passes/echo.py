@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
 
-from rehydrate import formats
 from rehydrate.compiler.caps.results import Text, Tools, texts_of
 from rehydrate.compiler.originals import About, KeepsOriginals
 from rehydrate.compiler.passes.changing import Change, Changes
@@ -122,7 +121,7 @@ class RemoveEchoes:
             note = "nothing is removed: there is no place to keep the originals"
             return changes.apply(ir, messages, started, [note])
         if history.entries:
-            messages = formats.parse(history.entries, history.format).messages
+            messages = history.messages
             changed = {entry for trace in ir.meta.trace for entry in trace.changed}
             read = [
                 (message, f"history[{history.place(message.index)}]" in changed)
