@@ -14,8 +14,10 @@ laid out in five ways, and sent through the simulated cache:
     memory in front the same without the clock: the system prompt is another in every user turn
     stateless       hydrate and compile for each request by itself: dynamic sections stand before
                     the last user turn, wherever that is
-    sticky          the same with anchors, as `Context` sets them: a dynamic section stays where it
+    context         `Context`, with the passes that only lay out: a dynamic section stays where it
                     was first sent, and every prompt extends the one before it
+    as shipped      `Context` as it comes: tool results capped, echoes removed, compacted at 50,000
+                    tokens. It sends less; the others send the same
 
 The coding sessions do not hold their tools and system prompt; a stand-in of the size that their
 first bill tells (about 22,000 tokens) is sent instead. Their time stamps are real, and so is the
@@ -40,9 +42,11 @@ from benches.report.rows import Part, Row
 from rehydrate import formats
 from rehydrate.cache import Price, Usage, cost, minimum_prefix, prefix_report, price_of, simulate
 from rehydrate.cache.prices import Ttl
+from rehydrate.compiler.compile import DEFAULT_PASSES
 from rehydrate.compiler.compile import compile as compile_ir
 from rehydrate.compiler.passes.breakpoints import place_breakpoints
 from rehydrate.compiler.passes.order import order
+from rehydrate.context import Context
 from rehydrate.ir import (
     PROVIDERS,
     Budget,
@@ -63,8 +67,10 @@ AIRLINE_GAP_SECONDS = 8.0
 AIRLINE_JOBS = 40
 LONG = 100
 """A job of so many requests is a long one."""
-LAYOUTS = ("no cache", "clock in front", "memory in front", "stateless", "sticky")
-ROOM = Budget(10_000_000, 10_000_000)
+LAYOUTS = ("no cache", "clock in front", "memory in front", "stateless", "context", "as shipped")
+ROOM = Budget(10**9, 10**9)
+SHIPPED = Budget(Budget().soft_tokens, 10**9)
+LAYING_OUT = (order, place_breakpoints)
 
 
 class Request(NamedTuple):
@@ -224,47 +230,61 @@ class Way(NamedTuple):
 
 def prompts(session: Session, layout: str, way: Way) -> list[CompiledPrompt]:
     """Every request of the session in one layout."""
-    kept: dict[int, list[Section]] = {}
-    made = []
-    previous: Sequence[Any] = ()
+    if layout in ("context", "as shipped"):
+        return list(_context_prompts(session, way, is_shipped=layout == "as shipped"))
+    return [_prompt(session, request, layout, way) for request in session.requests]
+
+
+def _context_prompts(session: Session, way: Way, *, is_shipped: bool) -> Iterator[CompiledPrompt]:
+    context: Context | None = None
+    said = 0
     for request in session.requests:
-        if len(request.history) < len(previous):
-            kept = {}  # compacted: nothing of what was there is in the history any more
-        previous = request.history
-        made.append(_prompt(session, request, _sections(session, request, layout, kept), way))
-    return made
+        if context is None or len(request.history) < said:  # the agent compacted its history
+            context, said = _context(session, way, is_shipped=is_shipped), 0
+        context.add(*request.history[said:])
+        said = len(request.history)
+        asked[:] = [request]
+        yield context.prompt()
 
 
-def _sections(
-    session: Session, request: Request, layout: str, kept: dict[int, list[Section]]
-) -> list[Section]:
-    memory = recalled(session, request)
-    clock = f"It is {datetime.fromtimestamp(request.seconds, UTC).isoformat()}."
-    if layout in ("clock in front", "memory in front"):
-        return [_rules(session.system, memory, *[clock] * (layout == "clock in front"))]
+asked: list[Request] = []
+"""The request that is being made: what a source may know beside the user's words."""
+
+
+def _context(session: Session, way: Way, *, is_shipped: bool) -> Context:
+    def memory(_: Any) -> str:
+        return recalled(session, asked[-1])
+
+    def clock(_: Any) -> str:
+        return _clock(asked[-1])
+
+    return Context(
+        [memory, clock],
+        provider=way.provider,
+        model=way.model,
+        system=session.system,
+        tools=session.tools,
+        format=session.format,
+        budget=SHIPPED if is_shipped else ROOM,
+        passes=DEFAULT_PASSES if is_shipped else LAYING_OUT,
+        deadline_ms=None,
+    )
+
+
+def _clock(request: Request) -> str:
+    return f"It is {datetime.fromtimestamp(request.seconds, UTC).isoformat()}."
+
+
+def _prompt(session: Session, request: Request, layout: str, way: Way) -> CompiledPrompt:
+    memory, clock = recalled(session, request), _clock(request)
     if layout == "stateless":
-        return [_rules(session.system), _dynamic("memory", memory), _dynamic("clock", clock)]
-    turn = request.turn
-    if turn not in kept:
-        kept[turn] = [
-            _dynamic(f"memory {turn}", memory, turn),
-            _dynamic(f"clock {turn}", clock, turn),
+        sections = [
+            _rules(session.system),
+            Section("memory", memory, Provenance("memory")),
+            Section("clock", clock, Provenance("clock")),
         ]
-    return [_rules(session.system), *(each for group in kept.values() for each in group)]
-
-
-def _rules(*parts: str) -> Section:
-    text = "\n\n".join(parts)
-    return Section("rules", text, Provenance("system"), stability=Stability.STATIC)
-
-
-def _dynamic(name: str, text: str, anchor: int | None = None) -> Section:
-    return Section(name, text, Provenance(name.split(maxsplit=1)[0]), anchor=anchor)
-
-
-def _prompt(
-    session: Session, request: Request, sections: Sequence[Section], way: Way
-) -> CompiledPrompt:
+    else:
+        sections = [_rules(session.system, memory, *[clock] * (layout == "clock in front"))]
     ir = PromptIR(
         ContextRequest(budget=ROOM),
         tuple(sections),
@@ -272,12 +292,13 @@ def _prompt(
         History(tuple(request.history), session.format),
     )
     return compile_ir(
-        ir,
-        way.provider,
-        model=way.model,
-        passes=(order, place_breakpoints),
-        minimum_prefix=way.minimum,
+        ir, way.provider, model=way.model, passes=LAYING_OUT, minimum_prefix=way.minimum
     )
+
+
+def _rules(*parts: str) -> Section:
+    text = "\n\n".join(parts)
+    return Section("rules", text, Provenance("system"), stability=Stability.STATIC)
 
 
 # Figures
@@ -313,7 +334,7 @@ def bill(sessions: Sequence[Session], layout: str, way: Way) -> Bill:
 
 
 def _bill(session: Session, layout: str, way: Way) -> Bill:
-    made = prompts(session, "sticky" if layout == "no cache" else layout, way)
+    made = prompts(session, "context" if layout == "no cache" else layout, way)
     times = [request.seconds for request in session.requests]
     gaps = [max(after - before, 0.0) for before, after in pairwise(times)]
     job = simulate(made, price=way.price, minimum_tokens=way.minimum, ttl=way.ttl, gaps=gaps)
@@ -353,7 +374,7 @@ def part(data: Path | None, way: Way) -> Part:
         f"(ttl {way.ttl}, real gaps): dollars of all prompts against the same prompts without any "
         "cache. The claim to reproduce is 72 to 86 % on long jobs. `clock in front`: memories and "
         "the time in a marked system prompt; `memory in front`: without the time; `stateless`: "
-        "hydrate and compile for each request by itself; sticky: with the anchors of `Context`. "
+        "hydrate and compile for each request by itself; measured: `Context`. "
         "`benches/python/cache_replay.py` says what stands in for what the logs do not hold.",
         rows,
     )
@@ -361,14 +382,14 @@ def part(data: Path | None, way: Way) -> Part:
 
 def _rows(name: str, sessions: Sequence[Session], way: Way) -> list[Row]:
     bills = {layout: bill(sessions, layout, way) for layout in LAYOUTS[1:]}
-    sticky = bills["sticky"]
-    others = [f"{layout} {100 * bills[layout].saved:.0f} %" for layout in LAYOUTS[1:-1]]
+    context, shipped = bills["context"], bills["as shipped"]
+    others = [f"{layout} {100 * bills[layout].saved:.0f} %" for layout in LAYOUTS[1:-2]]
     if charged := billed([one for one in sessions if one.requests[0].billed], way.price):
         others.append(f"Claude Code as billed {100 * charged.saved:.0f} %")
     return [
         Row(
-            f"{name}: input cost saved, sticky",
-            100 * sticky.saved,
+            f"{name}: input cost saved by the layout",
+            100 * context.saved,
             "%",
             want=72,
             beyond=86,
@@ -377,8 +398,17 @@ def _rows(name: str, sessions: Sequence[Session], way: Way) -> list[Row]:
             limit="Each token is written once; after a long pause the cache is gone",
         ),
         Row(
-            f"{name}: prompts of {sticky.requests} that needlessly broke the prefix",
-            sticky.breaks,
+            f"{name}: input cost saved as shipped",
+            100 * (1 - shipped.dollars / context.plain),
+            "%",
+            more_is_better=True,
+            beside=f"{shipped.usage.input / 1e6:.1f} M tokens sent instead of "
+            f"{context.usage.input / 1e6:.1f} M",
+            limit="Caps, echoes and compactions leave out tokens that are not asked back here",
+        ),
+        Row(
+            f"{name}: prompts of {context.requests} that needlessly broke the prefix",
+            context.breaks,
             "",
             want=0,
             beside=f"clock in front {bills['clock in front'].breaks}, memory in front "
@@ -399,7 +429,8 @@ def table(data: Path | None, way: Way) -> Iterator[str]:
     for name, sessions in groups:
         bills = [bill(sessions, layout, way) for layout in LAYOUTS]
         cells = [f"${bills[0].dollars:.2f}"]
-        cells += [f"${b.dollars:.2f} ({b.saved:.0%}, {b.breaks})" for b in bills[1:]]
+        plain = bills[0].dollars
+        cells += [f"${b.dollars:.2f} ({1 - b.dollars / plain:.0%}, {b.breaks})" for b in bills[1:]]
         charged = billed(sessions, price)
         cells.append(f"${charged.dollars:.2f} ({charged.saved:.0%})" if charged else "")
         tokens = bills[0].usage.input / 1e6

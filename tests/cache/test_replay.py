@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from functools import cache
-from itertools import pairwise
+from itertools import count, pairwise
 
 import pytest
 
@@ -14,6 +12,7 @@ from rehydrate import formats
 from rehydrate.cache import Price, prefix_report, simulate
 from rehydrate.compiler import hydrate
 from rehydrate.compiler.compile import compile as compile_ir
+from rehydrate.context import Context
 from rehydrate.ir import Budget, ContextRequest
 
 PRICE = Price(5, 25)
@@ -66,47 +65,60 @@ def hydrated(histories):
     ]
 
 
-@pytest.fixture(scope="module")
-def sticky(hydrated):
-    """The same; what memory brings in a user turn stays where it came in, as `Context` keeps it."""
-    irs, brought = [], {}
-    for turn, ir in hydrated:
-        dynamic = [section for section in ir.sections if not section.is_static]
-        assert dynamic
-        brought.setdefault(
-            turn, [replace(each, id=f"{each.id} {turn}", anchor=turn) for each in dynamic]
-        )
-        fixed = [section for section in ir.sections if section.is_static]
-        irs.append(
-            ir.with_sections([*fixed, *(each for group in brought.values() for each in group)])
-        )
-    return irs
+def replayed(histories, provider="anthropic", budget=ROOM):
+    """A prompt for each request, of one `Context`; the reports on the way, and its usage."""
+    times = count()
 
+    def known(request):
+        return f"What is known: {request.observation[:300]}"
 
-@pytest.fixture(scope="module")
-def prompts(sticky):
-    """`prompts(provider)`: the session compiled for it, once."""
-    return cache(lambda provider: [compile_ir(ir, provider) for ir in sticky])
+    def clock(request):
+        return f"The clock has struck {next(times)} times."
+
+    context = Context(
+        [known, clock],
+        provider=provider,
+        format="claude_code",
+        system="You are a careful engineer. " * 400,
+        tools=TOOLS,
+        budget=budget,
+        deadline_ms=None,
+    )
+    prompts, reports, said = [], [], 0
+    for history in histories:
+        context.add(*history[said:])
+        said = len(history)
+        prompts.append(context.prompt())
+        reports.append(context.prefix)
+    return prompts, reports[1:], context.usage
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_chat", "openai_responses"])
-def test_every_prompt_of_the_session_extends_the_one_before_it(prompts, provider):
-    sent = prompts(provider)
-    assert len(sent) > 100
-    broken = [
-        str(report)
-        for before, after in pairwise(sent)
-        if not (report := prefix_report(before, after, price=PRICE)).extends
-    ]
-    assert broken == []
+def test_every_prompt_of_the_session_extends_the_one_before_it(histories, provider):
+    prompts, reports, usage = replayed(histories, provider)
+    assert len(prompts) > 100
+    assert [str(report) for report in reports if not report.extends] == []
+    assert usage.compactions == 0
+    if provider == "anthropic":
+        job = simulate(prompts, price=PRICE, minimum_tokens=1_024)
+        assert job.hit_rate > 0.95
+        assert job.saved > 0.8
+        struck = [segment.id for segment in prompts[-1].segments if "clock" in segment.id]
+        assert struck[:3] == ["clock", "clock @2", "clock @3"]  # once a user turn
+        for before, after in pairwise(job.turns):
+            assert after.read >= before.read + before.written
 
 
-def test_nearly_all_of_every_later_prompt_is_read_from_the_cache(prompts):
-    job = simulate(prompts("anthropic"), price=PRICE, minimum_tokens=1_024)
-    assert job.hit_rate > 0.95
-    assert job.saved > 0.8
-    for before, after in pairwise(job.turns):
-        assert after.read >= before.read + before.written
+def test_only_a_compaction_breaks_the_prefix_and_the_report_says_what_it_costs(histories):
+    prompts, reports, usage = replayed(histories, budget=Budget(50_000, 20_000_000))
+    broken = [report for report in reports if not report.extends]
+    assert usage.compactions >= 1
+    assert len(broken) == usage.compactions
+    for report in broken:
+        assert report.broke is not None
+        assert report.rewritten_tokens > 0
+    job = simulate(prompts, price=PRICE, minimum_tokens=1_024)
+    assert job.hit_rate > 0.9
 
 
 def test_without_anchors_the_report_names_what_moved_and_what_it_costs(hydrated):

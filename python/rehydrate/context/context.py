@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 _ONCE = ("system", "tools", "hot")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
+_NUMBER = " @"
+"""Between a section's name and how often something was said under it."""
 
 
 class Context:
@@ -215,11 +218,11 @@ class Context:
         if base is None:
             base = found.replace(sections=(), history=History(format=self._entries.format))
         history = base.history.followed_by(self._entries.since(self._seen))
-        visible = {section.id for section in base.sections}
+        # Where the user never spoke (a summary goes on from a compaction) before what came last.
+        anchor = len(self._entries) - 1 if turn is None else turn
         fresh = [
-            section if section.is_static else replace(section, anchor=turn)
-            for section in found.sections
-            if section.id not in visible
+            section if section.is_static else replace(section, id=name, anchor=anchor)
+            for name, section in _new(found.sections, base.sections)
         ]
         sections = (*base.sections, *fresh)
         ir = PromptIR(
@@ -276,3 +279,23 @@ class Context:
 
 def _was_pruned(compiled: CompiledPrompt) -> bool:
     return any(trace.name == "prune" and trace.changed for trace in compiled.ir.meta.trace)
+
+
+def _new(found: Sequence[Section], visible: Sequence[Section]) -> Iterator[tuple[str, Section]]:
+    """What the model does not see yet, and under which id.
+
+    A function says something else in every turn under one name, as a clock does: what was last
+    said under a name is not said again, and anything else gets a number.
+    """
+    latest: dict[str, Any] = {}
+    said: Counter[str] = Counter()
+    for section in visible:
+        name = section.id.partition(_NUMBER)[0]
+        latest[name] = section.content
+        said[name] += 1
+    for section in found:
+        times = said[section.id]
+        if not times:
+            yield section.id, section
+        elif not section.is_static and latest[section.id] != section.content:
+            yield f"{section.id}{_NUMBER}{times + 1}", section
