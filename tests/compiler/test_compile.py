@@ -281,7 +281,14 @@ def test_a_pass_of_the_users_own_runs_and_leaves_a_trace():
 
 def test_every_pass_leaves_one_entry_in_the_trace():
     names = [trace.name for trace in compile(ir_of()).ir.meta.trace]
-    assert names == ["deduplicate", "prune", "order", "place_breakpoints"]
+    assert names == [
+        "cap_tool_results",
+        "remove_echoes",
+        "deduplicate",
+        "prune",
+        "order",
+        "place_breakpoints",
+    ]
 
 
 def test_nothing_that_came_in_is_changed():
