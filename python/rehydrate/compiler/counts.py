@@ -36,26 +36,29 @@ def entry_tokens(conversation: Conversation, entries: int) -> list[int]:
     return tokens
 
 
-def counted_sections(sections: Sequence[Section]) -> list[Section]:
-    """The sections with their tokens: what they say, and their title."""
-    missing = [section for section in sections if section.tokens is None]
-    texts = [
-        f"{section.title}\n{section.content}" if section.title else section.content
-        for section in missing
-        if isinstance(section.content, str)
-    ]
-    counts = iter(text_tokens(texts))
-    return [
-        section
-        if section.tokens is not None
-        else replace(
-            section,
-            tokens=next(counts)
-            if isinstance(section.content, str)
-            else sum(entry_tokens(formats.parse(section.content), len(section.content))),
-        )
-        for section in sections
-    ]
+def counted_sections(sections: Sequence[Section], *, again: bool = False) -> list[Section]:
+    """The sections with their tokens, of what they say and of their title; with `again` also those
+    that come with a count."""
+    missing = [place for place, one in enumerate(sections) if again or one.tokens is None]
+    texts = {place: text for place in missing if (text := _text(sections[place])) is not None}
+    counts = dict(zip(texts, text_tokens([*texts.values()]), strict=True))
+    counted = list(sections)
+    for place in missing:
+        section = sections[place]
+        tokens = counts[place] if place in counts else _message_tokens(section.content)
+        if tokens != section.tokens:
+            counted[place] = replace(section, tokens=tokens)
+    return counted
+
+
+def _text(section: Section) -> str | None:
+    if not isinstance(section.content, str):
+        return None
+    return f"{section.title}\n{section.content}" if section.title else section.content
+
+
+def _message_tokens(messages: Sequence[Any]) -> int:
+    return sum(entry_tokens(formats.parse(messages), len(messages)))
 
 
 def counted_tools(tools: Sequence[ToolDef]) -> list[ToolDef]:
