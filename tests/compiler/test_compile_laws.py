@@ -11,10 +11,10 @@ import rehydrate
 import rehydrate.formats
 from rehydrate.compiler.compile import compile
 from rehydrate.compiler.counting import upper_bound
-from rehydrate.errors import BudgetExceededError, InvalidArgumentError
+from rehydrate.errors import BudgetExceededError, InvalidArgumentError, InvalidMessageError
 from rehydrate.ir import PROVIDERS, Budget, CompiledPrompt, History, PromptIR
 from tests.compiler.irs import UNTRUSTED, found, irs, system_section
-from tests.strategies import conversations
+from tests.strategies import conversations, damaged
 
 providers = st.sampled_from(PROVIDERS)
 tight = st.builds(
@@ -194,3 +194,19 @@ def test_the_prompt_of_a_later_turn_begins_with_that_of_an_earlier_one(
     ]
     one, other = ([segment.digest for segment in each.segments] for each in prompts)
     assert other[: len(one)] == one
+
+
+@given(conversations(), providers, st.data())
+def test_a_damaged_history_is_reported_or_refused_and_never_a_fault_of_ours(
+    conversation, provider, data
+):
+    name, entries = conversation
+    broken = data.draw(damaged(entries))
+    try:
+        known = rehydrate.validate(broken, name)
+        prompt = compiled(PromptIR(history=History(tuple(broken), name)), provider)
+    except InvalidMessageError:
+        return
+    if prompt is not None and rehydrate.validate(prompt.messages, provider):
+        assert known
+        assert any("as it came in" in why for why in prompt.ir.meta.degraded)
