@@ -1,17 +1,20 @@
 """The laws of compile, on generated IRs around conversations of every format."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 import rehydrate
+import rehydrate.formats
 from rehydrate.compiler.compile import compile
 from rehydrate.compiler.counting import upper_bound
-from rehydrate.errors import BudgetExceededError, InvalidArgumentError
-from rehydrate.ir import PROVIDERS, Budget, CompiledPrompt, PromptIR
-from tests.compiler.irs import UNTRUSTED, irs
+from rehydrate.errors import BudgetExceededError, InvalidArgumentError, InvalidMessageError
+from rehydrate.ir import PROVIDERS, Budget, CompiledPrompt, History, PromptIR
+from tests.compiler.irs import UNTRUSTED, found, irs, system_section
+from tests.strategies import conversations, damaged
 
 providers = st.sampled_from(PROVIDERS)
 tight = st.builds(
@@ -162,3 +165,48 @@ def test_compiling_again_what_was_pruned_leaves_nothing_more_out(ir, provider):
     assert again is not None
     assert [s.id for s in again.ir.sections] == [s.id for s in prompt.ir.sections]
     assert again.ir.history.entries == prompt.ir.history.entries
+
+
+@given(conversations(), providers, st.data())
+def test_the_prompt_of_a_later_turn_begins_with_that_of_an_earlier_one(
+    conversation, provider, data
+):
+    name, entries = conversation
+    messages = rehydrate.formats.parse(entries, name).messages
+    turns = [
+        after.index
+        for before, after in pairwise(messages)
+        if after.is_user_turn and before.role == "assistant" and not before.calls
+    ]
+    if not turns:
+        return
+    end = data.draw(st.sampled_from(turns))
+    anchors = [anchor for anchor in turns if anchor <= end]
+    sections = [found(number, anchor=anchor) for number, anchor in enumerate(anchors)]
+    sections.append(system_section())
+    prompts = [
+        compile(
+            PromptIR(sections=tuple(sections), history=History(tuple(part), name)),
+            provider,
+            minimum_prefix=1,
+        )
+        for part in (entries[:end], entries)
+    ]
+    one, other = ([segment.digest for segment in each.segments] for each in prompts)
+    assert other[: len(one)] == one
+
+
+@given(conversations(), providers, st.data())
+def test_a_damaged_history_is_reported_or_refused_and_never_a_fault_of_ours(
+    conversation, provider, data
+):
+    name, entries = conversation
+    broken = data.draw(damaged(entries))
+    try:
+        known = rehydrate.validate(broken, name)
+        prompt = compiled(PromptIR(history=History(tuple(broken), name)), provider)
+    except InvalidMessageError:
+        return
+    if prompt is not None and rehydrate.validate(prompt.messages, provider):
+        assert known
+        assert any("as it came in" in why for why in prompt.ir.meta.degraded)

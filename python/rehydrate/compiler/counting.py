@@ -18,9 +18,9 @@ PROVIDER_TOKENS: Mapping[str, float] = {
 }
 """At most so many of a provider's tokens for one that we count (o200k_base).
 
-OpenAI's models since gpt-4o use that very encoding. Anthropic's is not public: over 439 requests
-of four coding sessions it billed 1.10 tokens for one of ours and 30 more a message, which was 1.34
-for one in all (docs/compile.md).
+OpenAI's models since gpt-4o use that very encoding. Anthropic's is not public: over 440 requests
+of five coding sessions it billed 1.10 tokens for one of ours, with what frames calls 1.34 in all
+(docs/compile.md).
 """
 
 
