@@ -37,7 +37,11 @@ PROSE = "It was a dark and stormy night. " * 2_000
 def test_nothing_becomes_invalid_nothing_moves_and_nothing_that_came_in_changes(named):
     name, entries = named
     before = copy.deepcopy(entries)
-    made = list(SMALL(ir_of(entries, name), Target(held())).history.entries)
+    ir = ir_of(entries, name)
+    assert ir.history.conversation == formats.parse(entries, name)  # so the new one knows it too
+    capped = SMALL(ir, Target(held())).history
+    made = list(capped.entries)
+    assert capped.conversation == formats.parse(made, name)
     assert entries == before
     assert len(made) == len(entries)
     assert validate(made, name) == validate(entries, name)

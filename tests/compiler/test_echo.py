@@ -203,6 +203,7 @@ def test_the_laws_hold_in_every_format(named, data):
     made = list(whole.history.entries)
     assert entries == before
     assert validate(made, name) == validate(entries, name)
+    assert whole.history.messages == formats.parse(made, name).messages
     assert remove(whole, Target(originals)).history == whole.history
     for was, now in zip(result_texts(entries, name), result_texts(made, name), strict=True):
         if was != now:

@@ -97,6 +97,32 @@ class History:
         found: tuple[Message, ...] | None = self._read.get("messages")
         return self.conversation.messages if found is None else found
 
+    def reworded(
+        self,
+        entries: Mapping[int, Any],
+        messages: Mapping[int, Message],
+        tokens: Mapping[int, int],
+    ) -> Self:
+        """The same with other entries at these positions, which say the same in other words:
+        `messages` are these entries, read, so that nothing is read again, and `tokens` theirs."""
+        kept = tuple([entries.get(place, entry) for place, entry in enumerate(self.entries)])
+        counts = tuple([tokens.get(place, count) for place, count in enumerate(self.tokens)])
+        made = type(self)(kept, self.format, counts, self.places)
+        read = tuple([messages.get(each.index, each) for each in self.messages])
+        made._read["messages"] = read
+        whole: Conversation | None = self._read.get("conversation")
+        if whole is not None:
+            units = [
+                unit
+                if messages.keys().isdisjoint(unit.members)
+                else unit._replace(
+                    messages=tuple([messages.get(each.index, each) for each in unit.messages])
+                )
+                for unit in whole.units
+            ]
+            made._read["conversation"] = whole._replace(messages=read, units=tuple(units))
+        return made
+
     def followed_by(self, new: Self) -> Self:
         """The same, and after it what came since; what was read is not read again."""
         both = type(self)(

@@ -68,14 +68,14 @@ class Changes:
         said = list(notes)
         ids = []
         if self._by_position:
-            entries, tokens = list(history.entries), list(history.tokens)
+            entries = {}
             by_index = {message.index: message for message in messages}
             made = []
             for position, changes in self._by_position.items():
                 texts = {change.path: change.text for change in changes}
                 ids.append(f"history[{history.place(position)}]")
                 said += [f"{ids[-1]} {change.note}" for change in changes]
-                message, entry = by_index[position], entries[position]
+                message, entry = by_index[position], history.entries[position]
                 places = formats.FORMATS[history.format].places(entry, position)
                 pieces = [
                     piece if path is None else piece._replace(text=texts.get(path, piece.text))
@@ -83,11 +83,12 @@ class Changes:
                 ]
                 made.append(message._replace(pieces=tuple(pieces)))
                 entries[position] = formats.FORMATS[history.format].replace(entry, texts)
-            if tokens:
-                counts = _engine.message_tokens(made, ir.counter)
-                for message, count in zip(made, counts, strict=True):
-                    tokens[message.index] = count
-            history = replace(history, entries=tuple(entries), tokens=tuple(tokens))
+            counts = _engine.message_tokens(made, ir.counter) if history.tokens else []
+            history = history.reworded(
+                entries,
+                {message.index: message for message in made},
+                {message.index: count for message, count in zip(made, counts, strict=False)},
+            )
         after = ir.replace(history=history)
         trace = Trace(
             self._name,
