@@ -8,10 +8,12 @@ from typing import NamedTuple
 VOID = {"meta", "input", "rect", "br"}
 ELEMENTS = VOID | {
     *("html", "head", "title", "style", "body", "header", "main", "section", "div", "p", "h1"),
+    *("h2", "table", "thead", "tbody", "tr", "th", "td"),
     *("span", "b", "i", "em", "bdi", "ul", "li", "label", "svg", "a", "details", "summary"),
 }
 ATTRIBUTES = {
     *("lang", "charset", "http-equiv", "content", "name", "class", "id", "style", "dir", "role"),
+    *("open", "colspan"),
     *("aria-label", "type", "viewbox", "preserveaspectratio", "href", "x", "y", "width", "height"),
 }
 

@@ -17,6 +17,8 @@ from rehydrate.page.limits import fair_share, shown_ends
 
 _PREVIEW_CHARACTERS = 240
 _ITEMS_SHOWN = 6
+ROWS = 4_000
+"""Of the prompt: the first and the last half of so many; those between are summed up."""
 _KINDS = {
     PieceKind.TEXT: "",
     PieceKind.TOOL_INPUT: "calls",
@@ -62,9 +64,17 @@ class Body:
         yield '<h2 id="prompt">The prompt <span>in the order a provider reads it</span></h2>'
         colour = colours(self.table.by_source)
         most = max((row.tokens for row in self.table.rows if row.is_kept), default=0)
+        kept = [row for row in self.table.rows if row.is_kept]
+        first, last = shown_ends([1] * len(kept), ROWS)
         before = 0
-        for number, row in enumerate(row for row in self.table.rows if row.is_kept):
+        for number, row in enumerate(kept):
             before += row.tokens
+            if number == first < last:
+                count = sum(one.tokens for one in kept[first:last])
+                rows = plural(last - first, "more piece")
+                yield f'<p class="cut">{rows} of {count:,} tokens: too many to show here</p>'
+            if first <= number < last:
+                continue
             yield f'<details class="row {row.kind} {colour[row.source]}">'
             yield from self._summary(number, row, most)
             yield '<div class="inside">'
