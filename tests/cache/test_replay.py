@@ -132,3 +132,20 @@ def test_without_anchors_the_report_names_what_moved_and_what_it_costs(hydrated)
         assert report.broke.why in ("removed", "reordered", "inserted", "replaced", "changed")
         assert report.broke.place.startswith(("function", "<lambda>", "history"))
         assert report.keeps_cached  # it stood behind the last breakpoint: nothing is written again
+
+
+def test_after_a_compaction_of_the_agents_own_nobody_has_spoken_and_nothing_breaks_either():
+    def line(kind, number, content, **more):
+        message = {"role": kind, "content": content, "id": f"m{number}"}
+        return {"type": kind, "uuid": f"u{number}", "message": message, **more}
+
+    context = Context(lambda _: "Known.", format="claude_code", deadline_ms=None)
+    context.add(line("user", 0, "What was done so far: all of it.", isCompactSummary=True))
+    context.prompt()
+    for number in range(1, 7, 2):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "ok"}
+        context.add(line("assistant", number, [call]), line("user", number + 1, [result]))
+        context.prompt()
+        assert context.prefix is not None
+        assert context.prefix.extends, str(context.prefix)
