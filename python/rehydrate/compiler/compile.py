@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.compiler.counts import entry_tokens
-from rehydrate.compiler.digest import digest_and_mark
 from rehydrate.compiler.fence import fenced, text_of
+from rehydrate.compiler.known import Known
 from rehydrate.compiler.passes.breakpoints import place_breakpoints
 from rehydrate.compiler.passes.cap import cap_tool_results
 from rehydrate.compiler.passes.deduplicate import deduplicate
@@ -21,6 +21,7 @@ from rehydrate.compiler.passes.prune import prune
 from rehydrate.compiler.render import (
     RENDERERS,
     Rendered,
+    Renderer,
     anthropic,
     render_history,
     render_tool,
@@ -61,6 +62,7 @@ def compile(  # noqa: A001  the contract's word
     passes: Iterable[Pass] | None = None,
     originals: Any = None,
     minimum_prefix: int = MINIMUM_PREFIX,
+    known: Known | None = None,
 ) -> CompiledPrompt:
     """What is sent: the arguments of the provider's SDK, with segments that say where each is from.
 
@@ -69,7 +71,8 @@ def compile(  # noqa: A001  the contract's word
     cache mark. In another format it is converted, and ``ir.meta.degraded`` says what could not be
     said. Content that is not fully trusted stands in fences in the user's role. ``originals``
     keeps the whole of what a pass shortens, ``minimum_prefix`` is the model's (a cache breakpoint
-    on less is worth nothing).
+    on less is worth nothing). ``known``, kept from one prompt of a conversation to the next, makes
+    a turn cost what is new; its messages must not be changed meanwhile.
 
     The same IR gives the same bytes. Raises BudgetExceededError where what must be sent is more
     than the hard budget, InvalidArgumentError for a prompt without any message or a tool of
@@ -83,7 +86,7 @@ def compile(  # noqa: A001  the contract's word
         raise InvalidArgumentError(
             f"provider is {provider!r}; choose one of {', '.join(map(repr, PROVIDERS))}"
         )
-    target = Target(provider, model, originals, minimum_prefix)
+    target = Target(provider, model, originals, minimum_prefix, Known() if known is None else known)
     given = ir.history
     ir = counted(_with_message(ir))
     for step in DEFAULT_PASSES if passes is None else passes:
@@ -139,22 +142,24 @@ class _Piece(NamedTuple):
 
 
 def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
+    known = target.known
     provider, renderer = target.provider, RENDERERS[target.provider]
     history = render_history(ir.history, provider)
     tokens = _history_tokens(ir.history, history, provider)
     tools = [
-        _piece(f"tools[{place}]", "tool", render_tool(tool, provider), tool.tokens or 0)
+        _piece(known, f"tools[{place}]", "tool", render_tool(tool, provider), tool.tokens or 0)
         for place, tool in enumerate(ir.tools)
     ]
     if tools:
         tools[-1] = tools[-1]._replace(names=frozenset({"tools"}))
     system = [
-        _piece(each.id, "system", renderer.system(_titled(each)), section_tokens(each), each)
+        _piece(known, each.id, "system", _system(known, each, renderer), section_tokens(each), each)
         for each in ir.sections
         if each.is_system
     ]
     system += [
-        _said(ir, each, "system", ir.history.tokens[each.sources[0]]) for each in history.system
+        _said(known, ir, each, "system", ir.history.tokens[each.sources[0]])
+        for each in history.system
     ]
     messages = _messages(ir, history, tokens, target)
     if not messages:
@@ -162,12 +167,15 @@ def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
             "the prompt has no message; pass a history, or an observation in the request"
         )
     pieces, marked = _marked(_named([*tools, *system, *messages]), ir, target)
+    sent = [piece.value for piece in (*system, *messages)]
     values = [piece.value for piece in pieces]
     ends = len(tools), len(tools) + len(system)
     request = renderer.request(values[: ends[0]], values[ends[0] : ends[1]], values[ends[1] :])
     degraded = (*ir.meta.degraded, *history.notes)
     said = request["input" if provider == "openai_responses" else "messages"]
-    degraded += _checked(said, provider, given)
+    since = known.unchanged_from(sent) - (len(sent) - len(said))
+    degraded += _checked(said, provider, given, since)
+    known.keep(() if degraded else sent)
     ir = ir.replace(breakpoints=marked, meta=replace(ir.meta, degraded=degraded))
     segments = tuple([piece.segment for piece in pieces])
     return CompiledPrompt(provider, request, ir, segments, target.model)
@@ -185,18 +193,19 @@ def _messages(
     ir: PromptIR, history: Rendered, tokens: Sequence[int], target: Target
 ) -> list[_Piece]:
     """Static sections, then the history with the dynamic ones in their places."""
-    user = RENDERERS[target.provider].user
+    user, known = RENDERERS[target.provider].user, target.known
     sent = list(zip(history.messages, tokens, strict=True))
     own = [section for section in ir.sections if not section.is_system]
 
     def framed(section: Section) -> _Piece:
         text = fenced(section, text_of(section, ir.history.format))
-        return _piece(section.id, "message", user(text), section_tokens(section), section)
+        message = known.framed(section.id, text, user(text))
+        return _piece(known, section.id, "message", message, section_tokens(section), section)
 
     pieces = [framed(section) for section in own if section.is_static]
     dynamic = [section for section in own if not section.is_static]
     if not dynamic:
-        pieces += [_said(ir, each, "message", cost) for each, cost in sent]
+        pieces += [_said(known, ir, each, "message", cost) for each, cost in sent]
         return _begun(pieces, ir, target)
     last_turn = _last_user_turn(ir.history)
     by_anchor: dict[int | None, list[Section]] = {}
@@ -214,7 +223,8 @@ def _messages(
         is_static = is_static and not (moves and any(s.anchor is None for s in here))
         pieces += [framed(section) for section in here]
         if place < len(sent):
-            pieces.append(_said(ir, sent[place][0], "message", sent[place][1], is_static=is_static))
+            each, cost = sent[place]
+            pieces.append(_said(known, ir, each, "message", cost, is_static=is_static))
     return _begun(pieces, ir, target)
 
 
@@ -227,7 +237,9 @@ def _begun(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
     if pieces[0].value["role"] == "user":
         return pieces
     tokens = _engine.count(BEGINNING, ir.counter)
-    return [_piece("beginning", "message", anthropic.user(BEGINNING), tokens), *pieces]
+    known = target.known
+    message = known.framed("beginning", BEGINNING, anthropic.user(BEGINNING))
+    return [_piece(known, "beginning", "message", message, tokens), *pieces]
 
 
 def _last_user_turn(history: History) -> int | None:
@@ -287,23 +299,25 @@ def _ends_in_thought(message: Any) -> bool:
     return isinstance(last, dict) and last.get("type") in ("thinking", "redacted_thinking")
 
 
-def _said(ir: PromptIR, sent: Sent, kind: Any, tokens: int, *, is_static: bool = True) -> _Piece:
+def _said(
+    known: Known, ir: PromptIR, sent: Sent, kind: Any, tokens: int, *, is_static: bool = True
+) -> _Piece:
     """A piece of the history."""
-    places = [ir.history.place(source) for source in sent.sources]
-    piece = _piece(f"history[{places[0]}]", kind, sent.message, tokens)
-    stability = Stability.STATIC if is_static else Stability.DYNAMIC
-    return piece._replace(
-        segment=piece.segment._replace(stability=str(stability)),
-        names=frozenset([f"history[{place}]" for place in places]),
-    )
+    names = [f"history[{ir.history.place(source)}]" for source in sent.sources]
+    _, digest, blocks, is_marked = known.sight(sent.message)
+    stability = "static" if is_static else "dynamic"
+    blocks = blocks if kind == "message" else 1
+    segment = Segment(names[0], kind, tokens, digest, stability, blocks, is_marked)
+    return _Piece(segment, sent.message, frozenset(names))
 
 
-def _piece(name: str, kind: Any, value: Any, tokens: int, section: Section | None = None) -> _Piece:
-    content = value.get("content") if kind == "message" else None
-    blocks = len(content) if isinstance(content, (list, tuple)) else 1
+def _piece(
+    known: Known, name: str, kind: Any, value: Any, tokens: int, section: Section | None = None
+) -> _Piece:
+    """Any other piece."""
+    _, digest, blocks, is_marked = known.sight(value)
     stability = str(section.stability if section else Stability.STATIC)
-    digest, may_be_marked = digest_and_mark(value)
-    is_marked = may_be_marked and bool(anthropic.marks_in(content if content else value))
+    blocks = blocks if kind == "message" else 1
     segment = Segment(name, kind, tokens, digest, stability, blocks, is_marked)
     return _Piece(segment, value, frozenset({name}))
 
@@ -339,17 +353,27 @@ def _marked(
     return pieces, tuple(done)
 
 
-def _titled(section: Section) -> str:
-    """A system section's text, its title above it."""
+def _system(known: Known, section: Section, renderer: Renderer) -> Any:
+    """A system section's block or message, its title above its text."""
     content = str(section.content)
-    return f"# {section.title}\n{content}" if section.title else content
+    text = f"# {section.title}\n{content}" if section.title else content
+    return known.framed(section.id, text, renderer.system(text))
 
 
-def _checked(said: Sequence[Any], provider: Provider, given: History) -> tuple[str, ...]:
+def _checked(
+    said: Sequence[Any], provider: Provider, given: History, since: int
+) -> tuple[str, ...]:
     """What the provider's rules say of the prompt: nothing, or what they said of what came in.
 
-    Raises InternalError for a rule that only the prompt breaks.
+    What is before `since` was checked with the prompt before, together with what follows it. Raises
+    InternalError for a rule that only the prompt breaks.
     """
+    if since > 0:
+        later = formats.validate(said[since:], provider)
+        calls = [call for message in given.messages for call in message.calls]
+        # That the assistant speaks first is so in this part only.
+        if len(calls) == len(set(calls)) and all(v.rule == "first_not_user" for v in later):
+            return ()
     found = formats.validate(said, provider)
     if not found:
         return ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rehydrate.compiler.known import Known
 from rehydrate.ir import PromptIR, Provider, Trace
 
 MINIMUM_PREFIX = 1_024
@@ -22,6 +23,8 @@ class Target:
     """Where a pass keeps the whole of what it shortens: ``put(text) -> handle``. None: nowhere."""
     minimum_prefix: int = MINIMUM_PREFIX
     """A cache breakpoint is worth nothing on a shorter prefix."""
+    known: Known = field(default_factory=Known, repr=False, compare=False)
+    """What the prompt before found out."""
 
     def keep(self, text: str) -> str | None:
         """The handle under which the whole is kept; None where nobody keeps it.

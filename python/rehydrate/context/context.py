@@ -12,6 +12,7 @@ from rehydrate.compiler.compile import DEFAULT_PASSES
 from rehydrate.compiler.compile import compile as compile_ir
 from rehydrate.compiler.counting import upper_bound
 from rehydrate.compiler.hydrate import hydrate
+from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
@@ -92,6 +93,7 @@ class Context:
         self._deadline_ms = deadline_ms
         self._entries = Entries(format or provider)
         self._lock = ForkSafeLock()
+        self._known = Known()
         self._base: PromptIR | None = None
         self._sent: CompiledPrompt | None = None
         self._seen = 0
@@ -256,6 +258,7 @@ class Context:
             model=self._model,
             passes=self._passes,
             originals=self._originals,
+            known=self._known,
         )
 
     def _send(self, compiled: CompiledPrompt) -> None:

@@ -29,7 +29,7 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     prefix = _Prefix(ir, messages)
     end, earlier = _stable_ends(ir, messages)
     wanted = [prefix.entry(end), prefix.system(), prefix.entry(earlier), prefix.statics()]
-    own = _own_marks(ir)
+    own = _own_marks(ir, target)
     # Marks with a longer time to live must come first: who sets such ones sets them all.
     free = 0 if any(mark.get("ttl") not in (None, "5m") for mark in own) else MOST - len(own)
     chosen = [
@@ -142,11 +142,13 @@ def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's 
     return bool(entry.get("content")) and anthropic.mark(entry) is not None
 
 
-def _own_marks(ir: PromptIR) -> list[Mapping[str, Any]]:
+def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
     """Cache marks in what the caller gave."""
     values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
     if ir.history.format == "anthropic":
-        values += [entry.get("content") for entry in ir.history.entries]
+        sight = target.known.sight
+        entries = ir.history.entries
+        values += [entry.get("content") for entry in entries if sight(entry).is_marked]
     elif ir.history.format == "claude_code":
         messages = [entry.get("message") for entry in ir.history.entries]
         values += [each.get("content") for each in messages if isinstance(each, Mapping)]

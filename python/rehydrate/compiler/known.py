@@ -1,0 +1,80 @@
+"""Known: what was found out about a conversation's messages when its last prompt was compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rehydrate.compiler.digest import digest_and_mark
+from rehydrate.compiler.render import anthropic
+
+
+class Sight(NamedTuple):
+    """What a message is, as its segment says it."""
+
+    value: Any
+    """Held, so that no other object can take its place under its id."""
+    digest: str
+    blocks: int
+    is_marked: bool
+
+
+class Known:
+    """For prompts that extend one another: what is the very same object is looked at once.
+
+    Messages that a prompt was made of must not be changed while this is in use. One prompt at a
+    time; the messages of the last one are held.
+    """
+
+    __slots__ = ("_framed", "_framed_now", "_now", "_seen", "_valid")
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._seen: dict[int, Sight] = {}
+        self._now: dict[int, Sight] = {}
+        self._framed: dict[tuple[str, str], Any] = {}
+        self._framed_now: dict[tuple[str, str], Any] = {}
+        self._valid: list[Any] = []
+
+    def sight(self, value: Any) -> Sight:
+        """The digest of what is sent, its blocks and whether there is a cache mark in it."""
+        found = self._seen.get(id(value)) or self._now.get(id(value))
+        if found is None:
+            content = value.get("content")
+            blocks = len(content) if isinstance(content, (list, tuple)) else 1
+            digest, may_be_marked = digest_and_mark(value)
+            is_marked = may_be_marked and bool(anthropic.marks_in(content if content else value))
+            found = Sight(value, digest, blocks, is_marked)
+        self._now[id(value)] = found
+        return found
+
+    def framed(self, id: str, text: str, made: Any) -> Any:  # noqa: A002  the field's word
+        """The message that a section with this id and text was sent as; `made` where it is new."""
+        self._framed_now[id, text] = found = self._framed.get((id, text), made)
+        return found
+
+    def unchanged_from(self, values: Sequence[Any]) -> int:
+        """From where on a prompt must be checked: all before it was, and was as it is now.
+
+        It is where the assistant began to speak inside of the last prompt, so that what came before
+        was checked together with it: no call before it is open.
+        """
+        same = 0
+        for value, before in zip(values, self._valid, strict=False):
+            if value is not before:
+                break
+            same += 1
+        for place in range(same - 1, 0, -1):
+            if _role(values[place]) == "assistant" and _role(values[place - 1]) == "user":
+                return place
+        return 0
+
+    def keep(self, values: Sequence[Any]) -> None:
+        """Note that this prompt was sent and is valid; forget what is in it no more."""
+        self._seen, self._now = self._now, {}
+        self._framed, self._framed_now = self._framed_now, {}
+        self._valid = list(values)
+
+
+def _role(message: Any) -> Any:
+    return message.get("role") if isinstance(message, Mapping) else None
