@@ -58,8 +58,10 @@ def test_a_prompt_is_valid_whatever_the_budget(ir, provider):
     budget = ir.budget
     bound = upper_bound(prompt.tokens, provider)
     is_excused = any(why.startswith("over budget") for why in prompt.ir.meta.degraded)
-    assert bound <= budget.soft_tokens or is_excused
-    assert bound <= budget.hard_tokens + 40  # "(Earlier messages are not shown.)"
+    # "(Earlier messages are not shown.)", and what a conversion writes in more words.
+    slack = 40
+    assert bound <= budget.soft_tokens + slack or is_excused
+    assert bound <= budget.hard_tokens + slack
 
 
 @given(irs(tight), providers)
