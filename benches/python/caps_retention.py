@@ -1,16 +1,21 @@
 """What capped tool results still hold of what an agent needed of them, beside naive truncation.
 
-    python -m benches.python.caps_retention [DATA_FOLDER]
+    python -m benches.python.caps_retention [FOLDER]
+
+The conversations are not part of this repository. Their folder is the argument, or
+`REHYDRATE_DATA`, or `../shared/data`; without it only made results are measured.
 
 A fact is a name, a path or a number that first stands in a tool's result and that the agent used
 afterwards, in words or in a tool's input. Each long result of the real sessions is cut to a share
-of its size, by what it is made of and, for comparison, to its first characters at the same size. The
-made ones ask what such a result is read for. All wholes are asked back by handle, byte for byte.
+of its size, by what it is made of and, for comparison, to its first characters at the same size,
+the notices aside. The made ones ask what such a result is read for. All wholes are asked back by
+handle, byte for byte.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import sys
@@ -19,13 +24,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benches.python.inputs import ROOT
 from rehydrate import formats
 from rehydrate.compiler.caps import cap_text
 from rehydrate.compiler.caps.results import Tools, texts_of
 from rehydrate.compiler.originals import HeldOriginals
 from rehydrate.messages import PieceKind
 
-DATA = Path("/work/shared/data")
 SHARES = (0.5, 0.25, 0.1)
 LEAST = 1_400
 _FACT = re.compile(r"[A-Za-z_][\w./-]{3,}\w|\d{2,}")
@@ -109,21 +114,26 @@ def _json(dice: random.Random) -> Case:
     value: Any = rows
     if where != "bare":
         value = {"total": len(rows), "results": rows, "next_page": note}
-    needed = {"state", *keys, *states, "10000", "10007"} | ({total, note} if where != "bare" else set())
+    needed = {"state", *keys, *states, "10000", "10007"} | (
+        {total, note} if where != "bare" else set()
+    )
     return Case("made", "search", json.dumps(value), frozenset(needed))
 
 
 def _log(dice: random.Random) -> Case:
     """What failed, where, and how it ended."""
     lines = [
-        f"2026-02-{1 + n // 900:02} 10:{n // 60 % 60:02}:{n % 60:02} INFO {_word(dice)} {_word(dice)}"
+        f"2026-02-17 {n // 3600:02}:{n // 60 % 60:02}:{n % 60:02} INFO {_word(dice)} {_word(dice)}"
         for n in range(dice.randint(1_500, 4_000))
     ]
     needed = set()
     for _ in range(3):
         place = dice.randrange(len(lines) - 5)
         error, file = _word(dice).title() + "Error", f"src/{_word(dice)}.py"
-        lines[place] = f"Traceback (most recent call last):\n  File \"{file}\", line 77, in {_word(dice)}\n{error}: {_word(dice)}"
+        lines[place] = (
+            f'Traceback (most recent call last):\n  File "{file}", line 77, in {_word(dice)}\n'
+            f"{error}: {_word(dice)}"
+        )
         needed |= {error, file}
     end = _word(dice)
     lines.append(f"2026-02-28 11:00:00 INFO finished {end}")
@@ -136,7 +146,7 @@ def _diff(dice: random.Random) -> Case:
     for _ in range(dice.randint(15, 40)):
         path = f"lib/{_word(dice)}/{_word(dice)}.py"
         out += [f"diff --git a/{path} b/{path}", f"--- a/{path}", f"+++ b/{path}"]
-        needed.add(path)
+        needed.add(f"b/{path}")
         for hunk in range(dice.randint(1, 6)):
             function, added = _word(dice), _word(dice)
             out.append(f"@@ -{hunk * 100 + 1},30 +{hunk * 100 + 1},31 @@ def {function}():")
@@ -168,7 +178,9 @@ def _code(dice: random.Random) -> Case:
         function = _word(dice) + "_" + _word(dice)
         needed.add(function)
         out += ["", "", f"def {function}({_word(dice)}, {_word(dice)}):"]
-        out += [f"    {_word(dice)} = {_word(dice)}({_word(dice)})" for _ in range(dice.randint(4, 30))]
+        out += [
+            f"    {_word(dice)} = {_word(dice)}({_word(dice)})" for _ in range(dice.randint(4, 30))
+        ]
     numbered = [f"{number:6}→{line}" for number, line in enumerate(out, 1)]
     return Case("made", "read", "\n".join(numbered), frozenset(needed))
 
@@ -185,7 +197,7 @@ def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> None:
             if capped is None:
                 continue
             handle = held.put(case.text)
-            shown = capped.render(handle)
+            shown = capped.body  # the notice aside: whoever cuts must say so
             asked += 1
             reachable += held.get(handle) == case.text
             row = sums[case.group, capped.kind, share]
@@ -205,5 +217,6 @@ def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> None:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
+    named = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("REHYDRATE_DATA")
+    folder = Path(named or ROOT.parent / "shared" / "data")
     measure([*(real_cases(folder) if folder.exists() else ()), *made_cases()])

@@ -16,6 +16,8 @@ PARTS: tuple[str, ...] = (
     "novelty",
     "memory_quality",
     "memory_speed",
+    "hydrate",
+    "cache_replay",
 )
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""
 

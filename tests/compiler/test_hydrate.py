@@ -216,7 +216,7 @@ def test_what_the_model_sees_already_is_not_brought_again(memory: Memory):
     again = hydrate("staging port", semantic(memory, limit=1, deadline_ms=None), visible=visible)
     assert again.sections[0].provenance.items != visible
     shown = Section("a", "x", Provenance("docs", items=visible))
-    told = hydrate("x", said("docs", shown), visible=visible)
+    told = hydrate("x", [said("first", shown), said("docs", shown)], visible=iter(visible))
     assert told.sections == ()
     assert told.meta.dropped[0].reason == "the model sees it already"
 

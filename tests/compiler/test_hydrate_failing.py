@@ -16,6 +16,7 @@ from rehydrate.compiler import hydrate, running
 from rehydrate.compiler.sources import Found, HydrationSource, SourceRequest, function
 from rehydrate.ir import History, PromptIR, Provenance, Section
 from tests.compiler.test_hydrate import said
+from tests.knocks.nasty import FORMATS, NASTY, outcome
 
 PATIENCE_SECONDS = 60
 
@@ -140,6 +141,15 @@ def test_a_source_that_talks_nonsense_is_a_failing_one(nonsense: Any, kind: Any)
 def test_a_source_in_the_callers_thread_may_fail_too():
     bad = HydrationSource("bad", raising(OSError("gone")), blocking=False)
     assert report_of(hydrate("x", bad), "bad").detail == "OSError: gone"
+
+
+@pytest.mark.parametrize("observe", [lambda: 1 // 0, lambda: 17, lambda: ""])
+def test_a_source_that_cannot_say_what_the_turn_is_about_is_passed_over(observe: Any):
+    sources = [
+        HydrationSource("bad", lambda _: None, observation=observe),
+        HydrationSource("good", lambda _: None, observation=lambda: "ports"),
+    ]
+    assert hydrate("", sources).request.observation == "ports"
 
 
 @pytest.mark.parametrize("blocking", [True, False])
@@ -271,3 +281,24 @@ def test_no_failing_or_late_source_changes_what_the_others_bring(sources: Any, b
         assert report_of(ir, f"s{n}").status == expected
     ids = [section.id for section in ir.sections]
     assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("name", NASTY)
+def test_nasty_messages_give_a_typed_error_or_come_through_as_they_are(name: str, form: str):
+    def bring(messages: Any) -> None:
+        ir = hydrate("part_3.py \ud800", messages=messages, format=form)
+        assert all(kept is one for kept, one in zip(ir.history.entries, messages, strict=True))
+        assert len(ir.history.tokens) == len(messages)
+        hydrate(messages=ir.history)
+
+    outcome(name, bring)
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_nasty_messages_of_a_function_are_sections_or_a_failing_source(name: str):
+    ir = hydrate(
+        "x", [function("bad", lambda _: NASTY[name](), deadline_ms=None), said("good", "here")]
+    )
+    assert ir.sections[-1].content == "here"
+    assert report_of(ir, "bad").status in {"ok", "failed"}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rehydrate import Embedder, Memory, MemoryItem, count_tokens
+from rehydrate import Embedder, InvalidArgumentError, Memory, MemoryItem, count_tokens
 from rehydrate.compiler import hydrate, hydrate_source
 from rehydrate.compiler.sources import hot, semantic, temporal
 from rehydrate.ir import ContextRequest, ContextStrategy, Priority, TimeRange
@@ -83,6 +84,20 @@ def test_filters_narrow_the_search(memory: Memory):
     assert {section.provenance.origin for section in sections} <= {"diary"}
 
 
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda memory: semantic(memory, limit=-1), "limit is -1"),
+        (lambda memory: semantic(memory, filters={"colour": "red"}), "semantic has no 'colour'"),  # type: ignore[typeddict-unknown-key]
+        (lambda memory: temporal(memory, limit="all"), "limit is 'all'"),
+        (lambda memory: hot(memory, deadline_ms=-1), "deadline_ms is -1"),
+    ],
+)
+def test_a_slip_in_a_source_is_an_error_when_it_is_made(memory: Memory, make: Any, error: str):
+    with pytest.raises(InvalidArgumentError, match=error):
+        make(memory)
+
+
 def test_with_nothing_to_look_for_semantic_is_off(memory: Memory):
     report = hydrate_source(" ", semantic(memory), deadline_ms=None).report
     assert (report.status, report.detail) == ("off", "the request has no observation to look for")
@@ -137,6 +152,14 @@ def test_items_stand_by_their_times_whenever_they_were_stored(memory: Memory):
     assert [section.content for section in found.sections] == ["The day before.", PORTS]
 
 
+def test_what_was_said_at_one_time_stands_in_the_order_in_which_it_was_stored(memory: Memory):
+    texts = [f"Step {n} of the plan." for n in range(12)]
+    memory.add(texts, time=DAY + timedelta(days=3))
+    request = within(DAY + timedelta(days=3), None, "step 7")
+    found = hydrate_source(request, temporal(memory), deadline_ms=None)
+    assert [section.content for section in found.sections] == texts
+
+
 def test_where_not_all_of_a_time_fit_those_that_match_do(memory: Memory):
     source = temporal(memory, budget_tokens=30)
     found = hydrate_source(within(None, None, "staging port"), source, deadline_ms=None)
@@ -164,6 +187,14 @@ def test_hot_memory_is_one_static_section_of_its_least_trust(memory: Memory):
     assert section.is_static
     assert section.trust == 0.4
     assert not section.is_system
+
+
+def test_hot_memory_stands_in_every_prompt_though_it_was_in_the_last(memory: Memory):
+    memory.add("Always answer in French.", tier="hot")
+    (section,) = hydrate_source("x", hot(memory), deadline_ms=None).sections
+    visible = section.provenance.items
+    again = hydrate_source("x", hot(memory), visible=visible, deadline_ms=None)
+    assert again.sections == (section,)
 
 
 def test_nothing_hot_is_no_section(memory: Memory):

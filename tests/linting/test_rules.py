@@ -333,3 +333,16 @@ def test_nothing_to_lint_has_no_findings():
 
 def test_every_rule_says_what_it_looks_for():
     assert all(rule.about for rule in RULES.values())
+
+
+def test_the_growth_of_a_transcript_counts_from_its_last_compaction_on():
+    def line(number, words):
+        message = {"role": "user", "content": prose(words, number)}
+        return {"type": "user", "uuid": f"u{number}", "message": message}
+
+    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "c"}
+    lines = [line(1, 4_000), line(2, 4_000), boundary, line(3, 100)]
+    budget = Budget(5_000, 100_000)
+    assert lint(lines, rules=["growth"], budget=budget) == []
+    without = [one for one in lines if one is not boundary]
+    assert [one.severity for one in lint(without, rules=["growth"], budget=budget)] == ["warning"]

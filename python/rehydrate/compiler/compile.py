@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.compiler.counts import entry_tokens
-from rehydrate.compiler.digest import digest_of
+from rehydrate.compiler.digest import digest_and_mark
 from rehydrate.compiler.fence import fenced, text_of
 from rehydrate.compiler.passes.breakpoints import place_breakpoints
 from rehydrate.compiler.passes.cap import cap_tool_results
@@ -161,7 +161,7 @@ def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
         raise InvalidArgumentError(
             "the prompt has no message; pass a history, or an observation in the request"
         )
-    pieces, marked = _marked([*tools, *system, *messages], ir, target)
+    pieces, marked = _marked(_named([*tools, *system, *messages]), ir, target)
     values = [piece.value for piece in pieces]
     ends = len(tools), len(tools) + len(system)
     request = renderer.request(values[: ends[0]], values[ends[0] : ends[1]], values[ends[1] :])
@@ -198,18 +198,21 @@ def _messages(
     if not dynamic:
         pieces += [_said(ir, each, "message", cost) for each, cost in sent]
         return _begun(pieces, ir, target)
-    last_turn = _last_user_turn(ir.history, target)
-    by_place: dict[int, list[Section]] = {}
+    last_turn = _last_user_turn(ir.history)
+    by_anchor: dict[int | None, list[Section]] = {}
     for section in dynamic:
         anchor = last_turn if section.anchor is None else section.anchor
+        by_anchor.setdefault(anchor, []).append(section)
+    by_place: dict[int, list[Section]] = {}
+    for anchor, group in by_anchor.items():
         place = _place_before(history.messages, ir.history, anchor, target.provider)
-        by_place.setdefault(place, []).append(section)
+        by_place.setdefault(place, []).extend(group)
     moves = any(section.anchor is None for section in dynamic)
     is_static = True
     for place in range(len(sent) + 1):
-        group = by_place.get(place, ())
-        is_static = is_static and not (moves and any(s.anchor is None for s in group))
-        pieces += [framed(section) for section in group]
+        here = by_place.get(place, ())
+        is_static = is_static and not (moves and any(s.anchor is None for s in here))
+        pieces += [framed(section) for section in here]
         if place < len(sent):
             pieces.append(_said(ir, sent[place][0], "message", sent[place][1], is_static=is_static))
     return _begun(pieces, ir, target)
@@ -227,8 +230,8 @@ def _begun(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
     return [_piece("beginning", "message", anthropic.user(BEGINNING), tokens), *pieces]
 
 
-def _last_user_turn(history: History, target: Target) -> int | None:
-    for message in reversed(target.conversation(history).messages):
+def _last_user_turn(history: History) -> int | None:
+    for message in reversed(history.messages):
         if message.is_user_turn:
             return history.place(message.index)
     return None
@@ -261,16 +264,18 @@ def _place_before(
 def _opening(messages: Sequence[Sent], place: int, provider: Provider) -> int | None:
     """The place of what must not be parted from what comes next, just before `place`."""
     answered: set[str] = set()
+    has_spoken = False
     for number in range(place - 1, -1, -1):
         message = messages[number].message
         (read,) = formats.parse([message], provider).messages
         if number == place - 1 and _ends_in_thought(message):
             return number
+        if (has_spoken or not read.answers) and read.role != "assistant":
+            return None  # a turn before the last that had calls, or the user's words
         answered.update(read.answers)
         if not answered.issuperset(read.calls):
             return number
-        if not (read.calls or read.answers):
-            return None
+        has_spoken = read.role == "assistant"
     return None
 
 
@@ -297,8 +302,24 @@ def _piece(name: str, kind: Any, value: Any, tokens: int, section: Section | Non
     content = value.get("content") if kind == "message" else None
     blocks = len(content) if isinstance(content, (list, tuple)) else 1
     stability = str(section.stability if section else Stability.STATIC)
-    segment = Segment(name, kind, tokens, digest_of(value), stability, blocks)
+    digest, may_be_marked = digest_and_mark(value)
+    is_marked = may_be_marked and bool(anthropic.marks_in(content if content else value))
+    segment = Segment(name, kind, tokens, digest, stability, blocks, is_marked)
     return _Piece(segment, value, frozenset({name}))
+
+
+def _named(pieces: list[_Piece]) -> list[_Piece]:
+    """With ids of their own for the pieces after the first that one entry became."""
+    seen: dict[str, int] = {}
+    named = []
+    for piece in pieces:
+        name = piece.segment.id
+        seen[name] = number = seen.get(name, 0) + 1
+        if number > 1:
+            segment = piece.segment._replace(id=f"{name}.{number}")
+            piece = piece._replace(segment=segment)  # noqa: PLW2901
+        named.append(piece)
+    return named
 
 
 def _marked(

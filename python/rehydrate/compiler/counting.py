@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from rehydrate import _engine, formats
+from rehydrate import _engine
 from rehydrate.compiler.counts import counted_sections, counted_tools, entry_tokens
 from rehydrate.compiler.fence import fence
 from rehydrate.ir import PromptIR, Section
@@ -18,9 +18,9 @@ PROVIDER_TOKENS: Mapping[str, float] = {
 }
 """At most so many of a provider's tokens for one that we count (o200k_base).
 
-OpenAI's models since gpt-4o use that very encoding. Anthropic's is not public: over 439 requests
-of four coding sessions it billed 1.10 tokens for one of ours and 30 more a message, which was 1.34
-for one in all (docs/compile.md).
+OpenAI's models since gpt-4o use that very encoding. Anthropic's is not public: over 440 requests
+of five coding sessions it billed 1.10 tokens for one of ours, with what frames calls 1.34 in all
+(docs/compile.md).
 """
 
 
@@ -49,7 +49,7 @@ def counted(ir: PromptIR) -> PromptIR:
     """The IR with the tokens of everything that nobody counted yet."""
     history = ir.history
     if len(history.tokens) != len(history.entries):
-        conversation = formats.parse(history.entries, history.format)
+        conversation = history.conversation
         tokens = tuple(entry_tokens(conversation, len(history.entries)))
         ir = ir.replace(history=replace(history, tokens=tokens))
     if any(section.tokens is None for section in ir.sections):

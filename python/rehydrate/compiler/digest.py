@@ -23,10 +23,17 @@ def digest_of(value: Any) -> str:
     ... )
     True
     """
+    return digest_and_mark(value)[0]
+
+
+def digest_and_mark(value: Any) -> tuple[str, bool]:
+    """The digest, and whether there may be a cache mark: its name stands somewhere in it."""
     text = _compact_json(_plain(value))
-    if _MARK in text:
+    may_be_marked = _MARK in text
+    if may_be_marked:
         text = _compact_json(_plain(_unmarked(value)))
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
+    return hashed.hexdigest(), may_be_marked
 
 
 def _plain(value: Any) -> Any:

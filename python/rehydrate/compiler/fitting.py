@@ -18,7 +18,8 @@ def fit(found: Found, request: SourceRequest) -> Found:
     new = []
     for section in found.sections:
         items = section.provenance.items
-        if items and request.visible.issuperset(items):
+        # What is static stands in every prompt, at its place: the model sees it because of that.
+        if items and not section.is_static and request.visible.issuperset(items):
             dropped.append(_dropped(section, request, "the model sees it already"))
         else:
             new.append(section)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 from rehydrate.compiler.counts import COUNTER
 from rehydrate.compiler.running import Outcome, run_sources
-from rehydrate.compiler.sources.given import Given, check_names, sources_of
+from rehydrate.compiler.sources.given import check_names, sources_of
 from rehydrate.compiler.sources.history import history
 from rehydrate.compiler.sources.source import (
     Found,
@@ -30,6 +30,9 @@ from rehydrate.ir import (
     SourceReport,
     ToolDef,
 )
+
+if TYPE_CHECKING:
+    from rehydrate.compiler.sources.given import Given, Source
 
 T = TypeVar("T")
 
@@ -92,15 +95,15 @@ def hydrate(
     'Staging listens on 8443.'
     """
     _check_options("hydrate", options, HydrateOptions)
-    sources = [*_laid_down(options), *sources_of(sources)]
-    check_names(sources)
-    asked = _filled_in(request, sources)
-    if asked.observation.strip() and not any(source.kind == "history" for source in sources):
-        sources.append(history([{"role": "user", "content": asked.observation}]))
-    wanted = [source for source in sources if source.is_wanted(asked.strategy)]
-    outcomes = _run(wanted, [_question(source, asked, options) for source in wanted], options)
+    named = [*_laid_down(options), *sources_of(sources)]
+    check_names(named)
+    asked = _filled_in(request, named)
+    if asked.observation.strip() and not any(source.kind == "history" for source in named):
+        named.append(history([{"role": "user", "content": asked.observation}]))
+    wanted = [source for source in named if source.is_wanted(asked.strategy)]
+    outcomes = _run(wanted, _questions(wanted, asked, options), options)
     came = dict(zip([source.name for source in wanted], outcomes, strict=True))
-    return _prompt(asked, [came.get(source.name, _left_out(source)) for source in sources])
+    return _prompt(asked, [came.get(source.name, _left_out(source)) for source in named])
 
 
 async def ahydrate(
@@ -115,7 +118,7 @@ async def ahydrate(
 
 
 def hydrate_source(
-    request: ContextRequest | str, source: Given, **options: Unpack[SourceOptions]
+    request: ContextRequest | str, source: Source, **options: Unpack[SourceOptions]
 ) -> Hydrated:
     """What one source brings for a request, in the middle of a turn: nothing else is touched.
 
@@ -133,14 +136,13 @@ def hydrate_source(
             f"hydrate_source asks one source, and this is {len(sources)} ({names}); pass one, as "
             "in semantic(memory)"
         )
-    (one,) = sources
     asked = _filled_in(request, sources)
-    (outcome,) = _run(sources, [_question(one, asked, options)], options)
+    (outcome,) = _run(sources, _questions(sources, asked, options), options)
     return Hydrated(outcome.found.sections, outcome.report, outcome.found.dropped)
 
 
 async def ahydrate_source(
-    request: ContextRequest | str, source: Given, **options: Unpack[SourceOptions]
+    request: ContextRequest | str, source: Source, **options: Unpack[SourceOptions]
 ) -> Hydrated:
     """`hydrate_source` for asyncio and trio: the event loop goes on."""
     return await _in_thread(partial(hydrate_source, request, source, **options))
@@ -172,12 +174,24 @@ def _filled_in(request: Any, sources: Sequence[HydrationSource]) -> ContextReque
         if is_open and source.is_wanted(request.strategy):
             raise MissingNamespaceError(source.name)
     if not request.observation.strip():
-        known = next((source.observation for source in sources if source.observation), "")
-        return replace(request, observation=known or request.observation)
+        said = next(filter(None, map(_observed_by, sources)), request.observation)
+        return replace(request, observation=said)
     return request
 
 
-def _question(source: HydrationSource, asked: ContextRequest, options: Any) -> SourceRequest:
+def _observed_by(source: HydrationSource) -> str:
+    """What the turn is about as far as the source can tell; one that fails cannot."""
+    try:
+        said = source.observation() if source.observation else ""
+    except Exception:
+        return ""
+    return said if isinstance(said, str) else ""
+
+
+def _questions(
+    sources: Sequence[HydrationSource], asked: ContextRequest, options: Any
+) -> list[SourceRequest]:
+    """What each source is asked, and how much of its answer will be used."""
     room, visible = options.get("budget_tokens"), options.get("visible", ())
     if not (room is None or (type(room) is int and room >= 0)):
         raise InvalidArgumentError(
@@ -187,9 +201,13 @@ def _question(source: HydrationSource, asked: ContextRequest, options: Any) -> S
         raise InvalidArgumentError(
             f"visible is of type {type(visible).__name__}; pass the items of provenances"
         )
-    own = source.tokens_for(asked.strategy, asked.budget)
-    limits = [limit for limit in (own, room) if limit is not None]
-    return SourceRequest(asked, source.name, min(limits, default=None), frozenset(visible))
+    seen = frozenset(visible)
+    questions = []
+    for source in sources:
+        own = source.tokens_for(asked.strategy, asked.budget)
+        limits = [limit for limit in (own, room) if limit is not None]
+        questions.append(SourceRequest(asked, source.name, min(limits, default=None), seen))
+    return questions
 
 
 def _run(

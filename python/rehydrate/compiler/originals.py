@@ -20,7 +20,6 @@ from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandle
 __all__ = [
     "About",
     "HeldOriginals",
-    "KeepsOriginals",
     "MemoryOriginals",
     "OriginalGoneError",
     "Originals",
@@ -55,14 +54,6 @@ class Originals(Protocol):
 
     def get(self, handle: str, /) -> str:
         """The text, byte for byte; raises UnknownHandleError for a handle never given out."""
-
-
-class KeepsOriginals(Protocol):
-    """What a pass needs to know of its target."""
-
-    @property
-    def originals(self) -> Originals | None:
-        """Where originals are kept; None: nowhere."""
 
 
 class OriginalGoneError(UnknownHandleError):
@@ -183,9 +174,9 @@ class HeldOriginals:
 class _Memory(Protocol):
     """A memory, as far as originals need one: `rehydrate.Memory` is one."""
 
-    def add(self, items: Any, /, *, namespace: str | None = None) -> Sequence[Any]: ...  # noqa: D102
+    def add(self, items: Any, /, *, namespace: str | None = None) -> Sequence[Any]: ...
 
-    def get(self, handle: str, /, *, namespace: str | None = None) -> Any: ...  # noqa: D102
+    def get(self, handle: str, /, *, namespace: str | None = None) -> Any: ...
 
 
 class MemoryOriginals:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from rehydrate import formats
-from rehydrate.ir import History, PromptIR, Provider, Trace
-from rehydrate.messages import Conversation
+from rehydrate.ir import PromptIR, Provider, Trace
 
 MINIMUM_PREFIX = 1_024
 """Tokens that a prefix needs for a provider to keep it, where no table says otherwise."""
@@ -24,19 +22,6 @@ class Target:
     """Where a pass keeps the whole of what it shortens: ``put(text) -> handle``. None: nowhere."""
     minimum_prefix: int = MINIMUM_PREFIX
     """A cache breakpoint is worth nothing on a shorter prefix."""
-
-    _read: dict[int, tuple[tuple[Any, ...], Conversation]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-
-    def conversation(self, history: History) -> Conversation:
-        """The history, read once for all passes."""
-        found = self._read.get(id(history.entries))
-        # Held, so that no other list can take its place under this id.
-        if found is None:
-            found = history.entries, formats.parse(history.entries, history.format)
-            self._read[id(history.entries)] = found
-        return found[1]
 
     def keep(self, text: str) -> str | None:
         """The handle under which the whole is kept; None where nobody keeps it.

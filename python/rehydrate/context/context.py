@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rehydrate.cache.prefix import PrefixReport, prefix_report
 from rehydrate.compiler.compile import DEFAULT_PASSES
@@ -12,9 +13,8 @@ from rehydrate.compiler.compile import compile as compile_ir
 from rehydrate.compiler.counting import upper_bound
 from rehydrate.compiler.hydrate import hydrate
 from rehydrate.compiler.originals import HeldOriginals, Originals
-from rehydrate.compiler.sources.given import Given
 from rehydrate.compiler.target import Pass
-from rehydrate.context.entries import Entries, extended, user_message
+from rehydrate.context.entries import Entries, user_message
 from rehydrate.context.usage import Usage
 from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
@@ -31,8 +31,13 @@ from rehydrate.ir import (
 )
 from rehydrate.memory.twins import awaitable
 
+if TYPE_CHECKING:
+    from rehydrate.compiler.sources.given import Given
+
 _ONCE = ("system", "tools", "hot")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
+_NUMBER = " @"
+"""Between a section's name and how often something was said under it."""
 
 
 class Context:
@@ -147,6 +152,7 @@ class Context:
             compiled = self._compiled(ir.replace(request=replace(ir.request, budget=tight)))
             self._base = compiled.ir.replace(request=ir.request)
             self._seen = len(self._entries)
+            self._compactions += _was_pruned(compiled)
             return self._base
 
     acompact = awaitable(compact)
@@ -211,12 +217,12 @@ class Context:
             found = base.replace(sections=())
         if base is None:
             base = found.replace(sections=(), history=History(format=self._entries.format))
-        history = extended(base.history, self._entries.since(self._seen))
-        visible = {section.id for section in base.sections}
+        history = base.history.followed_by(self._entries.since(self._seen))
+        # Where the user never spoke (a summary goes on from a compaction) before what came last.
+        anchor = len(self._entries) - 1 if turn is None else turn
         fresh = [
-            section if section.is_static else replace(section, anchor=turn)
-            for section in found.sections
-            if section.id not in visible
+            section if section.is_static else replace(section, id=name, anchor=anchor)
+            for name, section in _new(found.sections, base.sections)
         ]
         sections = (*base.sections, *fresh)
         ir = PromptIR(
@@ -265,6 +271,31 @@ class Context:
                 "stop here, raise budget.hard_tokens, or call new_job() where a new one begins",
             )
         self._job_tokens += fresh
+        self._compactions += _was_pruned(compiled)
         self._prompts += 1
         self._prefix = report
         self._base, self._sent, self._seen = compiled.ir, compiled, len(self._entries)
+
+
+def _was_pruned(compiled: CompiledPrompt) -> bool:
+    return any(trace.name == "prune" and trace.changed for trace in compiled.ir.meta.trace)
+
+
+def _new(found: Sequence[Section], visible: Sequence[Section]) -> Iterator[tuple[str, Section]]:
+    """What the model does not see yet, and under which id.
+
+    A function says something else in every turn under one name, as a clock does: what was last
+    said under a name is not said again, and anything else gets a number.
+    """
+    latest: dict[str, Any] = {}
+    said: Counter[str] = Counter()
+    for section in visible:
+        name = section.id.partition(_NUMBER)[0]
+        latest[name] = section.content
+        said[name] += 1
+    for section in found:
+        times = said[section.id]
+        if not times:
+            yield section.id, section
+        elif not section.is_static and latest[section.id] != section.content:
+            yield f"{section.id}{_NUMBER}{times + 1}", section

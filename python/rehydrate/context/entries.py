@@ -60,14 +60,6 @@ class Entries:
         return list(self._entries)
 
 
-def extended(history: History, new: History) -> History:
-    """A history, and after it what came since."""
-    places = history.places or tuple(range(len(history.entries)))
-    return History(
-        history.entries + new.entries, new.format, history.tokens + new.tokens, places + new.places
-    )
-
-
 def user_message(text: str, format: str) -> Any:  # noqa: A002
     """What the user says, as a message of a format.
 

@@ -158,6 +158,7 @@ def _differing(one: Any, other: Any) -> tuple[str, ...]:
     return tuple(
         field.name
         for field in fields(one)
+        if field.compare
         if getattr(one, field.name) != getattr(other, field.name)
     )
 

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
+from rehydrate import formats
 from rehydrate.errors import Violation
 from rehydrate.ir import diff, explain, verify, wire
 from rehydrate.ir.budget import Budget
 from rehydrate.ir.request import ContextRequest
 from rehydrate.ir.section import Section
 from rehydrate.ir.tool import ToolDef
+from rehydrate.messages import Conversation, Message
 
 SourceStatus = Literal["ok", "late", "failed", "off"]
 
@@ -58,7 +60,8 @@ class Trace(NamedTuple):
 class History:
     """The conversation: the caller's own entries, in order, in one format.
 
-    ``tokens`` holds the count of each entry, or is empty where nobody counted yet.
+    ``tokens`` holds the count of each entry, or is empty where nobody counted yet. The entries are
+    read once; they must not be changed as long as the history is in use.
     """
 
     entries: tuple[Any, ...] = ()
@@ -66,6 +69,9 @@ class History:
     tokens: tuple[int, ...] = ()
     places: tuple[int, ...] = ()
     """Where each entry stood in the list that came in; empty: all of it is here."""
+    _read: dict[str, Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False, hash=False
+    )
 
     @property
     def total_tokens(self) -> int:
@@ -75,6 +81,62 @@ class History:
     def place(self, position: int) -> int:
         """Where the entry stood in the list that came in."""
         return self.places[position] if self.places else position
+
+    @property
+    def conversation(self) -> Conversation:
+        """Its entries, read and grouped into units; raises InvalidMessageError."""
+        found: Conversation | None = self._read.get("conversation")
+        if found is None:
+            found = formats.parse(self.entries, self.format)
+            self._read["conversation"] = found
+        return found
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Its entries, read; raises InvalidMessageError."""
+        found: tuple[Message, ...] | None = self._read.get("messages")
+        return self.conversation.messages if found is None else found
+
+    def reworded(
+        self,
+        entries: Mapping[int, Any],
+        messages: Mapping[int, Message],
+        tokens: Mapping[int, int],
+    ) -> Self:
+        """The same with other entries at these positions, which say the same in other words:
+        `messages` are these entries, read, so that nothing is read again, and `tokens` theirs."""
+        kept = tuple([entries.get(place, entry) for place, entry in enumerate(self.entries)])
+        counts = tuple([tokens.get(place, count) for place, count in enumerate(self.tokens)])
+        made = type(self)(kept, self.format, counts, self.places)
+        read = tuple([messages.get(each.index, each) for each in self.messages])
+        made._read["messages"] = read
+        whole: Conversation | None = self._read.get("conversation")
+        if whole is not None:
+            units = [
+                unit
+                if messages.keys().isdisjoint(unit.members)
+                else unit._replace(
+                    messages=tuple([messages.get(each.index, each) for each in unit.messages])
+                )
+                for unit in whole.units
+            ]
+            made._read["conversation"] = whole._replace(messages=read, units=tuple(units))
+        return made
+
+    def followed_by(self, new: Self) -> Self:
+        """The same, and after it what came since; what was read is not read again."""
+        both = type(self)(
+            self.entries + new.entries,
+            self.format,
+            self.tokens + new.tokens,
+            (self.places or tuple(range(len(self.entries)))) + new.places,
+        )
+        # The lines of a transcript are read in the light of others: it is read as a whole.
+        if self.format != "claude_code":
+            start = len(self.entries)
+            shifted = [each._replace(index=each.index + start) for each in new.messages]
+            both._read["messages"] = (*self.messages, *shifted)
+        return both
 
 
 @dataclass(frozen=True, slots=True)

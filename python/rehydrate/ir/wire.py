@@ -148,7 +148,9 @@ def _is_utf8(text: str) -> bool:
 
 
 def _plain_fields(value: Any, place: str) -> dict[str, Any]:
-    names = getattr(value, "_fields", None) or [one.name for one in dataclasses.fields(value)]
+    names = getattr(value, "_fields", None)
+    if names is None:
+        names = [one.name for one in dataclasses.fields(value) if one.init]
     return {
         name: plain(getattr(value, name), f"{place}.{name}" if place else name) for name in names
     }
@@ -254,6 +256,7 @@ def _fields_of(kind: Any) -> dict[str, _Field]:
             field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
         )
         for field in dataclasses.fields(kind)
+        if field.init
     }
 
 

@@ -46,14 +46,21 @@ class Subject:
     media_tokens: int
     budget: Budget
     model: str
+    begins: int
+    """Where among the texts the prompt of now begins: a transcript goes on behind a compaction."""
     marks_cache: bool
     """Whether the prompt is a whole one for a provider that keeps only what is marked."""
 
     @property
     def tokens(self) -> int:
-        """Of all of it."""
-        fixed = sum(text.tokens for text in self.static)
-        return fixed + self.tool_tokens + sum(t.tokens for t in self.texts) + self.media_tokens
+        """Of the prompt of now."""
+        fixed = sum(text.tokens for text in self.static) + self.tool_tokens
+        return fixed + sum(text.tokens for text in self.now) + self.media_tokens
+
+    @property
+    def now(self) -> tuple[Text, ...]:
+        """What is said in the prompt of now."""
+        return self.texts[self.begins :]
 
     @property
     def tool_tokens(self) -> int:
@@ -63,7 +70,10 @@ class Subject:
     @property
     def steps(self) -> int:
         """Requests that were answered."""
-        return self.texts[-1].step + (self.texts[-1].role == "assistant") if self.texts else 0
+        if not self.texts:
+            return 0
+        last = self.texts[-1]
+        return last.step + (last.role == "assistant")
 
     @classmethod
     def of(
@@ -110,6 +120,7 @@ class Subject:
             sum(message.images for message in conversation.messages) * _engine.MEDIA_TOKENS,
             budget,
             model,
+            _begins(said, target, ids) if conversation.format == "claude_code" else 0,
             is_whole and not model.lower().startswith(("gpt", "o1", "o3", "o4")),
         )
 
@@ -177,8 +188,18 @@ def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
         sum(message.images for message in conversation.messages) * _engine.MEDIA_TOKENS,
         budget,
         model,
+        0,
         False,
     )
+
+
+def _begins(texts: Sequence[Text], entries: Sequence[Any], ids: Sequence[str]) -> int:
+    """The first text behind a transcript's last compaction."""
+    for place in range(len(entries) - 1, -1, -1):
+        if entries[place].get("subtype") == "compact_boundary":
+            later = set(ids[place:])
+            return next((n for n, text in enumerate(texts) if text.place in later), 0)
+    return 0
 
 
 def _message_ids(segments: Sequence[Segment], entries: int) -> list[str]:

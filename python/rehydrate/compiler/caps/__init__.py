@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -118,14 +118,12 @@ def _shown(text: str, limit: int, tool: str, rows: int, log_lines: int) -> tuple
     if kind is Kind.TEXT:
         return kind, cutting.head(text, limit)
     lines = text.split("\n")
-    if kind is Kind.JSON_LINES:
-        return kind, json_values.cap_json_lines(lines, limit, rows)
-    if kind is Kind.LIST:
-        return kind, lists.cap_list(lines, limit, rows)
-    if kind is Kind.LOG:
-        return kind, logs.cap_log(lines, limit, log_lines)
-    if kind is Kind.DIFF:
-        return kind, diffs.cap_diff(lines, limit)
-    if kind is Kind.MATCHES:
-        return kind, matches.cap_matches(lines, limit)
-    return kind, code.cap_code(lines, limit)
+    by_kind: dict[Kind, Callable[[], Shown]] = {
+        Kind.JSON_LINES: lambda: json_values.cap_json_lines(lines, limit, rows),
+        Kind.DIFF: lambda: diffs.cap_diff(lines, limit),
+        Kind.MATCHES: lambda: matches.cap_matches(lines, limit),
+        Kind.LIST: lambda: lists.cap_list(lines, limit, rows),
+        Kind.CODE: lambda: code.cap_code(lines, limit),
+        Kind.LOG: lambda: logs.cap_log(lines, limit, log_lines),
+    }
+    return kind, by_kind[kind]()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown, short_mark
-from rehydrate.compiler.caps.kinds import NUMBERED, SIGNATURE
+from rehydrate.compiler.caps.patterns import LINE, NUMBERED, SIGNATURE
 
 SIGNATURES_SHARE = 0.5
 _LONGEST_LINE = 400
-_LOOK = 200
 
 
 def cap_code(lines: list[str], limit: int) -> Shown:
@@ -24,8 +23,8 @@ def cap_code(lines: list[str], limit: int) -> Shown:
     def f2():
         x = 2 + 1
     """
-    numbered = sum(1 for line in lines[:_LOOK] if NUMBERED.match(line[:_LOOK]))
-    is_numbered = numbered > min(len(lines), _LOOK) / 2
+    numbered = sum(1 for line in lines[:LINE] if NUMBERED.match(line[:LINE]))
+    is_numbered = numbered > min(len(lines), LINE) / 2
     outline = Outline(
         lines,
         limit,
@@ -36,7 +35,7 @@ def cap_code(lines: list[str], limit: int) -> Shown:
     room = outline.left
     signatures = []
     for place, line in enumerate(lines[:MOST_LINES]):
-        start = line[:_LOOK]
+        start = line[:LINE]
         found = NUMBERED.match(start)
         bare = start[found.end() :] if found else start
         if SIGNATURE.match(bare):

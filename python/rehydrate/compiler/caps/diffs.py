@@ -41,10 +41,8 @@ def cap_diff(lines: list[str], limit: int) -> Shown:
         if outline.left < room * (1 - _HEADS_SHARE):
             break
         outline.take(hunk.first)
-    partial = []
-    for hunk in sorted(hunks, key=lambda each: (each.rank, each.first)):
-        if not outline.take_block(hunk.first, hunk.end):
-            partial.append(hunk)
+    by_rank = sorted(hunks, key=lambda each: (each.rank, each.first))
+    partial = [hunk for hunk in by_rank if not outline.take_block(hunk.first, hunk.end)]
     for hunk in partial:
         for place in range(hunk.first, hunk.end):
             if lines[place][:1] in "+-@" and not outline.take(place):

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _OPENING = re.compile(r'[ \t\n\r\ufeff]*(?:\[[ \t\n\r]*["{\[\]\-0-9tfn]|\{[ \t\n\r]*["}])')
-_ROW = re.compile(r'\s*(?:\{\s*"|\[\s*["{\[\-0-9tfn])')
+_ROW = re.compile(r'\s*(?:\d{1,7}→)?\s*(?:\{\s*"|\[\s*["{\[\-0-9tfn])')
+
+_NUMBER = re.compile(r" {0,7}\d{1,7}→")
 
 # Numbers as they stand: reading them would cost time, and fails beyond 4,300 digits.
 _DECODER = JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
@@ -53,6 +55,12 @@ def is_json(text: str) -> bool:
 def are_rows(lines: list[str]) -> bool:
     """Whether nearly every line begins like an array or an object of its own."""
     return sum(1 for line in lines if _ROW.match(line)) > 0.9 * len(lines)
+
+
+def row_number(line: str) -> int:
+    """The length of the number that a tool put before a row."""
+    found = _NUMBER.match(line)
+    return found.end() if found else 0
 
 
 def skip(text: str, at: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rehydrate.compact.excerpts import mark
 from rehydrate.compiler.caps.cutting import Shown, fair_share
-from rehydrate.compiler.caps.json_source import Member, members, skip
+from rehydrate.compiler.caps.json_source import Member, members, row_number, skip
 
 _LEAST = 64
 """Characters below which no value is cut: the mark alone would be longer."""
@@ -25,6 +25,8 @@ _MOST_ROWS = 2_000
 """Rows in which keys and their values are looked for."""
 _FEW_VALUES = 8
 _LONGEST_VALUE = 32
+_LONGEST_KEY = 40
+_WORDS = {True: "true", False: "false", None: "null"}
 _STRING = re.compile(r'(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*+')
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\Z")
 _LOW = re.compile(r"\\u[dD][c-fC-F]")
@@ -57,14 +59,17 @@ def cap_json_lines(lines: list[str], limit: int, rows: int) -> Shown:
         if len(shown) == rows:
             break
         most = _most_of_row(room, left)
-        kept = cut_value(line, most, rows) if len(line) > most else line
+        number = row_number(line)
+        kept = line
+        if len(line) > most:
+            kept = line[:number] + cut_value(line[number:], most - number, rows)
         if len(kept) + 1 > left:
             break
         shown.append(kept)
         left -= len(kept) + 1
     present = [line for line in lines if line.strip()]
     for line in present:
-        seen.add_source(line)
+        seen.add_source(line[row_number(line) :])
     body = "\n".join(shown)
     return Shown(f"{body}\n\n{seen.said(len(present) - len(shown))}", len(body))
 
@@ -120,10 +125,13 @@ class _Cutter:
         if 0 <= end <= start + limit:
             return text[start:end]
         first = text[start]
-        if first == '"':
-            return _cut_string(text, start, end, limit)
-        if first not in "[{":
-            return text[start:end]
+        if first in "[{":
+            return self._cut_container(start, limit, path, depth)
+        return _cut_string(text, start, end, limit) if first == '"' else text[start:end]
+
+    def _cut_container(self, start: int, limit: int, path: str, depth: int) -> str:
+        """What is left of an array or an object."""
+        text, first = self._text, self._text[start]
         inside: list[Member] = []
         count, last = 0, start + 1
         for member in members(text, start):
@@ -174,19 +182,21 @@ class _Cutter:
     ) -> tuple[str, int]:
         """The first members that fit, none longer than `most`, and how many they are.
 
-        Without `most` the last one takes what is left, and none more than its share.
+        Without `most` the last one takes what is left, and none more than its share. A row that
+        would lose keys is left out, unless it is the first: what is shown of rows is their schema.
         """
         text = self._text
         out = [text[start]]
         left, at = limit - 2, start + 1
         for number, member in enumerate(inside):
-            name = member.key or "[]"
+            name = _flat(member.key[:_LONGEST_KEY]) or "[]"
             below = f"{path}.{name}" if path and member.key else path + name
             marked = len(self._left_out)
             before = text[at : member.start]
             room = _most_of_row(limit, left - len(before)) if most is None else most
             value = self.cut(member.start, member.end, room, below, depth + 1)
-            if len(before) + len(value) > left:
+            lost_keys = any(missing.noun for missing in self._left_out[marked:])
+            if len(before) + len(value) > left or (number and lost_keys and not member.key):
                 del self._left_out[marked:]
                 return "".join(out), number
             out += [before, value]
@@ -205,7 +215,7 @@ def _cut_string(text: str, start: int, end: int, limit: int) -> str:
     if "\ud800" <= text[cut - 1] <= "\udbff":
         cut -= 1
     left_out = end - 1 - cut
-    return text[start:cut] + mark("characters", left_out, cut - start, end - 1 - start) + '"'
+    return text[start:cut] + mark("characters", left_out, cut - start, end - 2 - start) + '"'
 
 
 def _most_of_row(room: int, left: int) -> int:
@@ -253,12 +263,11 @@ class _Columns:
             known = self._values.setdefault(key, Counter())
             if known is None:
                 continue
-            if isinstance(value, bool) or value is None:
-                value = {True: "true", False: "false", None: "null"}[value]
-            if not isinstance(value, str) or len(value) > _LONGEST_VALUE:
+            said = _WORDS[value] if value is None or isinstance(value, bool) else value
+            if not isinstance(said, str) or len(said) > _LONGEST_VALUE:
                 self._values[key] = None
                 continue
-            known[value] += 1
+            known[said] += 1
             if len(known) > _FEW_VALUES:
                 self._values[key] = None
 
@@ -269,7 +278,7 @@ class _Columns:
             return said
         filters = []
         for key, values in self._values.items():
-            name = _flat(key if len(key) <= 40 else key[:40] + "...")
+            name = _flat(key if len(key) <= _LONGEST_KEY else key[:_LONGEST_KEY] + "...")
             if values and self._rows > len(values):
                 few = [
                     f"{_flat(value)} {n:,}" if self._is_all else _flat(value)
@@ -280,11 +289,11 @@ class _Columns:
         out = f"{said}. filters: "
         for number, name in enumerate(filters):
             if len(out) + len(name) > self._room - 40:
-                return out + f"and {len(filters) - number} more"
+                return out + f" and {len(filters) - number} more"
             out += ("" if number == 0 else ", ") + name
         return out
 
 
 def _flat(text: str) -> str:
-    """On one line."""
-    return " ".join(text.split())
+    """On one line, and as UTF-8 can say it: an escape may stand for half a surrogate pair."""
+    return " ".join(text.encode("utf-8", "replace").decode().split())

@@ -7,11 +7,11 @@ nothing. Of whatever length, a text is judged by the same few lines.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from enum import StrEnum
 
 from rehydrate.compiler.caps import json_source
+from rehydrate.compiler.caps import patterns as looks
 
 
 class Kind(StrEnum):
@@ -27,45 +27,10 @@ class Kind(StrEnum):
     TEXT = "text"
 
 
-_HEAD, _TAIL, _LINE = 32_768, 8_192, 200
-
-NUMBERED = re.compile(r"[ \t]{0,8}\d{1,7}(?:→|\t| ?\| ?|: (?= )|:(?=\t))")
-"""A line's number as tools that read files put it before the line."""
-MATCH = re.compile(
-    r"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:'\"(){}\[\]<>|,;=*]{1,260})(?P<mark>[:-])(?P<line>\d{1,7})(?P=mark)"
-    r"|(?P<bare>(?:\.{0,2}/|[A-Za-z]:[\\/])?[\w@.+~-]{1,80}(?:[\\/][\w@.+~-]{1,80}){0,20}"
-    r"\.\w{1,10}):(?! )(?=.)"
-    r"|(?P<only>\d{1,7})[:-](?=.)"
-)
-"""A line that a search found: path, line number and text, path and text, or number and text."""
-_STAMP = re.compile(r"\[?\d{1,4}[-/:.]\d\d[-/:.]\d\d")
-
-_DIFF = re.compile(r"diff --git |@@ -\d+(?:,\d+)? \+\d+|--- (?:a/|/)|\+\+\+ (?:b/|/)|Index: ")
-_PATH = re.compile(r"(?:[A-Za-z]:[\\/]|\.{0,2}/|~/)?[^\s:]{1,200}(?:[\\/][^\s:]{0,200}|\.\w{1,8})$")
-_BULLET = re.compile(r"\s{0,8}(?:[-*+•]|\d{1,5}[.)])\s+\S|[|].*[|]\s*$|[-dlcbps][rwxsStT-]{9}\s")
-_LOG = re.compile(
-    r"\W{0,3}(?:\d{4}[-/]\d\d[-/]\d\d|\d{2}[-/]\d{2}[ T]|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:)"
-    r"|.{0,40}\b(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE|FATAL|NOTICE)\b"
-    r"|\[\d{2,}[.:]\d+\]"
-)
-SIGNATURE = re.compile(
-    r"\s{0,24}(?:(?:export|default|pub(?:\([^)]{0,20}\))?|public|private|protected|internal|static|final"
-    r"|abstract|async|unsafe|extern|override|virtual|inline|sealed|partial|open|data|declare)\s+){0,5}"
-    r"(?:def|defp|defmodule|defmacro|defstruct|defimpl|defprotocol|class|fn|func|fun|function\*?"
-    r"|interface|struct|enum|trait|impl|type|module|mod|namespace|package|record|object|protocol"
-    r"|extension|union|macro_rules!|describe|context|test|it|sub|proc|procedure|template|CREATE"
-    r"|create_table|schema|service|message|rpc)\b[\s(<\"'!]"
-    r"|\s{0,8}(?:from\s+[\w.]+\s+import|import|use|using|alias|require|include|#include|@[A-Za-z])\b"
-    r"|\s{0,12}(?:export\s+)?(?:const|let|var)\s+\w+\s*=\s*(?:async\s*)?(?:\(|function)"
-    r"|(?:[\w:<>,*&~]+\s+){1,4}[\w:~]+\s*\([^;]{0,200}$"
-    r"|[.#@]?[\w-]+[^{;]{0,80}\{\s*$"
-)
-"""A line by which code is found again: what is defined or imported in it."""
-_CODE_MARK = re.compile(
-    r".*[;{}]\s*$|\s*(?:return|if|for|while|else|end|elif|case|when|do|let|const|var|val|self\.|this\.)\b"
-    r"|\s*[)\]}]+[;,]?\s*$|.{0,80}(?:=>|->|::|\|>|==|&&|\|\||:=)|\s*(?:#|//|/\*|\*|--|<!--|<\w+)"
-    r"|\s*[\w.@:]+\s*(?:=|\()\s*\S|\s*\w+:\s.{0,80},\s*$"
-)
+_HEAD, _TAIL = 32_768, 8_192
+_FEWEST = 3
+"""Lines that show a pattern."""
+_LAST = 12
 _SHELLS = ("bash", "shell", "exec", "terminal", "command", "run", "taskoutput", "console", "log")
 _SEARCHES = ("grep", "rg", "search", "ack")
 _READERS = ("read", "view", "cat", "open", "edit", "write")
@@ -83,32 +48,41 @@ def kind_of(text: str, tool: str = "") -> Kind:
 def kind_of_lines(text: str, tool: str = "") -> Kind:
     """What a text is made of that is no JSON."""
     lines = _sample(text)
-    if not lines:
-        return Kind.TEXT
     by = tool.lower()
     count = len(lines)
-    if count >= 3 and json_source.are_rows(lines):
+    if count >= _FEWEST and json_source.are_rows(lines):
         return Kind.JSON_LINES
     if _is_diff(lines):
         return Kind.DIFF
-    bare = [line[found.end() :] if (found := NUMBERED.match(line)) else line for line in lines]
+    bare = [
+        line[found.end() :] if (found := looks.NUMBERED.match(line)) else line for line in lines
+    ]
     is_numbered = sum(a is not b for a, b in zip(lines, bare, strict=True)) > 0.6 * count
-    matches = 0 if is_numbered else sum(1 for line in lines if _is_match(line))
-    if matches > (0.4 if _any_of(_SEARCHES, by) else 0.7) * count:
+    listed = None if is_numbered else _kind_of_rows(lines, by)
+    return listed or _kind_of_files(bare, by, is_numbered)
+
+
+def _kind_of_rows(lines: list[str], by: str) -> Kind | None:
+    """What a search or a listing gave, if it is one."""
+    matches = sum(1 for line in lines if _is_match(line))
+    if matches > (0.4 if _any_of(_SEARCHES, by) else 0.7) * len(lines):
         return Kind.MATCHES
-    if not is_numbered and _is_list(lines):
-        return Kind.LIST
-    logged = sum(1 for line in bare if _LOG.match(line))
-    if logged > 0.3 * count:
+    return Kind.LIST if _is_list(lines) else None
+
+
+def _kind_of_files(lines: list[str], by: str, is_numbered: bool) -> Kind:
+    """What is written in a file, or by a program."""
+    count = len(lines)
+    if sum(1 for line in lines if looks.LOG.match(line)) > 0.3 * count:
         return Kind.LOG
-    signatures = sum(1 for line in bare if SIGNATURE.match(line))
-    marks = sum(1 for line in bare if _CODE_MARK.match(line))
+    signatures = sum(1 for line in lines if looks.SIGNATURE.match(line))
+    marks = sum(1 for line in lines if looks.CODE.match(line))
     wanted = 0.25 if is_numbered or _any_of(_READERS, by) else 0.5
-    if signatures > 0.02 * count and marks + signatures > wanted * count:
+    is_code = signatures > 0.02 * count and marks + signatures > wanted * count
+    if is_code or (is_numbered and marks > 0.5 * count):
         return Kind.CODE
-    if is_numbered and marks > 0.5 * count:
-        return Kind.CODE
-    return Kind.LOG if _any_of(_SHELLS, by) and count >= 20 else Kind.TEXT
+    is_log = _any_of(_SHELLS, by) and _ends_in_a_verdict(lines)
+    return Kind.LOG if is_log else Kind.TEXT
 
 
 def _sample(text: str) -> list[str]:
@@ -117,33 +91,38 @@ def _sample(text: str) -> list[str]:
     if len(text) > _HEAD:
         parts = parts[:-1] or parts
         parts += text[max(_HEAD, len(text) - _TAIL) :].split("\n")[1:]
-    return [part[:_LINE] for part in parts if part and not part.isspace()]
+    return [part[: looks.LINE] for part in parts if part and not part.isspace()]
 
 
 def _any_of(names: tuple[str, ...], tool: str) -> bool:
     return any(name in tool for name in names)
 
 
+def _ends_in_a_verdict(lines: list[str]) -> bool:
+    """Whether the output of a command says at its end how it went: then the end is what counts."""
+    return any(looks.VERDICT.search(line) for line in (*lines[:2], *lines[-_LAST:]))
+
+
 def _is_match(line: str) -> bool:
-    return line == "--" or (MATCH.match(line) is not None and not _STAMP.match(line))
+    return line == "--" or (looks.MATCH.match(line) is not None and not looks.STAMP.match(line))
 
 
 def _is_diff(lines: list[str]) -> bool:
-    heads = Counter(found[0][:3] for line in lines if (found := _DIFF.match(line)))
+    heads = Counter(found[0][:3] for line in lines if (found := looks.DIFF.match(line)))
     if not heads["@@ "] and not heads["dif"]:
         return False
-    body = sum(1 for line in lines if line[0] in "+- @\\" or _DIFF.match(line))
+    body = sum(1 for line in lines if line[0] in "+- @\\" or looks.DIFF.match(line))
     return body > 0.7 * len(lines)
 
 
 def _is_list(lines: list[str]) -> bool:
     """Whether nearly every line is a path, a bullet, a row of a table, or so many fields."""
     count = len(lines)
-    if count < 3:
+    if count < _FEWEST:
         return False
-    if sum(1 for line in lines if _PATH.match(line)) > 0.8 * count:
+    if sum(1 for line in lines if looks.PATH.match(line)) > 0.8 * count:
         return True
-    if sum(1 for line in lines if _BULLET.match(line)) > 0.8 * count:
+    if sum(1 for line in lines if looks.BULLET.match(line)) > 0.8 * count:
         return True
     for separator in ("\t", ",", ";", "|"):
         fields = Counter(line.count(separator) for line in lines)

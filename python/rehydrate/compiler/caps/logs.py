@@ -6,19 +6,15 @@ import re
 from collections.abc import Iterator
 
 from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown
+from rehydrate.compiler.caps.patterns import TROUBLE
 
 TAIL_SHARE = 0.7
-"""Of the room, what the last lines may take: a trouble before them is worth more than a line more."""
+"""Of the room, what the last lines may take: a trouble before them is worth more than one more."""
 _FIRST = 8
 _AFTER = 6
-"""Lines that may belong to a trouble: what follows it deeper, or until the first blank line."""
+"""Lines that may belong to a trouble: those that follow it and stand deeper."""
 _LONGEST_LINE = 600
 
-TROUBLE = re.compile(
-    r"(?i:\b(?:error|fatal|panic|panicked|exception|traceback|failed|failure|warn|warning|critical"
-    r"|denied|refused|timed? ?out|cannot|undefined|unable|not found|segfault|assert\w*)\b)"
-    r"|[a-z]Error\b|[a-z]Exception\b|\bE\d{3,4}\b|^E\s{2,}|✗|✘|❌|FAIL|ERR!"
-)
 _NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
@@ -37,8 +33,7 @@ def cap_log(lines: list[str], limit: int, tail_lines: int) -> Shown:
     tick
     [... 893 lines omitted, 9-901 ...]
     ERROR: disk full
-    tick
-    [... 896 lines omitted, 904-1799 ...]
+    [... 897 lines omitted, 903-1799 ...]
     tick
     tick
     tick
@@ -85,7 +80,7 @@ def _belonging(lines: list[str], place: int, end: int) -> Iterator[int]:
     depth = _depth(lines[place])
     for after in range(place + 1, min(place + 1 + _AFTER, end)):
         line = lines[after]
-        if not line.strip() or (after > place + 1 and _depth(line) <= depth):
+        if not line.strip() or _depth(line) <= depth:
             return
         yield after
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rehydrate.compiler.caps.cutting import Outline, Shown
-from rehydrate.compiler.caps.kinds import MATCH
+from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown
 from rehydrate.compiler.caps.notices import counted
+from rehydrate.compiler.caps.patterns import MATCH
 
 _LONGEST_LINE = 300
 _LONGEST_PATH = 80
@@ -20,7 +20,7 @@ def cap_matches(lines: list[str], limit: int) -> Shown:
     [... 87 more matches in a.py ...]
     b.py:7:import re
     """
-    files = _files(lines)
+    files = _files(lines[:MOST_LINES])
     ranks: dict[str, int] = {}
     order: list[tuple[int, int]] = []
     for place, path in enumerate(files):
@@ -31,8 +31,9 @@ def cap_matches(lines: list[str], limit: int) -> Shown:
         inside = set(files[first : last + 1])
         count = counted(sum(map(_counts, lines[first : last + 1])), "more match", "more matches")
         if len(inside) > 1:
-            return f"[... {count} in {len(inside):,} files ...]"
-        (path,) = inside
+            beyond = " or more" if last >= len(files) else ""
+            return f"[... {count} in {len(inside):,} files{beyond} ...]"
+        path = inside.pop() if inside else ""
         return f"[... {count}{' in ' if path else ''}{path[-_LONGEST_PATH:]} ...]"
 
     longest = min(max(map(len, ranks), default=0), _LONGEST_PATH)

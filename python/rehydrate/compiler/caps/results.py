@@ -23,6 +23,8 @@ class Text(NamedTuple):
     """The id of the call that it answers; "" where nothing says."""
     tool: str
     """The name of the tool; "" where nothing says."""
+    piece: int
+    """Its place among the pieces of the message."""
 
 
 class Results(NamedTuple):
@@ -57,8 +59,8 @@ class Tools:
 def results_of(
     messages: Sequence[Message],
     entries: Sequence[Any],
-    format: str,
-    least: int,  # noqa: A002
+    format: str,  # noqa: A002
+    least: int,
 ) -> Iterator[Results]:
     """Per entry with more than `least` characters of tool results, their texts.
 
@@ -79,19 +81,19 @@ def results_of(
 def texts_of(
     message: Message,
     entry: Any,
-    format: str,
-    tools: Tools,  # noqa: A002
+    format: str,  # noqa: A002
+    tools: Tools,
 ) -> tuple[Text, ...]:
     """The texts of the tool results in one entry."""
     texts = []
     places = formats.FORMATS[format].places(entry, message.index)
-    for piece, path in zip(message.pieces, places, strict=True):
+    for number, (piece, path) in enumerate(zip(message.pieces, places, strict=True)):
         if path is None or piece.kind != PieceKind.TOOL_RESULT:
             continue
         call = _call_of(entry, path)
         if not call and len(message.answers) == 1:
             (call,) = message.answers
-        texts.append(Text(path, piece.text, call, tools[call]))
+        texts.append(Text(path, piece.text, call, tools[call], number))
     return tuple(texts)
 
 
@@ -103,7 +105,7 @@ def _call_of(entry: Any, path: Path) -> str:
             if not isinstance(entry, (Mapping, list, tuple)):
                 entry = getattr(entry, str(step))
             else:
-                entry = entry[step]  # type: ignore[index, call-overload]
+                entry = entry[step]  # type: ignore[index]
         for key in _CALL_IDS:
             call = entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
             if isinstance(call, str):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from rehydrate.compiler.render import anthropic
 from rehydrate.compiler.target import Target, traced
 from rehydrate.ir import PromptIR
-from rehydrate.messages import Conversation
+from rehydrate.messages import Message
 
 MOST = 4
 """Breakpoints in a request, those of the caller's own included."""
@@ -25,14 +25,16 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """
     if target.provider != "anthropic":
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
-    conversation = target.conversation(ir.history)
-    prefix = _Prefix(ir, conversation)
-    end, earlier = _stable_ends(ir, conversation)
+    messages = ir.history.messages
+    prefix = _Prefix(ir, messages)
+    end, earlier = _stable_ends(ir, messages)
     wanted = [prefix.entry(end), prefix.system(), prefix.entry(earlier), prefix.statics()]
-    free = max(0, MOST - _own_marks(ir))
+    own = _own_marks(ir)
+    # Marks with a longer time to live must come first: who sets such ones sets them all.
+    free = 0 if any(mark.get("ttl") not in (None, "5m") for mark in own) else MOST - len(own)
     chosen = [
         found for found in dict.fromkeys(wanted) if found and found[0] >= target.minimum_prefix
-    ][:free]
+    ][: max(0, free)]
     marks = tuple([name for _, name in sorted(chosen, key=lambda found: prefix.rank(found[1]))])
     return traced("place_breakpoints", ir, ir.replace(breakpoints=marks), marks)
 
@@ -40,14 +42,14 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
 class _Prefix:
     """How many tokens stand before each place that could have a breakpoint."""
 
-    def __init__(self, ir: PromptIR, conversation: Conversation) -> None:
+    def __init__(self, ir: PromptIR, messages: Sequence[Message]) -> None:
         self._ir = ir
         system = [section for section in ir.sections if section.is_system]
         others = [section for section in ir.sections if section.is_static and not section.is_system]
         tools = sum(tool.tokens or 0 for tool in ir.tools)
-        lead = _leading_system(conversation) if ir.history.tokens else 0
+        lead = _leading_system(messages) if ir.history.tokens else 0
         self._leading = lead
-        self._spoken = {message.index for message in conversation.messages}
+        self._spoken = {message.index for message in messages}
         in_system = sum(section.tokens or 0 for section in system) + sum(ir.history.tokens[:lead])
         self._system = (
             (tools + in_system, system[-1].id if system else "tools")
@@ -93,14 +95,18 @@ class _Prefix:
         return [*names, *(f"history[{history.place(n)}]" for n in places)].index(name)
 
 
-def _stable_ends(ir: PromptIR, conversation: Conversation) -> tuple[int | None, int | None]:
+def _stable_ends(ir: PromptIR, messages: Sequence[Message]) -> tuple[int | None, int | None]:
     """The last entry that the next prompt has too, and the last that the one before this had.
 
     A dynamic section without an anchor stands before the last user turn, and nothing from there on
     is in the same place in the next prompt.
     """
-    messages = conversation.messages
-    turns = [message.index for message in messages if message.is_user_turn]
+    # Where the user begins to speak; what several entries say in a row is one turn.
+    turns = [
+        message.index
+        for place, message in enumerate(messages)
+        if message.is_user_turn and not (place and messages[place - 1].role == "user")
+    ]
     floats = any(not section.is_static and section.anchor is None for section in ir.sections)
     if floats and turns:
         end, earlier = turns[-1] - 1, turns[-2] - 1 if len(turns) > 1 else None
@@ -116,10 +122,10 @@ def _stable_ends(ir: PromptIR, conversation: Conversation) -> tuple[int | None, 
     return messages[-1].index, messages[place - 1].index if place else None
 
 
-def _leading_system(conversation: Conversation) -> int:
+def _leading_system(messages: Sequence[Message]) -> int:
     """How many system entries the history begins with."""
     count = 0
-    for message in conversation.messages:
+    for message in messages:
         if message.role != "system" or message.index != count:
             break
         count += 1
@@ -136,22 +142,12 @@ def _can_be_marked(entry: Any, format: str) -> bool:  # noqa: A002  the field's 
     return bool(entry.get("content")) and anthropic.mark(entry) is not None
 
 
-def _own_marks(ir: PromptIR) -> int:
+def _own_marks(ir: PromptIR) -> list[Mapping[str, Any]]:
     """Cache marks in what the caller gave."""
-    tools = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
-    entries: Iterable[Any] = ()
+    values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
     if ir.history.format == "anthropic":
-        entries = [entry.get("content") for entry in ir.history.entries]
+        values += [entry.get("content") for entry in ir.history.entries]
     elif ir.history.format == "claude_code":
         messages = [entry.get("message") for entry in ir.history.entries]
-        entries = [each.get("content") for each in messages if isinstance(each, Mapping)]
-    return sum(map(_marks_in, [*tools, *entries]))
-
-
-def _marks_in(value: Any) -> int:
-    if isinstance(value, Mapping):
-        inner = value.get("content") if value.get("type") == "tool_result" else None
-        return (value.get("cache_control") is not None) + _marks_in(inner)
-    if isinstance(value, (list, tuple)):
-        return sum(map(_marks_in, value))
-    return 0
+        values += [each.get("content") for each in messages if isinstance(each, Mapping)]
+    return anthropic.marks_in(values)

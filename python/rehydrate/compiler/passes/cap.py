@@ -12,13 +12,12 @@ from operator import attrgetter
 from threading import Lock
 from typing import Any
 
-from rehydrate import formats
 from rehydrate.compiler.caps import Capped, Caps, cap_text
 from rehydrate.compiler.caps.cutting import fair_share
 from rehydrate.compiler.caps.notices import CHARS_A_TOKEN, NOTICE_ROOM
 from rehydrate.compiler.caps.results import Text, results_of
-from rehydrate.compiler.originals import About, KeepsOriginals, Originals, digest_of
-from rehydrate.compiler.passes.changing import Change, Changes
+from rehydrate.compiler.originals import About, Originals, digest_of
+from rehydrate.compiler.passes.changing import Change, Changes, PassTarget
 from rehydrate.ir.prompt import PromptIR
 from rehydrate.messages import Message
 
@@ -65,7 +64,7 @@ class CapToolResults:
     name: str = NAME
     _cache: _Cache = field(default_factory=_Cache, repr=False, compare=False)
 
-    def __call__(self, ir: PromptIR, target: KeepsOriginals) -> PromptIR:
+    def __call__(self, ir: PromptIR, target: PassTarget) -> PromptIR:
         """The IR with its tool results capped, and a trace of it."""
         started = time.perf_counter()
         history = ir.history
@@ -74,7 +73,7 @@ class CapToolResults:
         limits = [*self.caps.by_tool.values(), self.caps.default_tokens]
         least = min([tokens for tokens in limits if tokens is not None], default=None)
         if history.entries and least is not None:
-            messages = formats.parse(history.entries, history.format).messages
+            messages = history.messages
             least_characters = int(least * CHARS_A_TOKEN)
             for results in results_of(messages, history.entries, history.format, least_characters):
                 changed = [

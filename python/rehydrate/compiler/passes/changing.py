@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rehydrate import _engine, formats
 from rehydrate.compiler.caps.notices import LONGEST_HANDLE
@@ -13,9 +13,16 @@ from rehydrate.compiler.originals import About, Originals
 from rehydrate.ir.prompt import PromptIR, Trace
 
 if TYPE_CHECKING:
-    from rehydrate.compiler.caps.results import Text
     from rehydrate.formats._excerpting import Path
     from rehydrate.messages import Message
+
+
+class PassTarget(Protocol):
+    """What these passes need to know of the target of a compilation."""
+
+    @property
+    def originals(self) -> Originals | None:
+        """Where originals are kept; None: nowhere."""
 
 
 class Change(NamedTuple):
@@ -61,14 +68,14 @@ class Changes:
         said = list(notes)
         ids = []
         if self._by_position:
-            entries, tokens = list(history.entries), list(history.tokens)
+            entries = {}
             by_index = {message.index: message for message in messages}
             made = []
             for position, changes in self._by_position.items():
                 texts = {change.path: change.text for change in changes}
                 ids.append(f"history[{history.place(position)}]")
                 said += [f"{ids[-1]} {change.note}" for change in changes]
-                message, entry = by_index[position], entries[position]
+                message, entry = by_index[position], history.entries[position]
                 places = formats.FORMATS[history.format].places(entry, position)
                 pieces = [
                     piece if path is None else piece._replace(text=texts.get(path, piece.text))
@@ -76,18 +83,19 @@ class Changes:
                 ]
                 made.append(message._replace(pieces=tuple(pieces)))
                 entries[position] = formats.FORMATS[history.format].replace(entry, texts)
-            if tokens:
-                counts = _engine.message_tokens(made, ir.counter)
-                for message, count in zip(made, counts, strict=True):
-                    tokens[message.index] = count
-            history = replace(history, entries=tuple(entries), tokens=tuple(tokens))
+            counts = _engine.message_tokens(made, ir.counter) if history.tokens else []
+            history = history.reworded(
+                entries,
+                {message.index: message for message in made},
+                {message.index: count for message, count in zip(made, counts, strict=False)},
+            )
         after = ir.replace(history=history)
         trace = Trace(
             self._name,
             ir.tokens,
             after.tokens,
             tuple(ids),
-            tuple([*said, *self._degraded]),
+            (*said, *self._degraded),
             (time.perf_counter() - started) * 1_000,
         )
         meta = replace(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from rehydrate.compiler.target import Target, traced
@@ -26,7 +25,8 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
     stays, and names only what is new. One that must stay whole always stays. Of two with one id
     the earlier stays, and the later only if it says something else, under another id.
     """
-    history = _Visible(ir, target)
+    del target
+    history = _Visible(ir)
     kept: dict[int, Section] = {}
     shown: dict[str, int] = {}  # item -> the place of the section that shows it
     ids: dict[str, int] = {}
@@ -109,11 +109,11 @@ def _free_id(wanted: str, taken: Mapping[str, Any]) -> str:
 class _Visible:
     """What the history shows before a place in it."""
 
-    def __init__(self, ir: PromptIR, target: Target) -> None:
+    def __init__(self, ir: PromptIR) -> None:
         self._history = ir.history
-        self._target = target
         self._ids: dict[str, int] | None = None
         self._texts: list[tuple[int, str]] | None = None
+        self._joined = ""
 
     def has(self, item: str, section: Section) -> bool:
         """Whether an entry that the section stands behind has this id."""
@@ -141,24 +141,25 @@ class _Visible:
         quote = content.strip()
         if len(quote) < SHORTEST_QUOTE:
             return None
-        for place, text in self._before(section):
-            if quote in text:
+        texts = self._all_texts()
+        if quote not in self._joined:  # one search instead of one a text
+            return None
+        for place, text in texts:
+            if quote in text and _is_before(place, section):
                 return f"history[{place}]"
         return None
 
-    def _before(self, section: Section) -> Iterator[tuple[int, str]]:
+    def _all_texts(self) -> list[tuple[int, str]]:
         if self._texts is None:
             history = self._history
-            messages = self._target.conversation(history).messages
             self._texts = [
                 (history.place(message.index), piece.text)
-                for message in messages
+                for message in history.messages
                 for piece in message.pieces
                 if len(piece.text) >= SHORTEST_QUOTE
             ]
-        return (
-            (place, text) for place, text in islice(self._texts, None) if _is_before(place, section)
-        )
+            self._joined = "\n".join([text for _, text in self._texts])
+        return self._texts
 
 
 def _is_before(place: int, section: Section) -> bool:

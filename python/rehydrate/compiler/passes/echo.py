@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
 
-from rehydrate import formats
 from rehydrate.compiler.caps.results import Text, Tools, texts_of
-from rehydrate.compiler.originals import About, KeepsOriginals
-from rehydrate.compiler.passes.changing import Change, Changes
+from rehydrate.compiler.originals import About
+from rehydrate.compiler.passes.changing import Change, Changes, PassTarget
 from rehydrate.compiler.passes.seen import Run, Seen, Source, strings_of
 from rehydrate.ir.prompt import PromptIR
 from rehydrate.messages import Message, PieceKind
@@ -76,9 +75,9 @@ class _Reading:
         self._tools.note(message)
         long = any(len(piece.text) >= self._least for piece in message.pieces)
         texts = texts_of(message, entry, self._format, self._tools) if long else ()
-        by_text = {text.text: text for text in texts}
+        by_piece = {text.piece: text for text in texts}
         calls = iter(message.calls)
-        for piece in message.pieces:
+        for number, piece in enumerate(message.pieces):
             if piece.kind == PieceKind.TOOL_INPUT:
                 call = next(calls, "")
                 for said in strings_of(piece.text, self._least):
@@ -86,7 +85,7 @@ class _Reading:
             elif piece.kind == PieceKind.TEXT:
                 self._seen.add(piece.text, Source("text", "", message.role))
             elif piece.kind == PieceKind.TOOL_RESULT and len(piece.text) >= self._least:
-                text = by_text.get(piece.text)
+                text = by_piece.get(number)
                 call, tool = (text.call, text.tool) if text else ("", "")
                 runs = self._seen.runs(piece.text) if text else ()
                 if runs and text:
@@ -102,9 +101,9 @@ class RemoveEchoes:
 
     A run of lines that stands above, in a tool's input, a result or a message, becomes one line
     that says where, and has the handle of the whole result: it can be got back whatever becomes of
-    the place that is referred to. Lines are the same if they differ in nothing but the number that a
-    tool put before them. Never refers to what a pass before it has cut, nor to a reference. Without
-    originals nothing is removed.
+    the place that is referred to. Lines are the same if they differ in nothing but the number that
+    a tool put before them. Never refers to what a pass before it has cut, nor to a reference.
+    Without originals nothing is removed.
     """
 
     least_characters: int = LEAST_CHARACTERS
@@ -112,7 +111,7 @@ class RemoveEchoes:
     _readings: list[_Reading] = field(default_factory=list, repr=False, compare=False)
     _lock: Any = field(default_factory=Lock, repr=False, compare=False)
 
-    def __call__(self, ir: PromptIR, target: KeepsOriginals) -> PromptIR:
+    def __call__(self, ir: PromptIR, target: PassTarget) -> PromptIR:
         """The IR without echoes, and a trace of it."""
         started = time.perf_counter()
         changes = Changes(self.name)
@@ -122,7 +121,7 @@ class RemoveEchoes:
             note = "nothing is removed: there is no place to keep the originals"
             return changes.apply(ir, messages, started, [note])
         if history.entries:
-            messages = formats.parse(history.entries, history.format).messages
+            messages = history.messages
             changed = {entry for trace in ir.meta.trace for entry in trace.changed}
             read = [
                 (message, f"history[{history.place(message.index)}]" in changed)

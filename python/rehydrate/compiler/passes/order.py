@@ -44,7 +44,8 @@ def by_edges(sections: Sequence[Section]) -> list[Section]:
 
     def best_first(position: Position) -> list[Section]:
         wanted = [section for section in sections if section.position is position]
-        return sorted(wanted, key=lambda section: (-section.priority, -section.relevance))
+        # By id in the end: what is ordered again, as in `Context`'s next prompt, must not move.
+        return sorted(wanted, key=lambda each: (-each.priority, -each.relevance, each.id))
 
     middle = best_first(Position.MIDDLE)
     # What is nearest to the user's words is read best.

@@ -15,6 +15,7 @@ from rehydrate import _engine
 from rehydrate.compact.excerpts import Divisible, Division
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compiler.counting import section_tokens
+from rehydrate.compiler.counts import counted_sections
 from rehydrate.compiler.fence import fence, text_of
 from rehydrate.ir import CompositionMode, History, Section
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
@@ -48,7 +49,8 @@ class Packed(NamedTuple):
 
     units: frozenset[int]
     sections: Mapping[str, Section | None]
-    """By the id of each section that competed: itself, a new one that is cut, None where it goes."""
+    """By the id of each section that competed: itself, a new one where it is cut, None where it
+    goes."""
 
 
 def is_divisible(section: Section) -> bool:
@@ -128,7 +130,8 @@ class _Excerpt(NamedTuple):
         """The section with the kept blocks alone, a mark in the place of each gap."""
         whole = str(self.section.content)
         content = self.division.render(whole, self.kept)
-        return replace(self.section, content=content, tokens=_engine.count(content, COUNTER))
+        (section,) = counted_sections([replace(self.section, content=content, tokens=None)])
+        return section
 
 
 def _give_back(excerpts: Sequence[_Excerpt], excess: int, *, with_handles: bool) -> None:

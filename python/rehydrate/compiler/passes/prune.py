@@ -57,7 +57,7 @@ class _Pruning:
     def __init__(self, ir: PromptIR, target: Target) -> None:
         self._ir = ir
         self._target = target
-        self._conversation: Conversation = target.conversation(ir.history)
+        self._conversation: Conversation = ir.history.conversation
         self._query = ir.request.observation.strip() or _last_words(self._conversation)
         self._pins = frozenset(self._conversation.pins())
         self._kept_units = set(self._pins)

@@ -65,19 +65,35 @@ def mark(message: Any) -> Any | None:
     {'type': 'ephemeral'}
     """
     if "role" not in message:
-        return {**message, "cache_control": MARK}
+        return message if _is_marked(message) else {**message, "cache_control": MARK}
     content = message["content"]
     if isinstance(content, str):
         block = {"type": "text", "text": content, "cache_control": MARK}
         return {**message, "content": [block]} if content.strip() else None
     for place in range(len(content) - 1, -1, -1):
         block = content[place]
+        if _is_fit(block) and _is_marked(block):
+            return message  # the caller's own, which may have another time to live
         if _is_fit(block):
             marked = [*content]
             block = {"type": "text", "text": block} if isinstance(block, str) else block
             marked[place] = {**block, "cache_control": MARK}
             return {**message, "content": marked}
     return None
+
+
+def marks_in(value: Any) -> list[Mapping[str, Any]]:
+    """The cache marks that a tool, a block or a content has already."""
+    if isinstance(value, Mapping):
+        own = [value["cache_control"]] if _is_marked(value) else []
+        return own + (marks_in(value.get("content")) if value.get("type") == "tool_result" else [])
+    if isinstance(value, (list, tuple)):
+        return [mark for inner in value for mark in marks_in(inner)]
+    return []
+
+
+def _is_marked(block: Any) -> bool:
+    return isinstance(block, Mapping) and block.get("cache_control") is not None
 
 
 def _is_fit(block: Any) -> bool:

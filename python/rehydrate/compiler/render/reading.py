@@ -72,10 +72,8 @@ class _Reader:
 
     def _part(self, part: Mapping[str, Any], place: int) -> Iterable[Part]:
         kind = type_of(part)
-        if kind in _TEXTS:
-            return _texts(part.get("text"))
-        if kind == "refusal":
-            return _texts(part.get("refusal"))
+        if kind in _TEXTS or kind == "refusal":
+            return _texts(part.get("refusal" if kind == "refusal" else "text"))
         if kind in _THINKING:
             self.lose("thinking is not sent, it is for the model that thought it:", place)
             return ()
@@ -84,8 +82,10 @@ class _Reader:
         if kind == "tool_result":
             return (self.result(_id(part.get("tool_use_id")), part.get("content"), part, place),)
         media = _media(part)
-        if media is not None:
-            return (media,)
+        return (media,) if media is not None else self._other(part, kind, place)
+
+    def _other(self, part: Mapping[str, Any], kind: str, place: int) -> Iterable[Part]:
+        """A text document, or what only its own provider has: as text, if it has any."""
         source = part.get("source")
         if kind == "document" and isinstance(source, Mapping):
             inner = source.get("data") if type_of(source) == "text" else source.get("content")
@@ -227,24 +227,18 @@ def _media(part: Mapping[str, Any]) -> Media | None:
     """An image or a file, in the words of any provider."""
     kind = type_of(part)
     source, image, file = part.get("source"), part.get("image_url"), part.get("file")
-    what = "image" if "image" in kind or kind == "computer_screenshot" else "file"
+    url: object = None
     if kind in ("image", "document") and isinstance(source, Mapping):
+        url = source.get("url")
         if isinstance(source.get("data"), str) and type_of(source) == "base64":
-            media_type = source.get("media_type", "image/png")
-            return Media(what, f"data:{media_type};base64,{source['data']}", _name(part))
-        if isinstance(source.get("url"), str):
-            return Media(what, source["url"], _name(part))
-    elif isinstance(image, str):
-        return Media(what, image)
-    elif isinstance(image, Mapping) and isinstance(image.get("url"), str):
-        return Media(what, image["url"])
-    elif kind == "file" and isinstance(file, Mapping) and isinstance(file.get("file_data"), str):
-        return Media("file", file["file_data"], _name(file))
-    elif kind == "input_file" and isinstance(part.get("file_data"), str):
-        return Media("file", part["file_data"], _name(part))
-    elif kind == "input_file" and isinstance(part.get("file_url"), str):
-        return Media("file", part["file_url"], _name(part))
-    return None
+            url = f"data:{source.get('media_type', 'image/png')};base64,{source['data']}"
+    elif image is not None:
+        url = image.get("url") if isinstance(image, Mapping) else image
+    elif kind in ("file", "input_file"):
+        part = file if isinstance(file, Mapping) else part
+        url = part.get("file_data") or part.get("file_url")
+    what = "image" if "image" in kind or kind == "computer_screenshot" else "file"
+    return Media(what, url, _name(part)) if isinstance(url, str) else None
 
 
 def _name(part: Mapping[str, Any]) -> str:

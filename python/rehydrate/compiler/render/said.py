@@ -1,4 +1,4 @@
-"""What was said, in no provider's words: what every conversion reads a history into and writes from.
+"""What was said, in no provider's words: what conversions read a history into and write from.
 
 Every provider says the same few things: texts, media, tool calls and their results. What only one
 of them can say (thinking with its signature, a server's own tools) has no word here.
@@ -7,8 +7,7 @@ of them can say (thinking with its signature, a server's own tools) has no word 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -114,27 +113,39 @@ def _gathered(said: Sequence[Said]) -> list[Said]:
                 run_of |= {part.id: number for part in each.parts if isinstance(part, Call)}
     if not run_of:
         return list(said)
+    calling = set(run_of.values())
     results: dict[int, list[tuple[Result, tuple[int, ...]]]] = {}
-    rest: list[list[Said]] = []
-    for _, run in runs:
-        kept = []
-        for each in run:
-            parts: list[Part] = []
-            for part in each.parts:
-                if isinstance(part, Result) and part.id in run_of:
-                    results.setdefault(run_of[part.id], []).append((part, each.sources))
-                else:
-                    parts.append(part)
-            if len(parts) == len(each.parts):
-                kept.append(each)
-            elif parts:
-                kept.append(each._replace(parts=tuple(parts)))
-        rest.append(kept)
+    rest = [[_without_results(each, run_of, results) for each in run] for _, run in runs]
     gathered: list[Said] = []
     for number, kept in enumerate(rest):
-        gathered += kept
+        kept_here = [each for each in kept if each is not None]
+        is_one = number in calling and len(kept_here) > 1
+        gathered += [_joined(kept_here)] if is_one else kept_here
         if number in results:
-            sources = Counter(place for _, places in results[number] for place in places)
-            parts = [result for result, _ in results[number]]
-            gathered.append(Said("user", tuple(parts), tuple(sorted(sources))))
+            sources = {place for _, places in results[number] for place in places}
+            parts = tuple([result for result, _ in results[number]])
+            gathered.append(Said("user", parts, tuple(sorted(sources))))
     return gathered
+
+
+def _joined(run: Sequence[Said]) -> Said:
+    """What the assistant said in one go as one message: its results stand right behind it."""
+    parts = tuple([part for each in run for part in each.parts])
+    return Said("assistant", parts, tuple([source for each in run for source in each.sources]))
+
+
+def _without_results(
+    said: Said,
+    run_of: Mapping[str | None, int],
+    results: dict[int, list[tuple[Result, tuple[int, ...]]]],
+) -> Said | None:
+    """What is left without results of known calls, which are put with those of their turn."""
+    parts: list[Part] = []
+    for part in said.parts:
+        if isinstance(part, Result) and part.id in run_of:
+            results.setdefault(run_of[part.id], []).append((part, said.sources))
+        else:
+            parts.append(part)
+    if len(parts) == len(said.parts):
+        return said
+    return said._replace(parts=tuple(parts)) if parts else None

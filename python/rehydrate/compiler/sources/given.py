@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rehydrate.compiler.sources.function import function
 from rehydrate.compiler.sources.hot import hot
@@ -14,11 +14,15 @@ from rehydrate.compiler.sources.source import HydrationSource
 from rehydrate.compiler.sources.temporal import temporal
 from rehydrate.errors import InvalidArgumentError
 
-Given = Any
-"""A `Memory`, the path of a document or folder, a function, a `HydrationSource`, or a list."""
+if TYPE_CHECKING:
+    from rehydrate.compiler.sources.source import Run
+    from rehydrate.memory.memory import Memory
+
+    Source = HydrationSource | Memory | str | os.PathLike[str] | Run
+    Given = Source | Iterable[Source]
 
 
-def sources_of(given: Given) -> list[HydrationSource]:
+def sources_of(given: Any) -> list[HydrationSource]:
     """A memory is hot, temporal and semantic; a path is knowledge; a function has its own name.
 
     Raises InvalidArgumentError for anything else.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,14 +26,14 @@ def history(
     request without an observation is about its last user turn. Raises InvalidMessageError for an
     entry that is no message.
 
-    >>> history([{"role": "user", "content": "Which port?"}]).observation
-    'Which port?'
+    >>> history([{"role": "user", "content": "Which port?"}]).kind
+    'history'
     """
     if not isinstance(messages, History):
         given = History(tuple(as_sequence(messages)), format)
     elif len(messages.tokens) == len(messages.entries):
         counted = messages
-        return _source(lambda _: Found(history=counted), _last_said(counted))
+        return _source(lambda _: Found(history=counted), lambda: _last_said(counted))
     else:
         given = messages
     entries = given.entries  # as they are now: another thread may change the list
@@ -43,10 +43,10 @@ def history(
         tokens = tuple(entry_tokens(conversation, len(entries)))
         return Found(history=replace(given, format=conversation.format, tokens=tokens))
 
-    return _source(run, _last_user_turn(conversation))
+    return _source(run, lambda: _last_user_turn(conversation))
 
 
-def _source(run: Run, observation: str) -> HydrationSource:
+def _source(run: Run, observation: Callable[[], str]) -> HydrationSource:
     return HydrationSource(
         "history",
         run,

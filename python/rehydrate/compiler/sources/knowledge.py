@@ -17,6 +17,7 @@ from rehydrate.compiler.sources.source import (
 )
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir import CompositionMode, Priority, Provenance, Section
+from rehydrate.memory.arguments import checked_limit
 from rehydrate.memory.chunks import CHUNK_TOKENS
 
 LIMIT = 8
@@ -46,6 +47,8 @@ def knowledge(
     'knowledge'
     """
     read = _documents(documents, name)
+    most = checked_limit("limit", limit)
+    chunk = checked_limit("chunk_tokens", chunk_tokens)
     priority = settings.get("priority", Priority.NORMAL)
     provenance = Provenance(name, trust=trust)  # refuses what is no trust, before it is needed
 
@@ -53,16 +56,16 @@ def knowledge(
         if not request.observation.strip():
             return Found(off="the request has no observation to look for")
         troubles: list[str] = []
-        corpus = corpus_of(read, chunk_tokens, troubles)
+        corpus = corpus_of(read, chunk, troubles)
         degraded = tuple([f"{name}: {trouble}" for trouble in troubles])
         return Found(_sections(corpus, request), degraded=degraded)
 
     def _sections(corpus: Corpus, request: SourceRequest) -> tuple[Section, ...]:
         if not corpus.extracts:
             return ()
-        ranked = corpus.best(request.observation, limit + len(request.visible))
+        ranked = corpus.best(request.observation, most + len(request.visible))
         new = [found for found in ranked if _item(found[0]) not in request.visible]
-        return tuple([_section(extract, relevance) for extract, relevance in new[:limit]])
+        return tuple([_section(extract, relevance) for extract, relevance in new[:most]])
 
     def _section(extract: Extract, relevance: float) -> Section:
         return Section(

@@ -13,6 +13,7 @@ from rehydrate.compiler.sources.source import (
     SourceSettings,
 )
 from rehydrate.ir import Priority, Section
+from rehydrate.memory.arguments import MAX_LIMIT, checked_filters, checked_limit
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import Filters, Hit
@@ -39,15 +40,16 @@ def semantic(
     the search, as in ``{"tiers": ["warm"], "min_trust": 0.5}``.
     """
     priority = settings.setdefault("priority", Priority.NORMAL)
-    narrowed: Filters = {} if filters is None else filters
+    most = checked_limit("limit", limit, MAX_LIMIT // 2)
+    narrowed = checked_filters("semantic", {} if filters is None else filters)
 
     def run(request: SourceRequest) -> Found:
         if not request.observation.strip():
             return Found(off="the request has no observation to look for")
         of = bound(memory, request)
-        seen = min(len(request.visible), limit)  # they are likely to be found again
-        hits = of.search(request.observation, limit + seen, **narrowed)
-        hits = [hit for hit in hits if hit.handle not in request.visible][:limit]
+        seen = min(len(request.visible), most)  # they are likely to be found again
+        hits = of.search(request.observation, most + seen, **narrowed)
+        hits = [hit for hit in hits if hit.handle not in request.visible][:most]
         sections = _as_much_as_fits(hits, request.budget_tokens, name, priority)
         return Found(tuple(sections), degraded=of.degraded)
 

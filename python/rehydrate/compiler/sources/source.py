@@ -119,8 +119,8 @@ class HydrationSource:
     can stop it."""
     kind: SourceKind = ""
     """Which of the sources inside the build it is: a strategy means it by this name too."""
-    observation: str = ""
-    """What the turn is about as far as this source can tell, where the request does not say."""
+    observation: Callable[[], str] | None = None
+    """Says what the turn is about as far as this source can tell, where the request does not."""
     needs_identity: bool = False
     """Whether it can answer only a request that says whose turn it is."""
 

@@ -13,10 +13,10 @@ from rehydrate.compiler.sources.source import (
     SourceSettings,
 )
 from rehydrate.ir import Priority
+from rehydrate.memory.arguments import checked_limit
 from rehydrate.memory.items import Filters
 
 if TYPE_CHECKING:
-    from rehydrate.memory.items import MemoryItem
     from rehydrate.memory.memory import Memory
 
 LIMIT = 50
@@ -39,21 +39,29 @@ def temporal(
     observation best do.
     """
     priority = settings.setdefault("priority", Priority.NORMAL)
+    most = checked_limit("limit", limit)
 
     def run(request: SourceRequest) -> Found:
         if request.time_range is None:
             return Found(off="the request has no time_range")
         of = bound(memory, request)
         within = Filters(after=request.after, before=request.before)
-        found: dict[str, tuple[MemoryItem, float]] = {
-            item.handle: (item, UNRELATED) for item in of.list(limit=limit, **within)
-        }
+        listed = of.list(limit=most, **within)
+        found = {item.handle: (item, UNRELATED) for item in listed}
         if request.observation.strip():
-            for hit in of.search(request.observation, limit, **within):
+            for hit in of.search(request.observation, most, **within):
                 relevance = UNRELATED + (1 - UNRELATED) * relevance_of(hit)
                 found[hit.handle] = (hit.item, relevance)
-        # By handle where times are equal: handles grow in the order in which items were stored.
-        in_order = sorted(found.values(), key=lambda one: (one[0].time or _LONG_AGO, one[0].handle))
+        # What was said at one time stands in the order in which it was stored.
+        stored = {item.handle: -place for place, item in enumerate(listed)}
+        in_order = sorted(
+            found.values(),
+            key=lambda one: (
+                one[0].time or _LONG_AGO,
+                stored.get(one[0].handle, -most),
+                one[0].handle,
+            ),
+        )
         sections = [
             section_of(item, source=name, priority=priority, relevance=relevance)
             for item, relevance in in_order

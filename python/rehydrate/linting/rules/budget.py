@@ -15,8 +15,9 @@ FEWEST_STEPS = 3
 
 def growth(subject: Subject) -> Iterator[Finding]:
     """One finding: over the hard budget, over the soft one, or soon over it."""
-    budget, total, steps = subject.budget, subject.tokens, subject.steps
-    said = sum(text.tokens for text in subject.texts) + subject.media_tokens
+    budget, total = subject.budget, subject.tokens
+    steps = subject.steps - (subject.now[0].step if subject.now else 0)
+    said = sum(text.tokens for text in subject.now) + subject.media_tokens
     rate = said / steps if steps >= FEWEST_STEPS else 0.0
     grows = f", {rate:,.0f} more with each request" if rate else ""
     if total > budget.hard_tokens:
@@ -52,7 +53,7 @@ def growth(subject: Subject) -> Iterator[Finding]:
 def _crossed(subject: Subject, limit: int) -> str:
     """Where the prompt crosses the limit."""
     total = subject.tool_tokens + sum(text.tokens for text in subject.static)
-    for text in subject.texts:
+    for text in subject.now:
         total += text.tokens
         if total > limit:
             return text.place

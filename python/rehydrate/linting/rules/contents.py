@@ -5,23 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rehydrate.compiler.caps import LOG_LINES
+from rehydrate.compiler.caps.kinds import Kind, kind_of
 from rehydrate.linting.finding import Finding
 from rehydrate.linting.subject import Subject, Text, token_count
 from rehydrate.messages import PieceKind
 
-LOG_LINES = 200
-"""Of a log the last so many lines are what a cap leaves."""
 WORTH_TOKENS = 500
 """Less than this is not worth a reader's time."""
 FILE_TOKENS = 4_000
 FILE_LINES = 300
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{256,}={0,2}|(?:[A-Za-z0-9+/]{60,80}\r?\n){6,}")
-_LOG_LINE = re.compile(
-    r"\W{0,3}(?:\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:)"
-    r"|.{0,40}\b(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE|FATAL|NOTICE)\b"
-    r"|\[\d{2,}[.:]\d+\]"
-)
 _READERS = re.compile(r"read|view|cat\b|open|fetch|get_file|file_contents", re.IGNORECASE)
 _A_PART = re.compile(r'"(?:offset|limit|view_range|start_line|end_line|range|lines)":')
 _CAT = re.compile(r"\b(?:cat|bat|type)\b(?![^\"]*[|>])")
@@ -57,7 +52,8 @@ def raw_logs(subject: Subject) -> Iterator[Finding]:
         if text.kind not in (PieceKind.TOOL_RESULT, PieceKind.TEXT) or text.tokens < WORTH_TOKENS:
             continue
         lines = text.text.splitlines()
-        if len(lines) <= LOG_LINES or not _is_log(lines):
+        # Without the tool's name: a shell's output is a log only where it looks like one.
+        if len(lines) <= LOG_LINES or kind_of(text.text) is not Kind.LOG:
             continue
         saved = text.tokens - token_count("\n".join(lines[-LOG_LINES:]))
         if saved >= WORTH_TOKENS:
@@ -70,11 +66,6 @@ def raw_logs(subject: Subject) -> Iterator[Finding]:
                 f"cap it to its last {LOG_LINES} lines (the pass cap_tool_results), or filter it "
                 "where it is made",
             )
-
-
-def _is_log(lines: list[str]) -> bool:
-    filled = [line for line in lines if line and not line.isspace()]
-    return sum(_LOG_LINE.match(line[:200]) is not None for line in filled) > 0.5 * len(filled)
 
 
 def whole_files(subject: Subject) -> Iterator[Finding]:

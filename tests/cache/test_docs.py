@@ -1,0 +1,24 @@
+"""docs/cache.md tells the truth: its example prints what it says, and its table has every rule."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from rehydrate.linting import RULES
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cache.md").read_text(encoding="utf-8")
+
+
+def test_the_example_prints_what_the_page_says():
+    found = re.search(r"```python\n(.*?)```\n```text\n(.*?)```", PAGE, re.S)
+    assert found is not None
+    code, printed = found.groups()
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == printed
+
+
+def test_every_rule_of_the_linter_is_in_the_table():
+    assert re.findall(r"^\| `(\w+)` \|", PAGE, re.M) == list(RULES)

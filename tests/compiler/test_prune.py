@@ -1,0 +1,162 @@
+"""Prune: strictly over the soft budget, by priority, by worth, never under a floor."""
+
+import json
+
+import pytest
+
+import rehydrate
+from rehydrate.compiler.compile import compile
+from rehydrate.compiler.counting import prompt_tokens
+from rehydrate.errors import BudgetExceededError
+from rehydrate.ir import Budget, ContextRequest, History, PromptIR
+from tests.compiler.irs import LONG, found, system_section, tool
+
+NOISE = "\n".join(f"entry {n}: the weather in city {n * 7919 % 997} is fair" for n in range(150))
+
+
+class Kept:
+    """Originals in a dict."""
+
+    def __init__(self):
+        self.texts = {}
+
+    def put(self, text):
+        return (
+            self.texts.setdefault(f"kept_{len(self.texts)}", text) and f"kept_{len(self.texts) - 1}"
+        )
+
+
+def prune(
+    *sections,
+    entries=({"role": "user", "content": "Go on."},),
+    soft=1_000,
+    hard=50_000,
+    observation="Which port does server3.py listen on?",
+    originals=None,
+    compact_to=0.6,
+):
+    budget = Budget(soft, hard, compact_to)
+    request = ContextRequest(observation, budget=budget)
+    ir = PromptIR(request, sections, (), History(tuple(entries), "plain"))
+    return compile(ir, "openai_chat", originals=originals).ir
+
+
+def by_id(ir):
+    return {section.id: section for section in ir.sections}
+
+
+def test_exactly_the_soft_budget_is_not_over_it():
+    ir = PromptIR(ContextRequest("x"), (found(1, content=LONG),), (tool(),))
+    tokens = compile(ir, "openai_chat").tokens
+    at = PromptIR(ContextRequest("x", budget=Budget(tokens, tokens)), ir.sections, ir.tools)
+    assert compile(at, "openai_chat").ir.meta.dropped == ()
+    over = PromptIR(ContextRequest("x", budget=Budget(tokens - 1, tokens)), ir.sections, ir.tools)
+    assert compile(over, "openai_chat").ir.meta.dropped != ()
+
+
+def test_a_lower_priority_goes_before_a_higher_one_whatever_their_relevance():
+    low = found(1, content=NOISE, priority="low", relevance=1.0)
+    high = found(2, content="The proxy is called edge.", priority="high", relevance=0.0)
+    after = prune(low, high, soft=200)
+    assert [each.id for each in after.sections] == ["semantic:mem_2"]
+    (gone,) = after.meta.dropped
+    assert (gone.section, gone.priority, gone.by) == ("semantic:mem_1", "low", "prune")
+
+
+def test_a_long_section_is_cut_to_the_blocks_that_the_turn_asks_for():
+    after = prune(found(1, content=NOISE + "\n" + LONG), soft=2_000)
+    (section,) = after.sections
+    assert "server3.py" in section.content
+    assert "omitted" in section.content
+    assert section.tokens == rehydrate.count_tokens(section.content)
+    assert prompt_tokens(after) <= after.budget.target_tokens
+    kept = [line for line in section.content.splitlines() if not line.startswith("[...")]
+    assert set(kept) <= set((NOISE + "\n" + LONG).splitlines())
+    assert sum("server" in line for line in kept) > len(kept) / 2
+
+
+def test_a_section_is_never_cut_under_its_floor():
+    parts = [
+        found(1, content=NOISE, min_tokens=300, priority="low"),
+        found(2, content=LONG, min_tokens=50),
+        found(3, content="The gateway is edge.", min_tokens=2, priority="low"),
+    ]
+    kept = by_id(prune(*parts, soft=1_000))
+    assert kept["semantic:mem_1"].tokens >= 300
+    assert kept["semantic:mem_1"].content != NOISE
+    assert kept["semantic:mem_2"].tokens >= 50
+    assert kept["semantic:mem_3"] is not None
+
+
+def test_what_must_stay_is_kept_over_the_soft_budget_and_reported():
+    rule = system_section(content=LONG, mode="constraint", priority="normal")
+    after = prune(rule, found(1, content=NOISE), soft=500)
+    assert [each.id for each in after.sections] == ["system"]
+    assert any(why.startswith("over budget") for why in after.meta.degraded)
+
+
+def test_instructions_of_the_systems_stay_even_at_a_low_priority():
+    rule = system_section(priority="low")
+    assert "system" in by_id(prune(rule, found(1, content=NOISE), soft=100))
+
+
+def test_over_the_hard_budget_names_the_largest_section():
+    with pytest.raises(BudgetExceededError, match="section 'semantic:mem_1' most of all"):
+        prune(found(1, content=LONG, priority="critical"), system_section(), soft=100, hard=200)
+
+
+def test_history_and_sections_share_the_room_by_worth():
+    talk = [
+        {"role": role, "content": f"{role} on the weather of day {n}: fair and mild, as it was."}
+        for n in range(60)
+        for role in ("user", "assistant")
+    ]
+    told = {"role": "user", "content": "Note: server3.py listens on port 8003 since Monday."}
+    entries = [*talk[:40], told, *talk[40:], {"role": "user", "content": "And now?"}]
+    after = prune(found(1, content=LONG), found(2, content=NOISE), entries=entries, soft=1_500)
+    kept = after.history.entries
+    assert any(each is told for each in kept)
+    assert kept[-1] is entries[-1]
+    assert "server3.py" in by_id(after)["semantic:mem_1"].content
+    assert after.history.places == tuple(
+        place for place, entry in enumerate(entries) if any(entry is each for each in kept)
+    )
+    assert len(after.history.tokens) == len(kept)
+    gone = {record.section for record in after.meta.dropped}
+    assert gone >= {f"history[{n}]" for n in range(121) if n not in after.history.places}
+    assert prompt_tokens(after) <= after.budget.target_tokens
+
+
+def test_an_open_tool_loop_stays():
+    call = {"id": "c", "type": "function", "function": {"name": "get", "arguments": "{}"}}
+    entries = [
+        {"role": "user", "content": NOISE},
+        {"role": "assistant", "content": NOISE},
+        {"role": "user", "content": "Get it."},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "8003"},
+    ]
+    request = ContextRequest("8003", budget=Budget(500, 50_000))
+    ir = PromptIR(request, history=History(tuple(entries), "openai_chat"))
+    for provider in ("openai_chat", "anthropic", "openai_responses"):
+        assert compile(ir, provider).ir.history.places == (2, 3, 4)
+
+
+def test_everything_left_out_can_be_fetched_where_originals_are_kept():
+    originals = Kept()
+    entries = [{"role": "user", "content": NOISE}, {"role": "user", "content": "Go on."}]
+    long = found(1, content=NOISE + LONG)
+    after = prune(long, entries=entries, originals=originals, soft=1_500)
+    handles = {record.section: record.handle for record in after.meta.dropped}
+    assert originals.texts[handles["semantic:mem_1"]] == long.content
+    assert json.loads(originals.texts[handles["history[0]"]]) == entries[0]
+    assert by_id(after)["semantic:mem_1"].handle == handles["semantic:mem_1"]
+
+
+def test_originals_that_fail_cost_the_handle_only():
+    class Full:
+        def put(self, text):
+            raise OSError("full")
+
+    after = prune(found(1, content=NOISE + LONG), originals=Full(), soft=1_500)
+    assert after.meta.dropped[0].handle is None

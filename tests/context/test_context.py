@@ -1,0 +1,237 @@
+"""Context: prompts extend one another, nothing is lost, budgets hold, threads may share it."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rehydrate import Memory, validate
+from rehydrate.context import Context
+from rehydrate.errors import BudgetExceededError, InvalidArgumentError, InvalidMessageError
+from rehydrate.ir import Budget, Provenance, Section
+from tests import strategies
+
+SESSION = Path(__file__).parents[2] / "examples" / "session.jsonl"
+CONVERSATIONS = {
+    "anthropic": strategies.anthropic_conversations(),
+    "openai_chat": strategies.openai_chat_conversations(),
+    "openai_responses": strategies.openai_responses_items(),
+}
+
+
+def wire(compiled):
+    """What goes over the wire, segment by segment, cache marks aside."""
+    return [segment.digest for segment in compiled.segments]
+
+
+def spoken(entries):
+    return [entry for entry in entries if entry.get("role") != "system"]
+
+
+@pytest.mark.parametrize("provider", sorted(CONVERSATIONS))
+@given(data=st.data())
+def test_every_prompt_extends_the_one_before_and_is_valid(provider, data):
+    entries = data.draw(CONVERSATIONS[provider])
+    context = Context(
+        lambda request: f"Something about {request.observation[:20]!r}.",
+        provider=provider,
+        system="Be brief.",
+        deadline_ms=None,
+    )
+    before = []
+    for entry in entries:
+        context.add(entry)
+        if entry.get("role") != "user":
+            continue
+        compiled = context.prompt()
+        assert wire(compiled)[: len(before)] == before
+        assert context.prefix is None or context.prefix.extends
+        assert not validate(compiled.messages, provider)
+        before = wire(compiled)
+    assert context.history == entries
+
+
+def test_the_entries_of_a_prompt_are_the_very_objects_that_were_added():
+    context = Context(provider="openai_chat")
+    said = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    context.add(*said)
+    compiled = context.prompt("and now?")
+    assert all(any(entry is message for message in compiled.messages) for entry in said)
+
+
+def test_what_memory_gave_a_turn_stays_where_it_was_sent(tmp_path):
+    with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
+        memory.add(["Staging listens on port 8443.", "Lunch is at noon."])
+        context = Context(memory, deadline_ms=None)
+        first = context.prompt("Which port does staging listen on?")
+        assert "8443" in json.dumps(first.messages)
+        context.add({"role": "assistant", "content": "8443."})
+        second = context.prompt("And when is lunch?")
+        assert second.messages[: len(first.messages) - 1] == first.messages[:-1]
+        assert wire(second)[: len(first.segments)] == wire(first)
+        assert json.dumps(second.messages).count("Staging listens on port 8443.") == 1
+
+
+def test_sources_are_asked_once_a_user_turn():
+    asked = []
+
+    def notes(request):
+        asked.append(request.observation)
+        return "a note"
+
+    context = Context(notes, provider="openai_chat", deadline_ms=None)
+    context.prompt("first question")
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    context.add(
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+    )
+    context.prompt()
+    context.add({"role": "assistant", "content": "It is done."})
+    context.prompt("second question")
+    assert asked == ["first question", "second question"]
+
+
+def test_a_soft_budget_that_is_crossed_compacts_and_nothing_is_lost():
+    context = Context(provider="openai_chat", budget=Budget(2_000, 1_000_000))
+    said = []
+    for turn in range(60):
+        said += [
+            {"role": "user", "content": f"Question {turn} about berth {turn * 7}? " * 4},
+            {"role": "assistant", "content": f"Answer {turn}: the crane at quay {turn}. " * 6},
+        ]
+    breaks = 0
+    for entry in said:
+        context.add(entry)
+        if entry["role"] == "user":
+            compiled = context.prompt()
+            assert not validate(compiled.messages, "openai_chat")
+            assert context.usage.upper_bound_tokens <= 2_000
+            breaks += context.prefix is not None and not context.prefix.extends
+    usage = context.usage
+    assert context.history == said
+    assert usage.compactions == breaks > 0
+    assert breaks < 15, "a compaction leaves room for several turns"
+    assert usage.visible_entries < usage.entries == len(said)
+
+
+def test_compact_shortens_the_next_prompt_to_what_was_asked():
+    context = Context(provider="openai_chat")
+    for turn in range(40):
+        context.add(
+            {"role": "user", "content": f"Question {turn} about berth {turn}"},
+            {"role": "assistant", "content": f"Berth {turn} is free until {turn}:30. " * 5},
+        )
+    whole = context.prompt("What was said of berth 3?")
+    context.add({"role": "assistant", "content": "It is free until 3:30."})
+    ir = context.compact(whole.tokens // 4)
+    assert ir.tokens <= whole.tokens // 4
+    after = context.prompt("Thanks. And berth 5?")
+    assert after.tokens < whole.tokens // 2
+    assert context.usage.compactions == 1
+    assert len(context.history) == 83
+
+
+def test_a_job_over_its_hard_budget_stops_before_anything_is_sent():
+    context = Context(provider="openai_chat", budget=Budget(500, 600))
+    context.prompt("hello " * 300)
+    context.add({"role": "assistant", "content": "hi"})
+    usage = context.usage
+    with pytest.raises(BudgetExceededError, match=r"the job needs .* raise budget.hard_tokens"):
+        context.prompt("hello " * 400)
+    assert context.usage._replace(entries=usage.entries) == usage
+    assert len(context.history) == 3
+    context.new_job()
+    assert context.prompt().messages[-1]["content"] == "hello " * 400
+
+
+def test_what_is_no_message_is_refused_and_changes_nothing():
+    context = Context()
+    with pytest.raises(InvalidMessageError, match="message 1"):
+        context.add({"role": "user", "content": "hi"}, 17)
+    assert context.history == []
+    with pytest.raises(InvalidArgumentError, match="nothing to answer"):
+        context.prompt()
+    with pytest.raises(InvalidArgumentError, match="nothing to compact"):
+        context.compact()
+    with pytest.raises(InvalidArgumentError, match="observation is of type int"):
+        context.prompt(7)
+
+
+def test_a_source_that_fails_is_left_out_and_said():
+    def broken(request):
+        raise OSError("the disk is gone")
+
+    context = Context(broken)
+    assert context.prompt("hello").messages == [{"role": "user", "content": "hello"}]
+    (report,) = [source for source in context.ir.meta.sources if source.name == "broken"]
+    assert report.status == "failed"
+    assert "the disk is gone" in report.detail
+
+
+def test_static_sections_stay_in_front_of_the_history():
+    rules = Section("rules", "Never push.", Provenance("system"), stability="static")
+    context = Context(system=["Be brief.", rules], provider="openai_chat")
+    context.prompt("hello")
+    context.add({"role": "assistant", "content": "hi"})
+    messages = context.prompt("bye").messages
+    assert [message["role"] for message in messages].count("system") >= 1
+    assert "Never push." in json.dumps(messages[: len(messages) - 3])
+
+
+def test_threads_may_share_a_context():
+    context = Context(provider="openai_chat")
+    context.add({"role": "user", "content": "start"})
+
+    def work(number):
+        context.add({"role": "assistant", "content": f"said by {number}"})
+        return context.prompt(f"asked by {number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        prompts = list(pool.map(work, range(40)))
+    assert len(context.history) == 81
+    prompts.sort(key=lambda compiled: len(compiled.segments))
+    for shorter, longer in pairwise(prompts):
+        assert wire(longer)[: len(shorter.segments)] == wire(shorter)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_it_can_be_awaited(backend):
+    async def main():
+        context = Context(provider="openai_chat")
+        compiled = await context.aprompt("hello")
+        await context.acompact(100)
+        return compiled.messages
+
+    assert anyio.run(main, backend=backend) == [{"role": "user", "content": "hello"}]
+
+
+def test_a_real_session_is_replayed_without_one_needless_break():
+    lines = [json.loads(line) for line in SESSION.read_text().splitlines()]
+    context = Context(
+        lambda request: f"A note on {request.observation[:30]!r}.",
+        format="claude_code",
+        system="You are a coding agent.",
+        budget=Budget(10**6, 10**7),
+        deadline_ms=None,
+    )
+    before, prompts = [], 0
+    for line in lines:
+        if line.get("type") == "assistant" and context.history and not follows_itself(context):
+            compiled = context.prompt()
+            assert wire(compiled)[: len(before)] == before
+            before, prompts = wire(compiled), prompts + 1
+        context.add(line)
+    assert prompts > 50
+    assert context.usage.compactions == 0
+    assert context.history == lines
+
+
+def follows_itself(context):
+    """Whether the assistant is in the midst of a message of several lines."""
+    return context.history[-1].get("type") == "assistant"
