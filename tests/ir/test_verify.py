@@ -140,8 +140,9 @@ MUTATIONS: dict[str, tuple[Callable[[], PromptIR], Law, str]] = {
     "something critical left out": (critical_gone, Law.PRESENT, "rules"),
     "a result without its call": (lambda: without_entries(1), Law.TOOL_PAIRS, "history[2]"),
     "a call without its result": (lambda: without_entries(2), Law.TOOL_PAIRS, "history[1]"),
-    "an assistant that speaks first": (
-        lambda: without_entries(0), Law.PROVIDER_RULES, "history[1]"),
+    "an empty text": (
+        lambda: history(entries=(*TALK[:4], {"role": "user", "content": " "})),
+        Law.PROVIDER_RULES, "history[4]"),
     "an entry that is no message": (
         lambda: history(entries=(*TALK[:4], 17)).replace(breakpoints=()),
         Law.PROVIDER_RULES, "history[4]"),
@@ -245,6 +246,9 @@ LAWFUL_TOO: dict[str, Callable[[], PromptIR]] = {
     ),
     "something less than critical left out": lambda: meta(
         dropped=(DroppedSection("mem_9", 9, "no room", None, "low", "prune"),)
+    ),
+    "an assistant that speaks first, before which rendering puts a user": lambda: without_entries(
+        0, 1, 2
     ),
     "an empty one": PromptIR,
 }  # fmt: skip

@@ -1,6 +1,6 @@
-"""Draw docs/pictures: `python -m tools.draw --page --rss FILE --threads FILE`.
+"""Draw docs/pictures: `python -m tools.draw --page --inspector --rss FILE --threads FILE`.
 
-The page of the example session needs chromium and nothing else. The others need `pip install -r
+The pages of the example session need chromium and nothing else. The others need `pip install -r
 tools/draw/requirements.txt`, and figures from the benches: `make bench` leaves
 target/bench/threads.json, and
 
@@ -25,16 +25,23 @@ def main() -> None:
     parser.add_argument(
         "--page", action="store_true", help="the example session before and after, as in README.md"
     )
+    parser.add_argument(
+        "--inspector", action="store_true", help="the prompt of the example session's next turn"
+    )
     parser.add_argument("--out", type=Path, default=PICTURES, help="folder of the pictures")
     asked = parser.parse_args()
-    if asked.rss is None and asked.threads is None and not asked.page:
-        parser.error("nothing to draw; pass --page, --rss or --threads")
+    if asked.rss is None and asked.threads is None and not (asked.page or asked.inspector):
+        parser.error("nothing to draw; pass --page, --inspector, --rss or --threads")
     asked.out.mkdir(parents=True, exist_ok=True)
-    # Imported only now: --help and --page need no matplotlib.
+    # Imported only now: --help and the pages need no matplotlib.
     if asked.page:
         from tools.draw.page import draw_page
 
         draw_page(asked.out)
+    if asked.inspector:
+        from tools.draw.page import draw_inspector
+
+        draw_inspector(asked.out)
     if asked.rss is not None:
         from tools.draw.rss import draw_rss
 

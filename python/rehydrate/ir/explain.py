@@ -147,7 +147,7 @@ def _sections_and_history(ir: PromptIR) -> Iterator[PromptRow]:
 
 
 def _section(section: Section, position: int, ir: PromptIR) -> PromptRow:
-    passes = [trace.name for trace in ir.meta.trace if section.id in trace.changed]
+    passes = [trace.name for trace in _changing(ir) if section.id in trace.changed]
     reasons = [f"passes: {', '.join(dict.fromkeys(passes))}"] if passes else []
     if section.must_stay_whole:
         reasons.append(f"always whole: {section.mode if section.priority < 4 else 'critical'}")
@@ -213,8 +213,14 @@ def _run_reason(count: int, touched: int) -> str:
     return ", ".join(words)
 
 
+def _changing(ir: PromptIR) -> list[Trace]:
+    """The passes that did more than set breakpoints, which are told anyway."""
+    marks = set(ir.breakpoints)
+    return [trace for trace in ir.meta.trace if not marks.issuperset(trace.changed)]
+
+
 def _changed_entries(ir: PromptIR) -> set[int]:
-    names = {name for trace in ir.meta.trace for name in trace.changed}
+    names = {name for trace in _changing(ir) for name in trace.changed}
     return {
         place
         for place in (ir.history.place(n) for n in range(len(ir.history.entries)))

@@ -38,6 +38,8 @@ _PAIRING = frozenset(
         *("results_not_together", "reasoning_without_item"),
     }
 )
+_MENDED = "first_not_user"
+"""The one rule that holds once a prompt is rendered: a user message of our own then comes first."""
 
 
 class Law(StrEnum):
@@ -255,6 +257,8 @@ def _has_system(facts: _Facts) -> bool:
 def _provider_rules(facts: _Facts) -> Iterator[BrokenLaw]:
     size = len(facts.ir.history.entries)
     for violation in facts.violations:
+        if violation.rule == _MENDED:
+            continue
         law = Law.TOOL_PAIRS if violation.rule in _PAIRING else Law.PROVIDER_RULES
         place = facts.ir.history.place(violation.index) if violation.index < size else 0
         subject = f"history[{place}]"
