@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rehydrate import _engine
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Redaction
-from rehydrate.memory.secrets import NAMES, SECRETS
+from rehydrate.memory.secrets import NAMES, SECRETS, Secret
 
-_RARE = "_~=:/-."
-"""Characters of needles, the rarest in texts first."""
+if TYPE_CHECKING:
+    from rehydrate._native import Needles
+
+_NEEDLES = [(needle, rank) for rank, secret in enumerate(SECRETS) for needle in secret.needles]
+"""Each with the place of its secret in the table."""
 
 
 class Redacted(NamedTuple):
@@ -44,16 +50,13 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
                     f"redaction off={name!r} is no kind of secret; choose from {', '.join(NAMES)}"
                 )
         self.off = tuple(names)
-        self._secrets = tuple(secret for secret in SECRETS if secret.name not in names)
-        self._needles: dict[str, list[tuple[str, int]]] = {}
-        for rank, secret in enumerate(self._secrets):
-            for needle in secret.needles:
-                rare = next((char for char in _RARE if char in needle), "")
-                self._needles.setdefault(rare, []).append((needle, rank))
+        self._off = {rank for rank, name in enumerate(NAMES) if name in names}
 
     def __call__(self, text: str, known: Iterable[Redaction] = ()) -> Redacted:
         """The text without secrets. `known` are redactions that it has already."""
         spans = self._spans(text)
+        if not spans and not known:
+            return Redacted(text, ())
         labelled = [span for span in known if text[span.start : span.end] == _label(span.name)]
         if not spans and not labelled:
             return Redacted(text, ())
@@ -112,22 +115,14 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
 
     def _spans(self, text: str) -> list[tuple[int, int, str]]:
         """Where secrets are, none overlapping: what overlaps is one, named by the most exact."""
-        lower = text.lower()
-        found: list[tuple[int, int, int]] = []
-        # Nearly every text ends here, after a search for each needle in C; and for few of them
-        # where the text has no "_", as prose has not.
-        ranks = {
-            rank
-            for rare, needles in self._needles.items()
-            if rare in lower
-            for needle, rank in needles
-            if needle in lower
-        }
-        for rank in sorted(ranks):
-            secret = self._secrets[rank]
-            group = "secret" if "secret" in secret.pattern.groupindex else 0
-            matches = filter(secret.is_one, secret.pattern.finditer(text))
-            found += [(*match.span(group), rank) for match in matches]
+        secrets = secrets_in(text)
+        if not secrets:
+            return []
+        found = [
+            (*match.span("secret" if "secret" in match.re.groupindex else 0), rank)
+            for rank, match in secrets
+            if rank not in self._off
+        ]
         merged: list[tuple[int, int, int]] = []
         for start, end, rank in sorted(found):
             if merged and start < merged[-1][1]:
@@ -135,7 +130,40 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
                 merged[-1] = (before[0], max(end, before[1]), min(rank, before[2]))
             else:
                 merged.append((start, end, rank))
-        return [(start, end, self._secrets[rank].name) for start, end, rank in merged]
+        return [(start, end, SECRETS[rank].name) for start, end, rank in merged]
+
+
+def secrets_in(text: str) -> list[tuple[int, re.Match[str]]]:
+    """All secrets in the text, each with its place in the table of secrets."""
+    needles = _needles().find(text)
+    if not needles:  # as in nearly every text, after one pass over it in Rust
+        return []
+    places: dict[int, list[int]] = {}
+    for needle, place in needles:
+        places.setdefault(_NEEDLES[needle][1], []).append(place)
+    return [
+        (rank, match)
+        for rank, where in sorted(places.items())
+        for match in _matches(SECRETS[rank], text, sorted(where))
+        if SECRETS[rank].is_one(match)
+    ]
+
+
+@cache
+def _needles() -> Needles:
+    """Made ready when first asked for."""
+    return _engine.needles([needle for needle, _ in _NEEDLES])
+
+
+def _matches(secret: Secret, text: str, places: Iterable[int]) -> Iterator[re.Match[str]]:
+    """What `finditer` of the pattern finds, looked for at the needles only."""
+    read = 0
+    for place in places:
+        for start in range(max(place - secret.lead, read), place + 1):
+            if match := secret.pattern.match(text, start):
+                yield match
+                read = match.end()
+                break
 
 
 def redactor_of(redact: bool | Redactor) -> Redactor | None:
