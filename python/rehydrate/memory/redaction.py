@@ -84,7 +84,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         }
         if item.metadata:
             try:
-                changed["metadata"] = self._inside(item.metadata)
+                changed["metadata"] = self.inside(item.metadata)
             except RecursionError:
                 raise InvalidArgumentError(
                     "metadata is nested too deep to look for secrets in it; flatten it"
@@ -94,19 +94,24 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
             return item
         return replace(item, text=found.text, redactions=found.redactions, **changed)
 
-    def _inside(self, value: Any) -> Any:
+    def inside(self, value: Any) -> Any:
+        """Anything that JSON can say, each string in it without secrets.
+
+        >>> Redactor().inside({"env": [{"password": "hunter2!"}, 3]})
+        {'env': [{'password': '[redacted:password]'}, 3]}
+        """
         if isinstance(value, str):
             return self(value).text
         if isinstance(value, Mapping):
             return {self(name).text: self._entry(name, value[name]) for name in value}
         if isinstance(value, (list, tuple)):
-            return [self._inside(entry) for entry in value]
+            return [self.inside(entry) for entry in value]
         return value
 
     def _entry(self, name: str, value: Any) -> Any:
         """A value of a mapping: {"password": "..."} is an assignment too."""
         if not isinstance(value, str):
-            return self._inside(value)
+            return self.inside(value)
         assigned = f"{name}="
         found = self(assigned + value)
         if found.text.startswith(assigned):
