@@ -192,9 +192,9 @@ def open_store(path: str | os.PathLike[str], **options: Any) -> _native.Store:
     return _native.Store(path, **options)
 
 
-def needles(words: Sequence[str]) -> _native.Needles:
+def needles(groups: Sequence[Sequence[str]]) -> _native.Needles:
     """Short ASCII strings, made ready to be found in texts in one pass, whatever their case."""
-    return _native.Needles(words)
+    return _native.Needles(groups)
 
 
 def isa() -> str:

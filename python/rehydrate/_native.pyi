@@ -6,6 +6,7 @@ from typing import Any, final
 
 __all__ = [
     "BlockReader",
+    "Needles",
     "OnnxModel",
     "Prepared",
     "Selection",
@@ -273,10 +274,11 @@ class Store:
 
 @final
 class Needles:
-    # ASCII strings, found in texts whatever their case.
-    def __new__(cls, needles: Sequence[str]) -> Needles: ...
-    # Which needle begins behind how many characters, in the order in which they end.
-    def find(self, text: str) -> list[tuple[int, int]]: ...
+    # Groups of ASCII strings, found in texts whatever their case.
+    def __new__(cls, groups: Sequence[Sequence[str]]) -> Needles: ...
+    # Per group that was found, how many characters stand before each of its needles: ascending,
+    # 32 bits each.
+    def find(self, text: str) -> list[tuple[int, bytes]]: ...
 
 def open_onnx(library: PathLike[str]) -> None: ...
 def close_onnx() -> None: ...

@@ -16,9 +16,6 @@ from rehydrate.memory.secrets import NAMES, SECRETS, Secret
 if TYPE_CHECKING:
     from rehydrate._native import Needles
 
-_NEEDLES = [(needle, rank) for rank, secret in enumerate(SECRETS) for needle in secret.needles]
-"""Each with the place of its secret in the table."""
-
 
 class Redacted(NamedTuple):
     """A text without its secrets, and where they were."""
@@ -140,33 +137,30 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
 
 def secrets_in(text: str) -> list[tuple[int, re.Match[str]]]:
     """All secrets in the text, each with its place in the table of secrets."""
-    needles = _needles().find(text)
-    if not needles:  # as in nearly every text, after one pass over it in Rust
-        return []
-    places: dict[int, list[int]] = {}
-    for needle, place in needles:
-        places.setdefault(_NEEDLES[needle][1], []).append(place)
+    # Nearly every text ends here, after one pass over it in Rust.
     return [
         (rank, match)
-        for rank, where in sorted(places.items())
-        for match in _matches(SECRETS[rank], text, sorted(where))
-        if SECRETS[rank].is_one(match)
+        for rank, places in _needles().find(text)
+        for match in _matches(SECRETS[rank], text, memoryview(places).cast("I"))
     ]
 
 
 @cache
 def _needles() -> Needles:
-    """Made ready when first asked for."""
-    return _engine.needles([needle for needle, _ in _NEEDLES])
+    """Made ready when first asked for; the groups are the secrets."""
+    return _engine.needles([secret.needles for secret in SECRETS])
 
 
 def _matches(secret: Secret, text: str, places: Iterable[int]) -> Iterator[re.Match[str]]:
-    """What `finditer` of the pattern finds, looked for at the needles only."""
+    """What `finditer` of the pattern finds and is one, looked for at the needles only."""
+    if secret.beside and secret.beside not in text.lower():
+        return
     read = 0
     for place in places:
         for start in range(max(place - secret.lead, read), place + 1):
             if match := secret.pattern.match(text, start):
-                yield match
+                if secret.is_one(match):
+                    yield match
                 read = match.end()
                 break
 

@@ -30,6 +30,8 @@ class Secret(NamedTuple):
     """A last look at what the pattern found."""
     lead: int = 0
     """So many characters at most stand before the needle."""
+    beside: str = ""
+    """A text that does not hold this too, in lower case, has no such secret."""
 
 
 def _key(name: str, pattern: str, *needles: str, lead: int = 0) -> Secret:
@@ -111,7 +113,8 @@ def _is_token(match: re.Match[str]) -> bool:
 
 def _is_called(match: re.Match[str]) -> bool:
     """Whether it is code: `password = make_one(...)`."""
-    return match.string[match.end("secret") :][:1] in {"(", "["}
+    end = match.end("secret")
+    return match.string[end : end + 1] in {"(", "["}
 
 
 def _is_credential(match: re.Match[str]) -> bool:
@@ -356,7 +359,8 @@ SECRETS: tuple[Secret, ...] = (
         re.compile(
             r"""(?P<scheme>-u|--user)[ =]{1,4}["']?[^\s:"']{1,64}:(?P<secret>[^\s"'`<>$]{3,128})"""
         ),
-        lambda match: _is_credential(match) and "curl" in match.string.lower(),
+        _is_credential,
+        beside="curl",
     ),
     Secret(
         "password",

@@ -1,5 +1,6 @@
 //! Looking for needles, from Python.
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use rehydrate_core::needles;
 
 use crate::convert::Text;
@@ -8,7 +9,7 @@ use crate::errors::{detached, to_py};
 /// Texts up to this length are looked through without giving the interpreter up: that would take as long.
 const SHORT_BYTES: usize = 4 << 10;
 
-/// ASCII strings to look for in texts, whatever their case.
+/// Groups of ASCII strings to look for in texts, whatever their case.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Needles {
     core: needles::Needles,
@@ -17,14 +18,15 @@ pub struct Needles {
 #[pymethods]
 impl Needles {
     #[new]
-    fn new(py: Python<'_>, needles: Vec<Text>) -> PyResult<Self> {
-        let needles: Vec<&str> = needles.iter().map(Text::as_str).collect();
-        Ok(Self { core: needles::Needles::new(&needles).map_err(|error| to_py(py, &error))? })
+    fn new(py: Python<'_>, groups: Vec<Vec<String>>) -> PyResult<Self> {
+        Ok(Self { core: needles::Needles::new(&groups).map_err(|error| to_py(py, &error))? })
     }
 
-    /// Which needle begins behind how many characters, in the order in which they end.
-    fn find(&self, py: Python<'_>, text: Text) -> PyResult<Vec<(usize, usize)>> {
-        let find = || self.core.find(text.as_str()).into_iter().map(|one| (one.needle, one.start)).collect();
-        if text.as_str().len() <= SHORT_BYTES { Ok(find()) } else { detached(py, || Ok(find())) }
+    /// Per group that was found, how many characters stand before each of its needles, as 32-bit numbers.
+    fn find<'py>(&self, py: Python<'py>, text: Text) -> PyResult<Vec<(usize, Bound<'py, PyBytes>)>> {
+        let find = || self.core.find(text.as_str());
+        let found = if text.as_str().len() <= SHORT_BYTES { find() } else { detached(py, || Ok(find()))? };
+        let numbers = |starts: Vec<u32>| starts.into_iter().flat_map(u32::to_ne_bytes).collect::<Vec<_>>();
+        Ok(found.into_iter().map(|one| (one.group, PyBytes::new(py, &numbers(one.starts)))).collect())
     }
 }
