@@ -294,8 +294,10 @@ def _columns(item: MemoryItem, now: int) -> Any:
         None if item.expires is None else _milliseconds(item.expires),
         as_json(item.metadata) if item.metadata else None,
         json.dumps(item.redactions) if item.redactions else None,
-        [link.handle for link in item.links if link.relation == "supersedes"],
-        [link.handle for link in item.links if link.relation == "contradicts"],
+        *[
+            [link.handle for link in item.links if link.relation == relation] if item.links else ()
+            for relation in _AT_ONCE
+        ],
     )
 
 

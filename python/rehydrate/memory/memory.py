@@ -143,6 +143,11 @@ class Memory:
         """What did not work since it was opened, and what was done instead; the newest last."""
         return self._embedding.troubles
 
+    @property
+    def redactor(self) -> Redactor | None:
+        """What takes secrets out of all that is kept; None where they stay."""
+        return self._redactor
+
     def add(
         self,
         texts: str | MemoryItem | Iterable[str | MemoryItem],
