@@ -43,7 +43,7 @@ const CONTRAST: f32 = 1.5;
 const SPEAKER: f32 = 0.4;
 /// What a candidate lends its neighbour, to the power of the distance.
 const LENDING: f32 = 0.5;
-/// Of the best lender's own score, how far borrowing lifts at most.
+/// Of the best lender's own score, how far borrowing lifts what holds no word of the query.
 const BELOW: f32 = 0.99;
 /// Neighbours on each side.
 pub(super) const REACH: usize = 2;
@@ -113,9 +113,13 @@ fn calibrated(signals: &[Signals], Marks { beside, named, whole }: Marks<'_>) ->
     fused.iter_mut().for_each(|x| *x = (*x / sum.max(TRIGRAM)).powf(CONTRAST));
     let lent = |&(other, distance): &(usize, i32)| fused[other] * LENDING.powi(distance);
     let with_lent = |at: usize| {
+        let lifted = fused[at] + beside[at].iter().map(lent).sum::<f32>();
+        if signals[at].text > 0.0 {
+            return lifted;
+        }
         // What only borrowed does not overtake whom it borrowed from.
         let most = beside[at].iter().map(|&(other, _)| fused[other]).fold(0.0, f32::max) * BELOW;
-        fused[at].max(most.min(fused[at] + beside[at].iter().map(lent).sum::<f32>()))
+        fused[at].max(most.min(lifted))
     };
     let of_named = |at: usize| with_lent(at) * if named[at] { 1.0 + SPEAKER } else { 1.0 };
     let mut scores: Vec<f32> = (0..fused.len()).map(of_named).collect();
