@@ -135,8 +135,7 @@ _NewItem = tuple[
     int | None,  # expires, milliseconds since 1970
     str | None,  # meta, JSON
     str | None,  # redactions, JSON
-    Sequence[str],  # handles of items it supersedes
-    Sequence[str],  # handles of items it contradicts
+    Sequence[tuple[str, str]],  # links: relation, the other's handle
 ]
 _Item = tuple[
     str,  # handle: "mem_" and 26 characters
@@ -257,6 +256,8 @@ class Store:
         self, namespace: str, handles: Sequence[str], vectors: Any, space: str
     ) -> int: ...
     # Whether the link is new.
+    # How many items had one; the namespace takes vectors of any model then.
+    def drop_vectors(self, namespace: str) -> int: ...
     def link(self, namespace: str, source: str, target: str, relation: str) -> bool: ...
     # items, bytes, hot, warm, cold, links, demoted, dropped, indexed, pending, segments,
     # index_bytes, vectors, dim, space, max_items, max_bytes, max_age_ms, file_bytes
