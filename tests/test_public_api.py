@@ -166,7 +166,7 @@ def test_the_fields_of_the_results_are_these():
         ),
     )
     assert rehydrate.BlockReport._fields == (
-        *("message", "text", "measure", "first", "last", "tokens", "gain", "kept"),
+        *("message", "text", "measure", "first", "last", "tokens", "gain", "kept", "handle"),
     )
     assert rehydrate.Violation._fields == ("index", "rule", "message")
 

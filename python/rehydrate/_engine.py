@@ -192,6 +192,11 @@ def open_store(path: str | os.PathLike[str], **options: Any) -> _native.Store:
     return _native.Store(path, **options)
 
 
+def needles(groups: Sequence[Sequence[str]]) -> _native.Needles:
+    """Short ASCII strings, made ready to be found in texts in one pass, whatever their case."""
+    return _native.Needles(groups)
+
+
 def isa() -> str:
     """This machine's widest instructions that change what an int8 model computes."""
     return _native.isa()

@@ -6,6 +6,7 @@ from typing import Any, final
 
 __all__ = [
     "BlockReader",
+    "Needles",
     "OnnxModel",
     "Prepared",
     "Selection",
@@ -134,8 +135,7 @@ _NewItem = tuple[
     int | None,  # expires, milliseconds since 1970
     str | None,  # meta, JSON
     str | None,  # redactions, JSON
-    Sequence[str],  # handles of items it supersedes
-    Sequence[str],  # handles of items it contradicts
+    Sequence[tuple[str, str]],  # links: relation, the other's handle
 ]
 _Item = tuple[
     str,  # handle: "mem_" and 26 characters
@@ -256,6 +256,8 @@ class Store:
         self, namespace: str, handles: Sequence[str], vectors: Any, space: str
     ) -> int: ...
     # Whether the link is new.
+    # How many items had one; the namespace takes vectors of any model then.
+    def drop_vectors(self, namespace: str) -> int: ...
     def link(self, namespace: str, source: str, target: str, relation: str) -> bool: ...
     # items, bytes, hot, warm, cold, links, demoted, dropped, indexed, pending, segments,
     # index_bytes, vectors, dim, space, max_items, max_bytes, max_age_ms, file_bytes
@@ -270,6 +272,14 @@ class Store:
     def flush(self) -> None: ...
     def checkpoint(self) -> None: ...
     def close(self) -> None: ...
+
+@final
+class Needles:
+    # Groups of ASCII strings, found in texts whatever their case.
+    def __new__(cls, groups: Sequence[Sequence[str]]) -> Needles: ...
+    # Per group that was found, how many characters stand before each of its needles: ascending,
+    # 32 bits each.
+    def find(self, text: str) -> list[tuple[int, bytes]]: ...
 
 def open_onnx(library: PathLike[str]) -> None: ...
 def close_onnx() -> None: ...

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate import Memory
+from rehydrate import Embedder, Memory
 from rehydrate.cli import memory_search
 from rehydrate.cli.memory_store import default_store
 from rehydrate.cli.progress import Progress
@@ -303,7 +303,10 @@ def test_forget_wants_to_know_exactly_what(memory, arguments):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["search", "x", "-n", " "], "--namespace NAME"),
+        (["search", "x", "-n", " "], "--namespace is ' '"),
+        (["add", "x", "-n", ""], "leave it out for that of $REHYDRATE_NAMESPACE"),
+        (["forget", "--all", "-y", "-n", ""], "--namespace is ''"),
+        (["rebuild", "-n", ""], "--namespace is ''"),
         (["add", ""], "at least one character"),
         (["add", "-"], "standard input is empty"),
         (["add", "-", "-"], "only once"),
@@ -369,6 +372,17 @@ def test_a_damaged_index_is_no_error(memory, store):
     assert "thrown away" in memory("verify").stdout.decode()
     found = json.loads(memory("search", "fact 17", "--json").stdout)
     assert found["hits"][0]["item"]["text"] == "fact 17"
+
+
+def test_vectors_are_dropped_where_that_is_asked_for(memory, store):
+    embedder = Embedder(lambda texts: [[float(len(text)), 1.0] for text in texts], space="old")
+    with Memory.open(store, namespace="alice", embedder=embedder) as opened:
+        opened.add(["one", "two and more"])
+    stats = lambda: json.loads(memory("stats", "--json").stdout)  # noqa: E731
+    memory("rebuild")
+    assert (stats()["vectors"], stats()["vector_space"]) == (2, "old")
+    memory("rebuild", "--vectors")
+    assert (stats()["vectors"], stats()["vector_space"], stats()["items"]) == (0, None, 2)
 
 
 def test_a_reader_who_leaves_early_is_no_error(memory, store):

@@ -49,8 +49,9 @@ class Failing:
     def add(self, items: Any) -> Any:
         return self._call("add", items)
 
-    def as_stored(self, item: Any) -> Any:
-        return self._call("as_stored", item)
+    @property
+    def redactor(self) -> Any:
+        return self.within.redactor
 
 
 def compacted(memory: Any) -> Any:

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rehydrate import InvalidArgumentError, Memory, MemoryItem, Redaction, Redactor
+from rehydrate.memory.redaction import secrets_in
+from rehydrate.memory.secrets import SECRETS
 
 _chance = random.Random(7)
 _ALNUM = string.ascii_letters + string.digits
@@ -217,6 +219,28 @@ def test_a_sentence_about_private_keys_is_none():
 def test_a_name_that_is_no_kind_of_secret_is_refused():
     with pytest.raises(InvalidArgumentError, match="no kind of secret; choose from private_key"):
         Redactor(off=["jwts"])
+
+
+def _in_some_case(parts: list[tuple[str, bool]]) -> str:
+    return "".join(part.upper() if is_upper else part for part, is_upper in parts)
+
+
+_PARTS = st.sampled_from(
+    sorted({needle for secret in SECRETS for needle in secret.needles})
+    + [frame.format(secret) for _, frame, secret in KNOWN]
+    + [*"\\\"'`: =_-.~\n\té記", "curl ", "A" * 20, "0123456789", "Zz9" * 7, "\\n", "page", "://a:b"]
+)
+
+
+@given(st.lists(st.tuples(_PARTS, st.booleans())).map(_in_some_case))
+def test_looking_at_the_needles_only_finds_all_that_the_patterns_find(text: str):
+    found = {
+        (rank, match.span())
+        for rank, secret in enumerate(SECRETS)
+        for match in secret.pattern.finditer(text)
+        if secret.is_one(match) and secret.beside in text.lower()
+    }
+    assert {(rank, match.span()) for rank, match in secrets_in(text)} == found
 
 
 @st.composite

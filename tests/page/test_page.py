@@ -17,6 +17,7 @@ from rehydrate.page.escaping import escaped
 from rehydrate.page.rows import rows
 from tests.compact.cases import Case, cases, talk
 from tests.compact.test_excerpts import LONG_TEXTS, long_cases
+from tests.memory.plain import PlainStore
 from tests.page.reading import Page
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +98,26 @@ def test_every_kind_of_excerpt_shows_its_marks_where_the_model_sees_them(name: s
     assert all(re.fullmatch(r"\[\.\.\. [\d,]+ \w+ omitted, \d+(-\d+)? \.\.\.\]", m) for m in marks)
     assert page.of("was", 1, "mark") == []
     check_every_text(messages, compaction, page)
+
+
+def test_marks_name_the_memory_that_has_the_whole_text_as_they_do_for_the_model():
+    messages = [*talk("user: begin"), {"role": "tool", "content": LONG_TEXTS["log"]}]
+    messages += talk("user: go on")
+    memory = rehydrate.Memory(PlainStore(), namespace="alice")
+    compaction = compact_context(
+        messages,
+        target_ratio=0.4,
+        granularity="excerpt",
+        format="plain",
+        memory=memory,
+        keep_dropped=True,
+    )
+    marks = Page(side_by_side(messages, compaction)).of("now", 1, "mark")
+    (handle,) = {block.handle for block in compaction.explain().units[1].blocks}
+    assert memory.get(handle).text == LONG_TEXTS["log"]
+    assert marks
+    assert all(f", {handle} " in mark for mark in marks)
+    assert all(mark in compaction.messages[1]["content"] for mark in marks)
 
 
 def test_a_forged_mark_is_text_and_no_mark_of_the_page():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from rehydrate.cli.memory_filters import counted
 from rehydrate.cli.memory_store import (
     NAMESPACE_VARIABLE,
     add_store_options,
-    checked_text,
+    named_namespace,
     namespace_of,
     opened,
     store_path,
@@ -42,6 +41,8 @@ examples:
   rehydrate memory rebuild                       every namespace
   rehydrate memory rebuild --namespace ferryman
   rehydrate memory rebuild --embedder minilm     gives vectors of a model to what has none yet
+  rehydrate memory rebuild --vectors --embedder e5   gives vectors of another model to everything
+  rehydrate memory rebuild --vectors             goes back to the built-in model
 """
 _EXPORT_EXAMPLES = """\
 The file is JSON Lines: a line that says what it is, then an item a line.
@@ -84,6 +85,11 @@ def add_parser(parts: Any) -> None:
         help=f"only this one; default: ${NAMESPACE_VARIABLE}, else all",
     )  # fmt: skip
     rebuild.add_argument("--embedder", metavar="MODEL", help="an ONNX model that gives vectors")
+    rebuild.add_argument(
+        "--vectors",
+        action="store_true",
+        help="drop the vectors that are there; those of --embedder, if any, take their place",
+    )
     rebuild.add_argument("--json", action="store_true", help="the result as JSON")
     rebuild.set_defaults(run=run_rebuild)
 
@@ -124,8 +130,7 @@ def run_verify(options: argparse.Namespace) -> int:
 
 def run_rebuild(options: argparse.Namespace) -> int:
     """Make the index anew and say of how much."""
-    named = options.namespace or os.environ.get(NAMESPACE_VARIABLE, "")
-    wanted = checked_text("--namespace", named) if named.strip() else None
+    wanted = named_namespace(options)
     with opened(options, namespace=None, to="change") as memory:
         names = list(memory.namespaces()) if wanted is None else [wanted]
         sizes = {name: memory.stats(namespace=name).items for name in names}
@@ -135,6 +140,8 @@ def run_rebuild(options: argparse.Namespace) -> int:
         doing = "rebuilding" if len(names) > 1 else f"rebuilding {counted(every, 'item')}"
         with Progress(doing, "items", every if len(names) > 1 else None) as progress:
             for name in names:
+                if options.vectors:
+                    memory.drop_vectors(namespace=name)
                 items += memory.rebuild(namespace=name)
                 progress.advance(sizes[name])
     if options.json:

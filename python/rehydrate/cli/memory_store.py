@@ -73,11 +73,29 @@ def store_path(options: argparse.Namespace) -> Path:
 
 def namespace_of(options: argparse.Namespace) -> str:
     """The namespace that is meant; there is none by default, so that nothing leaks by a slip."""
-    name: str = options.namespace or os.environ.get(NAMESPACE_VARIABLE, "")
-    if not name.strip():
+    name = named_namespace(options)
+    if name is None:
         raise Failure(
             f"no namespace is named; pass --namespace NAME (a project, a user), or set "
             f"{NAMESPACE_VARIABLE}"
+        )
+    return name
+
+
+def named_namespace(options: argparse.Namespace) -> str | None:
+    """The namespace that is named, if one is.
+
+    One that is named and empty is a slip, as in `-n "$PROJECT"` where that is not set: falling back
+    to another would read or change what was not meant.
+    """
+    name: str | None = options.namespace
+    if name is None:
+        name = os.environ.get(NAMESPACE_VARIABLE, "")
+        return checked_text(f"${NAMESPACE_VARIABLE}", name) if name.strip() else None
+    if not name.strip():
+        raise Failure(
+            f"--namespace is {name!r}, which names nobody; pass a name (a project, a user), or "
+            f"leave it out for that of ${NAMESPACE_VARIABLE}"
         )
     return checked_text("--namespace", name)
 

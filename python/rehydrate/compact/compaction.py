@@ -87,6 +87,8 @@ class BlockReport(NamedTuple):
     gain: float
     """What the block added to the objective when it was taken, or would still add."""
     kept: bool
+    handle: str | None = None
+    """Where memory has the whole text, under ``keep_dropped``, as the marks in it say."""
 
 
 class UnitReport(NamedTuple):

@@ -214,6 +214,8 @@ class Cut:
             if kept_units[unit_of[conversation.messages[place].index]]:
                 self.texts_of.setdefault(place, []).append(text)
         self._handle_of: HandleOf
+        self.handles: dict[int, str] = {}
+        """By the number of a divided text kept in part, where memory has the whole of it."""
         self.excerpts: dict[int, Excerpt] = {}
         """By the place of the message in the conversation."""
 
@@ -290,6 +292,7 @@ class Cut:
                     number = self.divided[text]
                     piece = pieces[number - self._starts[place]]
                     handle = self._handle_of(*self._whole(place, text))
+                    self.handles[text] = handle
                     shown = self.division(text).render(piece.text, self.kept[text], handle)
                     pieces[number - self._starts[place]] = piece._replace(text=shown)
                     texts[paths[number]] = shown

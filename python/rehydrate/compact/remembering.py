@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rehydrate.compact.recall import WritableMemory
     from rehydrate.compact.report import DroppedUnit, Report
     from rehydrate.memory.items import MemoryItem
+    from rehydrate.memory.redaction import Redactor
 
 TOOL = "compact_context"
 """What brought these memories in, as their provenance says."""
@@ -213,26 +214,26 @@ class Remembering:
         }
 
     def _without_secrets(self, text: str) -> str:
-        from rehydrate.memory.items import MemoryItem
-
-        return self._as_stored(MemoryItem(text)).text
+        redactor = self._redactor
+        return text if redactor is None else redactor(text).text
 
     def _without_secrets_inside(self, text: str) -> str:
         """The JSON of a message, its strings without secrets.
 
         Each string by itself: escapes hide where a secret begins, and labels must not break JSON.
         """
-        from rehydrate.memory.items import MemoryItem
+        if self._redactor is None:
+            return text
+        message = json.loads(text)
+        found = self._redactor.inside(message)
+        return text if found == message else as_json(found)
 
-        message = {"message": json.loads(text)}
-        found = self._as_stored(MemoryItem(TOOL, metadata=message)).metadata
-        return text if found == message else as_json(found["message"])
-
-    def _as_stored(self, item: MemoryItem) -> MemoryItem:
+    @once
+    def _redactor(self) -> Redactor | None:
+        """Of a memory that takes secrets out itself."""
         assert self._writing is not None
-        as_stored = getattr(self._writing.memory, "as_stored", None)
-        stored: MemoryItem = as_stored(item) if as_stored else item
-        return stored
+        redactor: Redactor | None = getattr(self._writing.memory, "redactor", None)
+        return redactor
 
     @once
     def _session(self) -> str:
@@ -275,7 +276,7 @@ def message_json(entry: Any) -> str:
 
 def as_json(value: Any) -> str:
     """Compact JSON that UTF-8 can write: half a surrogate pair stays an escape."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     if clean(text) is not text:
         text = json.dumps(value, separators=(",", ":"))
     return text

@@ -147,6 +147,7 @@ class Report:
                     tokens=tokens,
                     gain=gain,
                     kept=bool(kept) and kept_units[unit],
+                    handle=self._cut.handles.get(text) or None,
                 )
                 for row, kept, (tokens, gain) in zip(
                     rows, self._cut.kept[text], figures[text], strict=True

@@ -26,6 +26,13 @@ class Stripped(NamedTuple):
     """The same by unit, as far as something is left of it."""
 
 
+class Unthinking(NamedTuple):
+    """What is left of a conversation, and of its entries; places are those that came in."""
+
+    conversation: Conversation
+    entries: Sequence[Any]
+
+
 def treat_thinking(
     policy: str,
     conversation: Conversation,
@@ -38,17 +45,10 @@ def treat_thinking(
     """
     if policy == "keep":
         return Stripped(conversation, entries, {}, {})
-    shown = formats.FORMATS[conversation.format].without_thinking(entries)
-    if not _changed(conversation, shown, entries):
-        return Stripped(conversation, entries, {}, {})
-    # Whether a loop is open is asked without thoughts: one that stands alone behind the results
-    # is no answer to them.
-    rest = _read(conversation, shown)
-    start = _loop_start(rest)
-    if start is not None:
-        shown[start:] = entries[start:]
-        rest = _read(conversation, shown)
+    rest, shown = without_thinking(conversation, entries)
     changed = _changed(conversation, shown, entries)
+    if not changed:
+        return Stripped(conversation, entries, {}, {})
     before = {message.index: message for message in conversation.messages}
     after = {message.index: message for message in rest.messages}
     lost = _engine.message_tokens([before[place] for place in changed], counter)
@@ -56,6 +56,21 @@ def treat_thinking(
     spared = zip(changed, lost, _engine.message_tokens(left, counter), strict=True)
     tokens = {place: was - now for place, was, now in spared}
     return Stripped(rest, shown, tokens, _by_unit(tokens, conversation, rest))
+
+
+def without_thinking(conversation: Conversation, entries: Sequence[Any]) -> Unthinking:
+    """The conversation of these entries without its thinking, but for its open tool loop."""
+    shown = formats.FORMATS[conversation.format].without_thinking(entries)
+    if not _changed(conversation, shown, entries):
+        return Unthinking(conversation, entries)
+    # Whether a loop is open is asked without thoughts: one that stands alone behind the results
+    # is no answer to them.
+    rest = _read(conversation, shown)
+    start = _loop_start(rest)
+    if start is not None:
+        shown[start:] = entries[start:]
+        rest = _read(conversation, shown)
+    return Unthinking(rest, shown)
 
 
 def _changed(conversation: Conversation, shown: Sequence[Any], entries: Sequence[Any]) -> list[int]:

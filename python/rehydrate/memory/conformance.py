@@ -94,9 +94,10 @@ def check_one_text_of_one_source_is_one_item(make: Make) -> None:
 def check_a_batch_is_added_whole_or_not_at_all(make: Make) -> None:
     """An item that cannot be added keeps the others of its batch out too."""
     store = make()
-    wrong = MemoryItem("two", links=(Link("supersedes", "mem_" + "0" * 26),))
-    _raises(RehydrateError, lambda: store.add([MemoryItem("one"), wrong], namespace=A))
-    _equal(store.list(namespace=A), [], "what is there after a batch that failed")
+    for relation in ("supersedes", "a word of its own"):
+        wrong = MemoryItem("two", links=(Link(relation, "mem_" + "0" * 26),))
+        _raises(RehydrateError, partial(store.add, [MemoryItem("one"), wrong], namespace=A))
+        _equal(store.list(namespace=A), [], "what is there after a batch that failed")
 
 
 def check_handles_follow_from_namespace_source_and_text(make: Make) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
 from rehydrate.errors import InvalidArgumentError
 
@@ -92,25 +93,10 @@ class MemoryItem:
             raise InvalidArgumentError(f"text is of type {kind}; pass a string")
         if not self.text:
             raise InvalidArgumentError("text is empty; an item holds at least one character")
-        for name in ("kind", "source", "session", "tool", "principal", "handle", "namespace"):
-            _check_text(name, getattr(self, name))
-        if self.tier not in TIERS:
-            raise InvalidArgumentError(
-                f"tier is {self.tier!r}; choose one of {', '.join(map(repr, TIERS))}"
-            )
-        for name in ("trust", "confidence"):
-            _check_share(name, getattr(self, name))
-        for name in ("time", "expires", "created"):
-            object.__setattr__(self, name, to_millisecond(name, getattr(self, name)))
-        object.__setattr__(self, "parents", _texts("parents", self.parents))
-        shapes: tuple[tuple[str, type[Any]], ...] = (
-            ("links", Link),
-            ("linked_from", Link),
-            ("redactions", Redaction),
-        )
-        for name, shape in shapes:
-            object.__setattr__(self, name, _tuples(name, getattr(self, name), shape))
-        _check_metadata(self.metadata)
+        for name, default, checked in _FIELDS:
+            value = getattr(self, name)
+            if value is not default:  # most fields of most items are, and thousands are made
+                object.__setattr__(self, name, checked(name, value))
 
 
 class ItemFields(TypedDict, total=False):
@@ -295,7 +281,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _check_text(name: str, value: object) -> None:
+def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; pass a string")
     try:
@@ -305,22 +291,30 @@ def _check_text(name: str, value: object) -> None:
             f"{name} has a lone surrogate at character {error.start}, which is no Unicode; "
             f"pass {name}.encode('utf-8', 'replace').decode()"
         ) from None
+    return value
 
 
-def _check_share(name: str, value: Any) -> None:
+def _tier(name: str, value: Any) -> Tier:
+    if value not in TIERS:
+        raise InvalidArgumentError(
+            f"{name} is {value!r}; choose one of {', '.join(map(repr, TIERS))}"
+        )
+    return cast(Tier, value)
+
+
+def _share(name: str, value: Any) -> float:
     if not (_is_number(value) and 0 <= value <= 1):
         raise InvalidArgumentError(f"{name} is {value!r}; pass a number from 0 to 1")
+    return cast(float, value)
 
 
 def _texts(name: str, values: Any) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InvalidArgumentError(f"{name} is {values!r}; pass a tuple of strings")
-    for place, value in enumerate(values):
-        _check_text(f"{name}[{place}]", value)
-    return tuple(values)
+    return tuple([_text(f"{name}[{place}]", value) for place, value in enumerate(values)])
 
 
-def _tuples(name: str, values: Any, kind: type[Any]) -> tuple[Any, ...]:
+def _tuples(kind: type[Any], name: str, values: Any) -> tuple[Any, ...]:
     try:
         found = tuple([kind(*value) for value in values])
     except TypeError:
@@ -329,20 +323,21 @@ def _tuples(name: str, values: Any, kind: type[Any]) -> tuple[Any, ...]:
     for place, value in enumerate(found):
         for part, shown in zip(kind._fields, value, strict=True):
             if kind.__annotations__[part] == "str":
-                _check_text(f"{name}[{place}].{part}", shown)
+                _text(f"{name}[{place}].{part}", shown)
     return found
 
 
-def _check_metadata(metadata: object) -> None:
+def _metadata(name: str, metadata: Any) -> Mapping[str, Any]:
     if not metadata and isinstance(metadata, Mapping):
-        return
+        return metadata
     try:
         if not isinstance(metadata, Mapping) or json.loads(as_json(metadata)) != metadata:
             raise ValueError("it is no JSON object")
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgumentError(
-            f"metadata cannot be kept: {error}; pass a dict of what JSON can say, keys strings"
+            f"{name} cannot be kept: {error}; pass a dict of what JSON can say, keys strings"
         ) from None
+    return metadata
 
 
 def as_json(metadata: Mapping[str, Any]) -> str:
@@ -350,3 +345,23 @@ def as_json(metadata: Mapping[str, Any]) -> str:
     return json.dumps(
         dict(metadata), ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=False
     )
+
+
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("kind", "source", "session", "tool", "principal"), _text),
+    **dict.fromkeys(("handle", "namespace"), _text),
+    "tier": _tier,
+    **dict.fromkeys(("trust", "confidence"), _share),
+    **dict.fromkeys(("time", "expires", "created"), to_millisecond),
+    "parents": _texts,
+    "links": partial(_tuples, Link),
+    "linked_from": partial(_tuples, Link),
+    "redactions": partial(_tuples, Redaction),
+    "metadata": _metadata,
+}
+_FIELDS = [
+    (field.name, field.default, _CHECKS[field.name])
+    for field in fields(MemoryItem)
+    if field.name in _CHECKS
+]
+"""Each that is checked, its default, and what the value has to pass."""

@@ -37,8 +37,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _PAGE = 1_000
 _TIER_CODES = {tier: code for code, tier in enumerate(TIERS)}
-_AT_ONCE = ("supersedes", "contradicts")
-"""Relations that are written in one transaction with the item itself."""
 WEIGHTED = (0.5, 0.3, 0.2)
 """Of words, parts of words and meaning."""
 
@@ -73,10 +71,6 @@ class LocalStore:
         stored, _, _ = self._native.add(
             namespace, [_columns(item, now) for item in items], **_vectors(vectors)
         )
-        for item, (handle, _) in zip(items, stored, strict=True):
-            for relation, other in item.links:
-                if relation not in _AT_ONCE:
-                    self._native.link(namespace, handle, other, relation)
         embedded = [True] * len(items) if vectors is None else vectors.rows.any(axis=1).tolist()
         return [
             Added(handle, is_new, item.redactions, has_vector)
@@ -237,6 +231,10 @@ class LocalStore:
         """Give items that are there vectors of another model; how many were there."""
         return self._native.set_vectors(namespace, [*handles], vectors.rows, vectors.space)
 
+    def drop_vectors(self, *, namespace: str) -> int:
+        """Take all vectors away, and the name of their model; how many items had one."""
+        return self._native.drop_vectors(namespace)
+
     def close(self) -> None:
         """Finish what goes on in the background and let go of the file."""
         self._native.close()
@@ -294,8 +292,7 @@ def _columns(item: MemoryItem, now: int) -> Any:
         None if item.expires is None else _milliseconds(item.expires),
         as_json(item.metadata) if item.metadata else None,
         json.dumps(item.redactions) if item.redactions else None,
-        [link.handle for link in item.links if link.relation == "supersedes"],
-        [link.handle for link in item.links if link.relation == "contradicts"],
+        item.links,
     )
 
 

@@ -143,6 +143,11 @@ class Memory:
         """What did not work since it was opened, and what was done instead; the newest last."""
         return self._embedding.troubles
 
+    @property
+    def redactor(self) -> Redactor | None:
+        """What takes secrets out of all that is kept; None where they stay."""
+        return self._redactor
+
     def add(
         self,
         texts: str | MemoryItem | Iterable[str | MemoryItem],
@@ -346,12 +351,30 @@ class Memory:
     def rebuild(self, *, namespace: str | None = None) -> int:
         """Make the index anew, of one namespace or of all; how many items it holds.
 
-        With an embedder of your own, items that have no vector of it get one.
+        With an embedder of your own, items that have no vector of it get one; `drop_vectors` comes
+        first where the namespace holds those of another.
         """
         where = self._namespace if namespace is None else checked_namespace(namespace)
         for name in self._store.namespaces() if where is None else [where]:
             self._embed_again(name)
         return self._store.rebuild(namespace=where)
+
+    def drop_vectors(self, *, namespace: str | None = None) -> int:
+        """Take away the namespace's vectors, so that another embedder may give its own.
+
+        The items stay and are found by the built-in model; `rebuild` gives them vectors of the
+        embedder that this memory was opened with. How many items had one.
+        """
+        where = named("drop_vectors", namespace, self._namespace)
+        drop = getattr(self._store, "drop_vectors", None)
+        if drop is None:
+            raise InvalidArgumentError(
+                f"{type(self._store).__name__} has no drop_vectors; export, purge and import_ do "
+                "the same"
+            )
+        self._spaces.pop(where, None)
+        dropped: int = drop(namespace=where)
+        return dropped
 
     def close(self) -> None:
         """Finish what goes on in the background and let go of the file."""
@@ -441,4 +464,5 @@ class Memory:
     anamespaces = awaitable(namespaces)
     averify = awaitable(verify)
     arebuild = awaitable(rebuild)
+    adrop_vectors = awaitable(drop_vectors)
     aclose = awaitable(close)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rehydrate import _engine
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Redaction
-from rehydrate.memory.secrets import NAMES, SECRETS
+from rehydrate.memory.secrets import NAMES, SECRETS, Secret
 
-_RARE = "_~=:/-."
-"""Characters of needles, the rarest in texts first."""
+if TYPE_CHECKING:
+    from rehydrate._native import Needles
 
 
 class Redacted(NamedTuple):
@@ -44,16 +47,13 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
                     f"redaction off={name!r} is no kind of secret; choose from {', '.join(NAMES)}"
                 )
         self.off = tuple(names)
-        self._secrets = tuple(secret for secret in SECRETS if secret.name not in names)
-        self._needles: dict[str, list[tuple[str, int]]] = {}
-        for rank, secret in enumerate(self._secrets):
-            for needle in secret.needles:
-                rare = next((char for char in _RARE if char in needle), "")
-                self._needles.setdefault(rare, []).append((needle, rank))
+        self._off = {rank for rank, name in enumerate(NAMES) if name in names}
 
     def __call__(self, text: str, known: Iterable[Redaction] = ()) -> Redacted:
         """The text without secrets. `known` are redactions that it has already."""
         spans = self._spans(text)
+        if not spans and not known:
+            return Redacted(text, ())
         labelled = [span for span in known if text[span.start : span.end] == _label(span.name)]
         if not spans and not labelled:
             return Redacted(text, ())
@@ -81,7 +81,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         }
         if item.metadata:
             try:
-                changed["metadata"] = self._inside(item.metadata)
+                changed["metadata"] = self.inside(item.metadata)
             except RecursionError:
                 raise InvalidArgumentError(
                     "metadata is nested too deep to look for secrets in it; flatten it"
@@ -91,19 +91,24 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
             return item
         return replace(item, text=found.text, redactions=found.redactions, **changed)
 
-    def _inside(self, value: Any) -> Any:
+    def inside(self, value: Any) -> Any:
+        """Anything that JSON can say, each string in it without secrets.
+
+        >>> Redactor().inside({"env": [{"password": "hunter2!"}, 3]})
+        {'env': [{'password': '[redacted:password]'}, 3]}
+        """
         if isinstance(value, str):
             return self(value).text
         if isinstance(value, Mapping):
             return {self(name).text: self._entry(name, value[name]) for name in value}
         if isinstance(value, (list, tuple)):
-            return [self._inside(entry) for entry in value]
+            return [self.inside(entry) for entry in value]
         return value
 
     def _entry(self, name: str, value: Any) -> Any:
         """A value of a mapping: {"password": "..."} is an assignment too."""
         if not isinstance(value, str):
-            return self._inside(value)
+            return self.inside(value)
         assigned = f"{name}="
         found = self(assigned + value)
         if found.text.startswith(assigned):
@@ -112,22 +117,14 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
 
     def _spans(self, text: str) -> list[tuple[int, int, str]]:
         """Where secrets are, none overlapping: what overlaps is one, named by the most exact."""
-        lower = text.lower()
-        found: list[tuple[int, int, int]] = []
-        # Nearly every text ends here, after a search for each needle in C; and for few of them
-        # where the text has no "_", as prose has not.
-        ranks = {
-            rank
-            for rare, needles in self._needles.items()
-            if rare in lower
-            for needle, rank in needles
-            if needle in lower
-        }
-        for rank in sorted(ranks):
-            secret = self._secrets[rank]
-            group = "secret" if "secret" in secret.pattern.groupindex else 0
-            matches = filter(secret.is_one, secret.pattern.finditer(text))
-            found += [(*match.span(group), rank) for match in matches]
+        secrets = secrets_in(text)
+        if not secrets:
+            return []
+        found = [
+            (*match.span("secret" if "secret" in match.re.groupindex else 0), rank)
+            for rank, match in secrets
+            if rank not in self._off
+        ]
         merged: list[tuple[int, int, int]] = []
         for start, end, rank in sorted(found):
             if merged and start < merged[-1][1]:
@@ -135,7 +132,37 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
                 merged[-1] = (before[0], max(end, before[1]), min(rank, before[2]))
             else:
                 merged.append((start, end, rank))
-        return [(start, end, self._secrets[rank].name) for start, end, rank in merged]
+        return [(start, end, SECRETS[rank].name) for start, end, rank in merged]
+
+
+def secrets_in(text: str) -> list[tuple[int, re.Match[str]]]:
+    """All secrets in the text, each with its place in the table of secrets."""
+    # Nearly every text ends here, after one pass over it in Rust.
+    return [
+        (rank, match)
+        for rank, places in _needles().find(text)
+        for match in _matches(SECRETS[rank], text, memoryview(places).cast("I"))
+    ]
+
+
+@cache
+def _needles() -> Needles:
+    """Made ready when first asked for; the groups are the secrets."""
+    return _engine.needles([secret.needles for secret in SECRETS])
+
+
+def _matches(secret: Secret, text: str, places: Iterable[int]) -> Iterator[re.Match[str]]:
+    """What `finditer` of the pattern finds and is one, looked for at the needles only."""
+    if secret.beside and secret.beside not in text.lower():
+        return
+    read = 0
+    for place in places:
+        for start in range(max(place - secret.lead, read), place + 1):
+            if match := secret.pattern.match(text, start):
+                if secret.is_one(match):
+                    yield match
+                read = match.end()
+                break
 
 
 def redactor_of(redact: bool | Redactor) -> Redactor | None:

@@ -1,8 +1,8 @@
 """The table of secrets: what a key, a token or a password looks like, one name each.
 
-A pattern is tried only where one of its `needles` stands in the text (in lower case), which costs
-next to nothing, and takes linear time: what repeats without an end is followed by nothing, or
-cannot begin again inside itself. The group `secret` is what is taken out; without one, all of it.
+A pattern is tried only where one of its `needles` stands in the text, which one pass finds for all
+of them, and takes linear time: what repeats without an end is followed by nothing, or cannot begin
+again inside itself. The group `secret` is what is taken out; without one, all of it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,18 @@ class Secret(NamedTuple):
 
     name: str
     needles: tuple[str, ...]
-    """In lower case; a text with none of them holds no such secret."""
+    """In lower case: whatever the pattern matches begins with one of them, but for `lead`."""
     pattern: re.Pattern[str]
     is_one: Callable[[re.Match[str]], bool] = lambda _match: True
     """A last look at what the pattern found."""
+    lead: int = 0
+    """So many characters at most stand before the needle."""
+    beside: str = ""
+    """A text that does not hold this too, in lower case, has no such secret."""
 
 
-def _key(name: str, pattern: str, *needles: str) -> Secret:
-    return Secret(name, needles, re.compile(_START + pattern, re.ASCII))
+def _key(name: str, pattern: str, *needles: str, lead: int = 0) -> Secret:
+    return Secret(name, needles, re.compile(_START + pattern, re.ASCII), lead=lead)
 
 
 def _value(match: re.Match[str]) -> str:
@@ -109,7 +113,8 @@ def _is_token(match: re.Match[str]) -> bool:
 
 def _is_called(match: re.Match[str]) -> bool:
     """Whether it is code: `password = make_one(...)`."""
-    return match.string[match.end("secret") :][:1] in {"(", "["}
+    end = match.end("secret")
+    return match.string[end : end + 1] in {"(", "["}
 
 
 def _is_credential(match: re.Match[str]) -> bool:
@@ -129,10 +134,21 @@ def _has_key_material(match: re.Match[str]) -> bool:
 _ASSIGNED = r"""\\?["'`]?[ \t]{0,8}(?::=|=>|=|:)[ \t]{0,8}(?:b?\\?["'`])?"""
 _ASSIGNED_VALUE = r"""(?P<secret>[^\s"'`,;<>(){}\[\]|&\\]{%d,512})"""
 
+
+def _assigned(*words: str) -> tuple[str, ...]:
+    """The words as they stand before what `_ASSIGNED` matches."""
+    return tuple(word + behind for word in words for behind in "\\\"'` \t:=")
+
+
+_KEYS = (
+    *("api", "access", "auth", "account", "private", "encryption", "signing", "session"),
+    *("master", "service", "client"),
+)
+
 SECRETS: tuple[Secret, ...] = (
     Secret(
         "private_key",
-        ("private key",),
+        ("-----begin ",),
         re.compile(
             r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
             r"(?:[^-]|-(?!----))*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
@@ -153,7 +169,16 @@ SECRETS: tuple[Secret, ...] = (
     ),
     Secret(
         "aws_secret_key",
-        ("secret",),
+        _assigned(
+            "secretkey",
+            "secret_key",
+            "secretaccesskey",
+            "secret_accesskey",
+            "secretaccess_key",
+            "secret_access_key",
+            "awssecret",
+            "aws_secret",
+        ),
         re.compile(
             r"(?i:secret_?(?:access_?)?key|aws_?secret)"
             + _ASSIGNED
@@ -165,12 +190,12 @@ SECRETS: tuple[Secret, ...] = (
     _key("gcp_oauth_secret", r"GOCSPX-[A-Za-z0-9_\-]{28}", "gocspx-"),
     Secret(
         "azure_storage_key",
-        ("accountkey", "sharedaccesskey"),
+        ("accountkey=", "sharedaccesskey="),
         re.compile(r"(?i:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{43,86}={0,2})"),
     ),
     Secret(
         "azure_sas_signature",
-        ("sig=",),
+        ("?sig=", "&sig=", ";sig="),
         re.compile(r"[?&;]sig=(?P<secret>[A-Za-z0-9%+/]{40,128}=?)"),
     ),
     Secret(
@@ -179,6 +204,7 @@ SECRETS: tuple[Secret, ...] = (
         re.compile(
             r"(?:(?<![A-Za-z0-9_~.\-])|(?<=\\[nrt]))[A-Za-z0-9_~.\-]{3}[0-9]Q~[A-Za-z0-9_~.\-]{31,34}"
         ),
+        lead=4,
     ),
     _key(
         "github_token",
@@ -225,7 +251,7 @@ SECRETS: tuple[Secret, ...] = (
         ("/api/webhooks/",),
         re.compile(r"/api/webhooks/[0-9]{15,20}/(?P<secret>[A-Za-z0-9_\-]{60,})"),
     ),
-    _key("telegram_token", r"[0-9]{8,10}:AA[A-Za-z0-9_\-]{33}" + _END, ":aa"),
+    _key("telegram_token", r"[0-9]{8,10}:AA[A-Za-z0-9_\-]{33}" + _END, ":aa", lead=10),
     _key(
         "stripe_key",
         r"(?:[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9+/]{24,}={0,2})",
@@ -258,7 +284,7 @@ SECRETS: tuple[Secret, ...] = (
     _key("pypi_token", r"pypi-[A-Za-z0-9_\-]{50,}", "pypi-"),
     _key("rubygems_key", r"rubygems_[0-9a-f]{48}", "rubygems_"),
     _key("docker_token", r"dckr_(?:pat|oat)_[A-Za-z0-9_\-]{27,}", "dckr_"),
-    _key("digitalocean_token", r"do[opr]_v1_[0-9a-f]{64}", "_v1_"),
+    _key("digitalocean_token", r"do[opr]_v1_[0-9a-f]{64}", "dop_v1_", "doo_v1_", "dor_v1_"),
     _key("databricks_token", r"dapi[0-9a-f]{32}(?:-[0-9])?" + _END, "dapi"),
     _key(
         "shopify_token",
@@ -281,12 +307,14 @@ SECRETS: tuple[Secret, ...] = (
     _key("airtable_token", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "pat"),
     _key("supabase_key", r"sb(?:p_[0-9a-f]{40}|_secret_[A-Za-z0-9_\-]{20,})", "sbp_", "sb_secret_"),
     _key("vault_token", r"hv[sb]\.[A-Za-z0-9_\-]{24,}", "hvs.", "hvb."),
-    _key("terraform_token", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_\-]{60,}", ".atlasv1."),
+    _key("terraform_token", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_\-]{60,}", ".atlasv1.", lead=14),
     _key("grafana_token", r"gl(?:sa|c)_[A-Za-z0-9+/=_]{32,}", "glsa_", "glc_"),
     _key("sentry_token", r"sntry[su]_[A-Za-z0-9+/=_]{32,}", "sntrys_", "sntryu_"),
     _key("newrelic_key", r"NRAK-[A-Z0-9]{27}", "nrak-"),
     _key("postman_key", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}", "pmak-"),
-    _key("atlassian_token", r"AT(?:ATT3|CTT3|BBT3)[A-Za-z0-9_\-=]{32,}", "att3", "ctt3", "bbt3"),
+    _key(
+        "atlassian_token", r"AT(?:ATT3|CTT3|BBT3)[A-Za-z0-9_\-=]{32,}", "atatt3", "atctt3", "atbbt3"
+    ),
     _key("groq_api_key", r"gsk_[A-Za-z0-9]{48,64}" + _END, "gsk_"),
     _key("xai_api_key", r"xai-[A-Za-z0-9]{64,96}" + _END, "xai-"),
     _key("perplexity_api_key", r"pplx-[A-Za-z0-9]{40,64}" + _END, "pplx-"),
@@ -310,7 +338,7 @@ SECRETS: tuple[Secret, ...] = (
     ),
     Secret(
         "authorization",
-        ("authorization",),
+        _assigned("authorization"),
         re.compile(
             r"(?i:authorization)"
             + _ASSIGNED
@@ -327,26 +355,30 @@ SECRETS: tuple[Secret, ...] = (
     ),
     Secret(
         "basic_credentials",
-        ("curl",),
+        ("-u ", "-u=", "--user ", "--user="),
         re.compile(
             r"""(?P<scheme>-u|--user)[ =]{1,4}["']?[^\s:"']{1,64}:(?P<secret>[^\s"'`<>$]{3,128})"""
         ),
         _is_credential,
+        beside="curl",
     ),
     Secret(
         "password",
-        ("passw", "passphrase", "pwd"),
+        _assigned("password", "passwords", "passwd", "passphrase", "pwd"),
         re.compile(r"(?i:passwords?|passwd|passphrase|pwd)" + _ASSIGNED + _ASSIGNED_VALUE % 6),
         _is_password,
     ),
     Secret(
         "secret",
-        ("secret", "token", "key", "credential"),
+        _assigned(
+            *("secret", "secretkey", "secret_key", "secret-key"),
+            *("secretbase", "secret_base", "secret-base"),
+            *("token", "credential", "credentials"),
+            *(name + between + "key" for name in _KEYS for between in ("", "_", "-")),
+        ),
         re.compile(
             r"(?i:secret(?:[_-]?key|[_-]?base)?|(?<!page)(?<!page[_-])token|credentials?"
-            r"|(?:api|access|auth|account|private|encryption|signing|session|master|service|client)[_-]?key)"
-            + _ASSIGNED
-            + _ASSIGNED_VALUE % 12
+            rf"|(?:{'|'.join(_KEYS)})[_-]?key)" + _ASSIGNED + _ASSIGNED_VALUE % 12
         ),
         _is_token,
     ),

@@ -71,8 +71,8 @@ class Embedding:
             return vectors
         self._note(
             f"embedder: its space is {vectors.space!r}, and namespace {namespace!r} holds vectors "
-            f"of {held!r}; the built-in model does the work. To change the model: export, "
-            "purge(everything=True), import_"
+            f"of {held!r}; the built-in model does the work. To change the model: drop_vectors(), "
+            "then rebuild()"
         )
         return None
 

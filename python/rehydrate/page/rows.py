@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate.compact.compaction import BlockReport, Compaction, UnitReport
 from rehydrate.compact.excerpts import Division, mark
-from rehydrate.compact.thinking import treat_thinking
+from rehydrate.compact.thinking import without_thinking
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind, Unit
 
@@ -62,8 +62,7 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
     stats = compaction.stats
     conversation = formats.parse(messages, stats.format)
     if stats.stripped:  # what was compacted had no thinking any more
-        messages = tuple(messages)
-        conversation = treat_thinking("strip", conversation, messages, "words").conversation
+        conversation = without_thinking(conversation, tuple(messages)).conversation
     try:
         return [_row(*both) for both in zip(units, conversation.units, strict=True)]
     except ValueError:  # another number of units, of messages in one, or of blocks in a text
@@ -105,5 +104,6 @@ def _runs(text: str, unit: UnitReport, blocks: Sequence[BlockReport] | None) -> 
         parts = [row for _, row in group]
         before = text[parts[0].start : parts[-1].end]
         count = sum(part.count for part in parts)
-        gap = mark(division.measure, count, parts[0].first, parts[-1].last)
+        handle = blocks[0].handle or ""
+        gap = mark(division.measure, count, parts[0].first, parts[-1].last, handle)
         yield Run(before, before if is_kept else gap, is_kept)

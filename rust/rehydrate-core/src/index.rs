@@ -30,6 +30,7 @@ mod segment;
 mod sketch;
 mod statistics;
 mod view;
+mod whole;
 mod words;
 
 pub use self::fusion::Fusion;

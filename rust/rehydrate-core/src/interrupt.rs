@@ -2,8 +2,11 @@
 //!
 //! A stop unwinds from wherever it was asked for, so that no signature on the way has to speak of it. Whatever is shared
 //! between calls is stored in one step when it is complete, so an unwound call leaves nothing half done.
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -67,6 +70,48 @@ pub fn poll() -> Result<()> {
     }
     WATCH.set(Some(Watch { asked: Instant::now(), ..watch }));
     Ok(())
+}
+
+thread_local! {
+    /// Whether the thread that this one helps has stopped.
+    static LEFT: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+fn is_left() -> bool {
+    LEFT.with_borrow(|left| left.as_ref().is_some_and(|left| left.load(Ordering::Relaxed)))
+}
+
+/// Says so however this thread leaves: by a stop, by a panic, or done.
+struct Leave(Arc<AtomicBool>);
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Two pieces of work at once, `there` in a thread of its own: where one stops or panics, so does the other.
+pub(crate) fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() -> B + Send) -> (A, B) {
+    std::thread::scope(|scope| {
+        let left = Arc::new(AtomicBool::new(false));
+        let _leave = Leave(Arc::clone(&left));
+        let (send, receive) = mpsc::sync_channel(1);
+        let beside = scope.spawn(move || {
+            LEFT.set(Some(left));
+            // Where it was stopped nobody waits for it.
+            let _ = interruptible(is_left, || Ok(there())).map(|done| send.send(done));
+        });
+        let done = here();
+        loop {
+            match receive.recv_timeout(INTERVAL) {
+                Ok(other) => return (done, other),
+                Err(RecvTimeoutError::Timeout) => checkpoint(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    resume_unwind(beside.join().err().unwrap_or_else(|| Box::new(Stop)))
+                }
+            }
+        }
+    })
 }
 
 /// Checkpoints for loops of many short steps.
@@ -148,6 +193,27 @@ mod tests {
         assert_eq!(outer, Ok(1));
         let panic =
             catch_unwind(|| interruptible(|| true, || -> Result<()> { std::panic::resume_unwind(Box::new(3)) }));
+        assert_eq!(panic.unwrap_err().downcast_ref(), Some(&3));
+    }
+
+    #[test]
+    fn a_stop_or_a_panic_here_ends_the_work_there() {
+        assert_eq!(both(|| 1, || 2), (1, 2));
+        let endless = || loop {
+            checkpoint();
+        };
+        let stopped: Result<()> = interruptible(
+            || true,
+            || {
+                let ((), ()) = both(endless, endless);
+                Ok(())
+            },
+        );
+        assert_eq!(stopped, Err(Error::Interrupted));
+        let panics = || std::panic::resume_unwind(Box::new(3));
+        let panic = catch_unwind(|| both::<(), ()>(panics, endless));
+        assert_eq!(panic.unwrap_err().downcast_ref(), Some(&3));
+        let panic = catch_unwind(|| both::<(), ()>(|| (), panics));
         assert_eq!(panic.unwrap_err().downcast_ref(), Some(&3));
     }
 

@@ -18,6 +18,8 @@ pub mod interrupt;
 mod items;
 pub mod lead;
 pub mod lexical;
+#[cfg(feature = "store")]
+pub mod needles;
 pub mod pack;
 mod packed;
 pub mod parts;

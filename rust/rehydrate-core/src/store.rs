@@ -49,7 +49,7 @@ pub use verify::{Report, Stats};
 use crate::error::{Error, Result};
 use builder::{Background, FILED_ITEMS, Site};
 use connections::{Connections, lock};
-use item::{verify_name, verify_namespace};
+use item::{verify_namespace, verify_relation};
 use namespace::{Namespace, Numbered};
 use read::Reading;
 use segments::Folder;
@@ -311,15 +311,25 @@ impl Store {
         })
     }
 
+    /// Take away the vectors of all items of a namespace, and the model that it is held to, so that another one may take its
+    /// place; how many items had one. The built-in model finds them all the same.
+    ///
+    /// # Errors
+    /// What keeps a file from being written.
+    pub fn drop_vectors(&self, namespace: &str) -> Result<usize> {
+        let dropped = self.change(namespace, 0, |writing| writing.drop_vectors())?;
+        // What they had in common is part of every index file.
+        self.discard(namespace)?;
+        self.background.want(&self.site, namespace)?;
+        Ok(dropped)
+    }
+
     /// Link two items; whether the link is new.
     ///
     /// # Errors
     /// Items that are not there, and as [`Store::forget`].
     pub fn link(&self, namespace: &str, source: &str, target: &str, relation: &str) -> Result<bool> {
-        verify_name("relation", relation)?;
-        if relation.is_empty() {
-            return Err(Error::Argument("relation is empty; say how the items are related".into()));
-        }
+        verify_relation(relation)?;
         item::key_in(source)?;
         let unknown =
             || Error::Argument(format!("no item {source} in namespace {namespace:?}; link items that are there"));

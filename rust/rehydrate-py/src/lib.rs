@@ -4,6 +4,7 @@ mod errors;
 mod exit;
 mod fork;
 mod home;
+mod needles;
 mod onnx;
 mod prepared;
 mod reading;
@@ -21,6 +22,8 @@ mod _native {
     use super::exit::before_exit;
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
+    #[pymodule_export]
+    use super::needles::Needles;
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]

@@ -68,8 +68,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Row {
             meta_json: row.get_item(12)?.extract()?,
             redactions_json: row.get_item(13)?.extract()?,
             vector: None,
-            supersedes: row.get_item(14)?.extract()?,
-            contradicts: row.get_item(15)?.extract()?,
+            links: row.get_item(14)?.extract()?,
         }))
     }
 }
@@ -325,6 +324,11 @@ impl Store {
     ) -> PyResult<usize> {
         let rows = floats(py, &vectors)?;
         detached(py, || self.core.set_vectors(namespace, &handles, &rows, space))
+    }
+
+    /// Take away the vectors of a namespace and its model; how many items had one.
+    fn drop_vectors(&self, py: Python<'_>, namespace: &str) -> PyResult<usize> {
+        detached(py, || self.core.drop_vectors(namespace))
     }
 
     /// Link two items; whether the link is new.

@@ -116,7 +116,7 @@ def test_an_interpreter_ends_while_an_index_is_built(path: Path):
 
 
 @posix
-@pytest.mark.parametrize("work", ["add", "search", "recall", "rebuild"])
+@pytest.mark.parametrize("work", ["add", "search", "recall", "rebuild", "verify", "purge"])
 def test_ctrl_c_ends_long_work_and_the_store_goes_on(path: Path, work: str):
     ended = run_python(
         """
@@ -143,6 +143,11 @@ def test_ctrl_c_ends_long_work_and_the_store_goes_on(path: Path, work: str):
                 memory.search("the fox of part 9", 10_000)
             elif work == "recall":
                 memory.recall(texts[:5_000], 20)
+            elif work == "verify":
+                memory.verify()
+            elif work == "purge":
+                memory.within("b").add(texts[:50], source="s")
+                memory.within("b").purge(source="s")
             else:
                 memory.rebuild()
 

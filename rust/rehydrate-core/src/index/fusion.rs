@@ -43,15 +43,27 @@ const CONTRAST: f32 = 1.5;
 const SPEAKER: f32 = 0.4;
 /// What a candidate lends its neighbour, to the power of the distance.
 const LENDING: f32 = 0.5;
+/// Of the best lender's own score, how far borrowing lifts what holds no word of the query.
+const BELOW: f32 = 0.99;
 /// Neighbours on each side.
 pub(super) const REACH: usize = 2;
 const RANK_OFFSET: f32 = 60.0;
 
-/// One score a candidate. `beside`: for each the indices of its neighbours and their distances; `named`: whether the query
-/// names who said it. Both count where opinions are calibrated.
-pub(super) fn fuse(fusion: Fusion, signals: &[Signals], beside: &[Vec<(usize, i32)>], named: &[bool]) -> Vec<f32> {
+/// What else counts where opinions are calibrated, by candidate.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Marks<'a> {
+    /// The indices of its neighbours and their distances.
+    pub beside: &'a [Vec<(usize, i32)>],
+    /// Whether the query names who said it.
+    pub named: &'a [bool],
+    /// Whether it is one of the few that hold every word asked for.
+    pub whole: &'a [bool],
+}
+
+/// One score a candidate.
+pub(super) fn fuse(fusion: Fusion, signals: &[Signals], marks: Marks<'_>) -> Vec<f32> {
     match fusion {
-        Fusion::Calibrated => calibrated(signals, beside, named),
+        Fusion::Calibrated => calibrated(signals, marks),
         Fusion::Weighted { text, trigram, vector } => {
             let best = largest(signals.iter().map(|signals| signals.text));
             let sum = |of: &Signals| text * of.text / best + trigram * of.trigram + vector * of.cosine().max(0.0);
@@ -82,8 +94,8 @@ fn largest(values: impl Iterator<Item = f32>) -> f32 {
 type Leg = fn(&Signals) -> f32;
 
 /// Opinions spread over 0..1 and added up, sharpened, with what neighbours lend; what was said by someone whom the query
-/// names counts more.
-fn calibrated(signals: &[Signals], beside: &[Vec<(usize, i32)>], named: &[bool]) -> Vec<f32> {
+/// names counts more. The few that hold every word asked for come before all that do not, however like it those are.
+fn calibrated(signals: &[Signals], Marks { beside, named, whole }: Marks<'_>) -> Vec<f32> {
     let legs: [(f32, Leg); 5] = [
         (1.0, |of| of.text),
         (1.0, |of| of.soft),
@@ -100,6 +112,18 @@ fn calibrated(signals: &[Signals], beside: &[Vec<(usize, i32)>], named: &[bool])
     }
     fused.iter_mut().for_each(|x| *x = (*x / sum.max(TRIGRAM)).powf(CONTRAST));
     let lent = |&(other, distance): &(usize, i32)| fused[other] * LENDING.powi(distance);
-    let with_lent = |at: usize| fused[at] + beside[at].iter().map(lent).sum::<f32>();
-    named.iter().enumerate().map(|(at, named)| with_lent(at) * if *named { 1.0 + SPEAKER } else { 1.0 }).collect()
+    let with_lent = |at: usize| {
+        let lifted = fused[at] + beside[at].iter().map(lent).sum::<f32>();
+        if signals[at].text > 0.0 {
+            return lifted;
+        }
+        // What only borrowed does not overtake whom it borrowed from.
+        let most = beside[at].iter().map(|&(other, _)| fused[other]).fold(0.0, f32::max) * BELOW;
+        fused[at].max(most.min(lifted))
+    };
+    let of_named = |at: usize| with_lent(at) * if named[at] { 1.0 + SPEAKER } else { 1.0 };
+    let mut scores: Vec<f32> = (0..fused.len()).map(of_named).collect();
+    let best = largest(scores.iter().copied());
+    scores.iter_mut().zip(whole).filter(|(_, whole)| **whole).for_each(|(score, _)| *score += best);
+    scores
 }

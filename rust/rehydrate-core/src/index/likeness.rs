@@ -9,7 +9,7 @@ use super::statistics::of_step;
 use super::view::{Gate, View};
 use crate::embed::builtin::StaticModel;
 use crate::embed::normalize;
-use crate::interrupt::checkpoint;
+use crate::interrupt::{both, checkpoint};
 
 /// What entries are to be like.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +52,8 @@ const CELLS_SHARE: usize = 32;
 const CELLS: usize = 16;
 /// Rows of a segment without cells that all questions are held against before the next.
 const ROWS_AT_ONCE: usize = 128;
+/// Looks into cells between two checkpoints.
+const VISITS_AT_ONCE: usize = 256;
 
 impl View {
     /// The nearest entries of each text or vector with their cosines, nearest first; none for a text of which the model
@@ -67,12 +69,8 @@ impl View {
                 continue;
             }
             let (half, other) = batch.split_at(batch.len() / 2);
-            let (half, other) = std::thread::scope(|scope| {
-                let beside = scope.spawn(|| self.recall_some(recall, other));
-                (self.recall_some(recall, half), beside.join())
-            });
-            answers.extend(half);
-            answers.extend(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            let (half, other) = both(|| self.recall_some(recall, half), || self.recall_some(recall, other));
+            answers.extend(half.into_iter().chain(other));
         }
         answers
     }
@@ -85,6 +83,7 @@ impl View {
             let Some(rows) = Rows::of(&part.segment, place) else { continue };
             let gate = Gate::new(part, &recall.filter, recall.now_ms);
             let probe = |&question: &usize| {
+                checkpoint();
                 let mut vector = match recall.of {
                     Likeness::Texts(texts) => vector(part.segment.section(Section::TokenWeights), texts[question])?,
                     Likeness::Vectors(vectors) => vectors[question].to_vec(),
@@ -100,6 +99,7 @@ impl View {
                     probe.offer(&rows, places, &gate, part.base, best, &mut scratch.products);
                 };
                 for from in (0..rows.len()).step_by(ROWS_AT_ONCE) {
+                    checkpoint();
                     let places = from..rows.len().min(from + ROWS_AT_ONCE);
                     asking().for_each(|(question, probe)| offer(probe, question, places.clone()));
                 }
@@ -109,15 +109,19 @@ impl View {
             let number = (rows.cells() / CELLS_SHARE).max(CELLS);
             let mut visits: Vec<(bool, u32, u32)> = Vec::new();
             for (question, probe) in asking() {
+                checkpoint();
                 let cells = probe.cells(&rows, number, &mut scratch.products);
                 visits.extend((0..).zip(cells).map(|(rank, cell)| (rank > 0, cell, question)));
             }
             // The nearest cells first: what is found there lets most of the rest be passed over.
             visits.sort_unstable();
-            for (_, cell, question) in visits {
-                if let Some(probe) = &probes[question as usize] {
-                    let best = &mut best[question as usize];
-                    probe.offer_near(&rows, rows.cell(cell as usize), &gate, part.base, best, &mut scratch);
+            for some in visits.chunks(VISITS_AT_ONCE) {
+                checkpoint();
+                for &(_, cell, question) in some {
+                    if let Some(probe) = &probes[question as usize] {
+                        let best = &mut best[question as usize];
+                        probe.offer_near(&rows, rows.cell(cell as usize), &gate, part.base, best, &mut scratch);
+                    }
                 }
             }
         }

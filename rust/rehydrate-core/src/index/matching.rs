@@ -66,7 +66,7 @@ impl View {
     }
 
     /// In how many live entries a term stands.
-    fn entries_with(&self, term: u64) -> usize {
+    pub(super) fn entries_with(&self, term: u64) -> usize {
         let in_part = |part: &Part| {
             if part.dead.is_empty() {
                 return part.segment.entries_with(term);

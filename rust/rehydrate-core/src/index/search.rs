@@ -2,7 +2,7 @@
 use rustc_hash::FxHashMap;
 
 use super::best::Best;
-use super::fusion::{REACH, Signals, fuse};
+use super::fusion::{Marks, REACH, Signals, fuse};
 use super::layout::Section;
 use super::likeness::vector;
 use super::matching::Dense;
@@ -49,11 +49,15 @@ impl View {
             })
             .collect();
         self.keep_dense(dense);
-        let named = self.named_speakers(&entries, &asked.terms);
-        let mut scores = fuse(query.fusion, &signals, &beside, &named);
+        let marks = Marks {
+            beside: &beside,
+            named: &self.named_speakers(&entries, &asked.terms),
+            whole: &self.hold_all(&asked.words, &entries, &signals),
+        };
+        let mut scores = fuse(query.fusion, &signals, marks);
         if query.fusion == Fusion::Calibrated {
             self.match_softly(query.text, &entries, &scores, &mut signals);
-            scores = fuse(query.fusion, &signals, &beside, &named);
+            scores = fuse(query.fusion, &signals, marks);
         }
         let best_text = signals.iter().map(|signals| signals.text).fold(1e-9, f32::max);
         let mut hits: Vec<Hit> = (0..entries.len())

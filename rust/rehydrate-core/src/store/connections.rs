@@ -19,6 +19,8 @@ use crate::interrupt::poll;
 const IDLE_READERS: usize = 8;
 const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+/// Of SQLite's machine, between two questions whether to stop: well under a millisecond.
+const STEPS: std::ffi::c_int = 2_000;
 /// What every SQLite file begins with.
 const HEADER: &[u8] = b"SQLite format 3\0";
 
@@ -145,8 +147,10 @@ impl Connections {
     /// Write the whole file anew: SQLite clears what it deletes, but not what it moved within the file before.
     pub fn rewrite(&self) -> Result<()> {
         self.alone(|writer| {
-            writer.execute_batch("PRAGMA temp_store = FILE; VACUUM; PRAGMA temp_store = MEMORY;")?;
-            Ok(Some(()))
+            writer.execute_batch("PRAGMA temp_store = FILE")?;
+            let rewritten = writer.execute_batch("VACUUM");
+            writer.execute_batch("PRAGMA temp_store = MEMORY")?;
+            rewritten.map(Some)
         })
     }
 
@@ -218,8 +222,8 @@ impl Connections {
         let access =
             if self.is_read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
         let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let opened = Connection::open_with_flags(&self.path, flags).and_then(|connection| {
-            settle(&connection)?;
+        let opened = Connection::open_with_flags(&self.path, flags).and_then(|mut connection| {
+            settle(&mut connection)?;
             Ok(connection)
         });
         let opened = match opened {
@@ -272,7 +276,8 @@ fn check_header(path: &Path) -> Result<()> {
 }
 
 /// What every connection is told.
-fn settle(connection: &Connection) -> rusqlite::Result<()> {
+fn settle(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.progress_handler(STEPS, Some(|| poll().is_err()))?;
     connection.busy_timeout(Duration::ZERO)?; // waiting is done outside of the gate
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;

@@ -59,8 +59,8 @@ pub struct NewItem {
     pub redactions_json: Option<String>,
     /// Of the model that the call names; zeros stand for "no vector".
     pub vector: Option<Vec<f32>>,
-    pub supersedes: Vec<String>,
-    pub contradicts: Vec<String>,
+    /// Relations and handles: "supersedes", "contradicts" or any word, and an item that is there or comes with it.
+    pub links: Vec<(String, String)>,
 }
 
 impl NewItem {
@@ -83,8 +83,7 @@ impl NewItem {
             meta_json: None,
             redactions_json: None,
             vector: None,
-            supersedes: Vec::new(),
-            contradicts: Vec::new(),
+            links: Vec::new(),
         }
     }
 
@@ -105,6 +104,7 @@ impl NewItem {
         ] {
             verify_name(what, name)?;
         }
+        self.links.iter().try_for_each(|(relation, _)| verify_relation(relation))?;
         for (what, share) in [("trust", self.trust), ("confidence", self.confidence)] {
             if !(0.0..=1.0).contains(&share) {
                 return Err(Error::Argument(format!("{what} is {share}; give a number from 0 to 1")));
@@ -195,6 +195,15 @@ pub(super) fn verify_name(what: &str, name: &str) -> Result<()> {
         return Err(Error::Argument(format!("{what} is {name:?}; leave out the NUL character")));
     }
     Ok(())
+}
+
+/// # Errors
+/// An empty word: a link would say nothing.
+pub(super) fn verify_relation(relation: &str) -> Result<()> {
+    if relation.is_empty() {
+        return Err(Error::Argument("relation is empty; say how the items are related".into()));
+    }
+    verify_name("relation", relation)
 }
 
 /// # Errors

@@ -47,6 +47,9 @@ pub(super) fn store(path: &Path, kind: StoreProblem, problem: impl Into<String>,
 /// What `error` means for whoever uses the store.
 pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Error {
     let code = error.sqlite_error_code();
+    if code == Some(ErrorCode::OperationInterrupted) {
+        return Error::Interrupted; // nobody but our own handler interrupts it
+    }
     let (kind, remedy) = match code {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed) => {
             (StoreProblem::Busy, "let the process that holds it finish, or wait longer (busy_seconds)")

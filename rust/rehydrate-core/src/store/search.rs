@@ -196,7 +196,12 @@ impl Store {
 
     /// The index of a namespace as it is now.
     pub(super) fn shelf(&self, namespace: &str) -> Result<Option<std::sync::Arc<Shelf>>> {
-        let shelf = self.site.shelves.get(&self.connections, &self.site.folder, namespace)?;
+        let get = || self.site.shelves.get(&self.connections, &self.site.folder, namespace);
+        let mut shelf = get()?;
+        if shelf.as_ref().is_some_and(|shelf| !shelf.is_intact()) {
+            self.site.shelves.forget(&self.connections, Some(namespace))?;
+            shelf = get()?;
+        }
         if shelf.as_ref().is_some_and(|shelf| shelf.damaged > 0 || shelf.unfiled() >= FILED_ITEMS) {
             self.background.want(&self.site, namespace)?;
         }

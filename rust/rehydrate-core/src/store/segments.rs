@@ -3,6 +3,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use memmap2::Mmap;
 use rusqlite::Transaction;
@@ -11,8 +12,9 @@ use super::namespace::Namespace;
 use super::{files, random};
 use crate::index::{Bytes, Segment};
 
-/// Files beyond this are mapped into memory. Smaller ones are read: whatever happens to them later does not matter.
-const MAPPED_BYTES: u64 = 64 << 20;
+/// Files beyond this are mapped into memory: processes share them, and what is seldom looked at may leave it. Smaller ones
+/// are read: whatever happens to them later does not matter.
+const MAPPED_BYTES: u64 = if cfg!(test) { 1 << 10 } else { 64 << 20 };
 /// Beside the store's file.
 const FOLDER: &str = "-index";
 const ENDING: &str = ".segment";
@@ -64,6 +66,38 @@ pub(super) fn replace(
     namespace.save(tx)
 }
 
+/// A file in memory. To read what somebody cut off it ends the process (SIGBUS), so whoever reads asks first.
+pub(super) struct Mapped {
+    map: Mmap,
+    file: File,
+    modified: SystemTime,
+}
+
+impl Mapped {
+    fn new(file: File) -> io::Result<Self> {
+        let modified = file.metadata()?.modified()?;
+        // SAFETY: the file is ours alone (mode 0600) and never written to after it was given its name: it is replaced by
+        // files of other names, and removing it leaves what is mapped as it is. Strangers may still write to it: see
+        // `is_untouched`.
+        let map = unsafe { Mmap::map(&file) }?;
+        Ok(Self { map, file, modified })
+    }
+
+    /// Whether nobody wrote to the file or cut it since it was opened. Who does so amid a search is not noticed.
+    pub fn is_untouched(&self) -> bool {
+        let is_same = |data: std::fs::Metadata| {
+            data.len() == self.map.len() as u64 && data.modified().is_ok_and(|modified| modified == self.modified)
+        };
+        self.file.metadata().is_ok_and(is_same)
+    }
+}
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        &self.map
+    }
+}
+
 /// The folder of a store's index files.
 #[derive(Debug, Clone)]
 pub(super) struct Folder(PathBuf);
@@ -73,8 +107,9 @@ impl Folder {
         Self(files::beside(store, FOLDER))
     }
 
-    /// The segment in a file; None where it is missing, damaged, or another one than the table means.
-    pub fn open(&self, row: &Row) -> Option<Segment> {
+    /// The segment in a file, and the map that it lies in, if it does; None where it is missing, damaged, or another one than
+    /// the table means.
+    pub fn open(&self, row: &Row) -> Option<(Segment, Option<Arc<Mapped>>)> {
         // Names in the table are ours, but a table can be damaged too.
         let is_plain = row.file.strip_suffix(ENDING)?.bytes().all(|byte| byte.is_ascii_hexdigit());
         let path = self.0.join(&row.file);
@@ -85,19 +120,18 @@ impl Folder {
             return None;
         }
         let mut file = File::open(path).ok()?;
-        let bytes: Bytes = if length > MAPPED_BYTES {
-            // SAFETY: the file is ours alone (mode 0600) and never written to after it was given its name: it is replaced by
-            // files of other names, and removing it leaves what is mapped as it is.
-            Arc::new(unsafe { Mmap::map(&file) }.ok()?)
+        let (bytes, mapped): (Bytes, _) = if length > MAPPED_BYTES {
+            let mapped = Arc::new(Mapped::new(file).ok()?);
+            (Arc::clone(&mapped) as Bytes, Some(mapped))
         } else {
             let mut bytes = Vec::with_capacity(usize::try_from(length).ok()?);
             file.read_to_end(&mut bytes).ok()?;
-            Arc::new(bytes)
+            (Arc::new(bytes), None)
         };
         if checksum((*bytes).as_ref()) != row.checksum {
             return None;
         }
-        Segment::open(bytes).ok()
+        Some((Segment::open(bytes).ok()?, mapped))
     }
 
     /// Write a new file: its name and checksum.
@@ -197,4 +231,42 @@ fn take_away(path: &Path) {
 
 fn checksum(bytes: &[u8]) -> [u8; 16] {
     xxhash_rust::xxh3::xxh3_128(bytes).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::{NewItem, Options, SearchRequest, Store};
+
+    #[test]
+    fn a_mapped_file_that_is_cut_or_written_to_is_not_looked_into_any_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("memory.db"), Options::default()).unwrap();
+        let items: Vec<NewItem> = (0..300).map(|i| NewItem::new(format!("note {i} about penguins"), 0)).collect();
+        store.add("alice", &items, None).unwrap();
+        let found = || {
+            let hits = store.search("alice", &SearchRequest::new("note 77", 5)).unwrap();
+            hits.into_iter().map(|hit| (hit.item.handle, hit.score)).collect::<Vec<_>>()
+        };
+        store.flush().unwrap();
+        let expected = found();
+        for spoil in ["cut", "empty", "overwrite"] {
+            let shelf = store.shelf("alice").unwrap().unwrap();
+            assert!(shelf.parts.iter().any(|part| part.mapped.is_some()), "{spoil}: no file is mapped");
+            let files = std::fs::read_dir(folder.path().join("memory.db-index")).unwrap().flatten();
+            for file in files.map(|file| file.path()).filter(|path| path.extension().is_some()) {
+                let bytes = std::fs::read(&file).unwrap();
+                let open = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+                match spoil {
+                    "cut" => open.set_len(bytes.len() as u64 / 2).unwrap(),
+                    "empty" => open.set_len(0).unwrap(),
+                    _ => std::fs::write(&file, vec![b'x'; bytes.len()]).unwrap(),
+                }
+            }
+            assert_eq!(found(), expected, "{spoil}");
+            store.flush().unwrap();
+            assert_eq!(found(), expected, "{spoil}, built again");
+            let report = store.verify().unwrap();
+            assert_eq!((report.problems, report.damaged), (vec![], 0), "{spoil}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use rusqlite::Transaction;
 use super::connections::Connections;
 use super::namespace::Namespace;
 use super::problem::Attempt;
-use super::segments::{Folder, Row, rows};
+use super::segments::{Folder, Mapped, Row, rows};
 use super::write::vector_of;
 use crate::error::{Error, Result};
 use crate::index::{Entry, Meta, Segment, Settings, View};
@@ -30,6 +30,15 @@ pub(super) struct Part {
     pub segment: Arc<Segment>,
     /// Where it is on disk.
     pub row: Option<Row>,
+    /// Where it is read, if not in memory of our own.
+    pub mapped: Option<Arc<Mapped>>,
+}
+
+impl Part {
+    /// Whether it may be read.
+    pub fn is_intact(&self) -> bool {
+        self.mapped.as_ref().is_none_or(|mapped| mapped.is_untouched())
+    }
 }
 
 /// A namespace's index as of one rev.
@@ -47,6 +56,11 @@ impl Shelf {
     /// Items that no file holds.
     pub fn unfiled(&self) -> usize {
         self.parts.iter().filter(|part| part.row.is_none()).map(|part| part.segment.len()).sum()
+    }
+
+    /// Whether it may be read: nobody cut or wrote to a file that it is mapped from.
+    pub fn is_intact(&self) -> bool {
+        self.parts.iter().all(Part::is_intact)
     }
 
     /// Whether it is what the row says.
@@ -106,9 +120,10 @@ pub(super) fn stretches(folder: &Folder, row: &Namespace, files: &[Row], known: 
             continue; // no table of ours says that; what it says first is enough
         }
         known.cover(&mut covered, row, low, file.low);
-        let part = known.parts.iter().find(|part| part.row.as_ref() == Some(file)).cloned().or_else(|| {
-            let segment = Arc::new(folder.open(file)?);
-            Some(Part { low: file.low, high: file.high, segment, row: Some(file.clone()) })
+        let is_here = |part: &&Part| part.row.as_ref() == Some(file) && part.is_intact();
+        let part = known.parts.iter().find(is_here).cloned().or_else(|| {
+            let (segment, mapped) = folder.open(file)?;
+            Some(Part { low: file.low, high: file.high, segment: Arc::new(segment), row: Some(file.clone()), mapped })
         });
         let first = covered.len();
         match part {
@@ -294,7 +309,7 @@ fn append(
         // What was just built is whole.
         let segment =
             Segment::open(Arc::new(rows.build(parts))).map_err(|damaged| Error::Model(damaged.to_string()))?;
-        parts.push(Part { low: start, high: rows.high, segment: Arc::new(segment), row: None });
+        parts.push(Part { low: start, high: rows.high, segment: Arc::new(segment), row: None, mapped: None });
         if rows.high >= high {
             return Ok(());
         }

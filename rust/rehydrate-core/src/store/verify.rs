@@ -9,7 +9,7 @@ use super::problem::Attempt;
 use super::segments::rows;
 use super::shelf::{Known, Shelf, state, stretches};
 use crate::error::Result;
-use crate::interrupt::poll;
+use crate::interrupt::{checkpoint, poll};
 
 /// What a namespace holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -209,7 +209,7 @@ impl Store {
     }
 
     /// Throw the index files of a namespace away.
-    fn discard(&self, name: &str) -> Result<()> {
+    pub(super) fn discard(&self, name: &str) -> Result<()> {
         let files = self.connections.write(|transaction| {
             let Some(mut row) = Namespace::find(transaction, name)? else { return Ok(Vec::new()) };
             let files: Vec<String> = rows(transaction, row.id)?.into_iter().map(|file| file.file).collect();
@@ -237,6 +237,7 @@ fn live_ids(shelf: &Shelf) -> Vec<u64> {
     let mut hidden = FxHashSet::default();
     let mut live = Vec::with_capacity(shelf.view.len());
     for part in shelf.parts.iter().rev() {
+        checkpoint();
         live.extend(part.segment.ids().filter(|id| !hidden.contains(id)));
         hidden.extend(part.segment.ids());
         hidden.extend(part.segment.gone());

@@ -9,11 +9,6 @@ use crate::embed::is_present;
 use crate::error::Error;
 use crate::interrupt::poll;
 
-/// The link that `NewItem::supersedes` makes.
-const SUPERSEDES: &str = "supersedes";
-/// The link that `NewItem::contradicts` makes.
-const CONTRADICTS: &str = "contradicts";
-
 /// One transaction's changes of one namespace.
 pub(super) struct Writing<'a> {
     pub transaction: &'a Transaction<'a>,
@@ -109,10 +104,17 @@ impl<'a> Writing<'a> {
             }
             added.push(self.add_one(name, item, &mut names)?);
         }
-        Ok(added)
+        // Now that all are there: items of one call may link each other.
+        for (item, &(source, _)) in items.iter().zip(&added) {
+            for (relation, handle) in &item.links {
+                let target = self.must_find(handle)?;
+                self.link(source, relation, target)?;
+            }
+        }
+        Ok(added.into_iter().map(|(_, added)| added).collect())
     }
 
-    fn add_one(&mut self, name: &str, item: &NewItem, names: &mut Names) -> Attempt<Added> {
+    fn add_one(&mut self, name: &str, item: &NewItem, names: &mut Names) -> Attempt<(i64, Added)> {
         let mut attempt = 0;
         let (key, found) = loop {
             let key = key_of(name, &item.source, &item.text, attempt);
@@ -131,13 +133,7 @@ impl<'a> Writing<'a> {
             Some(id) => id,
             None => self.insert(key, item, names)?,
         };
-        for (relation, handles) in [(SUPERSEDES, &item.supersedes), (CONTRADICTS, &item.contradicts)] {
-            for handle in handles {
-                let target = self.must_find(handle)?;
-                self.link(id, relation, target)?;
-            }
-        }
-        Ok(Added { handle: handle_of(key), is_new: found.is_none() })
+        Ok((id, Added { handle: handle_of(key), is_new: found.is_none() }))
     }
 
     /// Who has the key, whether that one is expired, and its text.
@@ -243,21 +239,42 @@ impl<'a> Writing<'a> {
         for (&id, vector) in ids.iter().zip(vectors.chunks_exact(dim)) {
             poll()?;
             let Some(id) = id else { continue };
-            let rev = self.next_rev();
-            let before: Option<i64> = self
-                .transaction
-                .prepare_cached("SELECT length(vector) FROM bodies WHERE id = ?1")?
-                .query_row([id], |row| row.get(0))?;
-            let vector = Some(vector).filter(|vector| is_present(vector)).map(bytes_of);
-            let more = vector.as_ref().map_or(0, Vec::len) as i64 - before.unwrap_or(0);
-            self.transaction.prepare_cached("UPDATE bodies SET vector = ?2 WHERE id = ?1")?.execute((id, vector))?;
-            self.transaction
-                .prepare_cached("UPDATE items SET rev = ?2, bytes = bytes + ?3 WHERE id = ?1")?
-                .execute((id, rev, more))?;
-            self.namespace.bytes += more;
+            self.set_vector(id, Some(vector).filter(|vector| is_present(vector)).map(bytes_of))?;
             changed += 1;
         }
         Ok(changed)
+    }
+
+    fn set_vector(&mut self, id: i64, vector: Option<Vec<u8>>) -> Attempt<()> {
+        let rev = self.next_rev();
+        let before: Option<i64> = self
+            .transaction
+            .prepare_cached("SELECT length(vector) FROM bodies WHERE id = ?1")?
+            .query_row([id], |row| row.get(0))?;
+        let more = vector.as_ref().map_or(0, Vec::len) as i64 - before.unwrap_or(0);
+        self.transaction.prepare_cached("UPDATE bodies SET vector = ?2 WHERE id = ?1")?.execute((id, vector))?;
+        self.transaction
+            .prepare_cached("UPDATE items SET rev = ?2, bytes = bytes + ?3 WHERE id = ?1")?
+            .execute((id, rev, more))?;
+        self.namespace.bytes += more;
+        Ok(())
+    }
+
+    /// Take all vectors away, and the model that the namespace is held to; how many items had one.
+    pub fn drop_vectors(&mut self) -> Attempt<usize> {
+        let ids: Vec<i64> = self
+            .transaction
+            .prepare(
+                "SELECT id FROM items JOIN bodies USING (id) WHERE namespace = ?1 AND vector IS NOT NULL ORDER BY id",
+            )?
+            .query_map([self.namespace.id], |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        for &id in &ids {
+            poll()?;
+            self.set_vector(id, None)?;
+        }
+        (self.namespace.space, self.namespace.dim) = (None, 0);
+        Ok(ids.len())
     }
 
     /// The live items that handles name, in their order.

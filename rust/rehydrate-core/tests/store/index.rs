@@ -1,0 +1,103 @@
+//! Index files: no damage shows in a result, and however they came about they hold the rows.
+use std::path::PathBuf;
+
+use rehydrate_core::store::{Purge, Store, Tier};
+
+use super::place::{Place, add, corpus, found};
+
+fn segment_files(place: &Place) -> Vec<PathBuf> {
+    let folder = place.path().with_file_name("memory.db-index");
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "segment")).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn index_files_damaged_in_any_way_change_no_result() {
+    let place = Place::new();
+    let store = place.open();
+    for chunk in corpus(600).chunks(150) {
+        store.add("alice", chunk, None).unwrap();
+        store.flush().unwrap();
+    }
+    add(&store, "alice", &["the newest penguin is in no file"]);
+    let queries = ["penguin repaired", "n77x", "somebody counted the violin", "glacier", "day 300"];
+    let answers = |store: &Store| queries.map(|query| found(store, "alice", query));
+    let expected = answers(&store);
+    assert!(expected.iter().all(|hits| !hits.is_empty()));
+    drop(store);
+    let mut random = 11_usize;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    for round in 0..60 {
+        let files = segment_files(&place);
+        assert!(!files.is_empty());
+        let file = &files[next(files.len())];
+        let mut bytes = std::fs::read(file).unwrap();
+        match round % 6 {
+            0 => std::fs::remove_file(file).unwrap(),
+            1 => std::fs::write(file, &bytes[..next(bytes.len())]).unwrap(),
+            2 => {
+                let at = next(bytes.len());
+                bytes[at] ^= 1 << next(8);
+                std::fs::write(file, &bytes).unwrap();
+            }
+            3 => std::fs::copy(file, &files[next(files.len())]).map(drop).unwrap(),
+            4 => {
+                bytes.extend_from_slice(b"more");
+                std::fs::write(file, &bytes).unwrap();
+            }
+            _ => {
+                let from = next(bytes.len());
+                bytes[from..].fill(0);
+                std::fs::write(file, &bytes).unwrap();
+            }
+        }
+        let store = place.open();
+        assert_eq!(answers(&store), expected, "round {round}");
+        if round % 2 == 0 {
+            let report = store.verify().unwrap();
+            assert_eq!(report.problems, [""; 0]);
+        }
+        store.flush().unwrap();
+        let report = store.verify().unwrap();
+        assert_eq!((report.items, report.problems, report.damaged), (601, vec![], 0), "round {round}");
+        assert_eq!(answers(&store), expected, "round {round}, built again");
+    }
+}
+
+#[test]
+fn changes_and_merges_leave_the_index_equal_to_the_rows() {
+    let place = Place::new();
+    let store = place.open();
+    let handles: Vec<String> =
+        store.add("alice", &corpus(200), None).unwrap().added.into_iter().map(|added| added.handle).collect();
+    for round in 0..12 {
+        let some = |from: usize| handles[from..from + 3].to_vec();
+        store.forget("alice", &some(round * 3)).unwrap();
+        store.set_tier("alice", &some(100 + round * 3), Tier::Cold).unwrap();
+        add(&store, "alice", &[&format!("round {round}")]);
+        if round % 2 == 0 {
+            store.flush().unwrap();
+        }
+        let report = store.verify().unwrap();
+        assert_eq!((report.problems, report.damaged), (vec![], 0), "round {round}");
+    }
+    let stats = store.stats("alice").unwrap();
+    assert_eq!((stats.items, stats.cold), (200 - 36 + 12, 36));
+    store.flush().unwrap();
+    assert_eq!(store.stats("alice").unwrap().pending, 0);
+    let before = found(&store, "alice", "penguin violin");
+    assert_eq!(store.rebuild(Some("alice")).unwrap(), stats.items);
+    assert_eq!(store.rebuild(None).unwrap(), stats.items);
+    let after = found(&store, "alice", "penguin violin");
+    let texts = |hits: &[(String, f32)]| hits.iter().map(|(text, _)| text.clone()).collect::<Vec<_>>();
+    assert_eq!(texts(&before), texts(&after));
+    let deleted = store.purge("alice", &Purge::Source("a.md".into())).unwrap();
+    assert!(deleted > 30);
+    let report = store.verify().unwrap();
+    assert_eq!((report.items, report.problems, report.damaged), (stats.items - deleted as u64, vec![], 0));
+}

@@ -1,0 +1,9 @@
+//! The store: what is added is there, once, whatever else happens to the file.
+#![cfg(feature = "store")]
+mod crowds;
+mod files;
+mod finding;
+mod index;
+mod items;
+mod limits;
+mod place;

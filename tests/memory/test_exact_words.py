@@ -1,0 +1,76 @@
+"""A search for what one item alone holds finds that item first, whatever stands beside it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from rehydrate import Memory, MemoryItem
+
+PEOPLE = ["Anna", "Boris", "Clara", "Dmitri", "Elena", "Farid", "Grace"]
+SERVICES = ["billing", "search", "gateway", "checkout", "ledger"]
+SAID = [
+    "{p}: thanks, that works for me.",
+    "{p}: can you look at the {s} service again?",
+    "The {s} service was deployed to staging and all checks passed.",
+    "{p} said the {s} dashboard is slow since Monday.",
+    "Error rate of {s} in production is back to normal.",
+    "{p} prefers tea in the morning and meetings after ten.",
+]
+SAID_ONCE = [
+    "{p}: the customer who reported it is called {u}.",
+    "We saw {u} in the logs of {s}.",
+    "The {s} service was deployed to staging with {u} and all checks passed.",
+    "Please use {u} instead of the old helper in {s}.",
+    "{p} is on holiday, ask {q} about {u}.",
+]
+WORDS = [
+    *("zebrafish", "marzipan", "bouzouki", "tarpaulin", "obsidian", "walrus", "zeppelin", "gazebo"),
+    *("Kowalski", "Oyelaran", "Thistlewood", "קיפוד", "Übersee", "東京タワー"),
+]
+LOOKALIKES = [
+    pattern.format(1200 + step)
+    for pattern in ("token{}", "OPS-{}", "ERR_CONN_{}", "parseRow{}", "user{}@example.org", "v2.{}")
+    for step in range(8)
+]
+
+
+def fill(memory: Memory, own: list[str], chance: random.Random) -> dict[str, str]:
+    """Sessions of several sources; what one item alone holds, to that item's handle."""
+    sessions = []
+    for word in own:
+        names = {"p": chance.choice(PEOPLE), "q": chance.choice(PEOPLE)}
+        names |= {"s": chance.choice(SERVICES), "u": word}
+        sessions.append((chance.choice(SAID_ONCE).format(**names), word))
+    for _ in range(6 * len(own)):
+        names = {"p": chance.choice(PEOPLE), "s": chance.choice(SERVICES)}
+        place = chance.randrange(len(sessions) + 1)
+        sessions.insert(place, (chance.choice(SAID).format(**names), ""))
+    items = [
+        MemoryItem(text, source=f"chat/{place % 5}", session=f"day {place // 40}")
+        for place, (text, _) in enumerate(sessions)
+    ]
+    added = memory.add(items)
+    return {word: one.handle for one, (_, word) in zip(added, sessions, strict=True) if word}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("own", [WORDS, LOOKALIKES], ids=["words", "lookalikes"])
+def test_what_one_item_alone_holds_finds_it_first(tmp_path: Path, own: list[str], seed: int):
+    chance = random.Random(seed)
+    with Memory.open(tmp_path / "memory.db", namespace="a", redact=False) as memory:
+        handles = fill(memory, own, chance)
+        for word, handle in handles.items():
+            for query in (word, word.lower(), f"what is {word}?"):
+                hits = memory.search(query, 3)
+                assert hits[0].handle == handle, (query, [hit.item.text for hit in hits])
+                assert hits[0].score > hits[1].score
+
+
+def test_one_of_a_long_row_of_lookalikes_is_found_first(tmp_path: Path):
+    with Memory.open(tmp_path / "memory.db", namespace="a", redact=False) as memory:
+        added = memory.add([f"User token{n} logged in from host {n % 7}" for n in range(400)])
+        for n in range(0, 400, 7):
+            assert memory.search(f"token{n}", 1)[0].handle == added[n].handle
