@@ -20,6 +20,7 @@ from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.verbatim import acompact_context, compact_context
 from rehydrate.counting import count_tokens, estimate_tokens
 from rehydrate.errors import (
+    BudgetExceededError,
     EmbedderError,
     InternalError,
     InvalidArgumentError,
@@ -30,6 +31,8 @@ from rehydrate.errors import (
     ModelError,
     NewerStoreError,
     NotAStoreError,
+    OriginalGoneError,
+    OriginalsFullError,
     RehydrateError,
     StoreBusyError,
     StoreClosedError,
@@ -39,13 +42,41 @@ from rehydrate.errors import (
     StoreReadOnlyError,
     UnknownFormatError,
     UnknownHandleError,
+    UnreadableIRError,
     Violation,
 )
 from rehydrate.formats import detect_format, validate
 
 if TYPE_CHECKING:
+    from rehydrate.cache.prefix import PrefixReport, prefix_report
+    from rehydrate.cache.simulate import simulate
+    from rehydrate.cache.worth import worth_compacting
+    from rehydrate.compiler.caps import Caps
+    from rehydrate.compiler.compile import compile  # noqa: A004  the contract's word
+    from rehydrate.compiler.hydrate import ahydrate, hydrate
+    from rehydrate.compiler.originals import HeldOriginals, MemoryOriginals
+    from rehydrate.compiler.sources import HydrationSource
+    from rehydrate.context import Context, ContextUsage
     from rehydrate.embedding.onnx import OnnxModel, load_model
     from rehydrate.embedding.own import Embedder
+    from rehydrate.ir import (
+        BrokenLaw,
+        Budget,
+        CompiledPrompt,
+        CompositionMode,
+        ContextRequest,
+        ContextStrategy,
+        History,
+        Position,
+        Priority,
+        PromptIR,
+        Provenance,
+        Section,
+        Stability,
+        TimeRange,
+        ToolDef,
+    )
+    from rehydrate.linting.lint import lint
     from rehydrate.memory.folder import SyncReport
     from rehydrate.memory.items import (
         Added,
@@ -66,12 +97,25 @@ if TYPE_CHECKING:
 __all__ = [
     "Added",
     "BlockReport",
+    "BrokenLaw",
+    "Budget",
+    "BudgetExceededError",
+    "Caps",
     "Compaction",
+    "CompiledPrompt",
+    "CompositionMode",
+    "Context",
+    "ContextRequest",
+    "ContextStrategy",
+    "ContextUsage",
     "Dropped",
     "Embedder",
     "EmbedderError",
     "Explanation",
+    "HeldOriginals",
+    "History",
     "Hit",
+    "HydrationSource",
     "InternalError",
     "InvalidArgumentError",
     "InvalidConversationError",
@@ -81,6 +125,7 @@ __all__ = [
     "LoadMemory",
     "Memory",
     "MemoryItem",
+    "MemoryOriginals",
     "MemoryStats",
     "MemoryStore",
     "MissingNamespaceError",
@@ -89,11 +134,20 @@ __all__ = [
     "NewerStoreError",
     "NotAStoreError",
     "OnnxModel",
+    "OriginalGoneError",
+    "OriginalsFullError",
+    "Position",
+    "PrefixReport",
+    "Priority",
+    "PromptIR",
+    "Provenance",
     "Recalled",
     "Redaction",
     "Redactor",
     "RehydrateError",
     "Scoring",
+    "Section",
+    "Stability",
     "Stats",
     "StoreBusyError",
     "StoreClosedError",
@@ -102,40 +156,79 @@ __all__ = [
     "StoreFullError",
     "StoreReadOnlyError",
     "SyncReport",
+    "TimeRange",
+    "ToolDef",
     "UnitReport",
     "UnknownFormatError",
     "UnknownHandleError",
+    "UnreadableIRError",
     "VerifyReport",
     "Violation",
     "__version__",
     "acompact_context",
+    "ahydrate",
     "compact_context",
+    "compile",
     "count_tokens",
     "detect_format",
     "estimate_tokens",
+    "hydrate",
+    "lint",
     "load_model",
+    "prefix_report",
+    "simulate",
     "validate",
+    "worth_compacting",
 ]
 
 
 _LOADED_WHEN_NAMED = {
     "Added": "rehydrate.memory.items",
+    "BrokenLaw": "rehydrate.ir",
+    "Budget": "rehydrate.ir",
+    "Caps": "rehydrate.compiler.caps",
+    "CompiledPrompt": "rehydrate.ir",
+    "CompositionMode": "rehydrate.ir",
+    "Context": "rehydrate.context",
+    "ContextRequest": "rehydrate.ir",
+    "ContextStrategy": "rehydrate.ir",
+    "ContextUsage": "rehydrate.context",
     "Embedder": "rehydrate.embedding.own",
+    "HeldOriginals": "rehydrate.compiler.originals",
+    "History": "rehydrate.ir",
     "Hit": "rehydrate.memory.items",
+    "HydrationSource": "rehydrate.compiler.sources",
     "Limits": "rehydrate.memory.items",
     "Link": "rehydrate.memory.items",
     "LoadMemory": "rehydrate.memory.tools",
     "Memory": "rehydrate.memory.memory",
     "MemoryItem": "rehydrate.memory.items",
+    "MemoryOriginals": "rehydrate.compiler.originals",
     "MemoryStats": "rehydrate.memory.items",
     "MemoryStore": "rehydrate.memory.store",
     "OnnxModel": "rehydrate.embedding.onnx",
+    "Position": "rehydrate.ir",
+    "PrefixReport": "rehydrate.cache",
+    "Priority": "rehydrate.ir",
+    "PromptIR": "rehydrate.ir",
+    "Provenance": "rehydrate.ir",
     "Recalled": "rehydrate.memory.items",
     "Redaction": "rehydrate.memory.items",
     "Redactor": "rehydrate.memory.redaction",
+    "Section": "rehydrate.ir",
+    "Stability": "rehydrate.ir",
     "SyncReport": "rehydrate.memory.folder",
+    "TimeRange": "rehydrate.ir",
+    "ToolDef": "rehydrate.ir",
     "VerifyReport": "rehydrate.memory.items",
+    "ahydrate": "rehydrate.compiler.hydrate",
+    "compile": "rehydrate.compiler.compile",
+    "hydrate": "rehydrate.compiler.hydrate",
+    "lint": "rehydrate.linting",
     "load_model": "rehydrate.embedding.onnx",
+    "prefix_report": "rehydrate.cache",
+    "simulate": "rehydrate.cache",
+    "worth_compacting": "rehydrate.cache",
 }
 
 

@@ -12,6 +12,8 @@
     |-- ModelError                     RuntimeError: a model, or the library that runs it
     |-- BudgetExceededError            ValueError: a prompt or a job with no room in its budget
     |-- UnknownHandleError             KeyError: a memory that its namespace does not hold
+    |   `-- OriginalGoneError          the whole of a shortened text, which had to make room
+    |-- OriginalsFullError             ValueError: a text larger than all the room for originals
     |-- StoreError                     RuntimeError: a memory's file that cannot be used
     |   |-- StoreBusyError             others kept it locked for too long
     |   |-- StoreFullError             no room left on the disk
@@ -43,6 +45,8 @@ __all__ = [
     "ModelError",
     "NewerStoreError",
     "NotAStoreError",
+    "OriginalGoneError",
+    "OriginalsFullError",
     "RehydrateError",
     "StoreBusyError",
     "StoreClosedError",
@@ -273,6 +277,49 @@ class UnknownHandleError(RehydrateError, KeyError):
         return (
             f"namespace {self.namespace!r} holds no {self.handle!r}; "
             "it was forgotten, or it belongs to another namespace"
+        )
+
+
+class OriginalGoneError(UnknownHandleError):
+    """An original that was held here once and had to make room.
+
+    >>> print(OriginalGoneError("orig_a", 1_000))
+    'orig_a' made room for newer originals (limit 1,000 bytes); call the tool again, or raise \
+max_bytes
+    """
+
+    def __init__(self, handle: str, max_bytes: int) -> None:
+        """Take the handle and the limit."""
+        super().__init__(handle, "originals")
+        self.args = (handle, max_bytes)
+        self.max_bytes = max_bytes
+
+    def __str__(self) -> str:
+        """Name the handle, the limit and the remedy."""
+        return (
+            f"{self.handle!r} made room for newer originals (limit {self.max_bytes:,} bytes); "
+            "call the tool again, or raise max_bytes"
+        )
+
+
+class OriginalsFullError(RehydrateError, ValueError):
+    """A text that is larger than all the room there is: it was not kept, and stays whole.
+
+    >>> print(OriginalsFullError(2_000, 1_000))
+    an original needs 2,000 bytes, max_bytes is 1,000; raise max_bytes
+    """
+
+    def __init__(self, needed_bytes: int, max_bytes: int) -> None:
+        """Take what is needed and what there is."""
+        super().__init__(needed_bytes, max_bytes)
+        self.needed_bytes = needed_bytes
+        self.max_bytes = max_bytes
+
+    def __str__(self) -> str:
+        """Name the need, the limit and the remedy."""
+        return (
+            f"an original needs {self.needed_bytes:,} bytes, max_bytes is {self.max_bytes:,}; "
+            "raise max_bytes"
         )
 
 

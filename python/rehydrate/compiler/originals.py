@@ -15,15 +15,18 @@ from hashlib import blake2b
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
-from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
+from rehydrate.errors import (
+    InvalidArgumentError,
+    OriginalGoneError,
+    OriginalsFullError,
+    UnknownHandleError,
+)
 
 __all__ = [
     "About",
     "HeldOriginals",
     "MemoryOriginals",
-    "OriginalGoneError",
     "Originals",
-    "OriginalsFullError",
     "digest_of",
 ]
 
@@ -54,49 +57,6 @@ class Originals(Protocol):
 
     def get(self, handle: str, /) -> str:
         """The text, byte for byte; raises UnknownHandleError for a handle never given out."""
-
-
-class OriginalGoneError(UnknownHandleError):
-    """An original that was held here once and had to make room.
-
-    >>> print(OriginalGoneError("orig_a", 1_000))
-    'orig_a' made room for newer originals (limit 1,000 bytes); call the tool again, or raise \
-max_bytes
-    """
-
-    def __init__(self, handle: str, max_bytes: int) -> None:
-        """Take the handle and the limit."""
-        super().__init__(handle, "originals")
-        self.args = (handle, max_bytes)
-        self.max_bytes = max_bytes
-
-    def __str__(self) -> str:
-        """Name the handle, the limit and the remedy."""
-        return (
-            f"{self.handle!r} made room for newer originals (limit {self.max_bytes:,} bytes); "
-            "call the tool again, or raise max_bytes"
-        )
-
-
-class OriginalsFullError(RehydrateError, ValueError):
-    """A text that is larger than all the room there is: it was not kept, and stays whole.
-
-    >>> print(OriginalsFullError(2_000, 1_000))
-    an original needs 2,000 bytes, max_bytes is 1,000; raise max_bytes
-    """
-
-    def __init__(self, needed_bytes: int, max_bytes: int) -> None:
-        """Take what is needed and what there is."""
-        super().__init__(needed_bytes, max_bytes)
-        self.needed_bytes = needed_bytes
-        self.max_bytes = max_bytes
-
-    def __str__(self) -> str:
-        """Name the need, the limit and the remedy."""
-        return (
-            f"an original needs {self.needed_bytes:,} bytes, max_bytes is {self.max_bytes:,}; "
-            "raise max_bytes"
-        )
 
 
 class _Held(NamedTuple):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.cache.prefix import PrefixReport, prefix_report
+from rehydrate.cache.prices import minimum_prefix
 from rehydrate.compiler.compile import DEFAULT_PASSES
 from rehydrate.compiler.compile import compile as compile_ir
 from rehydrate.compiler.counting import upper_bound
@@ -16,7 +17,7 @@ from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
-from rehydrate.context.usage import Usage
+from rehydrate.context.usage import ContextUsage
 from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.ir import (
@@ -181,12 +182,12 @@ class Context:
         return self._originals
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> ContextUsage:
         """How full the window is, and what the job has spent."""
         with self._lock:
             budget, base = self._request.budget, self._base
             tokens = base.tokens if base else 0
-            return Usage(
+            return ContextUsage(
                 tokens=tokens,
                 upper_bound_tokens=upper_bound(tokens, self._provider),
                 soft_tokens=budget.soft_tokens,
@@ -258,6 +259,7 @@ class Context:
             model=self._model,
             passes=self._passes,
             originals=self._originals,
+            minimum_prefix=minimum_prefix(self._model),
             known=self._known,
         )
 

@@ -1,11 +1,11 @@
-"""Usage: how full a conversation's window is, and what its job has spent."""
+"""ContextUsage: how full a conversation's window is, and what its job has spent."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 
-class Usage(NamedTuple):
+class ContextUsage(NamedTuple):
     """Figures of a context. Tokens are in its counter's unit."""
 
     tokens: int

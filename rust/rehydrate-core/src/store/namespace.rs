@@ -177,7 +177,9 @@ impl Numbered {
             let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
             let _ = write!(sql, " AND items.{column} IN ({})", numbers.join(", "));
         }
-        if let Some(tiers) = &self.tiers {
+        if self.tiers.as_deref() == Some([Tier::Hot].as_slice()) {
+            sql.push_str(" AND items.tier = 0"); // as the index of hot items says it
+        } else if let Some(tiers) = &self.tiers {
             let tiers: Vec<String> = tiers.iter().map(|&tier| (tier as u8).to_string()).collect();
             let _ = write!(sql, " AND items.tier IN ({})", tiers.join(", "));
         }

@@ -70,6 +70,8 @@ const TABLES: &str = "
     CREATE UNIQUE INDEX items_by_rev ON items (namespace, rev);
     CREATE INDEX items_by_age ON items (namespace, id);
     CREATE INDEX items_that_expire ON items (namespace, expires) WHERE expires IS NOT NULL;
+    -- Few of many, and asked for in every turn.
+    CREATE INDEX items_that_are_hot ON items (namespace, id) WHERE tier = 0;
 
     -- Apart from the items, so that a new tier does not write a text again.
     CREATE TABLE bodies (
