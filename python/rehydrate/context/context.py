@@ -34,7 +34,8 @@ from rehydrate.ir import (
 from rehydrate.memory.twins import awaitable
 
 if TYPE_CHECKING:
-    from rehydrate.compiler.sources.given import Given
+    from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
+from rehydrate.compiler.sources.given import Given
 
 _ONCE = ("system", "tools", "hot")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
@@ -78,7 +79,7 @@ class Context:
         identity: str = "",
         thread: str = "",
         format: str = "",  # noqa: A002  the field's word
-        passes: Sequence[Pass] = DEFAULT_PASSES,
+        passes: Sequence[Pass] | None = None,
         originals: Originals | None = None,
         deadline_ms: float | None = 200.0,
     ) -> None:
@@ -89,7 +90,7 @@ class Context:
         self._system = system
         self._tools = tuple(tools)
         self._request = ContextRequest("", strategy, budget, thread, None, identity)
-        self._passes = tuple(passes)
+        self._passes = _own_passes() if passes is None else tuple(passes)
         self._originals = HeldOriginals() if originals is None else originals
         self._deadline_ms = deadline_ms
         self._entries = Entries(format or provider)
@@ -153,9 +154,9 @@ class Context:
             target = budget.target_tokens if budget_tokens is None else budget_tokens
             tight = Budget(target, max(target, budget.hard_tokens), compact_to=1.0)
             compiled = self._compiled(ir.replace(request=replace(ir.request, budget=tight)))
-            self._base = compiled.ir.replace(request=ir.request)
-            self._seen = len(self._entries)
+            self._go_on_from(compiled.ir.replace(request=ir.request))
             self._compactions += _was_pruned(compiled)
+            assert self._base is not None
             return self._base
 
     acompact = awaitable(compact)
@@ -215,7 +216,6 @@ class Context:
         )
         if base is None or turn != self._turn or time_range is not None:
             found = self._hydrated(request, is_first=base is None)
-            self._turn = turn
         else:
             found = base.replace(sections=())
         if base is None:
@@ -279,7 +279,16 @@ class Context:
         self._compactions += _was_pruned(compiled)
         self._prompts += 1
         self._prefix = report
-        self._base, self._sent, self._seen = compiled.ir, compiled, len(self._entries)
+        self._sent = compiled
+        self._go_on_from(compiled.ir)
+
+    def _go_on_from(self, ir: PromptIR) -> None:
+        self._base, self._seen, self._turn = ir, len(self._entries), self._entries.turn
+
+
+def _own_passes() -> tuple[Pass, ...]:
+    """The usual ones, with a memory for echoes that no other conversation has a part in."""
+    return tuple([RemoveEchoes() if step is remove_echoes else step for step in DEFAULT_PASSES])
 
 
 def _was_pruned(compiled: CompiledPrompt) -> bool:
