@@ -15,6 +15,7 @@ from rehydrate.compiler.counting import upper_bound
 from rehydrate.compiler.hydrate import hydrate
 from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import HeldOriginals, Originals
+from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
 from rehydrate.context.usage import ContextUsage
@@ -34,8 +35,7 @@ from rehydrate.ir import (
 from rehydrate.memory.twins import awaitable
 
 if TYPE_CHECKING:
-    from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
-from rehydrate.compiler.sources.given import Given
+    from rehydrate.compiler.sources.given import Given
 
 _ONCE = ("system", "tools", "hot")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""

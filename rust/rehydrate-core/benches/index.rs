@@ -1,7 +1,9 @@
 //! The index of a memory: build rate, search percentiles, batch recall against a full scan; LoCoMo as a memory.
 //!
 //! `cargo bench --bench index -- 10000 100000` sets the numbers of items; `LOCOMO=path/to/locomo.json` adds the quality
-//! table. A search's time is the least of five runs: percentiles are over questions, not over what else the machine does.
+//! table. `TEXTS` and `QUESTIONS` name files of a JSON string a line to measure with, in `PARTS` segments (3), in place of
+//! what is made up. A search's time is the least of five runs: percentiles are over questions, not over what else the
+//! machine does.
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +15,12 @@ use rehydrate_core::index::{Entry, Filter, Fusion, Likeness, Meta, Query, Recall
 const VOCABULARY: &str = include_str!("../model/vocab.txt");
 const SEARCHES: usize = 300;
 const RECALLED: usize = 1_000;
+const RUNS: usize = 20;
 
 fn main() {
+    if let (Ok(texts), Ok(questions)) = (std::env::var("TEXTS"), std::env::var("QUESTIONS")) {
+        return written(&lines(&texts), &lines(&questions));
+    }
     let mut sizes: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     if sizes.is_empty() {
         sizes = vec![10_000, 100_000];
@@ -22,6 +28,52 @@ fn main() {
     sizes.into_iter().for_each(measure);
     if let Ok(path) = std::env::var("LOCOMO") {
         quality(&path);
+    }
+}
+
+fn lines(path: &str) -> Vec<String> {
+    let file = std::fs::read_to_string(path).expect("TEXTS and QUESTIONS name files");
+    file.lines().map(|line| serde_json::from_str(line).expect("a JSON string a line")).collect()
+}
+
+/// Measure with texts and questions from files; sizes of segments are as a store's: each a fourth of the one before.
+fn written(texts: &[String], questions: &[String]) {
+    let parts: u32 = std::env::var("PARTS").ok().and_then(|parts| parts.parse().ok()).unwrap_or(3);
+    let meta = |id: usize| Meta { source: (id / 1_000) as u32, ..Meta::default() };
+    let entry = |(id, text)| Entry { id: id as u64, meta: meta(id), text, vector: None };
+    let entries: Vec<Entry<'_>> = texts.iter().map(String::as_str).enumerate().map(entry).collect();
+    let mut view = View::new(Vec::new());
+    let mut segments = Vec::new();
+    let mut rest = &entries[..];
+    for part in 0..parts {
+        let size = if part + 1 == parts { rest.len() } else { rest.len() / 4 * 3 };
+        let (these, after) = rest.split_at(size);
+        let settings = Settings { dim: None, older: Some(view.statistics()) };
+        let start = Instant::now();
+        let bytes = Segment::build(these, &[], &settings);
+        println!("{size} items: {:.0} a second", size as f64 / start.elapsed().as_secs_f64());
+        segments.push(Arc::new(Segment::open(Arc::new(bytes)).expect("as it was built")));
+        view = View::new(segments.clone());
+        rest = after;
+    }
+    searches(&view, questions);
+    let asked: Vec<&str> = texts.iter().rev().take(RECALLED).map(String::as_str).collect();
+    let (of, filter) = (Likeness::Texts(&asked), Filter::default());
+    let recall = || view.recall(&Recall { of, k: 3, centred: false, filter, now_ms: 0 });
+    println!("  recall of {RECALLED} texts: {:.1} ms", (0..RUNS).map(|_| timed(recall)).fold(f64::MAX, f64::min));
+}
+
+fn searches(view: &View, questions: &[String]) {
+    for (name, fusion) in [("calibrated", Fusion::Calibrated), ("weighted", Fusion::WEIGHTED)] {
+        let search = |question: &String| {
+            (0..5)
+                .map(|_| timed(|| view.search(&Query { fusion, ..Query::new(question, 10) })))
+                .fold(f64::MAX, f64::min)
+        };
+        let mut times: Vec<f64> = questions.iter().map(search).collect();
+        times.sort_by(f64::total_cmp);
+        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+        println!("  search, {name}: p50 {:.2} ms, p99 {:.2} ms", at(0.5), at(0.99));
     }
 }
 
@@ -52,17 +104,7 @@ fn measure(items: usize) {
     );
 
     let questions: Vec<String> = (0..SEARCHES).map(|_| writer.question(&texts)).collect();
-    for (name, fusion) in [("calibrated", Fusion::Calibrated), ("weighted", Fusion::WEIGHTED)] {
-        let search = |question: &String| {
-            (0..5)
-                .map(|_| timed(|| view.search(&Query { fusion, ..Query::new(question, 10) })))
-                .fold(f64::MAX, f64::min)
-        };
-        let mut times: Vec<f64> = questions.iter().map(search).collect();
-        times.sort_by(f64::total_cmp);
-        let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-        println!("  search, {name}: p50 {:.2} ms, p99 {:.2} ms", at(0.5), at(0.99));
-    }
+    searches(&view, &questions);
     if let Some(model) = StaticModel::builtin().filter(|_| items <= 200_000) {
         recall(model, &entries, &mut writer);
     }

@@ -9,6 +9,8 @@ const NEAR: f32 = 0.3;
 const QUERY_TOKENS: usize = 32;
 /// Tokens that are looked for at once: one row of bytes a token of the vocabulary, one vector instruction a row.
 const LANES: usize = 16;
+/// Tokens that those are compared with at once.
+const TOGETHER: usize = 64;
 
 /// How much of a query each message matches, and how much there is to match.
 pub(crate) struct Match {
@@ -31,20 +33,23 @@ pub(crate) fn soft_match(
     asked.sort_by_key(|&token| (document_frequency[token as usize], token));
     asked.truncate(2 * QUERY_TOKENS);
 
+    // Tokens that occur are numbered, so that what is known of them lies together.
+    let mut number = vec![0_u16; document_frequency.len()];
+    (0..).zip(&present).for_each(|(at, &token)| number[token as usize] = at);
     let mut scored: Vec<(f64, Vec<u8>)> = Vec::with_capacity(asked.len());
-    let mut near = vec![[0_u8; LANES]; document_frequency.len()];
-    let mut cosines = vec![0.0_f32; document_frequency.len()];
+    let mut near = vec![[0_u8; LANES]; present.len()];
+    let mut cosines = [0.0_f32; LANES * TOGETHER];
     for tokens in asked.chunks(LANES) {
-        for (lane, &token) in tokens.iter().enumerate() {
-            model.similarities(token, &present, &mut cosines);
-            for &other in &present {
-                near[other as usize][lane] = nearness(cosines[other as usize]);
+        for (near, others) in near.chunks_mut(TOGETHER).zip(present.chunks(TOGETHER)) {
+            model.similarities(tokens, others, &mut cosines);
+            for (near, cosines) in near.iter_mut().zip(cosines.chunks_exact(tokens.len())) {
+                near.iter_mut().zip(cosines).for_each(|(near, &cosine)| *near = nearness(cosine));
             }
         }
         let mut best = vec![[0_u8; LANES]; messages];
         for (message, bag) in bags {
             checkpoint();
-            nearest(*bag, &near, &mut best[*message]);
+            nearest(*bag, &number, &near, &mut best[*message]);
         }
         for lane in 0..tokens.len() {
             let matches: Vec<u8> = best.iter().map(|lanes| lanes[lane]).collect();
@@ -71,9 +76,9 @@ fn of_step(step: u8) -> f64 {
 }
 
 /// Raise each lane of `best` to the largest nearness of any token in the bag.
-fn nearest(bag: PackedBag<'_>, near: &[[u8; LANES]], best: &mut [u8; LANES]) {
+fn nearest(bag: PackedBag<'_>, number: &[u16], near: &[[u8; LANES]], best: &mut [u8; LANES]) {
     *best = bag.ids().fold(*best, |mut best, token| {
-        let row = &near[token as usize];
+        let row = &near[usize::from(number[token as usize])];
         for lane in 0..LANES {
             best[lane] = best[lane].max(row[lane]);
         }
@@ -88,7 +93,6 @@ mod tests {
 
     /// The obvious way: every token of the query against every token of the message.
     fn by_hand(model: &StaticModel, query: &Bag, messages: &[Bag]) -> (Vec<f64>, f64) {
-        let mut cosine = vec![0.0; model.vocab_size()];
         let mut of_message = vec![0.0; messages.len()];
         let mut of_query = 0.0;
         for &(token, _) in query.iter().filter(|entry| !model.is_filler(entry.0)) {
@@ -96,8 +100,9 @@ mod tests {
                 .iter()
                 .map(|bag| {
                     let tokens: Vec<u16> = bag.iter().map(|entry| entry.0).collect();
-                    model.similarities(token, &tokens, &mut cosine);
-                    tokens.iter().map(|&t| f64::from((cosine[t as usize] - 0.3) / 0.7)).fold(0.0, f64::max)
+                    let mut cosines = vec![0.0; tokens.len()];
+                    model.similarities(&[token], &tokens, &mut cosines);
+                    cosines.iter().map(|&cosine| f64::from((cosine - 0.3) / 0.7)).fold(0.0, f64::max)
                 })
                 .collect();
             let rarity = idf(messages.len(), best.iter().sum());

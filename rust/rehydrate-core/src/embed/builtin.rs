@@ -146,9 +146,9 @@ impl StaticModel {
         vector
     }
 
-    /// Write the cosine of `token` with each of `others` into `out`, which is indexed by token id.
-    pub fn similarities(&self, token: u16, others: &[u16], out: &mut [f32]) {
-        similarities(self.rows, &self.inverse_norms, self.dim, token, others, out);
+    /// Write the cosines of each of `others` with all `tokens` into `out`, one after the other.
+    pub fn similarities(&self, tokens: &[u16], others: &[u16], out: &mut [f32]) {
+        similarities(self.rows, &self.inverse_norms, self.dim, tokens, others, out);
     }
 
     /// Whether a token says nothing of a subject: a stop word, a punctuation mark, a special token.
@@ -210,12 +210,14 @@ fn add_rows(out: &mut [f32], rows: &[u8], weighted: &[(u16, f32)]) {
 }
 
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
-fn similarities(rows: &[u8], inverse_norms: &[f32], dim: usize, token: u16, others: &[u16], out: &mut [f32]) {
+fn similarities(rows: &[u8], inverse_norms: &[f32], dim: usize, tokens: &[u16], others: &[u16], out: &mut [f32]) {
     let row = |token: u16| &rows[token as usize * dim..][..dim];
-    let own = row(token);
-    for &other in others {
-        let dot = whole_dot(own, row(other)) as f32;
-        out[other as usize] = dot * inverse_norms[token as usize] * inverse_norms[other as usize];
+    let norm = |token: u16| inverse_norms[token as usize];
+    // The rows of `others` lie far apart: each is fetched once.
+    for (&other, out) in others.iter().zip(out.chunks_exact_mut(tokens.len().max(1))) {
+        for (out, &token) in out.iter_mut().zip(tokens) {
+            *out = whole_dot(row(token), row(other)) as f32 * norm(token) * norm(other);
+        }
     }
 }
 

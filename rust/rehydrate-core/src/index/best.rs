@@ -1,6 +1,7 @@
 //! The best few of many scores.
-/// Scores that are looked at together.
-const SCORES: usize = 64;
+
+/// So many more than twice as many as are wanted are kept, until the worse ones go.
+const SLACK: usize = 4;
 
 /// The best few of many scores.
 pub(super) struct Best {
@@ -12,7 +13,12 @@ pub(super) struct Best {
 
 impl Best {
     pub fn new(limit: usize, floor: f32) -> Self {
-        Self { limit, floor, kept: Vec::with_capacity(4 * limit) }
+        Self { limit, floor, kept: Vec::with_capacity(2 * limit + SLACK) }
+    }
+
+    /// So many scores make a floor.
+    pub fn wanted(&self) -> usize {
+        2 * self.limit + SLACK
     }
 
     /// Keep `entry` if its score is among the best so far and it may be found.
@@ -20,21 +26,8 @@ impl Best {
     pub fn offer(&mut self, score: f32, entry: u32, passes: impl FnOnce() -> bool) {
         if score > self.floor && self.limit > 0 && passes() {
             self.kept.push((score, entry));
-            if self.kept.len() >= 4 * self.limit {
+            if self.kept.len() >= self.wanted() {
                 self.tighten();
-            }
-        }
-    }
-
-    /// Keep the best of `scores`, numbered from `base`.
-    pub fn offer_all(&mut self, scores: &[f32], base: usize, passes: impl Fn(usize) -> bool) {
-        for (block, scores) in scores.chunks(SCORES).enumerate() {
-            // Most blocks hold nothing that is good enough, which vector instructions see at once.
-            if scores.iter().fold(0.0, |most: f32, &x| if x > most { x } else { most }) <= self.floor {
-                continue;
-            }
-            for (ordinal, &score) in (block * SCORES..).zip(scores) {
-                self.offer(score, (base + ordinal) as u32, || passes(ordinal));
             }
         }
     }

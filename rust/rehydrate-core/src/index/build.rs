@@ -143,12 +143,12 @@ fn postings(lists: Vec<(u64, List)>, writer: &mut Writer) -> Vec<u32> {
     order.sort_unstable_by_key(|&term| lists[term as usize].0);
     let mut place = vec![0; lists.len()];
     let sorted = || order.iter().map(|&term| &lists[term as usize]);
-    let mut bytes = Vec::with_capacity(lists.iter().map(|(_, list)| list.bytes.len()).sum());
+    let mut bytes = Vec::with_capacity(lists.iter().map(|(_, list)| list.len()).sum());
     let mut at = Vec::with_capacity(lists.len() + 1);
     for (to, (&term, (_, list))) in order.iter().zip(sorted()).enumerate() {
         place[term as usize] = to as u32;
         at.push(bytes.len() as u64);
-        bytes.extend(&list.bytes);
+        list.write(&mut bytes);
     }
     at.push(bytes.len() as u64);
     writer.put(Section::Terms, sorted().map(|(hash, _)| *hash));

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"RHYSEGMT";
 /// Another number, another format: a segment of another version is thrown away and made again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Magic, version, number of sections, length of the whole, checksum of all that follows.
 const HEADER: usize = 8 + 4 + 4 + 8 + 8;
 const ALIGN: usize = 8;
@@ -61,7 +61,7 @@ sections! {
     TermCount,
     /// u64: where the postings of each begin, one more for the end.
     TermAt,
-    /// Variable-length postings.
+    /// Ordinals and counts of each term.
     Postings,
     /// u32: the term that a word of the vocabulary counts as.
     WordTerm,
@@ -91,6 +91,7 @@ sections! {
     BuiltinSum,
     BuiltinCentres,
     BuiltinCentreScale,
+    BuiltinCentreSketches,
     BuiltinSketches,
     BuiltinCells,
     BuiltinOrder,
@@ -103,6 +104,7 @@ sections! {
     OwnSum,
     OwnCentres,
     OwnCentreScale,
+    OwnCentreSketches,
     OwnSketches,
     OwnCells,
     OwnOrder,

@@ -7,7 +7,7 @@ use super::layout::Section;
 use super::rows::{self, Probe, Rows, Scratch};
 use super::statistics::of_step;
 use super::view::{Gate, View};
-use crate::embed::builtin::StaticModel;
+use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::normalize;
 use crate::interrupt::{both, checkpoint};
 
@@ -49,7 +49,7 @@ const SHARED: usize = 64;
 /// index`); how much is remembered of a text asks for no more.
 const CELLS_SHARE: usize = 32;
 /// So many are looked into in any case.
-const CELLS: usize = 16;
+const CELLS: usize = 20;
 /// Rows of a segment without cells that all questions are held against before the next.
 const ROWS_AT_ONCE: usize = 128;
 /// Looks into cells between two checkpoints.
@@ -78,20 +78,25 @@ impl View {
     fn recall_some(&self, recall: &Recall<'_>, questions: &[usize]) -> Vec<Vec<(u64, f32)>> {
         let mut best: Vec<Best> = questions.iter().map(|_| Best::new(recall.k, f32::NEG_INFINITY)).collect();
         let mut scratch = Scratch::default();
+        let bag = |&question: &usize| match recall.of {
+            Likeness::Texts(texts) => StaticModel::builtin().map(|model| model.bag(texts[question])),
+            Likeness::Vectors(_) => None,
+        };
+        let bags: Vec<Option<Bag>> = questions.iter().map(bag).collect();
         let place = if matches!(recall.of, Likeness::Texts(_)) { rows::BUILTIN } else { rows::OWN };
         for part in &self.parts {
             let Some(rows) = Rows::of(&part.segment, place) else { continue };
             let gate = Gate::new(part, &recall.filter, recall.now_ms);
-            let probe = |&question: &usize| {
+            let probe = |(&question, bag): (&usize, &Option<Bag>)| {
                 checkpoint();
                 let mut vector = match recall.of {
-                    Likeness::Texts(texts) => vector(part.segment.section(Section::TokenWeights), texts[question])?,
+                    Likeness::Texts(_) => vector(part.segment.section(Section::TokenWeights), bag.as_ref()?)?,
                     Likeness::Vectors(vectors) => vectors[question].to_vec(),
                 };
                 normalize(&mut vector);
                 Probe::new(&vector, &rows, recall.centred)
             };
-            let probes: Vec<Option<Probe>> = questions.iter().map(probe).collect();
+            let probes: Vec<Option<Probe>> = questions.iter().zip(&bags).map(probe).collect();
             let asking = || (0_u32..).zip(&probes).filter_map(|(question, probe)| Some((question, probe.as_ref()?)));
             if rows.cells() == 0 {
                 let mut offer = |probe: &Probe, question: u32, places: Range<usize>| {
@@ -110,7 +115,7 @@ impl View {
             let mut visits: Vec<(bool, u32, u32)> = Vec::new();
             for (question, probe) in asking() {
                 checkpoint();
-                let cells = probe.cells(&rows, number, &mut scratch.products);
+                let cells = probe.cells(&rows, number, &mut scratch);
                 visits.extend((0..).zip(cells).map(|(rank, cell)| (rank > 0, cell, question)));
             }
             // The nearest cells first: what is found there lets most of the rest be passed over.
@@ -135,8 +140,8 @@ impl View {
     }
 }
 
-/// The built-in model's vector of a text under a segment's weights.
-pub(super) fn vector(weights: &[u8], text: &str) -> Option<Vec<f32>> {
-    let model = StaticModel::builtin()?;
-    Some(model.vector(model.bag(text).into_iter(), |token| of_step(weights[token as usize])))
+/// The built-in model's vector of a bag under a segment's weights.
+pub(super) fn vector(weights: &[u8], bag: &Bag) -> Option<Vec<f32>> {
+    let vector = |model: &StaticModel| model.vector(bag.iter().copied(), |token| of_step(weights[token as usize]));
+    StaticModel::builtin().map(vector)
 }

@@ -1,27 +1,40 @@
 //! The legs that go by words: BM25, and the share of a query's words found as words or parts of words.
+//!
+//! Both read a term's postings, so both are worked out in one go: BM25 is added up, and which words of the query an entry
+//! holds is a bit each. What a set of words weighs is looked up in the end.
 use super::layout::Section;
-use super::postings;
+use super::postings::Postings;
 use super::segment::Segment;
 use super::view::{Part, View};
+use super::words::Asked;
 use crate::interrupt::checkpoint;
-use crate::lexical::{B, K1, idf};
+use crate::lexical::{K1, idf};
 
 /// A longer query is judged by its rarest terms.
 const TERMS: usize = 64;
-/// Trigrams are sought for so many words of a query.
+/// Trigrams are sought for so many words of a query: a bit each.
 const WORDS: usize = 32;
 /// Share of a query word's trigrams from which a word of the vocabulary holds it.
 const HELD: f32 = 0.6;
 /// A word of the query stands for so many words of a segment's vocabulary at most.
 const EXPANSIONS: usize = 64;
 
+/// What the words of a query say of an entry.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Scored {
+    /// BM25.
+    pub text: f32,
+    /// Which words it holds, as words or as parts of words.
+    pub words: u32,
+}
+
 /// Scores by entry. Kept from search to search: fresh pages of zeros would cost more than most searches.
 #[derive(Default)]
 pub(super) struct Dense {
-    pub text: Vec<f32>,
-    pub trigram: Vec<f32>,
-    /// The last word of the query that an entry was found by.
-    pub stamps: Vec<u8>,
+    pub scored: Vec<Scored>,
+    /// What is missing of words that are held in part; zeros but for [`Dense::partial`].
+    lacking: Vec<f32>,
+    partial: Vec<u32>,
     /// By word of a vocabulary, the trigrams shared with a word of the query; zeros in between.
     shared: Vec<u8>,
 }
@@ -29,39 +42,120 @@ pub(super) struct Dense {
 impl Dense {
     /// All zeros, one an entry.
     pub fn clear(&mut self, entries: usize) {
-        for scores in [&mut self.text, &mut self.trigram] {
-            scores.clear();
-            scores.resize(entries, 0.0);
-        }
-        self.stamps.clear();
-        self.stamps.resize(entries, 0);
+        self.scored.clear();
+        self.scored.resize(entries, Scored::default());
+        self.partial.drain(..).for_each(|entry| self.lacking[entry as usize] = 0.0);
+        self.lacking.resize(entries, 0.0);
+    }
+
+    /// What the query's words that an entry holds weigh.
+    #[inline(always)]
+    pub fn held(&self, entry: usize, weights: &Weights) -> f32 {
+        weights.of(self.scored[entry].words) - self.lacking[entry]
+    }
+
+    /// The same as a share of all words.
+    pub fn trigram(&self, entry: usize, weights: &Weights) -> f32 {
+        (self.held(entry, weights) / weights.sum).max(0.0)
     }
 }
 
+/// The largest BM25 of some entries, and all words that any of them holds.
+#[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
+pub(super) fn most(scored: &[Scored]) -> (f32, u32) {
+    // Bits of numbers that are not negative are ordered as they are, and integers need no care for NaN.
+    let (mut text, mut words) = (0, 0);
+    for entry in scored {
+        text = text.max(entry.text.to_bits().cast_signed());
+        words |= entry.words;
+    }
+    (f32::from_bits(text.cast_unsigned()), words)
+}
+
+/// What each set of words of a query weighs, eight words at a time.
+pub(super) struct Weights {
+    tables: [[f32; 256]; WORDS / 8],
+    sum: f32,
+}
+
+impl Weights {
+    fn new(rarity: &[f32]) -> Self {
+        let mut tables = [[0.0; 256]; WORDS / 8];
+        for (table, rarity) in tables.iter_mut().zip(rarity.chunks(8)) {
+            let of_set = |set: usize| (0..).zip(rarity).filter(|(bit, _)| set >> bit & 1 == 1).map(|(_, x)| x).sum();
+            *table = std::array::from_fn(of_set);
+        }
+        let sum: f32 = rarity.iter().sum();
+        Self { tables, sum: if sum > 0.0 { sum } else { 1.0 } }
+    }
+
+    #[inline(always)]
+    pub fn of(&self, words: u32) -> f32 {
+        let [first, rest @ ..] = words.to_le_bytes();
+        let mut weight = self.tables[0][usize::from(first)];
+        if words > 0xFF {
+            weight += self.tables[1..].iter().zip(rest).map(|(table, byte)| table[usize::from(byte)]).sum::<f32>();
+        }
+        weight
+    }
+}
+
+/// A term of the query.
+struct Term {
+    hash: u64,
+    rarity: f32,
+    /// Of the words whose term it is.
+    words: u32,
+}
+
 impl View {
-    /// BM25 of every entry.
-    pub(super) fn bm25(&self, terms: &[u64], scores: &mut [f32]) {
-        let known = terms.iter().map(|&term| (self.entries_with(term), term)).filter(|(entries, _)| *entries > 0);
-        let mut known: Vec<(f32, u64)> =
-            known.map(|(entries, term)| (idf(self.live, entries as f64) as f32, term)).collect();
-        known.sort_by(|a, b| b.0.total_cmp(&a.0));
-        known.truncate(TERMS);
-        let (k1, b) = (K1 as f32, B as f32);
-        let (least, per_term) = (k1 * (1.0 - b), k1 * b / self.average_length);
-        for (rarity, term) in known {
-            checkpoint();
-            let most = rarity * (k1 + 1.0);
-            for part in &self.parts {
-                let lengths = part.segment.column::<u16>(Section::Length);
-                let scores = &mut scores[part.base..][..part.segment.len()];
-                postings::each(part.segment.postings(term), |ordinal, count| {
-                    let (ordinal, count) = (ordinal as usize, count as f32);
-                    if part.is_live(ordinal) {
-                        let length = f32::from(lengths.get(ordinal));
-                        scores[ordinal] += most * count / (count + least + per_term * length);
-                    }
-                });
+    /// BM25 of every entry, and which words of the query it holds; returns what those weigh.
+    pub(super) fn by_words(&self, asked: &Asked, dense: &mut Dense) -> Weights {
+        let words = &asked.words[..asked.words.len().min(WORDS)];
+        let bits = |hash: u64| {
+            let of_term = (0..).zip(words).filter(|(_, (term, _))| *term == hash);
+            of_term.fold(0, |bits, (word, _)| bits | 1_u32 << word)
+        };
+        let mut entries_with = [0; WORDS];
+        let mut terms: Vec<Term> = Vec::with_capacity(asked.terms.len());
+        for &hash in &asked.terms {
+            let (entries, words) = (self.entries_with(hash), bits(hash));
+            (0..WORDS).filter(|word| words >> word & 1 == 1).for_each(|word| entries_with[word] = entries);
+            if entries > 0 {
+                terms.push(Term { hash, rarity: idf(self.live, entries as f64) as f32, words });
             }
+        }
+        terms.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
+        for (rank, term) in terms.iter().enumerate().filter(|(rank, term)| *rank < TERMS || term.words > 0) {
+            checkpoint();
+            self.add_term(term, if rank < TERMS { term.rarity } else { 0.0 }, &mut dense.scored);
+        }
+        let mut rarity = Vec::with_capacity(words.len());
+        for (word, (term, trigrams)) in words.iter().enumerate() {
+            checkpoint();
+            rarity.push(self.add_holders(word, *term, trigrams, entries_with[word], dense));
+        }
+        Weights::new(&rarity)
+    }
+
+    /// Add what a term that weighs so much gives to the entries that hold it.
+    fn add_term(&self, term: &Term, rarity: f32, scored: &mut [Scored]) {
+        let most = rarity * (K1 as f32 + 1.0);
+        let shares = self.share_of_one();
+        for part in &self.parts {
+            let lengths = part.segment.column::<u16>(Section::Length).raw();
+            let scored = &mut scored[part.base..][..part.segment.len()];
+            // Scores of dead entries are nobody's: they pass no gate.
+            let length = |ordinal: u32| usize::from(u16::from_le_bytes(lengths[ordinal as usize]));
+            let repeated = part.segment.postings(term.hash).each(|ordinal| {
+                let entry = &mut scored[ordinal as usize];
+                entry.text += most * shares[length(ordinal)];
+                entry.words |= term.words;
+            });
+            repeated.each(|ordinal, count| {
+                let (one, count) = (shares[length(ordinal)], count as f32);
+                scored[ordinal as usize].text += most * (count / (count + 1.0 / one - 1.0) - one);
+            });
         }
     }
 
@@ -72,72 +166,127 @@ impl View {
                 return part.segment.entries_with(term);
             }
             let mut live = 0;
-            postings::each(part.segment.postings(term), |ordinal, _| {
-                live += usize::from(part.is_live(ordinal as usize))
-            });
+            part.segment.postings(term).each(|ordinal| live += usize::from(part.is_live(ordinal as usize)));
             live
         };
         self.parts.iter().map(in_part).sum()
     }
 
-    /// The words of a query that each entry holds, as words or parts of words, weighted by rarity; returns what an entry
-    /// that holds all of them has.
-    pub(super) fn by_trigrams(&self, words: &[(u64, Vec<u32>)], dense: &mut Dense) -> f32 {
-        let Dense { trigram: scores, stamps, shared, .. } = dense;
-        let mut sum = 0.0;
-        for (word, (term, trigrams)) in (1_u8..).zip(words.iter().take(WORDS)) {
-            checkpoint();
-            let mut found: Vec<(u32, f32)> = Vec::new();
-            for part in &self.parts {
-                let base = part.base as u32;
-                let mut take = |list: &[u8], held: f32| {
-                    postings::each(list, |ordinal, _| {
-                        let entry = base + ordinal;
-                        if part.is_live(ordinal as usize) && stamps[entry as usize] != word {
-                            stamps[entry as usize] = word;
-                            found.push((entry, held));
+    /// Note which entries hold a word of the query as a part of their words; returns what the word weighs. `whole`: how
+    /// many hold it as a word, which is noted already.
+    fn add_holders(&self, word: usize, term: u64, trigrams: &[u32], whole: usize, dense: &mut Dense) -> f32 {
+        let Dense { scored, lacking, partial, shared } = dense;
+        let bit = 1 << word;
+        let mut found: Vec<(u32, f32)> = Vec::new();
+        let mut number = whole;
+        for part in &self.parts {
+            for (held, postings) in holders(&part.segment, term, trigrams, shared) {
+                postings.each(|ordinal| {
+                    let entry = part.base + ordinal as usize;
+                    if scored[entry].words & bit == 0 && part.is_live(ordinal as usize) {
+                        scored[entry].words |= bit;
+                        number += 1;
+                        if held < 1.0 {
+                            found.push((entry as u32, held));
                         }
-                    });
-                };
-                take(part.segment.postings(*term), 1.0);
-                for (held, term) in holders(&part.segment, trigrams, shared) {
-                    take(part.segment.postings_at(term), held);
-                }
+                    }
+                });
             }
-            let rarity = idf(self.live, found.len() as f64) as f32;
-            sum += rarity;
-            found.into_iter().for_each(|(entry, held)| scores[entry as usize] += rarity * held);
         }
-        if sum > 0.0 { sum } else { 1.0 }
+        let rarity = idf(self.live, number as f64) as f32;
+        for (entry, held) in found {
+            if lacking[entry as usize] == 0.0 {
+                partial.push(entry);
+            }
+            lacking[entry as usize] += rarity * (1.0 - held);
+        }
+        rarity
     }
 }
 
-/// The terms of words of a segment's vocabulary that hold most trigrams of a word, with the share held, best first. `shared`:
-/// zeros, as it is left.
-fn holders(segment: &Segment, trigrams: &[u32], shared: &mut Vec<u8>) -> Vec<(f32, usize)> {
-    if trigrams.is_empty() {
+/// Words of a segment's vocabulary that hold most trigrams of a word, but for those that count as its own `term`: the share
+/// held and the postings, best first. `shared`: zeros, as it is left.
+fn holders<'a>(segment: &'a Segment, term: u64, trigrams: &[u32], shared: &mut Vec<u8>) -> Vec<(f32, Postings<'a>)> {
+    let needed = (0..=trigrams.len()).find(|&held| held as f32 / trigrams.len() as f32 >= HELD).unwrap_or(0);
+    if needed == 0 {
         return Vec::new();
     }
     let terms = segment.column::<u32>(Section::WordTerm);
     shared.resize(terms.len().max(shared.len()), 0);
+    let mut lists: Vec<_> = trigrams.iter().map(|&trigram| segment.words_with(trigram)).collect();
+    lists.sort_unstable_by_key(|list| list.len());
+    // What holds as many as are needed holds one of the rarer ones: the rest is looked up for what they name.
+    let (rare, common) = lists.split_at(lists.len() + 1 - needed);
     let mut touched = Vec::new();
-    for &trigram in trigrams {
-        for word in segment.words_with(trigram).iter() {
-            let count = &mut shared[word as usize];
-            if *count == 0 {
-                touched.push(word);
+    for word in rare.iter().flat_map(|list| list.iter()) {
+        let count = &mut shared[word as usize];
+        if *count == 0 {
+            touched.push(word);
+        }
+        *count = count.saturating_add(1);
+    }
+    let mut likely = touched.clone();
+    for (at, list) in common.iter().enumerate() {
+        likely.retain(|&word| usize::from(shared[word as usize]) + common.len() - at >= needed);
+        if likely.len() * (list.len().max(1).ilog2() as usize + 2) < list.len() {
+            let held = likely.iter().filter(|&&word| list.find(word).is_some());
+            held.for_each(|&word| shared[word as usize] = shared[word as usize].saturating_add(1));
+        } else {
+            for word in list.iter() {
+                let count = &mut shared[word as usize];
+                *count = if *count == 0 { 0 } else { count.saturating_add(1) };
             }
-            *count = count.saturating_add(1);
         }
     }
     let own = segment.column::<u8>(Section::WordTrigrams);
     let held = |word: &u32| f32::from(shared[*word as usize]) / trigrams.len() as f32;
-    let mut holders: Vec<u32> = touched.iter().copied().filter(|word| held(word) >= HELD).collect();
-    holders.sort_unstable_by(|a, b| {
+    likely.retain(|word| usize::from(shared[*word as usize]) >= needed);
+    likely.sort_unstable_by(|a, b| {
         held(b).total_cmp(&held(a)).then(own.get(*a as usize).cmp(&own.get(*b as usize))).then(a.cmp(b))
     });
-    holders.truncate(EXPANSIONS);
-    let holders = holders.into_iter().map(|word| (held(&word), terms.get(word as usize) as usize)).collect();
+    likely.truncate(EXPANSIONS);
+    let own_term = segment.find_term(term);
+    let holder = |word: u32| {
+        let term = terms.get(word as usize) as usize;
+        (Some(term) != own_term).then(|| (held(&word), segment.postings_at(term)))
+    };
+    let holders = likely.into_iter().filter_map(holder).collect();
     touched.into_iter().for_each(|word| shared[word as usize] = 0);
     holders
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::super::words::trigrams;
+    use super::super::{Entry, Meta, Segment, Settings};
+    use super::*;
+
+    proptest! {
+        /// Rare trigrams first finds what counting all of them finds.
+        #[test]
+        fn a_word_stands_for_those_that_hold_most_of_its_trigrams(
+            words in prop::collection::btree_set("[ab]{3,9}[0-9]", 1..60),
+            sought in "[ab]{3,9}",
+        ) {
+            let text = words.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
+            let entries = words.iter().zip(0..).map(|(text, id)| Entry { id, meta: Meta::default(), text, vector: None });
+            let bytes = Segment::build(&entries.collect::<Vec<_>>(), &[], &Settings::default());
+            let segment = Segment::open(Arc::new(bytes)).unwrap();
+            let (wanted, mut shared) = (trigrams(&sought), Vec::new());
+            let found: Vec<f32> = holders(&segment, 0, &wanted, &mut shared).iter().map(|(held, _)| *held).collect();
+            let held = |word: &str| {
+                let own = trigrams(word);
+                wanted.iter().filter(|trigram| own.contains(trigram)).count() as f32 / wanted.len() as f32
+            };
+            let mut expected: Vec<f32> = text.split(' ').map(held).filter(|held| *held >= HELD).collect();
+            expected.sort_by(|a, b| b.total_cmp(a));
+            expected.truncate(EXPANSIONS);
+            prop_assert_eq!(found, expected);
+            prop_assert!(shared.iter().all(|count| *count == 0));
+        }
+    }
 }

@@ -20,6 +20,7 @@ pub(super) struct Place {
     pub sum: Section,
     pub centres: Section,
     pub centre_scale: Section,
+    pub centre_sketches: Section,
     pub sketches: Section,
     pub cells: Section,
     pub order: Section,
@@ -34,6 +35,7 @@ pub(super) const BUILTIN: Place = Place {
     sum: Section::BuiltinSum,
     centres: Section::BuiltinCentres,
     centre_scale: Section::BuiltinCentreScale,
+    centre_sketches: Section::BuiltinCentreSketches,
     sketches: Section::BuiltinSketches,
     cells: Section::BuiltinCells,
     order: Section::BuiltinOrder,
@@ -48,6 +50,7 @@ pub(super) const OWN: Place = Place {
     sum: Section::OwnSum,
     centres: Section::OwnCentres,
     centre_scale: Section::OwnCentreScale,
+    centre_sketches: Section::OwnCentreSketches,
     sketches: Section::OwnSketches,
     cells: Section::OwnCells,
     order: Section::OwnOrder,
@@ -116,6 +119,9 @@ impl RowsWriter {
             let scales: Vec<f32> = cells.centres.chunks_exact(dim).map(|row| push_bytes(row, &mut centres)).collect();
             writer.bytes(place.centres, centres);
             writer.put(place.centre_scale, scales);
+            let (mut turned, mut sketches) = (Vec::new(), Vec::new());
+            cells.centres.chunks_exact(dim).for_each(|centre| sketch::push(centre, &mut turned, &mut sketches));
+            writer.put(place.centre_sketches, sketches);
             writer.put(place.sketches, gathered.sketches(&cells.order));
             writer.put(place.cells, cells.at);
             writer.put(place.order, cells.order);
@@ -149,6 +155,7 @@ pub(super) struct Rows<'a> {
     pub mean: Column<'a, f32>,
     centres: &'a [u8],
     centre_scale: Column<'a, f32>,
+    centre_sketches: Column<'a, u64>,
     /// Of rows in cells.
     sketches: Column<'a, u64>,
     /// Where the rows of each cell begin, one more for the end; empty: no cells.
@@ -169,6 +176,7 @@ impl<'a> Rows<'a> {
             mean,
             centres: segment.section(place.centres),
             centre_scale: segment.column(place.centre_scale),
+            centre_sketches: segment.column(place.centre_sketches),
             sketches: segment.column(place.sketches),
             cells: segment.column(place.cells),
             order: segment.column(place.order),
@@ -323,29 +331,56 @@ impl Probe {
         best: &mut Best,
         scratch: &mut Scratch,
     ) {
-        if best.floor <= 0.0 {
-            return self.offer(rows, places, gate, base, best, &mut scratch.products);
-        }
         let words = self.sketch.len();
         scratch.distances.resize(places.len(), 0);
         let sketches = &rows.sketches.raw()[places.start * words..places.end * words];
         sketch::distances(sketches, &self.sketch, &mut scratch.distances);
-        let Scratch { products, distances, near, likely } = scratch;
+        // Where nothing is good enough yet, the nearest by their sketches say what is.
+        let mut seen = None;
+        if best.floor <= 0.0 && best.wanted() < places.len() {
+            let Scratch { distances, near, .. } = &mut *scratch;
+            near.clear();
+            near.extend_from_slice(distances);
+            let (_, &mut nearest, _) = near.select_nth_unstable(best.wanted());
+            near.clear();
+            near.extend((0..).zip(&*distances).filter(|(_, distance)| **distance <= nearest).map(|(at, _)| at));
+            seen = Some(nearest);
+            self.offer_those(rows, places.start, gate, base, best, scratch);
+        }
+        let Scratch { distances, near, likely, .. } = &mut *scratch;
         near.clear();
-        let apart = (0_u32..).zip(&*distances);
-        if self.centred {
+        let apart = (0_u32..).zip(&*distances).filter(|(_, distance)| seen.is_none_or(|seen| **distance > seen));
+        if best.floor <= 0.0 {
+            near.extend(apart.map(|(at, _)| at));
+        } else if self.centred {
             let limit = sketch::limit(best.floor, rows.dim);
             near.extend(apart.filter(|(_, distance)| **distance <= limit).map(|(at, _)| at));
         } else {
             sketch::likely(rows.dim, likely);
-            let spreads = rows.spread.range(places.clone()).iter();
-            let may_be = |distance: u32, spread: f32| self.may_be(likely[distance as usize], spread) > best.floor;
-            near.extend(apart.zip(spreads).filter(|((_, d), spread)| may_be(**d, *spread)).map(|((at, _), _)| at));
+            let spreads = rows.spread.range(places.clone());
+            let may_be = |(at, distance): &(u32, &u32)| {
+                self.may_be(likely[**distance as usize], spreads.get(*at as usize)) > best.floor
+            };
+            near.extend(apart.filter(may_be).map(|(at, _)| at));
         }
+        self.offer_those(rows, places.start, gate, base, best, scratch);
+    }
+
+    /// Offer those of the rows from `first` on that `scratch.near` names.
+    fn offer_those(
+        &self,
+        rows: &Rows<'_>,
+        first: usize,
+        gate: &Gate<'_>,
+        base: usize,
+        best: &mut Best,
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { products, near, .. } = scratch;
         products.resize(near.len().max(products.len()), 0);
-        whole_dots_at(&rows.rows[places.start * rows.dim..], rows.dim, near, &self.steps.steps, products);
+        whole_dots_at(&rows.rows[first * rows.dim..], rows.dim, near, &self.steps.steps, products);
         for (&at, &product) in near.iter().zip(&*products) {
-            let place = places.start + at as usize;
+            let place = first + at as usize;
             let cosine = self.of_product(product, rows, place);
             if cosine > best.floor {
                 let ordinal = rows.ordinal(place);
@@ -363,21 +398,36 @@ impl Probe {
         self.aside + spread * (self.spread * centred - 0.5 * spread)
     }
 
-    /// The `number` cells that point most as the query does, the nearest first.
-    pub fn cells(&self, rows: &Rows<'_>, number: usize, products: &mut Vec<i32>) -> Vec<u32> {
-        products.resize(rows.cells().max(BLOCK), 0);
-        whole_dots(rows.centres, rows.dim, &self.direction.steps, &mut products[..rows.cells()]);
-        let towards = |(product, scale): (&i32, f32)| *product as f32 * scale;
-        let along: Vec<f32> = products.iter().zip(rows.centre_scale.iter()).map(towards).collect();
-        let mut order: Vec<u32> = (0..along.len() as u32).collect();
-        if number < order.len() {
-            order.select_nth_unstable_by(number, |&a, &b| along[b as usize].total_cmp(&along[a as usize]));
-            order.truncate(number);
+    /// The `number` cells that point most as the query does, the nearest first: of those whose sketches are nearest.
+    pub fn cells(&self, rows: &Rows<'_>, number: usize, scratch: &mut Scratch) -> Vec<u32> {
+        let Scratch { products, distances, near, .. } = scratch;
+        distances.resize(rows.cells(), 0);
+        sketch::distances(rows.centre_sketches.raw(), &self.sketch, distances);
+        near.clear();
+        near.extend(0..rows.cells() as u32);
+        let likely = (LIKELY * number).max(LEAST_LIKELY);
+        if likely < near.len() && self.sketch.len() >= TELLING {
+            near.select_nth_unstable_by_key(likely, |&cell| distances[cell as usize]);
+            near.truncate(likely);
         }
-        order.sort_unstable_by(|&a, &b| along[b as usize].total_cmp(&along[a as usize]));
-        order
+        products.resize(near.len().max(products.len()), 0);
+        whole_dots_at(rows.centres, rows.dim, near, &self.direction.steps, products);
+        let along = |(&product, &cell): (&i32, &u32)| (product as f32 * rows.centre_scale.get(cell as usize), cell);
+        let mut along: Vec<(f32, u32)> = products.iter().zip(&*near).map(along).collect();
+        if number < along.len() {
+            along.select_nth_unstable_by(number, |a, b| b.0.total_cmp(&a.0));
+            along.truncate(number);
+        }
+        along.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        along.into_iter().map(|(_, cell)| cell).collect()
     }
 }
+
+/// So many times as many cells as are wanted are compared by more than their sketches.
+const LIKELY: usize = 4;
+const LEAST_LIKELY: usize = 80;
+/// Words from which a sketch tells cells apart: of fewer bits, one in some hundred rows would miss its own cell.
+const TELLING: usize = 4;
 
 /// The products of each row with `steps`. Exact: bytes times numbers up to [`FINEST`].
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]

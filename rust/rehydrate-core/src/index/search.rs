@@ -5,7 +5,7 @@ use super::best::Best;
 use super::fusion::{Marks, REACH, Signals, fuse};
 use super::layout::Section;
 use super::likeness::vector;
-use super::matching::Dense;
+use super::matching::{Dense, Weights, most};
 use super::rows::{self, Probe, Rows, Scratch};
 use super::view::{Gate, View};
 use super::words::Asked;
@@ -19,6 +19,8 @@ use crate::soft_match::soft_match;
 const NOMINATED: usize = 32;
 /// So many of the nominated and their neighbours are matched token by token.
 const MATCHED: usize = 64;
+/// Entries whose scores are looked at together.
+const TOGETHER: usize = 64;
 /// Entries under a label from which it is a speaker's.
 const SPEAKER_ENTRIES: usize = 3;
 
@@ -31,10 +33,10 @@ impl View {
         }
         let asked = Asked::of(query.text);
         let mut dense = self.take_dense();
-        self.bm25(&asked.terms, &mut dense.text);
-        let sought = self.by_trigrams(&asked.words, &mut dense);
-        let probes = self.probes(query);
-        let nominated = self.nominate(query, &dense, &probes);
+        let weights = self.by_words(&asked, &mut dense);
+        let bag = StaticModel::builtin().map(|model| model.bag(query.text)).unwrap_or_default();
+        let probes = self.probes(query, &bag);
+        let nominated = self.nominate(query, &dense, &weights, &probes);
         let (entries, beside) = if query.fusion == Fusion::Calibrated {
             self.with_neighbours(query, &nominated)
         } else {
@@ -44,7 +46,7 @@ impl View {
             .iter()
             .map(|&entry| {
                 let (builtin, own) = self.cosines(entry, &probes);
-                let (text, trigram) = (dense.text[entry], dense.trigram[entry] / sought);
+                let (text, trigram) = (dense.scored[entry].text, dense.trigram(entry, &weights));
                 Signals { text, trigram, builtin, own, soft: 0.0 }
             })
             .collect();
@@ -56,7 +58,7 @@ impl View {
         };
         let mut scores = fuse(query.fusion, &signals, marks);
         if query.fusion == Fusion::Calibrated {
-            self.match_softly(query.text, &entries, &scores, &mut signals);
+            self.match_softly(&bag, &entries, &scores, &mut signals);
             scores = fuse(query.fusion, &signals, marks);
         }
         let best_text = signals.iter().map(|signals| signals.text).fold(1e-9, f32::max);
@@ -74,14 +76,14 @@ impl View {
     }
 
     /// The query against the vectors of each part: the built-in model's and the caller's.
-    fn probes<'a>(&'a self, query: &Query<'_>) -> Vec<[Option<(Probe, Rows<'a>)>; 2]> {
+    fn probes<'a>(&'a self, query: &Query<'_>, bag: &Bag) -> Vec<[Option<(Probe, Rows<'a>)>; 2]> {
         let mut own = query.vector.map(<[f32]>::to_vec).unwrap_or_default();
         normalize(&mut own);
         self.parts
             .iter()
             .map(|part| {
                 let builtin = Rows::of(&part.segment, rows::BUILTIN).and_then(|rows| {
-                    let vector = vector(part.segment.section(Section::TokenWeights), query.text)?;
+                    let vector = vector(part.segment.section(Section::TokenWeights), bag)?;
                     Some((Probe::new(&vector, &rows, true)?, rows))
                 });
                 let own =
@@ -92,17 +94,41 @@ impl View {
     }
 
     /// The best entries of each leg.
-    fn nominate(&self, query: &Query<'_>, dense: &Dense, probes: &[[Option<(Probe, Rows<'_>)>; 2]]) -> Vec<usize> {
+    fn nominate(
+        &self,
+        query: &Query<'_>,
+        dense: &Dense,
+        weights: &Weights,
+        probes: &[[Option<(Probe, Rows<'_>)>; 2]],
+    ) -> Vec<usize> {
         let each = NOMINATED.max(query.limit);
         let (mut by_text, mut by_trigram) = (Best::new(each, 0.0), Best::new(each, 0.0));
         let mut by_vector = [Best::new(each, 0.0), Best::new(each, 0.0)];
+        let wants_meaning = !matches!(query.fusion, Fusion::Weighted { vector, .. } if vector == 0.0);
         let mut scratch = Scratch::default();
         for (part, probes) in self.parts.iter().zip(probes) {
             checkpoint();
             let gate = Gate::new(part, &query.filter, query.now_ms);
-            let range = part.base..part.base + part.segment.len();
-            for (scores, best) in [(&dense.text, &mut by_text), (&dense.trigram, &mut by_trigram)] {
-                best.offer_all(&scores[range.clone()], part.base, |ordinal| gate.passes(ordinal));
+            let entries = part.base..part.base + part.segment.len();
+            for from in entries.clone().step_by(TOGETHER) {
+                let to = entries.end.min(from + TOGETHER);
+                let scored = &dense.scored[from..to];
+                // Most stretches hold nothing that is good enough, which vector instructions see at once.
+                let (text, words) = most(scored);
+                if text > by_text.floor {
+                    for (entry, scored) in (from..).zip(scored) {
+                        by_text.offer(scored.text, entry as u32, || gate.passes(entry - part.base));
+                    }
+                }
+                if weights.of(words) > by_trigram.floor {
+                    for entry in from..to {
+                        let held = dense.held(entry, weights);
+                        by_trigram.offer(held, entry as u32, || gate.passes(entry - part.base));
+                    }
+                }
+            }
+            if !wants_meaning {
+                continue;
             }
             for (probe, best) in probes.iter().zip(&mut by_vector) {
                 if let Some((probe, rows)) = probe {
@@ -120,7 +146,9 @@ impl View {
 
     /// The nominated entries and their neighbours; beside each the indices and distances of those that it borrows from.
     fn with_neighbours(&self, query: &Query<'_>, nominated: &[usize]) -> (Vec<usize>, Vec<Vec<(usize, i32)>>) {
-        let of_nominated: Vec<_> = nominated.iter().map(|&entry| (entry, self.lenders(query, entry))).collect();
+        let mut found = Vec::new();
+        let of_nominated: Vec<_> =
+            nominated.iter().map(|&entry| (entry, self.lenders(query, entry, &mut found))).collect();
         let mut entries: Vec<usize> = nominated.to_vec();
         entries.extend(of_nominated.iter().flat_map(|(_, lenders)| lenders).map(|(lender, _)| *lender));
         entries.sort_unstable();
@@ -128,7 +156,7 @@ impl View {
         let known: FxHashMap<usize, usize> = entries.iter().enumerate().map(|(at, &entry)| (entry, at)).collect();
         let mut lenders: FxHashMap<usize, Vec<(usize, i32)>> = of_nominated.into_iter().collect();
         let mut beside = |entry: usize| {
-            let lenders = lenders.remove(&entry).unwrap_or_else(|| self.lenders(query, entry));
+            let lenders = lenders.remove(&entry).unwrap_or_else(|| self.lenders(query, entry, &mut found));
             lenders.into_iter().filter_map(|(lender, distance)| Some((*known.get(&lender)?, distance))).collect()
         };
         let beside = entries.iter().map(|&entry| beside(entry)).collect();
@@ -136,10 +164,11 @@ impl View {
     }
 
     /// The neighbours of an entry that may be found, and how far they are.
-    fn lenders(&self, query: &Query<'_>, entry: usize) -> Vec<(usize, i32)> {
+    fn lenders(&self, query: &Query<'_>, entry: usize, found: &mut Vec<(u64, usize)>) -> Vec<(usize, i32)> {
         let mut lenders = Vec::with_capacity(2 * REACH);
         for after in [false, true] {
-            let neighbours = self.neighbours(entry, after, REACH).into_iter().zip(1..);
+            self.neighbours(entry, after, REACH, found);
+            let neighbours = found.iter().map(|(_, neighbour)| *neighbour).zip(1..);
             lenders.extend(neighbours.filter(|&(other, _)| {
                 let (part, ordinal) = self.locate(other);
                 Gate::new(part, &query.filter, query.now_ms).passes(ordinal)
@@ -171,14 +200,13 @@ impl View {
     }
 
     /// How much of the query the best entries match token by token, by what their scores are without that.
-    fn match_softly(&self, text: &str, entries: &[usize], scores: &[f32], signals: &mut [Signals]) {
+    fn match_softly(&self, query: &Bag, entries: &[usize], scores: &[f32], signals: &mut [Signals]) {
         let Some(model) = StaticModel::builtin() else { return };
         let mut best: Vec<usize> = (0..entries.len()).collect();
         if best.len() > MATCHED {
             best.select_nth_unstable_by(MATCHED, |&a, &b| scores[b].total_cmp(&scores[a]));
             best.truncate(MATCHED);
         }
-        let query: Bag = model.bag(text);
         let mut packed = Vec::new();
         let mut at = vec![0];
         for &index in &best {
@@ -190,7 +218,7 @@ impl View {
             at.windows(2).map(|range| PackedBag::read(&packed[range[0]..range[1]])).enumerate().collect();
         let mut count = vec![0_u32; model.vocab_size()];
         bags.iter().for_each(|(_, bag)| bag.ids().for_each(|token| count[token as usize] += 1));
-        let found = soft_match(model, &query, best.len(), &bags, &count);
+        let found = soft_match(model, query, best.len(), &bags, &count);
         best.into_iter().zip(found.of_message).for_each(|(index, soft)| signals[index].soft = soft as f32);
     }
 }
@@ -207,10 +235,11 @@ fn nearest(probe: &Probe, rows: &Rows<'_>, gate: &Gate<'_>, base: usize, best: &
     if rows.cells() == 0 {
         return probe.offer(rows, 0..rows.len(), gate, base, best, &mut scratch.products);
     }
-    let passing = (0..TRIED).filter(|&at| gate.passes(at * rows.len() / TRIED)).count();
+    let tried = |at: &usize| gate.is_open || gate.passes(at * rows.len() / TRIED);
+    let passing = (0..TRIED).filter(tried).count();
     if passing * 4 >= TRIED {
         let number = (rows.cells() / CELLS_SHARE).max(CELLS) * TRIED / passing;
-        for cell in probe.cells(rows, number, &mut scratch.products) {
+        for cell in probe.cells(rows, number, scratch) {
             probe.offer_near(rows, rows.cell(cell as usize), gate, base, best, scratch);
         }
     } else {

@@ -2,6 +2,7 @@
 use std::sync::Arc;
 
 use super::layout::{Column, Damaged, Fixed, Layout, Section};
+use super::postings::Postings;
 use super::statistics::Statistics;
 use super::{Entry, Meta, Settings, build};
 use crate::embed::Embedder;
@@ -129,21 +130,26 @@ impl Segment {
         from
     }
 
+    /// The place of a term.
+    pub(super) fn find_term(&self, hash: u64) -> Option<usize> {
+        self.column::<u64>(Section::Terms).find(hash)
+    }
+
     /// The postings of a term.
-    pub(super) fn postings(&self, hash: u64) -> &[u8] {
-        self.column::<u64>(Section::Terms).find(hash).map_or(&[], |term| self.postings_at(term))
+    pub(super) fn postings(&self, hash: u64) -> Postings<'_> {
+        self.find_term(hash).map_or(Postings::default(), |term| self.postings_at(term))
     }
 
     /// In how many entries a term stands, without a look at its postings.
     pub(super) fn entries_with(&self, hash: u64) -> usize {
-        let place = self.column::<u64>(Section::Terms).find(hash);
-        place.map_or(0, |term| self.column::<u32>(Section::TermCount).get(term) as usize)
+        self.find_term(hash).map_or(0, |term| self.column::<u32>(Section::TermCount).get(term) as usize)
     }
 
     /// The postings of the term at that place.
-    pub(super) fn postings_at(&self, term: usize) -> &[u8] {
+    pub(super) fn postings_at(&self, term: usize) -> Postings<'_> {
         let at = self.column::<u64>(Section::TermAt);
-        &self.section(Section::Postings)[at.get(term) as usize..at.get(term + 1) as usize]
+        let bytes = &self.section(Section::Postings)[at.get(term) as usize..at.get(term + 1) as usize];
+        Postings { bytes, entries: self.column::<u32>(Section::TermCount).get(term) }
     }
 
     /// The words of the vocabulary that hold a trigram.

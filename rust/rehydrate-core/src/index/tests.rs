@@ -78,6 +78,28 @@ fn words_are_found_in_their_forms_their_parts_and_in_other_scripts() {
 }
 
 #[test]
+fn words_weigh_what_bm25_says() {
+    let texts = ["violin", "violin violin violin sonata", "piano sonata", "flute and oboe", "trumpet", "drums"];
+    let entries: Vec<Entry<'_>> = (0..).zip(texts).map(|(id, text)| entry(id, text)).collect();
+    let fusion = Fusion::Weighted { text: 1.0, trigram: 0.0, vector: 0.0 };
+    let hits = view_of(&entries).search(&Query { fusion, ..Query::new("violin", 10) });
+    let of_two = |count: f32, length: f32| count / (count + 1.2 * (0.25 + 0.75 * length / (11.0 / 6.0)));
+    let (single, thrice) = (of_two(1.0, 1.0), of_two(3.0, 4.0));
+    let scores: Vec<f32> = (0..2).map(|id| hits.iter().find(|hit| hit.id == id).map_or(0.0, |hit| hit.text)).collect();
+    assert!((scores[0] / scores[1] - single / thrice).abs() < 1e-4, "{scores:?}");
+    assert!(hits.len() == 2, "nothing is found for its meaning where that weighs nothing");
+}
+
+#[test]
+fn an_entry_that_holds_all_of_twenty_words_holds_the_whole_query() {
+    let words: Vec<String> = (0..20).map(|word| format!("word{word}x")).collect();
+    let (all, most) = (words.join(" "), words[1..].join(" "));
+    let hits = view_of(&[entry(0, &all), entry(1, &most), entry(2, "else")]).search(&Query::new(&all, 5));
+    assert!((hits[0].id, hits[1].id) == (0, 1) && (hits[0].trigram - 1.0).abs() < 1e-4, "{hits:?}");
+    assert!(hits[1].trigram < hits[0].trigram);
+}
+
+#[test]
 fn what_newer_segments_replace_or_delete_is_not_found() {
     let build = |entries: &[Entry<'_>], gone: &[u64]| open(Segment::build(entries, gone, &Settings::default()));
     let old = build(&[entry(1, "apples are red"), entry(2, "apples are green"), entry(3, "apples are sour")], &[]);
@@ -322,7 +344,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_opened_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..2_000), magic in any::<bool>()) {
-        let bytes = if magic { [b"RHYSEGMT\x01\0\0\0".to_vec(), bytes].concat() } else { bytes };
+        let bytes = if magic { [b"RHYSEGMT\x02\0\0\0".to_vec(), bytes].concat() } else { bytes };
         prop_assert!(Segment::open(Arc::new(bytes)).is_err());
     }
 

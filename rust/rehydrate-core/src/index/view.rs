@@ -3,12 +3,13 @@ use std::sync::{Arc, Mutex};
 
 use once_cell::race::OnceBox;
 
-use super::layout::Section;
+use super::layout::{Column, Section};
 use super::matching::Dense;
 use super::segment::Segment;
 use super::statistics::Statistics;
 use super::{Filter, Meta};
 use crate::embed::builtin::PackedBag;
+use crate::lexical::{B, K1};
 
 /// A segment within a view.
 pub(super) struct Part {
@@ -37,6 +38,7 @@ pub struct View {
     /// Average number of terms of a live entry.
     pub(super) average_length: f32,
     statistics: OnceBox<Statistics>,
+    share_of_one: OnceBox<Vec<f32>>,
     /// Left by searches for the next ones.
     dense: Mutex<Vec<Dense>>,
 }
@@ -65,7 +67,8 @@ impl View {
             }
         }
         let average_length = (total as f64 / live.max(1) as f64).max(1e-9) as f32;
-        Self { parts, entries: base, live, average_length, statistics: OnceBox::new(), dense: Mutex::default() }
+        let (statistics, share_of_one) = (OnceBox::new(), OnceBox::new());
+        Self { parts, entries: base, live, average_length, statistics, share_of_one, dense: Mutex::default() }
     }
 
     /// Number of entries that can be found.
@@ -101,6 +104,16 @@ impl View {
         })
     }
 
+    /// By the length of an entry, what a term that stands there once gives of the most that it can give: BM25's division, made
+    /// once a view.
+    pub(super) fn share_of_one(&self) -> &[f32] {
+        self.share_of_one.get_or_init(|| {
+            let (least, per_term) = (K1 * (1.0 - B), K1 * B / f64::from(self.average_length));
+            let share = |length: u16| (1.0 / (1.0 + least + per_term * f64::from(length))) as f32;
+            Box::new((0..=u16::MAX).map(share).collect())
+        })
+    }
+
     /// Zeros for every entry. Nobody waits for another's: a lock that is held (in another thread, or, after a fork, for
     /// ever) means new ones.
     pub(super) fn take_dense(&self) -> Dense {
@@ -124,15 +137,20 @@ impl View {
         (part, entry - part.base)
     }
 
-    /// The nearest live entries of the same source before (false) or after (true) one, nearest first.
-    pub(super) fn neighbours(&self, entry: usize, after: bool, number: usize) -> Vec<usize> {
+    /// The nearest live entries of the same source before (false) or after (true) one, nearest first: their distances by id
+    /// and themselves, in place of what `found` holds.
+    pub(super) fn neighbours(&self, entry: usize, after: bool, number: usize, found: &mut Vec<(u64, usize)>) {
         let (home, ordinal) = self.locate(entry);
         let source = home.segment.column::<u32>(Section::Source).get(ordinal);
         let id = home.segment.column::<u64>(Section::Ids).get(ordinal);
-        let mut found: Vec<(u64, usize)> = Vec::with_capacity(number);
+        found.clear();
         for part in &self.parts {
             let (sources, ids) =
                 (part.segment.column::<u32>(Section::Source), part.segment.column::<u64>(Section::Ids));
+            let last = sources.len().wrapping_sub(1);
+            if sources.len() == 0 || source < sources.get(0) || source > sources.get(last) {
+                continue;
+            }
             // Another version of the entry itself may stand here, dead.
             let here = if std::ptr::eq(part, home) { ordinal } else { part.segment.place(source, id) };
             let near = |&at: &usize| sources.get(at) == source;
@@ -147,7 +165,7 @@ impl View {
             }
         }
         found.sort_unstable();
-        found.into_iter().take(number).map(|(_, entry)| entry).collect()
+        found.truncate(number);
     }
 }
 
@@ -174,25 +192,27 @@ fn mask(older: &mut Part, newer: &Segment) {
 /// What may be found of a part.
 pub(super) struct Gate<'a> {
     part: &'a Part,
+    expires: Column<'a, i64>,
     filter: &'a Filter<'a>,
     now_ms: i64,
-    open: bool,
+    /// Whether only what is dead or expired is held back.
+    pub is_open: bool,
 }
 
 impl<'a> Gate<'a> {
     pub fn new(part: &'a Part, filter: &'a Filter<'a>, now_ms: i64) -> Self {
-        Self { part, filter, now_ms, open: filter.is_open() }
+        let expires = part.segment.column(Section::Expires);
+        Self { part, expires, filter, now_ms, is_open: filter.is_open() }
     }
 
     #[inline]
     pub fn passes(&self, ordinal: usize) -> bool {
-        let segment = &self.part.segment;
-        if !self.part.is_live(ordinal) || segment.column::<i64>(Section::Expires).get(ordinal) <= self.now_ms {
+        if !self.part.is_live(ordinal) || self.expires.get(ordinal) <= self.now_ms {
             return false;
         }
-        self.open || {
-            let meta: Meta = segment.meta(ordinal as u32);
-            self.filter.passes(segment.column::<u64>(Section::Ids).get(ordinal), &meta)
+        self.is_open || {
+            let meta: Meta = self.part.segment.meta(ordinal as u32);
+            self.filter.passes(self.part.segment.column::<u64>(Section::Ids).get(ordinal), &meta)
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Which entries hold all that a query asks for, word for word, where few do: a name, a number, an identifier.
 use super::fusion::Signals;
-use super::postings;
 use super::view::View;
 
 /// With more entries than this that hold its rarest word, a query asks for something common: holding it says little.
@@ -16,7 +15,7 @@ impl View {
         let rarest = words.iter().map(|&(term, _)| (self.entries_with(term), term)).min();
         if let Some((_, term)) = rarest.filter(|(number, _)| (1..=FEW).contains(number)) {
             for part in &self.parts {
-                postings::each(part.segment.postings(term), |ordinal, _| {
+                part.segment.postings(term).each(|ordinal| {
                     if let Ok(at) = entries.binary_search(&(part.base + ordinal as usize)) {
                         hold[at] = signals[at].trigram >= ALL;
                     }
