@@ -1,7 +1,8 @@
 """How fast a prompt comes together: `python -m benches.python.hydrate [--items N]`.
 
-A conversation of 100,000 tokens (of `REHYDRATE_DATA`, else a generated one) beside a memory of
-100,000 items, as much of both as a day's work leaves behind.
+A conversation of 100,000 tokens (of `REHYDRATE_DATA`, else a generated one) in Anthropic's format
+beside a memory of 100,000 items, as much of both as a day's work leaves behind: a prompt from
+nothing, a turn of a `Context`, and what a `Context` weighs beyond its messages.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,8 +24,9 @@ from benches.python.inputs import ROOT, Message, generated_session
 from benches.python.memory_texts import queries, texts
 from benches.python.retention import data_folder
 from benches.report.rows import Part, Row, number
-from rehydrate import Memory, count_tokens
-from rehydrate.compiler import hydrate, hydrate_source
+from rehydrate import Budget, Context, ContextRequest, Memory, count_tokens, hydrate
+from rehydrate.compiler import hydrate_source
+from rehydrate.compiler.compile import compile as compile_ir
 from rehydrate.compiler.sources import semantic
 
 ITEMS = 100_000
@@ -31,6 +34,9 @@ TOKENS = 100_000
 BATCH = 1_000
 ASKED, WARM_UP = 300, 20
 NAMESPACE = "bench"
+ROOMY = Budget(10**7, 10**9)
+"""Nothing is pruned: what is measured is the conversation as it is."""
+CONTEXTS = 20
 NOTES = ROOT / "examples" / "notes"
 
 
@@ -62,7 +68,8 @@ def conversation() -> list[Message]:
         middle = (least + most) // 2
         is_more = count_tokens(messages[:middle]) > TOKENS
         least, most = (least, middle) if is_more else (middle, most)
-    return messages[:least]
+    whole = hydrate(ContextRequest(budget=ROOMY), messages=messages[:least])
+    return list(compile_ir(whole, "anthropic", passes=()).messages)
 
 
 def filled(path: Path, items: Sequence[str]) -> Memory:
@@ -86,7 +93,7 @@ def measure(items: int) -> Part:
         rows = _rows(memory, messages, asked, f"{tokens:,} tokens, {items:,} items")
         memory.close()
     return Part(
-        "Hydrate",
+        "Hydrate and compile",
         f"A conversation of {len(messages):,} entries and {tokens:,} tokens, a memory of {items:,} "
         f"items with a hot one; hot, temporal and semantic run at once. {ASKED} different "
         "questions, sources as they come but for the deadline (none). Load "
@@ -102,28 +109,105 @@ def _rows(memory: Memory, messages: list[Message], asked: Sequence[str], size: s
         f"memory.search {number(search.p50)} ({number(search.busy_p50)} on the processor), "
         f"memory.hot {number(hot.p50)} ({number(hot.busy_p50)})"
     )
-    whole = _spread(
+    whole = _spread("hydrate and compile", lambda query: _prompt(query, memory, messages), asked)
+    brought = _spread(
         "hydrate", lambda query: hydrate(query, memory, messages=messages, deadline_ms=None), asked
     )
-    counted = hydrate(messages=messages).history
-    turn = _spread(
-        "a turn", lambda query: hydrate(query, memory, messages=counted, deadline_ms=None), asked
-    )
+    turn = _spread("a turn", _turns(Context(memory, **_settings()), messages), asked)
+    step = _spread("a step of a turn", _steps(Context(memory, **_settings()), messages), asked)
     alone = _spread("history", lambda query: hydrate(query, messages=messages), asked)
     source = semantic(memory, deadline_ms=None)
     one = _spread("one source", lambda query: hydrate_source(query, source), asked)
     notes = _spread("notes", lambda query: hydrate(query, NOTES, deadline_ms=None), asked)
     return [
-        Row(f"hydrate, {size}, p50", whole.p50, "ms", 10, beside=of_it, limit=whole.busy),
-        Row(f"hydrate, {size}, p99", whole.p99, "ms"),
         Row(
-            "the same, history counted before (`Context`), p50", turn.p50, "ms", 3, limit=turn.busy
+            f"hydrate and compile, {size}, p50", whole.p50, "ms", 10, beside=of_it, limit=whole.busy
         ),
+        Row("the same, p99", whole.p99, "ms"),
+        Row("of it hydrate, p50", brought.p50, "ms", limit=brought.busy),
+        Row(
+            "a `Context`, a turn that adds the user's message and searches, p50",
+            turn.p50,
+            "ms",
+            3,
+            beside=of_it,
+            limit=turn.busy,
+        ),
+        Row("a step of a turn: a call and its result, p50", step.p50, "ms", 3, limit=step.busy),
+        Row("a `Context` beyond its messages", _overhead(messages), "kB", 200),
         Row("history alone: read and counted, p50", alone.p50, "ms", limit=alone.busy),
         Row("hydrate_source(semantic), p50", one.p50, "ms", 5, beside=of_it, limit=one.busy),
         Row("hydrate_source(semantic), p99", one.p99, "ms", 20),
         Row("knowledge of the ten notes in examples, p50", notes.p50, "ms", limit=notes.busy),
     ]
+
+
+def _settings() -> dict[str, Any]:
+    return {"system": "You are a coding agent.", "budget": ROOMY, "deadline_ms": None}
+
+
+def _prompt(query: str, memory: Memory, messages: list[Message]) -> None:
+    request = ContextRequest(query, budget=ROOMY)
+    ir = hydrate(request, memory, messages=messages, system="Be brief.", deadline_ms=None)
+    compile_ir(ir, "anthropic")
+
+
+def _turns(context: Context, messages: list[Message]) -> Callable[[str], None]:
+    """Prompts of one conversation, each for what the user says next."""
+    context.add(*_up_to_an_answer(messages))
+
+    def turn(query: str) -> None:
+        context.prompt(query)
+        context.add({"role": "assistant", "content": "Done."})
+
+    return turn
+
+
+def _steps(context: Context, messages: list[Message]) -> Callable[[str], None]:
+    """Prompts of one turn, each for what a tool answered."""
+    context.add(*_up_to_an_answer(messages))
+    context.prompt("Go on.")
+    done = 0
+
+    def step(query: str) -> None:
+        nonlocal done
+        call = f"toolu_step_{done}"
+        done += 1
+        asked = {"type": "tool_use", "id": call, "name": "grep", "input": {"pattern": query}}
+        found = {"type": "tool_result", "tool_use_id": call, "content": query}
+        context.add({"role": "assistant", "content": [asked]}, {"role": "user", "content": [found]})
+        context.prompt()
+
+    return step
+
+
+def _up_to_an_answer(messages: list[Message]) -> list[Message]:
+    """Every call answered, and the assistant's last word said: the user may speak next."""
+    most = len(messages)
+    while messages[most - 1]["role"] != "user":
+        most -= 1
+    return [*messages[:most], {"role": "assistant", "content": "That is all."}]
+
+
+def _overhead(messages: list[Message]) -> float:
+    """Kilobytes of a context, its prompts and all it remembers, which are not the messages."""
+    said = _up_to_an_answer(messages)
+
+    def used() -> Context:
+        context = Context(**_settings())
+        context.add(*said)
+        context.prompt("And now?")
+        context.add({"role": "assistant", "content": "Done."})
+        context.prompt("And then?")
+        return context
+
+    used()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    held = [used() for _ in range(CONTEXTS)]
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (after - before) / len(held) / 1e3
 
 
 def _spread(name: str, call: Callable[[str], Any], asked: Sequence[str]) -> Spread:

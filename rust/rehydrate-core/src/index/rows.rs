@@ -350,7 +350,7 @@ impl Probe {
         let Scratch { distances, near, likely, .. } = &mut *scratch;
         near.clear();
         let apart = (0_u32..).zip(&*distances).filter(|(_, distance)| seen.is_none_or(|seen| **distance > seen));
-        if best.floor <= 0.0 {
+        if best.floor <= 0.0 || words < TELLING {
             near.extend(apart.map(|(at, _)| at));
         } else if self.centred {
             let limit = sketch::limit(best.floor, rows.dim);
@@ -426,7 +426,7 @@ impl Probe {
 /// So many times as many cells as are wanted are compared by more than their sketches.
 const LIKELY: usize = 4;
 const LEAST_LIKELY: usize = 80;
-/// Words from which a sketch tells cells apart: of fewer bits, one in some hundred rows would miss its own cell.
+/// Words from which a sketch tells cells and rows apart: of fewer bits, one in some hundred rows would miss its own cell.
 const TELLING: usize = 4;
 
 /// The products of each row with `steps`. Exact: bytes times numbers up to [`FINEST`].
