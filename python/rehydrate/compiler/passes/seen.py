@@ -1,14 +1,15 @@
 """Seen: the lines that stand in a history so far, and the runs of them that a text repeats.
 
-Lines are numbered by their text, so that runs are compared by numbers and never differ by chance.
-Of what is seen, every row of four lines is an anchor; of a text that is looked up, every line may
-begin one. So a run of seven lines is found, wherever it stands, in time linear in all texts.
+Lines are compared by their hashes first, and a run that is found so by its text. Of what is seen,
+every row of four lines is an anchor; of a text that is looked up, every line may begin one. So a
+run of seven lines is found, wherever it stands, in time linear in all texts.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
@@ -66,50 +67,51 @@ class Run(NamedTuple):
 
 
 class Seen:
-    """The lines of a history, in the order in which they were added."""
+    """The lines of a history, in the order in which they were added.
+
+    Of a line its hash is kept, eight bytes; what seems to be repeated is compared with the text
+    itself, which the history holds anyway.
+    """
 
     def __init__(self, least: int) -> None:
         """Runs of fewer than `least` characters are not worth a reference."""
         self._least = least
-        self._numbers: dict[str, int] = {}
-        self._stream: list[int] = []
+        self._stream = array("q")
+        self._pieces: list[_Piece] = []
         self._starts: list[int] = []
-        self._sources: list[tuple[Source, int, int]] = []
         self._anchors: dict[int, int] = {}
-        self._breaks = 0
 
     def add(self, text: str, source: Source, without: Sequence[Run] = ()) -> None:
         """Note the lines of a text that is visible, but for runs that were replaced."""
+        if len(text) + 1 < self._least:
+            return
         lines, _ = _bare_lines(text)
         at = 0
         for run in without:
-            self._add(lines[at : run.start], source, at, len(lines))
+            self._add(lines[at : run.start], _Piece(source, text, at, len(lines)))
             at = run.end
-        self._add(lines[at:], source, at, len(lines))
+        self._add(lines[at:], _Piece(source, text, at, len(lines)))
 
-    def _add(self, lines: list[str], source: Source, offset: int, total: int) -> None:
+    def _add(self, lines: list[str], piece: _Piece) -> None:
         if sum(map(len, lines)) + len(lines) < self._least:
             return
-        numbers, stream = self._numbers, self._stream
+        stream = self._stream
         start = len(stream)
         self._starts.append(start)
-        self._sources.append((source, offset, total))
-        stream += [numbers.setdefault(line, len(numbers)) for line in lines]
+        self._pieces.append(piece)
+        stream.extend(map(hash, lines))
         for place, line in enumerate(lines):
             if len(line) >= _LONG_LINE:
                 self._anchors.setdefault(hash((stream[start + place],)), start + place)
         for place in range(start, len(stream) - _ANCHOR + 1, _ANCHOR):
             self._anchors.setdefault(hash(tuple(stream[place : place + _ANCHOR])), place)
-        self._breaks += 1
-        stream.append(-self._breaks)  # no run goes from one text into the next
 
     def runs(self, text: str) -> tuple[Run, ...]:
         """The runs of the text's lines that were seen, each as long as it can be, in order."""
         if not self._anchors:
             return ()
         lines, is_numbered = _bare_lines(text)
-        stream = self._stream
-        wanted = [self._numbers.get(line, -1) for line in lines]
+        wanted = list(map(hash, lines))
         found: list[Run] = []
         done = place = 0
         while place < len(wanted):
@@ -117,14 +119,9 @@ class Seen:
             if seen < 0:
                 place += 1
                 continue
-            start, begin = place, seen
-            while start > done and begin > 0 and stream[begin - 1] == wanted[start - 1] >= 0:
-                start, begin = start - 1, begin - 1
-            end, after = place, seen
-            while end < len(wanted) and stream[after] == wanted[end] >= 0:
-                end, after = end + 1, after + 1
-            if sum(map(len, lines[start:end])) + end - start >= self._least:
-                found.append(self._run(start, end, begin, is_numbered))
+            run, end = self._run(lines, wanted, done, place, seen, is_numbered)
+            if run is not None:
+                found.append(run)
                 done = end
             place = end
         return tuple(found)
@@ -134,13 +131,47 @@ class Seen:
         size = 1 if len(lines[place]) >= _LONG_LINE else _ANCHOR
         row = wanted[place : place + size]
         seen = self._anchors.get(hash(tuple(row)), -1)
-        return seen if seen >= 0 and self._stream[seen : seen + size] == row else -1
+        return seen if seen >= 0 and self._stream[seen : seen + size].tolist() == row else -1
 
-    def _run(self, start: int, end: int, begin: int, is_numbered: bool) -> Run:
-        number = bisect_right(self._starts, begin) - 1
-        source, offset, total = self._sources[number]
-        first = begin - self._starts[number] + offset
-        return Run(start, end, source, first + 1, end - start == total, is_numbered)
+    def _run(
+        self,
+        lines: list[str],
+        wanted: list[int],
+        done: int,
+        place: int,
+        seen: int,
+        is_numbered: bool,
+    ) -> tuple[Run | None, int]:
+        """The run around a line that was seen, where it is worth a reference, and its end."""
+        number = bisect_right(self._starts, seen) - 1
+        first = self._starts[number]
+        last = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._stream)
+        stream = self._stream
+        start, begin = place, seen
+        while start > done and begin > first and stream[begin - 1] == wanted[start - 1]:
+            start, begin = start - 1, begin - 1
+        end, after = place, seen
+        while end < len(wanted) and after < last and stream[after] == wanted[end]:
+            end, after = end + 1, after + 1
+        source, text, offset, total = self._pieces[number]
+        at = begin - first + offset
+        if (
+            sum(map(len, lines[start:end])) + end - start < self._least
+            or _bare_lines(text)[0][at : at + end - start] != lines[start:end]
+        ):
+            return None, max(end, place + 1)
+        return Run(start, end, source, at + 1, end - start == total, is_numbered), end
+
+
+class _Piece(NamedTuple):
+    """Lines of a text that are visible in a row."""
+
+    source: Source
+    text: str
+    offset: int
+    """The place of its first line in the text."""
+    total: int
+    """Lines of the whole text."""
 
 
 def strings_of(said: str, least: int) -> Iterator[str]:
