@@ -196,7 +196,8 @@ def one(folder: Path, words: list[str], wanted: Any, chance: random.Random) -> N
         for damage in harms:
             file = chance.choice(files)
             if os.access(file, os.R_OK | os.W_OK) and file.is_file() and not file.is_symlink():
-                with suppress(OSError, ValueError):  # other damage may have left nothing to harm
+                # Other damage may have left nothing to harm.
+                with suppress(OSError, ValueError, IndexError):
                     damage(file, chance)
 
     try:
