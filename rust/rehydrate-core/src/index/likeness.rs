@@ -145,3 +145,33 @@ pub(super) fn vector(weights: &[u8], bag: &Bag) -> Option<Vec<f32>> {
     let vector = |model: &StaticModel| model.vector(bag.iter().copied(), |token| of_step(weights[token as usize]));
     StaticModel::builtin().map(vector)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::index::{Entry, Meta, Segment, Settings};
+
+    #[test]
+    fn an_entry_alone_in_its_segment_is_nearest_to_itself() {
+        let entry = |id, text| Entry { id, meta: Meta::default(), text, vector: None };
+        let alone = [entry(1, "the violin costs eight hundred")];
+        let twice = [entry(2, "lunch was at noon"), entry(3, "lunch was at noon")];
+        let others =
+            [entry(4, "staging listens on port 8443"), entry(5, "a note about penguins"), entry(6, "Anna prefers tea")];
+        for order in [[&alone[..], &others, &twice], [&twice, &alone, &others], [&others, &twice, &alone]] {
+            let build = |entries: &&[Entry<'_>]| Segment::build(entries, &[], &Settings::default());
+            let view =
+                View::new(order.iter().map(|part| Arc::new(Segment::open(Arc::new(build(part))).unwrap())).collect());
+            for one in order.concat() {
+                let filter = Filter::default();
+                let recall = Recall { of: Likeness::Texts(&[one.text]), k: 6, centred: true, filter, now_ms: 0 };
+                let near = view.recall(&recall).remove(0);
+                let own = near.iter().find(|(id, _)| *id == one.id).unwrap().1;
+                assert_eq!(near.len(), 6);
+                assert!(own > 0.98 && near.iter().all(|(_, cosine)| *cosine <= own + 0.01), "{}: {near:?}", one.text);
+            }
+        }
+    }
+}

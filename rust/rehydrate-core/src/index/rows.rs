@@ -57,6 +57,9 @@ pub(super) const OWN: Place = Place {
     places: Section::OwnPlaces,
 };
 
+/// The square of a mean's length from which all rows are one: nothing would be left of them without it.
+const ALIKE: f32 = 0.999;
+
 /// Rows being gathered, one an ordinal.
 pub(super) struct RowsWriter {
     dim: usize,
@@ -99,6 +102,9 @@ impl RowsWriter {
             counted += number;
         }
         mean.iter_mut().for_each(|x| *x /= counted.max(1) as f32);
+        if dot(&mean, &mean) > ALIKE {
+            mean.fill(0.0);
+        }
         let steps = Steps::of(&mean);
         let square = dot(&mean, &mean);
         let spread_of = |(row, &scale): (&[u8], &f32)| {
