@@ -190,8 +190,13 @@ def _up_to_an_answer(messages: list[Message]) -> list[Message]:
 
 
 def _overhead(messages: list[Message]) -> float:
-    """Kilobytes of a context, its prompts and all it remembers, which are not the messages."""
-    said = _up_to_an_answer(messages)
+    """Kilobytes of a context, its prompts and all it remembers, which are not the messages.
+
+    Their tool results are capped before: what a cap shows is text too.
+    """
+    capped = Context(**_settings())
+    capped.add(*_up_to_an_answer(messages))
+    said = [*capped.prompt("And now?").messages, {"role": "assistant", "content": "Done."}]
 
     def used() -> Context:
         context = Context(**_settings())

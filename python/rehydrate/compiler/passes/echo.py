@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from rehydrate.compiler.caps.results import Text, Tools, texts_of
 from rehydrate.compiler.originals import About
 from rehydrate.compiler.passes.changing import Change, Changes, PassTarget
-from rehydrate.compiler.passes.seen import Run, Seen, Source, strings_of
+from rehydrate.compiler.passes.seen import Quoted, Run, Seen, Source, strings_of
 from rehydrate.ir.prompt import PromptIR
 from rehydrate.messages import Message, PieceKind
 
@@ -80,8 +80,9 @@ class _Reading:
         for number, piece in enumerate(message.pieces):
             if piece.kind == PieceKind.TOOL_INPUT:
                 call = next(calls, "")
-                for said in strings_of(piece.text, self._least):
-                    self._seen.add(said, Source("input", call, self._tools[call]))
+                source = Source("input", call, self._tools[call])
+                for which, said in enumerate(strings_of(piece.text, self._least)):
+                    self._seen.add(said, source, quoted=Quoted(piece.text, which, self._least))
             elif piece.kind == PieceKind.TEXT:
                 self._seen.add(piece.text, Source("text", "", message.role))
             elif piece.kind == PieceKind.TOOL_RESULT and len(piece.text) >= self._least:

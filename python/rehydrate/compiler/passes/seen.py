@@ -12,6 +12,8 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 _ANCHOR = 4
@@ -20,6 +22,7 @@ _LONG_LINE = 400
 _NUMBER = re.compile(r" {0,7}\d{1,7}→| {1,7}\d{1,7}\t")
 """The number that a tool put before a line, as Claude Code and ``cat -n`` write it."""
 _DEEPEST = 8
+_LONGEST = 2**32
 
 
 class Source(NamedTuple):
@@ -69,49 +72,66 @@ class Run(NamedTuple):
 class Seen:
     """The lines of a history, in the order in which they were added.
 
-    Of a line its hash is kept, eight bytes; what seems to be repeated is compared with the text
-    itself, which the history holds anyway.
+    Of a line eight bytes are kept, its hash and where it begins, for a server has thousands of
+    histories; what seems to be repeated is compared with the text, which the history holds anyway.
     """
 
     def __init__(self, least: int) -> None:
         """Runs of fewer than `least` characters are not worth a reference."""
         self._least = least
-        self._stream = array("q")
+        self._stream = array("i")
+        self._at = array("I")  # where in its text each line begins
         self._pieces: list[_Piece] = []
         self._starts: list[int] = []
-        self._anchors: dict[int, int] = {}
+        self._anchors = Anchors()
 
-    def add(self, text: str, source: Source, without: Sequence[Run] = ()) -> None:
-        """Note the lines of a text that is visible, but for runs that were replaced."""
-        if len(text) + 1 < self._least:
+    def add(
+        self,
+        text: str,
+        source: Source,
+        without: Sequence[Run] = (),
+        *,
+        quoted: Quoted | None = None,
+    ) -> None:
+        """Note the lines of a text that is visible, but for runs that were replaced.
+
+        What only `quoted` can give again is held as that.
+        """
+        if len(text) >= _LONGEST:
             return
-        lines, _ = _bare_lines(text)
+        raw = text.split("\n")
+        starts = list(accumulate((len(line) + 1 for line in raw), initial=0))
+        bare = [_bare(line) for line in raw]
+        held = text if quoted is None else quoted
         at = 0
-        for run in without:
-            self._add(lines[at : run.start], _Piece(source, text, at, len(lines)))
-            at = run.end
-        self._add(lines[at:], _Piece(source, text, at, len(lines)))
+        for begin, end in [(run.start, run.end) for run in without] + [(len(raw), 0)]:
+            piece = _Piece(source, held, at, len(raw))
+            self._add(bare[at:begin], starts[at:begin], piece)
+            at = end
 
-    def _add(self, lines: list[str], piece: _Piece) -> None:
+    def _add(self, lines: list[str], starts: list[int], piece: _Piece) -> None:
         if sum(map(len, lines)) + len(lines) < self._least:
             return
-        stream = self._stream
+        stream, anchors = self._stream, self._anchors
         start = len(stream)
         self._starts.append(start)
         self._pieces.append(piece)
-        stream.extend(map(hash, lines))
+        stream.extend(map(_short_hash, lines))
+        self._at.extend(starts)
         for place, line in enumerate(lines):
             if len(line) >= _LONG_LINE:
-                self._anchors.setdefault(hash((stream[start + place],)), start + place)
+                anchors.add(_short_hash((stream[start + place],)), start + place)
         for place in range(start, len(stream) - _ANCHOR + 1, _ANCHOR):
-            self._anchors.setdefault(hash(tuple(stream[place : place + _ANCHOR])), place)
+            anchors.add(_short_hash(tuple(stream[place : place + _ANCHOR])), place)
 
     def runs(self, text: str) -> tuple[Run, ...]:
         """The runs of the text's lines that were seen, each as long as it can be, in order."""
-        if not self._anchors:
+        if not len(self._anchors):
             return ()
-        lines, is_numbered = _bare_lines(text)
-        wanted = list(map(hash, lines))
+        raw = text.split("\n")
+        lines = [_bare(line) for line in raw]
+        is_numbered = any(one is not other for one, other in zip(raw, lines, strict=True))
+        wanted = list(map(_short_hash, lines))
         found: list[Run] = []
         done = place = 0
         while place < len(wanted):
@@ -130,7 +150,7 @@ class Seen:
         """Where the lines from here on were seen; -1 where they were not."""
         size = 1 if len(lines[place]) >= _LONG_LINE else _ANCHOR
         row = wanted[place : place + size]
-        seen = self._anchors.get(hash(tuple(row)), -1)
+        seen = self._anchors.get(_short_hash(tuple(row)))
         return seen if seen >= 0 and self._stream[seen : seen + size].tolist() == row else -1
 
     def _run(
@@ -155,23 +175,103 @@ class Seen:
             end, after = end + 1, after + 1
         source, text, offset, total = self._pieces[number]
         at = begin - first + offset
-        if (
-            sum(map(len, lines[start:end])) + end - start < self._least
-            or _bare_lines(text)[0][at : at + end - start] != lines[start:end]
+        if sum(map(len, lines[start:end])) + end - start < self._least or not self._is_said(
+            str(text), begin, lines[start:end]
         ):
             return None, max(end, place + 1)
         return Run(start, end, source, at + 1, end - start == total, is_numbered), end
+
+    def _is_said(self, text: str, begin: int, lines: Sequence[str]) -> bool:
+        """Whether the text really has these lines there."""
+        for place, line in enumerate(lines, begin):
+            at = self._at[place]
+            end = text.find("\n", at)
+            if _bare(text[at:] if end < 0 else text[at:end]) != line:
+                return False
+        return True
+
+
+class Anchors:
+    """Where rows of lines stand, by their hash: a table of eight bytes an entry, the first stays.
+
+    >>> anchors = Anchors()
+    >>> anchors.add(7, 100), anchors.add(7, 200), anchors.get(7), anchors.get(8)
+    (None, None, 100, -1)
+    """
+
+    __slots__ = ("_count", "_hashes", "_places")
+
+    def __init__(self) -> None:
+        """An empty one."""
+        self._count = 0
+        self._hashes = array("i", [0]) * 16
+        self._places = array("i", [-1]) * 16
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._count
+
+    def add(self, key: int, place: int) -> None:
+        """Note where a row stands, unless it stands somewhere already."""
+        if 3 * self._count >= 2 * len(self._places):
+            self._grow()
+        slot = self._slot(key)
+        if self._places[slot] < 0:
+            self._hashes[slot], self._places[slot] = key, place
+            self._count += 1
+
+    def get(self, key: int) -> int:
+        """Where the row stands; -1 where it does not."""
+        return self._places[self._slot(key)]
+
+    def _slot(self, key: int) -> int:
+        hashes, places = self._hashes, self._places
+        last = len(places) - 1
+        slot = key & last
+        while places[slot] >= 0 and hashes[slot] != key:
+            slot = (slot + 1) & last
+        return slot
+
+    def _grow(self) -> None:
+        held = [(key, at) for key, at in zip(self._hashes, self._places, strict=True) if at >= 0]
+        self._hashes = array("i", [0]) * (2 * len(self._hashes))
+        self._places = array("i", [-1]) * len(self._hashes)
+        for key, place in held:
+            slot = self._slot(key)
+            self._hashes[slot], self._places[slot] = key, place
+
+
+def _short_hash(value: Any) -> int:
+    return hash(value) & 0x7FFFFFFF
+
+
+class Quoted(NamedTuple):
+    """A long string inside of a tool's input: read again where it is wanted."""
+
+    said: str
+    number: int
+    """Which of `strings_of`."""
+    least: int
+
+    def __str__(self) -> str:
+        """The string."""
+        return _all_strings(self.said, self.least)[self.number]
 
 
 class _Piece(NamedTuple):
     """Lines of a text that are visible in a row."""
 
     source: Source
-    text: str
+    text: str | Quoted
     offset: int
     """The place of its first line in the text."""
     total: int
     """Lines of the whole text."""
+
+
+@lru_cache(maxsize=32)
+def _all_strings(said: str, least: int) -> tuple[str, ...]:
+    return tuple(strings_of(said, least))
 
 
 def strings_of(said: str, least: int) -> Iterator[str]:
@@ -196,8 +296,7 @@ def _strings(value: Any, least: int, depth: int) -> Iterator[str]:
             yield from _strings(inner, least, depth + 1)
 
 
-def _bare_lines(text: str) -> tuple[list[str], bool]:
-    """The lines, without the numbers that a tool put before them, and whether it did."""
-    lines = text.split("\n")
-    bare = [line[found.end() :] if (found := _NUMBER.match(line)) else line for line in lines]
-    return bare, any(one is not other for one, other in zip(lines, bare, strict=True))
+def _bare(line: str) -> str:
+    """The line without the number that a tool put before it; the very same where there is none."""
+    found = _NUMBER.match(line)
+    return line[found.end() :] if found else line
