@@ -15,6 +15,7 @@ from rehydrate.cli.output import say, show, write
 from rehydrate.cli.read import Document, as_json, read
 from rehydrate.cli.remembering import add_memory_options, add_writing_options, opened_memory
 from rehydrate.cli.terminal import Terminal
+from rehydrate.cli.tokens import tokens
 from rehydrate.compact.arguments import GRANULARITIES, THINKING
 from rehydrate.compact.compaction import Compaction, Stats
 from rehydrate.compact.scoring import PROFILES
@@ -66,7 +67,7 @@ def add_parser(commands: Any) -> None:
         help="share of the tokens to keep, 0.05 to 1, or a percentage such as 40%% (default: 0.4)",
     )  # fmt: skip
     size.add_argument(
-        "--budget", type=_tokens, metavar="N", help="tokens to keep instead, such as 20000 or 20k"
+        "--budget", type=tokens, metavar="N", help="tokens to keep instead, such as 20000 or 20k"
     )
     what.add_argument(
         "--query", metavar="TEXT",
@@ -313,19 +314,6 @@ def _ratio(text: str) -> float:
     if ratio < SMALLEST_RATIO:
         say(f"note: --ratio {text} is raised to {SMALLEST_RATIO}; for less, use --budget")
     return ratio
-
-
-def _tokens(text: str) -> int:
-    number = text.strip().lower().replace(",", "").replace("_", "")
-    try:
-        tokens = float(number[:-1]) * 1_000 if number.endswith("k") else float(int(number))
-    except ValueError:
-        tokens = math.nan
-    if not 0 <= tokens < 1e15:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of tokens; pass a whole number such as 20000 or 20k"
-        )
-    return int(tokens)
 
 
 def _is_same_file(one: Path, other: Path) -> bool:

@@ -14,6 +14,7 @@ from rehydrate.cli.output import say, show, write
 from rehydrate.cli.read import Document, document_of, text_of
 from rehydrate.cli.remembering import add_memory_options, opened_memory
 from rehydrate.cli.terminal import Terminal
+from rehydrate.cli.tokens import some_tokens
 from rehydrate.errors import BudgetExceededError, InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format
 
@@ -62,8 +63,8 @@ def add_parser(commands: Any) -> None:
         "--knowledge", metavar="PATH", action="append",
         help="a document or folder to look things up in; repeatable",
     )  # fmt: skip
-    turn.add_argument("--budget", type=_tokens, metavar="N", help="soft budget (default: 50k)")
-    turn.add_argument("--hard", type=_tokens, metavar="N", help="hard budget (default: 180k)")
+    turn.add_argument("--budget", type=some_tokens, metavar="N", help="soft budget (default: 50k)")
+    turn.add_argument("--hard", type=some_tokens, metavar="N", help="hard budget (default: 180k)")
     turn.add_argument("--provider", choices=_PROVIDERS, help="default: the conversation's own")
     turn.add_argument("--model", help="whose prompt it is")
     turn.add_argument(
@@ -213,16 +214,3 @@ def _check_files(options: argparse.Namespace, page: Path | None) -> None:
         return
     if is_same:
         raise Failure(f"-o {page} would overwrite the input; name another file")
-
-
-def _tokens(text: str) -> int:
-    number = text.strip().lower().replace(",", "").replace("_", "")
-    try:
-        tokens = float(number[:-1]) * 1_000 if number.endswith("k") else float(int(number))
-    except ValueError:
-        tokens = 0.0
-    if not 1 <= tokens < 1e15:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of tokens; pass a whole number such as 20000 or 20k"
-        )
-    return int(tokens)

@@ -13,6 +13,7 @@ from rehydrate.cli.failure import Failure
 from rehydrate.cli.output import show, write
 from rehydrate.cli.read import Document, as_json, document_of, text_of
 from rehydrate.cli.terminal import Terminal, pad
+from rehydrate.cli.tokens import some_tokens
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS
 
@@ -67,10 +68,10 @@ def add_parser(commands: Any) -> None:
         help="only this rule; repeatable (default: all)",
     )  # fmt: skip
     parser.add_argument(
-        "--soft", type=_tokens, metavar="N", help="soft budget in tokens (default: 50k)"
+        "--soft", type=some_tokens, metavar="N", help="soft budget in tokens (default: 50k)"
     )
     parser.add_argument(
-        "--hard", type=_tokens, metavar="N", help="hard budget in tokens (default: 180k)"
+        "--hard", type=some_tokens, metavar="N", help="hard budget in tokens (default: 180k)"
     )
     parser.add_argument(
         "--model", default="", help="whose cache it is for: says which prefixes are too short"
@@ -269,16 +270,3 @@ def _counted(count: int, noun: str) -> str:
 
 def _rules_text() -> str:
     return "\n".join(f"  {pad(name, 17)}{about}" for name, about in _RULES.items())
-
-
-def _tokens(text: str) -> int:
-    number = text.strip().lower().replace(",", "").replace("_", "")
-    try:
-        tokens = float(number[:-1]) * 1_000 if number.endswith("k") else float(int(number))
-    except ValueError:
-        tokens = 0.0
-    if not 1 <= tokens < 1e15:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of tokens; pass a whole number such as 20000 or 20k"
-        )
-    return int(tokens)
