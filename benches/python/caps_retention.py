@@ -1,9 +1,9 @@
 """What capped tool results still hold of what an agent needed of them, beside naive truncation.
 
-    python -m benches.python.caps_retention [FOLDER]
+    python -m benches.python.caps_retention
 
-The conversations are not part of this repository. Their folder is the argument, or
-`REHYDRATE_DATA`, or `../shared/data`; without it only made results are measured.
+The conversations are not part of this repository. Their folder is `REHYDRATE_DATA`, or
+`../shared/data`; without it only made results are measured.
 
 A fact is a name, a path or a number that first stands in a tool's result and that the agent used
 afterwards, in words or in a tool's input. Each long result of the real sessions is cut to a share
@@ -15,16 +15,15 @@ handle, byte for byte.
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benches.python.inputs import ROOT
+from benches.python.retention import data_folder
+from benches.report.rows import Part, Row
 from rehydrate import formats
 from rehydrate.compiler.caps import cap_text
 from rehydrate.compiler.caps.results import Tools, texts_of
@@ -185,8 +184,8 @@ def _code(dice: random.Random) -> Case:
     return Case("made", "read", "\n".join(numbered), frozenset(needed))
 
 
-def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> None:
-    """Print a table: by group, kind and share, what is left of what is needed."""
+def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> Part:
+    """By group, kind and share, what is left of what is needed."""
     held = HeldOriginals()
     sums: dict[tuple[str, str, float], list[float]] = defaultdict(lambda: [0] * 5)
     reachable = asked = 0
@@ -206,17 +205,28 @@ def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> None:
             row[2] += len(case.facts & facts(shown))
             row[3] += len(case.facts & facts(case.text[: len(shown)]))
             row[4] += len(shown) / len(case.text)
-    print("| results | kind | cap | of its size | results | facts | ours | first characters |")
-    print("|---|---|---|---|---|---|---|---|")
-    for (group, kind, share), (count, needed, ours, naive, size) in sorted(sums.items()):
-        print(
-            f"| {group} | {kind} | {share:.0%} | {size / count:.0%} | {count:.0f} | {needed:.0f} "
-            f"| {ours / needed:.1%} | {naive / needed:.1%} |"
+    rows = [
+        Row(
+            f"{group} {kind}, {share:.0%} of its size",
+            100 * ours / needed,
+            "%",
+            more_is_better=True,
+            beside=f"first characters {100 * naive / needed:.1f}",
+            limit=f"{count:.0f} results, {needed:.0f} facts",
         )
-    print(f"\nby handle, byte for byte: {reachable} of {asked}")
+        for (group, kind, share), (count, needed, ours, naive, _) in sorted(sums.items())
+    ]
+    back = 100 * reachable / asked
+    rows.append(Row("got back by handle, byte for byte", back, "%", 100, more_is_better=True))
+    return Part(
+        "Tool results, capped",
+        "Of the names, paths and numbers in a tool's result that were used afterwards, how many a "
+        "capped result still shows, beside its first characters at the same size. Made results are "
+        "asked for what such a result is read for.",
+        rows,
+    )
 
 
 if __name__ == "__main__":
-    named = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("REHYDRATE_DATA")
-    folder = Path(named or ROOT.parent / "shared" / "data")
-    measure([*(real_cases(folder) if folder.exists() else ()), *made_cases()])
+    folder = data_folder()
+    print(measure([*(real_cases(folder) if folder else ()), *made_cases()]).to_json())

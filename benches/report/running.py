@@ -17,6 +17,7 @@ PARTS: tuple[str, ...] = (
     "memory_quality",
     "memory_speed",
     "hydrate",
+    "caps_retention",
     "cache_replay",
 )
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""
