@@ -14,6 +14,7 @@ import rehydrate
 from rehydrate import cli
 from rehydrate.cli import compact
 from rehydrate.cli.failure import INTERNAL, Failure
+from rehydrate.cli.tokens import tokens as number_of_tokens
 from rehydrate.errors import Violation
 
 
@@ -192,13 +193,13 @@ def test_an_output_no_better_than_its_input_is_written(monkeypatch, chat, write,
     [("20000", 20_000), ("20k", 20_000), ("1.5K", 1_500), ("1_000", 1_000), ("0", 0)],
 )
 def test_a_budget_is_read_as_people_write_it(text, tokens):
-    assert compact._tokens(text) == tokens
+    assert number_of_tokens(text) == tokens
 
 
 @pytest.mark.parametrize("text", ["", "k", "1.5", "inf", "1e99k", "ten"])
 def test_what_is_no_budget_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError):
-        compact._tokens(text)
+        number_of_tokens(text)
 
 
 def test_a_reader_that_leaves_early_is_no_error(chat, write):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import rehydrate
-from rehydrate.compiler.compile import compile
+from rehydrate.compiler.compile import BEGINNING, compile
 from rehydrate.compiler.counting import prompt_tokens
 from rehydrate.errors import BudgetExceededError
 from rehydrate.ir import Budget, ContextRequest, History, PromptIR
@@ -160,3 +160,21 @@ def test_originals_that_fail_cost_the_handle_only():
 
     after = prune(found(1, content=NOISE + LONG), originals=Full(), soft=1_500)
     assert after.meta.dropped[0].handle is None
+
+
+def test_a_system_entry_in_front_does_not_hide_that_the_assistant_would_be_first():
+    def call(name):
+        return {"type": "tool_use", "id": name, "name": "Read", "input": {}}
+
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "the"}
+    entries = (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Read the file, please, and say what it is about."},
+        {"role": "assistant", "content": [call("toolu_1")]},
+        {"role": "user", "content": [result, {"type": "text", "text": "And the next."}]},
+        {"role": "assistant", "content": [call("toolu_2")]},
+    )
+    ir = PromptIR(ContextRequest(budget=Budget(20, 1_000)), history=History(entries, "anthropic"))
+    messages = compile(ir).messages
+    assert messages[0] == {"role": "user", "content": BEGINNING}
+    assert not rehydrate.validate(messages, "anthropic")

@@ -230,9 +230,12 @@ def _messages(
 
 def _begun(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
     """With the user first, where Anthropic wants that and it is not what the caller broke."""
+    if target.provider != "anthropic" or not pieces:
+        return pieces
     history = ir.history
-    is_as_given = history.format == "anthropic" and history.place(0) == 0
-    if target.provider != "anthropic" or is_as_given or not pieces:
+    first = next((each.index for each in history.messages if each.role != "system"), 0)
+    # Nothing before it went.
+    if history.format == "anthropic" and history.place(first) == first:
         return pieces
     if pieces[0].value["role"] == "user":
         return pieces
