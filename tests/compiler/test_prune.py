@@ -176,5 +176,5 @@ def test_a_system_entry_in_front_does_not_hide_that_the_assistant_would_be_first
     )
     ir = PromptIR(ContextRequest(budget=Budget(20, 1_000)), history=History(entries, "anthropic"))
     messages = compile(ir).messages
-    assert messages[0] == {"role": "user", "content": BEGINNING}
+    assert messages[0] == {"role": "user", "content": [{"type": "text", "text": BEGINNING}]}
     assert not rehydrate.validate(messages, "anthropic")
