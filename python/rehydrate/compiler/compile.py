@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
@@ -198,8 +200,9 @@ def _messages(
     own = [section for section in ir.sections if not section.is_system]
 
     def framed(section: Section) -> _Piece:
-        text = fenced(section, text_of(section, ir.history.format))
-        message = known.framed(section.id, text, user(text))
+        message = known.framed(
+            section, lambda: user(fenced(section, text_of(section, ir.history.format)))
+        )
         return _piece(known, section.id, "message", message, section_tokens(section), section)
 
     pieces = [framed(section) for section in own if section.is_static]
@@ -213,8 +216,12 @@ def _messages(
         anchor = last_turn if section.anchor is None else section.anchor
         by_anchor.setdefault(anchor, []).append(section)
     by_place: dict[int, list[Section]] = {}
+    # The largest place up to each message: where it reaches an anchor, the message does.
+    places = [ir.history.place(each.sources[0]) if each.sources else -1 for each, _ in sent]
+    reached = list(accumulate(places, max))
     for anchor, group in by_anchor.items():
-        place = _place_before(history.messages, ir.history, anchor, target.provider)
+        before = len(sent) if anchor is None else bisect_left(reached, anchor)
+        place = _place_before(history.messages, before, target)
         by_place.setdefault(place, []).extend(group)
     moves = any(section.anchor is None for section in dynamic)
     is_static = True
@@ -241,7 +248,7 @@ def _begun(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
         return pieces
     tokens = _engine.count(BEGINNING, ir.counter)
     known = target.known
-    message = known.framed("beginning", BEGINNING, anthropic.user(BEGINNING))
+    message = known.framed(BEGINNING, lambda: anthropic.user(BEGINNING))
     return [_piece(known, "beginning", "message", message, tokens), *pieces]
 
 
@@ -252,37 +259,25 @@ def _last_user_turn(history: History) -> int | None:
     return None
 
 
-def _place_before(
-    messages: Sequence[Sent], history: History, anchor: int | None, provider: Provider
-) -> int:
-    """The place among the messages that is before this entry of the history.
+def _place_before(messages: Sequence[Sent], place: int, target: Target) -> int:
+    """The place, or an earlier one, where something of our own may stand.
 
     Never between a call and its results, and never behind a thought that ends a message: then
     before the call. What stands behind the place is not asked, for it was not there yet when the
     section came in.
     """
-    place = len(messages)
-    if anchor is not None:
-        place = next(
-            (
-                number
-                for number, each in enumerate(messages)
-                if each.sources and history.place(each.sources[0]) >= anchor
-            ),
-            place,
-        )
-    while place and (before := _opening(messages, place, provider)) is not None:
+    while place and (before := _opening(messages, place, target)) is not None:
         place = before
     return place
 
 
-def _opening(messages: Sequence[Sent], place: int, provider: Provider) -> int | None:
+def _opening(messages: Sequence[Sent], place: int, target: Target) -> int | None:
     """The place of what must not be parted from what comes next, just before `place`."""
     answered: set[str] = set()
     has_spoken = False
     for number in range(place - 1, -1, -1):
         message = messages[number].message
-        (read,) = formats.parse([message], provider).messages
+        read = target.known.read(message, target.provider)
         if number == place - 1 and _ends_in_thought(message):
             return number
         if (has_spoken or not read.answers) and read.role != "assistant":
@@ -360,7 +355,7 @@ def _system(known: Known, section: Section, renderer: Renderer) -> Any:
     """A system section's block or message, its title above its text."""
     content = str(section.content)
     text = f"# {section.title}\n{content}" if section.title else content
-    return known.framed(section.id, text, renderer.system(text))
+    return known.framed(section, lambda: renderer.system(text))
 
 
 def _checked(

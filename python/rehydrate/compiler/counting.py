@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from rehydrate import _engine
 from rehydrate.compiler.counts import counted_sections, counted_tools, entry_tokens
-from rehydrate.compiler.fence import fence
-from rehydrate.ir import PromptIR, Section
+from rehydrate.compiler.fence import tags
+from rehydrate.ir import FULL_TRUST, PromptIR, Section
 
 PROVIDER_TOKENS: Mapping[str, float] = {
     "anthropic": 1.35,
@@ -64,8 +65,25 @@ def section_tokens(section: Section) -> int:
     tokens = section.tokens or 0
     if section.is_system:
         return tokens
+    provenance = section.provenance
+    marks = section.id, provenance.source, provenance.origin, section.title, section.handle
     # The nonce alone depends on the content, and it is always as long.
-    return tokens + sum(_engine.count(tag, "o200k_base") for tag in fence(section, ""))
+    return tokens + _fence_tokens(*marks, section.trust < FULL_TRUST)
+
+
+@lru_cache(maxsize=65_536)
+def _fence_tokens(
+    id: str,  # noqa: A002  the field's word
+    source: str,
+    origin: str,
+    title: str,
+    handle: str | None,
+    is_data: bool,
+) -> int:
+    return sum(
+        _engine.count(tag, "o200k_base")
+        for tag in tags(id, source, origin, title, handle, is_data, "")
+    )
 
 
 def prompt_tokens(ir: PromptIR) -> int:

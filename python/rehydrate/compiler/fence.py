@@ -37,19 +37,33 @@ def fenced(section: Section, content: str) -> str:
 def fence(section: Section, content: str) -> tuple[str, str]:
     """The opening and the closing tag: id, source where the id does not say it, title, handle."""
     provenance = section.provenance
-    attributes = [("id", section.id)]
-    if not section.id.startswith(provenance.source):
-        attributes.append(("source", provenance.source))
-    if section.title:
-        attributes.append(("title", section.title))
-    if provenance.origin and provenance.origin not in section.id:
-        attributes.append(("origin", provenance.origin))
-    if section.handle:
-        attributes.append(("whole", section.handle))
-    if section.trust < FULL_TRUST:
+    marks = section.id, provenance.source, provenance.origin, section.title, section.handle
+    return tags(*marks, section.trust < FULL_TRUST, content)
+
+
+def tags(
+    id: str,  # noqa: A002  the field's word
+    source: str,
+    origin: str,
+    title: str,
+    handle: str | None,
+    is_data: bool,
+    content: str,
+) -> tuple[str, str]:
+    """The same, of what the tags of a section depend on."""
+    attributes = [("id", id)]
+    if not id.startswith(source):
+        attributes.append(("source", source))
+    if title:
+        attributes.append(("title", title))
+    if origin and origin not in id:
+        attributes.append(("origin", origin))
+    if handle:
+        attributes.append(("whole", handle))
+    if is_data:
         attributes.append(("note", NOT_INSTRUCTIONS))
     shown = "".join(f' {name}="{_attribute(value)}"' for name, value in attributes)
-    tag = f"context-{nonce(section.id, content + shown)}"
+    tag = f"context-{nonce(id, content + shown)}"
     return f"<{tag}{shown}>", f"</{tag}>"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rehydrate import formats
 from rehydrate.compiler.digest import digest_and_mark
 from rehydrate.compiler.render import anthropic
+from rehydrate.messages import Message
 
 
 class Sight(NamedTuple):
@@ -26,14 +28,15 @@ class Known:
     time; the messages of the last one are held.
     """
 
-    __slots__ = ("_framed", "_framed_now", "_now", "_seen", "_valid")
+    __slots__ = ("_framed", "_framed_now", "_now", "_read", "_seen", "_valid")
 
     def __init__(self) -> None:
         """Nothing is known yet."""
         self._seen: dict[int, Sight] = {}
         self._now: dict[int, Sight] = {}
-        self._framed: dict[tuple[str, str], Any] = {}
-        self._framed_now: dict[tuple[str, str], Any] = {}
+        self._framed: dict[int, tuple[object, Any]] = {}
+        self._framed_now: dict[int, tuple[object, Any]] = {}
+        self._read: dict[int, tuple[Any, Message]] = {}
         self._valid: list[Any] = []
 
     def sight(self, value: Any) -> Sight:
@@ -48,10 +51,19 @@ class Known:
         self._now[id(value)] = found
         return found
 
-    def framed(self, id: str, text: str, made: Any) -> Any:  # noqa: A002  the field's word
-        """The message that a section with this id and text was sent as; `made` where it is new."""
-        self._framed_now[id, text] = found = self._framed.get((id, text), made)
-        return found
+    def framed(self, of: object, make: Callable[[], Any]) -> Any:
+        """The message that a section, or a constant, was sent as; made where it is new."""
+        found = self._framed.get(id(of)) or self._framed_now.get(id(of)) or (of, make())
+        self._framed_now[id(of)] = found
+        return found[1]
+
+    def read(self, message: Any, provider: str) -> Message:
+        """A message of the provider's, read by itself."""
+        found = self._read.get(id(message))
+        if found is None:
+            (read,) = formats.parse([message], provider).messages
+            found = self._read[id(message)] = message, read
+        return found[1]
 
     def unchanged_from(self, values: Sequence[Any]) -> int:
         """From where on a prompt must be checked: all before it was, and was as it is now.
@@ -74,6 +86,8 @@ class Known:
         self._seen, self._now = self._now, {}
         self._framed, self._framed_now = self._framed_now, {}
         self._valid = list(values)
+        here = set(map(id, values))
+        self._read = {key: found for key, found in self._read.items() if key in here}
 
 
 def _role(message: Any) -> Any:

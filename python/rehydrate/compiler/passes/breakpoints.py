@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -60,12 +61,14 @@ class _Prefix:
             self._system = (tools + in_system, f"history[{ir.history.place(lead - 1)}]")
         before = tools + in_system + sum(section.tokens or 0 for section in others)
         self._statics = (before, others[-1].id) if others else None
-        self._until = [before + tokens for tokens in accumulate(ir.history.tokens[lead:])]
+        costs = list(ir.history.tokens[lead:])
+        places = [ir.history.place(position) for position in range(lead, lead + len(costs))]
         for section in ir.sections:
             if not section.is_static and section.anchor is not None:
-                for place in range(len(self._until)):
-                    if ir.history.place(place + lead) >= section.anchor:
-                        self._until[place] += section.tokens or 0
+                position = bisect_left(places, section.anchor)
+                if position < len(costs):
+                    costs[position] += section.tokens or 0
+        self._until = [before + tokens for tokens in accumulate(costs)]
 
     def system(self) -> tuple[int, str] | None:
         """The end of the system prompt, or of the tools where there is none."""
