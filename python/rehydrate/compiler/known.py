@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate import formats
@@ -28,7 +28,7 @@ class Known:
     time; the messages of the last one are held.
     """
 
-    __slots__ = ("_framed", "_framed_now", "_now", "_read", "_seen", "_valid")
+    __slots__ = ("_framed", "_framed_now", "_now", "_read", "_sections", "_seen", "_valid")
 
     def __init__(self) -> None:
         """Nothing is known yet."""
@@ -37,6 +37,7 @@ class Known:
         self._framed: dict[int, tuple[object, Any]] = {}
         self._framed_now: dict[int, tuple[object, Any]] = {}
         self._read: dict[int, tuple[Any, Message]] = {}
+        self._sections: dict[int, object] = {}
         self._valid: list[Any] = []
 
     def sight(self, value: Any) -> Sight:
@@ -56,6 +57,14 @@ class Known:
         found = self._framed.get(id(of)) or self._framed_now.get(id(of)) or (of, make())
         self._framed_now[id(of)] = found
         return found[1]
+
+    def has_sent(self, section: object) -> bool:
+        """Whether this very section was in the last prompt."""
+        return id(section) in self._sections
+
+    def send(self, sections: Iterable[object]) -> None:
+        """Note the sections of this prompt, duplicates aside."""
+        self._sections = {id(section): section for section in sections}
 
     def read(self, message: Any, provider: str) -> Message:
         """A message of the provider's, read by itself."""

@@ -25,7 +25,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
     stays, and names only what is new. One that must stay whole always stays. Of two with one id
     the earlier stays, and the later only if it says something else, under another id.
     """
-    del target
+    known = target.known
     history = _Visible(ir)
     kept: dict[int, Section] = {}
     shown: dict[str, int] = {}  # item -> the place of the section that shows it
@@ -40,7 +40,9 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
         says_nothing_new = (bool(items) and len(seen) == len(set(items))) or (
             twin is not None and kept[twin].content == section.content
         )
-        where = history.quoting(section) if not says_nothing_new else None
+        # What stands before an anchor is what stood there in the prompt before.
+        is_said = says_nothing_new or (section.anchor is not None and known.has_sent(section))
+        where = None if is_said else history.quoting(section)
         if (says_nothing_new or where) and not section.must_stay_whole:
             earlier = (
                 twin
@@ -72,6 +74,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
         ids[section.id] = place
         shown |= dict.fromkeys(section.provenance.items, place)
         kept[place] = section
+    known.send(kept.values())
     after = (
         ir
         if not changed
