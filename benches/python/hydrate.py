@@ -37,6 +37,8 @@ NAMESPACE = "bench"
 ROOMY = Budget(10**7, 10**9)
 """Nothing is pruned: what is measured is the conversation as it is."""
 CONTEXTS = 20
+TURNS = 20
+"""Of one conversation: its size stays what it says."""
 NOTES = ROOT / "examples" / "notes"
 
 
@@ -113,7 +115,7 @@ def _rows(memory: Memory, messages: list[Message], asked: Sequence[str], size: s
     brought = _spread(
         "hydrate", lambda query: hydrate(query, memory, messages=messages, deadline_ms=None), asked
     )
-    turn = _spread("a turn", _turns(Context(memory, **_settings()), messages), asked)
+    turn = _spread("a turn", _turns(memory, messages), asked)
     step = _spread("a step of a turn", _steps(Context(memory, **_settings()), messages), asked)
     alone = _spread("history", lambda query: hydrate(query, messages=messages), asked)
     source = semantic(memory, deadline_ms=None)
@@ -152,15 +154,26 @@ def _prompt(query: str, memory: Memory, messages: list[Message]) -> None:
     compile_ir(ir, "anthropic")
 
 
-def _turns(context: Context, messages: list[Message]) -> Callable[[str], None]:
-    """Prompts of one conversation, each for what the user says next."""
-    context.add(*_up_to_an_answer(messages))
+def _turns(memory: Memory, messages: list[Message]) -> Callable[[str], None]:
+    """Prompts of conversations, each for what the user says next: a few turns of each."""
+    contexts = [_begun(Context(memory, **_settings()), messages) for _ in range(-(-ASKED // TURNS))]
+    done = 0
 
     def turn(query: str) -> None:
+        nonlocal done
+        context = contexts[done // TURNS]
+        done += 1
         context.prompt(query)
         context.add({"role": "assistant", "content": "Done."})
 
     return turn
+
+
+def _begun(context: Context, messages: list[Message]) -> Context:
+    context.add(*_up_to_an_answer(messages))
+    context.prompt("Go on.")
+    context.add({"role": "assistant", "content": "Done."})
+    return context
 
 
 def _steps(context: Context, messages: list[Message]) -> Callable[[str], None]:
