@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
 
 settings.register_profile("default", max_examples=40, **_PATIENT)
-settings.register_profile("deep", max_examples=500, **_PATIENT)
+settings.register_profile("deep", max_examples=500, derandomize=True, **_PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
