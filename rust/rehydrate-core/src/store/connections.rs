@@ -1,6 +1,6 @@
 //! Connections to the file: one that writes, a few that read, and the patience with which they wait for others.
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -267,10 +267,11 @@ impl Connections {
 
 /// Before SQLite touches it: something else is not even opened.
 fn check_header(path: &Path) -> Result<()> {
-    let mut header = [0; 16];
-    let read = File::open(path).and_then(|mut file| match file.read_exact(&mut header) {
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(file.metadata()?.len() == 0),
-        read => read.map(|()| header == HEADER),
+    // Its length is what can be read: asked for apart, it may be that of a file that another process is just making.
+    let read = File::open(path).and_then(|file| {
+        let mut header = Vec::new();
+        file.take(HEADER.len() as u64).read_to_end(&mut header)?;
+        Ok(header.is_empty() || header == HEADER)
     });
     if read.map_err(|error| problem::io(path, &error))? { Ok(()) } else { Err(schema::not_a_store(path)) }
 }
