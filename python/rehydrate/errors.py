@@ -22,6 +22,11 @@
     |   |-- StoreCorruptError          the file is damaged
     |   |-- NotAStoreError             the file is something else
     |   `-- NewerStoreError            written by a later version of this package
+    |-- ProviderError                  RuntimeError: a model's provider that gave no answer
+    |   |-- ContextOverflowError       the prompt is longer than the model's window
+    |   |-- RateLimitError             too many requests, or too many tokens, for now
+    |   |-- ProviderUnavailableError   it is down, overloaded, or did not answer in time
+    |   `-- RequestRefusedError        it will not take this request, however often it is sent
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
 Errors keep what they know as attributes, so that a program can act on them without reading prose,
@@ -35,6 +40,7 @@ from typing import NamedTuple
 
 __all__ = [
     "BudgetExceededError",
+    "ContextOverflowError",
     "EmbedderError",
     "InternalError",
     "InvalidArgumentError",
@@ -47,7 +53,11 @@ __all__ = [
     "NotAStoreError",
     "OriginalGoneError",
     "OriginalsFullError",
+    "ProviderError",
+    "ProviderUnavailableError",
+    "RateLimitError",
     "RehydrateError",
+    "RequestRefusedError",
     "StoreBusyError",
     "StoreClosedError",
     "StoreCorruptError",
@@ -368,6 +378,49 @@ class NotAStoreError(StoreError):
 
 class NewerStoreError(StoreError):
     """The file was written by a later version of this package; it was not touched."""
+
+
+class ProviderError(RehydrateError, RuntimeError):
+    """A model's provider that gave no answer; ``status`` is HTTP's, None where there was none.
+
+    >>> print(ProviderError("anthropic", 500, "Internal server error"))
+    anthropic answered 500: Internal server error
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        status: int | None,
+        message: str,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        """Take what the provider said, and when it wants to be asked again, if it does say."""
+        super().__init__(provider, status, message, retry_after_seconds)
+        self.provider = provider
+        self.status = status
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+    def __str__(self) -> str:
+        """Name the provider, the status and what it said."""
+        said = "gave no answer" if self.status is None else f"answered {self.status}"
+        return f"{self.provider} {said}: {self.message}"
+
+
+class ContextOverflowError(ProviderError):
+    """The prompt is longer than the model's window: compact it and send it again."""
+
+
+class RateLimitError(ProviderError):
+    """Too many requests, or too many tokens, for now: send it again later."""
+
+
+class ProviderUnavailableError(ProviderError):
+    """The provider is down, overloaded, out of reach, or did not answer in time: try again."""
+
+
+class RequestRefusedError(ProviderError):
+    """The provider will not take this request, however often it is sent."""
 
 
 class InternalError(RehydrateError, RuntimeError):

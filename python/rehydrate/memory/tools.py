@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any
 
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
+from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.chunks import CHARS_A_TOKEN
 from rehydrate.memory.items import MemoryItem
 from rehydrate.memory.twins import awaitable
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 NAME = "load_memory"
 MAX_TOKENS = 8_000
 HITS = 5
-
-Provider = Literal["anthropic", "openai_chat", "openai_responses"]
 
 DESCRIPTION = (
     "Read from long-term memory. With `query`, finds the passages that match best, in words or in "
@@ -68,7 +66,7 @@ class LoadMemory:
         self._max_chars = int(max_tokens * CHARS_A_TOKEN)
 
     @staticmethod
-    def definition(provider: Provider) -> dict[str, Any]:
+    def definition(provider: str) -> dict[str, Any]:
         """The tool as a request to `provider` lists it.
 
         >>> sorted(LoadMemory.definition("anthropic"))
@@ -79,46 +77,30 @@ class LoadMemory:
             "properties": {name: dict(argument) for name, argument in ARGUMENTS.items()},
             "additionalProperties": False,
         }
-        about = {"name": NAME, "description": DESCRIPTION}
-        if provider == "anthropic":
-            return {**about, "input_schema": schema}
-        if provider == "openai_chat":
-            return {"type": "function", "function": {**about, "parameters": schema}}
-        if provider == "openai_responses":
-            return {"type": "function", **about, "parameters": schema, "strict": False}
-        raise InvalidArgumentError(
-            f"provider is {provider!r}; choose one of {', '.join(map(repr, get_args(Provider)))}"
-        )
+        return tool_definition(provider, NAME, DESCRIPTION, schema)
 
     @staticmethod
     def handles(call: Any) -> bool:
         """Whether `call` is a call of this tool, in any provider's shape."""
-        read = _Call.read(call)
+        read = ToolCall.read(call)
         return read is not None and read.name == NAME
 
-    def handle(self, call: Any) -> dict[str, Any]:
+    def handle(self, call: Any) -> Any:
         """The result of a call, in the shape of the provider whose call it is."""
-        read = _Call.read(call)
+        read = ToolCall.read(call)
         if read is None or read.name != NAME:
             raise InvalidArgumentError(
                 f"call is {call!r}, which is no call of {NAME}; ask handles(call) first"
             )
         try:
-            content, is_error = self._answer(read.arguments), False
+            content, is_error = self._answer(read.arguments()), False
         except RehydrateError as error:
             content, is_error = f"{NAME}: {error}", True
         return read.result(content, is_error=is_error)
 
     ahandle = awaitable(handle)
 
-    def _answer(self, arguments: Any) -> str:
-        if isinstance(arguments, str):
-            try:
-                arguments = json.loads(arguments or "{}")
-            except ValueError:
-                raise InvalidArgumentError("the arguments are no JSON; send an object") from None
-        if not isinstance(arguments, Mapping):
-            raise InvalidArgumentError('send an object with "name" or "query"')
+    def _answer(self, arguments: Mapping[str, Any]) -> str:
         given = {name: value for name, value in arguments.items() if value not in (None, "")}
         if unknown := sorted(given.keys() - ARGUMENTS):
             raise InvalidArgumentError(f'there is no {unknown[0]!r}; send "name" or "query"')
@@ -204,45 +186,3 @@ def cut(text: str, max_chars: int) -> str:
 def _label(item: MemoryItem) -> str:
     day = "" if item.time is None else f", {item.time:%Y-%m-%d}"
     return f"{item.handle}, {item.source or item.kind}{day}"
-
-
-class _Call(NamedTuple):
-    """A tool call, whichever provider's."""
-
-    provider: Provider
-    id: str
-    name: str
-    arguments: Any
-
-    @classmethod
-    def read(cls, call: Any) -> _Call | None:
-        """From a provider's object, as a dict or of its SDK; None for anything else."""
-        if not isinstance(call, Mapping):
-            dump = getattr(call, "model_dump", None)
-            call = dump() if callable(dump) else None
-        if not isinstance(call, Mapping):
-            return None
-        function = call.get("function")
-        if isinstance(function, Mapping):
-            found = cls(
-                "openai_chat",
-                call.get("id", ""),
-                function.get("name", ""),
-                function.get("arguments"),
-            )
-        elif "call_id" in call:
-            found = cls(
-                "openai_responses", call["call_id"], call.get("name", ""), call.get("arguments")
-            )
-        else:
-            found = cls("anthropic", call.get("id", ""), call.get("name", ""), call.get("input"))
-        return found if isinstance(found.id, str) and found.id else None
-
-    def result(self, content: str, *, is_error: bool) -> dict[str, Any]:
-        """The answer, as this provider takes it."""
-        if self.provider == "openai_chat":
-            return {"role": "tool", "tool_call_id": self.id, "content": content}
-        if self.provider == "openai_responses":
-            return {"type": "function_call_output", "call_id": self.id, "output": content}
-        result = {"type": "tool_result", "tool_use_id": self.id, "content": content}
-        return {**result, "is_error": True} if is_error else result

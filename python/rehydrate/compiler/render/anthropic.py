@@ -8,6 +8,7 @@ from typing import Any
 from rehydrate.compiler.render.said import Call, Media, Part, Result, Said, Text
 from rehydrate.compiler.render.sent import Sent
 from rehydrate.formats._reading import type_of
+from rehydrate.formats.calls import tool_definition
 from rehydrate.ir import ToolDef
 
 MARK = {"type": "ephemeral"}
@@ -16,8 +17,7 @@ _UNFIT = frozenset({"thinking", "redacted_thinking"})
 
 def tool(tool: ToolDef) -> Mapping[str, Any]:
     """A tool's definition."""
-    about = {"description": tool.description} if tool.description else {}
-    return {"name": tool.name, **about, "input_schema": dict(tool.schema)}
+    return tool_definition("anthropic", tool.name, tool.description, tool.schema)
 
 
 def system(text: str) -> dict[str, Any]:

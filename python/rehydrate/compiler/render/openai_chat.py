@@ -7,14 +7,13 @@ from typing import Any
 
 from rehydrate.compiler.render.said import Call, Media, Result, Said, Text
 from rehydrate.compiler.render.sent import Sent, arguments, one_or_all
+from rehydrate.formats.calls import tool_definition
 from rehydrate.ir import ToolDef
 
 
 def tool(tool: ToolDef) -> Mapping[str, Any]:
     """A tool's definition."""
-    about = {"description": tool.description} if tool.description else {}
-    function = {"name": tool.name, **about, "parameters": dict(tool.schema)}
-    return {"type": "function", "function": function}
+    return tool_definition("openai_chat", tool.name, tool.description, tool.schema)
 
 
 def system(text: str) -> dict[str, Any]:

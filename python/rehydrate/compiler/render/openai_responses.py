@@ -7,20 +7,13 @@ from typing import Any
 
 from rehydrate.compiler.render.said import Call, Media, Part, Result, Said, Text
 from rehydrate.compiler.render.sent import Sent, arguments, one_or_all
+from rehydrate.formats.calls import tool_definition
 from rehydrate.ir import ToolDef
 
 
 def tool(tool: ToolDef) -> Mapping[str, Any]:
-    """A tool's definition; not strict, which asks more of a schema than others do."""
-    about = {"description": tool.description} if tool.description else {}
-    parameters = dict(tool.schema)
-    return {
-        "type": "function",
-        "name": tool.name,
-        **about,
-        "parameters": parameters,
-        "strict": False,
-    }
+    """A tool's definition."""
+    return tool_definition("openai_responses", tool.name, tool.description, tool.schema)
 
 
 def system(text: str) -> dict[str, Any]:

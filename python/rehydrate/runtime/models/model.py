@@ -1,0 +1,59 @@
+"""Model, what answers a prompt; and Reply, its answer in the provider's own shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from rehydrate.cache.cost import Usage
+from rehydrate.formats.calls import ToolCall
+from rehydrate.ir import CompiledPrompt, Provider
+
+Stop = Literal["answer", "calls", "length", "refusal", "pause"]
+"""Why the model stopped: it is done, it calls tools, it ran out of output tokens, it (or a filter)
+will not say it, or the provider's own tools paused and it goes on when it is asked again."""
+
+OnText = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model answered."""
+
+    entries: tuple[Any, ...]
+    """What goes into the history, in the provider's own shape, as values that JSON has: Anthropic's
+    and OpenAI chat's assistant message, Responses' output items; thinking, signatures and unknown
+    blocks as they came."""
+    text: str = ""
+    """What it says to the user."""
+    calls: tuple[ToolCall, ...] = ()
+    """The tools it calls, in order."""
+    usage: Usage = Usage()  # noqa: RUF009  it is a tuple
+    """What is billed for it."""
+    stop: Stop = "answer"
+    model: str = ""
+    """The model that answered, as the provider names it."""
+    id: str = ""
+    """The response's, as the provider names it."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that answers a prompt that was compiled for its provider."""
+
+    @property
+    def provider(self) -> Provider:
+        """For whom its prompts are compiled."""
+
+    @property
+    def name(self) -> str:
+        """The model's name, as the provider has it."""
+
+    async def reply(self, prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:
+        """The answer to a prompt.
+
+        With ``on_text`` the answer is streamed: it is called with each piece of text as it comes.
+        Raises ProviderError where there is no answer, and retries nothing itself: when to try again
+        is the loop's to decide. Cancelling ends the request.
+        """
