@@ -213,7 +213,7 @@ class Context:
                 found,
                 carrier=call,
                 budget_tokens=min(budget_tokens, self._room_tokens()),
-                visible=visible_items(base, waiting) | self._visible_places(),
+                visible=self._visible(),
                 said="\n".join([message.text for message in base.history.messages]),
                 taken=[section.id for section in (*base.sections, *base.late_bound, *waiting)],
             )
@@ -229,6 +229,12 @@ class Context:
             history = self._base.history
             shown = [history.place(position) for position in range(len(history.entries))]
             return self._entries.left_out([*shown, *new])
+
+    @property
+    def visible(self) -> frozenset[str]:
+        """The items that the model sees whole, by `Provenance.items`, entries of the history too."""
+        with self._lock:
+            return self._visible()
 
     @property
     def room_tokens(self) -> int:
@@ -389,11 +395,13 @@ class Context:
         turn = room(budget.soft_tokens, self._provider) - shown
         return max(min(turn, budget.hard_tokens - self._job_tokens) - new - _RESERVE_TOKENS, 0)
 
-    def _visible_places(self) -> frozenset[str]:
-        history = PromptIR().history if self._base is None else self._base.history
-        shown = [history.place(position) for position in range(len(history.entries))]
-        new = range(self._seen, len(self._entries))
-        return frozenset([f"history[{place}]" for place in (*shown, *new)])
+    def _visible(self) -> frozenset[str]:
+        base = PromptIR() if self._base is None else self._base
+        places = [base.history.place(position) for position in range(len(base.history.entries))]
+        places += range(self._seen, len(self._entries))
+        return visible_items(base, self._late.sections).union(
+            [f"history[{place}]" for place in places]
+        )
 
     def _go_on_from(self, ir: PromptIR) -> None:
         if self._late.sections:
