@@ -232,6 +232,11 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
         rehydrate.StoreReadOnlyError: rehydrate.StoreError,
         rehydrate.NewerStoreError: rehydrate.StoreError,
         rehydrate.NotAStoreError: rehydrate.StoreError,
+        rehydrate.ProviderError: RuntimeError,
+        rehydrate.ContextOverflowError: rehydrate.ProviderError,
+        rehydrate.RateLimitError: rehydrate.ProviderError,
+        rehydrate.ProviderUnavailableError: rehydrate.ProviderError,
+        rehydrate.RequestRefusedError: rehydrate.ProviderError,
         rehydrate.InternalError: RuntimeError,
     }
     for error, builtin in tree.items():

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.cache.prefix import PrefixReport, prefix_report
 from rehydrate.cache.prices import minimum_prefix
 from rehydrate.compiler.compile import DEFAULT_PASSES
 from rehydrate.compiler.compile import compile as compile_ir
-from rehydrate.compiler.counting import upper_bound
+from rehydrate.compiler.counting import prompt_tokens, room, upper_bound
+from rehydrate.compiler.counts import counted_tools
 from rehydrate.compiler.hydrate import hydrate
 from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
+from rehydrate.compiler.splice import Spliced, splice, visible_items
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
+from rehydrate.context.late_binding import LateBinding
 from rehydrate.context.usage import ContextUsage
 from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
@@ -31,6 +36,7 @@ from rehydrate.ir import (
     Provider,
     Section,
     TimeRange,
+    ToolDef,
 )
 from rehydrate.memory.twins import awaitable
 
@@ -39,6 +45,8 @@ if TYPE_CHECKING:
 
 _ONCE = ("system", "tools", "hot")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
+_RESERVE_TOKENS = 512
+"""What a turn is left for the model's next words when it asks for more."""
 _NUMBER = " @"
 """Between a section's name and how often something was said under it."""
 
@@ -82,18 +90,24 @@ class Context:
         passes: Sequence[Pass] | None = None,
         originals: Originals | None = None,
         deadline_ms: float | None = 200.0,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """Take what all its prompts have in common; nothing is asked or counted yet."""
+        """Take what all its prompts have in common; nothing is asked or counted yet.
+
+        ``clock`` gives seconds since 1970: when what is added was said.
+        """
         self._sources = sources
         self._provider: Provider = provider
         self._model = model
         self._system = system
-        self._tools = tuple(tools)
+        self._tools = tuple([ToolDef.read(tool) for tool in tools])
         self._request = ContextRequest("", strategy, budget, thread, None, identity)
         self._passes = _own_passes() if passes is None else tuple(passes)
         self._originals = HeldOriginals() if originals is None else originals
         self._deadline_ms = deadline_ms
         self._entries = Entries(format or provider)
+        self._clock = clock
+        self._late = LateBinding()
         self._lock = ForkSafeLock()
         self._known = Known()
         self._base: PromptIR | None = None
@@ -105,13 +119,35 @@ class Context:
         self._prompts = 0
         self._compactions = 0
 
-    def add(self, *entries: Any) -> None:
+    def add(self, *entries: Any, at: datetime | None = None) -> None:
         """Add what happened, in order: messages, or items of OpenAI Responses.
 
-        All of them or none; raises InvalidMessageError for what is no message.
+        ``at`` is when, if it was not now; a line of a transcript says so itself. All of them or
+        none; raises InvalidMessageError for what is no message.
         """
         with self._lock:
-            self._entries.extend(entries)
+            self._entries.extend(entries, self._clock() if at is None else at.timestamp())
+
+    def offer(self, tools: Iterable[Any]) -> None:
+        """Have the model offered these tools too, in any provider's shape.
+
+        Those that it is offered already, word for word, are no change; after the first prompt any
+        other is a new prefix. Raises InvalidArgumentError for a second tool of one name.
+        """
+        offered = [ToolDef.read(tool) for tool in tools]
+        with self._lock:
+            known = {tool.name: tool for tool in self._tools}
+            for tool in offered:
+                if tool.name in known and not _is_same(tool, known[tool.name]):
+                    raise InvalidArgumentError(
+                        f"two tools are named {tool.name!r}; give one of them another name"
+                    )
+                known.setdefault(tool.name, tool)
+            new = list(known.values())[len(self._tools) :]
+            if new and self._base is not None:
+                tools = (*self._base.tools, *counted_tools(new))
+                self._base = self._base.replace(tools=tools)
+            self._tools = (*self._tools, *new)
 
     def prompt(
         self, observation: str | None = None, *, time_range: TimeRange | None = None
@@ -130,7 +166,8 @@ class Context:
             raise InvalidArgumentError(f"observation is of type {kind}; pass a string, or None")
         with self._lock:
             if observation:
-                self._entries.extend([user_message(observation, self._entries.format)])
+                said = user_message(observation, self._entries.format)
+                self._entries.extend([said], self._clock())
             if not len(self._entries):
                 raise InvalidArgumentError(
                     "there is nothing to answer; add a message, or pass an observation"
@@ -160,6 +197,64 @@ class Context:
             return self._base
 
     acompact = awaitable(compact)
+
+    def splice(self, call: str, found: Sequence[Section], budget_tokens: int) -> Spliced:
+        """Take into the turn what was found for a call of the model's; its result shows it.
+
+        What is new goes in, whole sections, within ``budget_tokens`` and what remains of the
+        turn's and the job's budget; nothing that is in the prompt is touched. Put the sections'
+        texts into the result of the call and add that: the next prompt's IR has them as
+        `late_bound`.
+        """
+        with self._lock:
+            base = PromptIR() if self._base is None else self._base
+            waiting = self._late.sections
+            spliced = splice(
+                found,
+                carrier=call,
+                budget_tokens=min(budget_tokens, self._room_tokens()),
+                visible=visible_items(base, waiting) | self._visible_places(),
+                said="\n".join([message.text for message in base.history.messages]),
+                taken=[section.id for section in (*base.sections, *base.late_bound, *waiting)],
+            )
+            self._late.wait(call, spliced.sections)
+            return spliced
+
+    def left_out(self) -> tuple[History, list[datetime]]:
+        """The entries that the last prompt does not show, and when each was said."""
+        with self._lock:
+            if self._base is None:
+                return History(format=self._entries.format), []
+            new = range(self._seen, len(self._entries))
+            history = self._base.history
+            shown = [history.place(position) for position in range(len(history.entries))]
+            return self._entries.left_out([*shown, *new])
+
+    @property
+    def room_tokens(self) -> int:
+        """What the running turn can take without being compacted, and the job without its end."""
+        with self._lock:
+            return self._room_tokens()
+
+    @property
+    def request(self) -> ContextRequest:
+        """What all its prompts have in common: strategy, budget, thread and identity."""
+        return self._request
+
+    @property
+    def sources(self) -> Given:
+        """What it asks once a user turn."""
+        return self._sources
+
+    @property
+    def provider(self) -> Provider:
+        """For whom its prompts are compiled."""
+        return self._provider
+
+    @property
+    def turn(self) -> int | None:
+        """The place in `history` where the user spoke last."""
+        return self._entries.turn
 
     @property
     def history(self) -> list[Any]:
@@ -220,12 +315,16 @@ class Context:
             found = base.replace(sections=())
         if base is None:
             base = found.replace(sections=(), history=History(format=self._entries.format))
-        history = base.history.followed_by(self._entries.since(self._seen))
+        came = self._entries.since(self._seen)
+        history = base.history.followed_by(came)
         # Where the user never spoke (a summary goes on from a compaction) before what came last.
         anchor = len(self._entries) - 1 if turn is None else turn
+        late_bound = (*base.late_bound, *self._late.bound(came.messages))
+        given = visible_items(PromptIR(late_bound=late_bound))
         fresh = [
             section if section.is_static else replace(section, id=name, anchor=anchor)
             for name, section in _new(found.sections, base.sections)
+            if not given or not _is_given(section, given)
         ]
         sections = (*base.sections, *fresh)
         ir = PromptIR(
@@ -233,6 +332,7 @@ class Context:
             sections=sections,
             tools=base.tools,
             history=history,
+            late_bound=late_bound,
             counter=base.counter,
             meta=replace(found.meta, trace=()),
         )
@@ -282,8 +382,34 @@ class Context:
         self._sent = compiled
         self._go_on_from(compiled.ir)
 
+    def _room_tokens(self) -> int:
+        new = self._entries.tokens_since(self._seen) + self._late.tokens
+        shown = 0 if self._base is None else prompt_tokens(self._base)
+        budget = self._request.budget
+        turn = room(budget.soft_tokens, self._provider) - shown
+        return max(min(turn, budget.hard_tokens - self._job_tokens) - new - _RESERVE_TOKENS, 0)
+
+    def _visible_places(self) -> frozenset[str]:
+        history = PromptIR().history if self._base is None else self._base.history
+        shown = [history.place(position) for position in range(len(history.entries))]
+        new = range(self._seen, len(self._entries))
+        return frozenset([f"history[{place}]" for place in (*shown, *new)])
+
     def _go_on_from(self, ir: PromptIR) -> None:
+        if self._late.sections:
+            came = self._entries.since(self._seen).messages
+            self._late.settle(came, is_over=self._entries.turn != self._turn)
         self._base, self._seen, self._turn = ir, len(self._entries), self._entries.turn
+
+
+def _is_same(one: ToolDef, other: ToolDef) -> bool:
+    return (one.description, one.schema) == (other.description, other.schema)
+
+
+def _is_given(section: Section, given: frozenset[str]) -> bool:
+    """Whether the model asked for all of it, and has it."""
+    items = section.provenance.items
+    return bool(items) and given.issuperset(items) and not section.is_static
 
 
 def _own_passes() -> tuple[Pass, ...]:

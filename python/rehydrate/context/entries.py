@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rehydrate import formats
@@ -14,13 +16,14 @@ from rehydrate.ir import History
 class Entries:
     """What was added, in order: nothing is ever changed or taken out."""
 
-    __slots__ = ("_entries", "_tokens", "format", "turn")
+    __slots__ = ("_entries", "_times", "_tokens", "format", "turn")
 
     def __init__(self, format: str) -> None:  # noqa: A002  the field's word
         """Start empty."""
         self.format = format
         self._entries: list[Any] = []
         self._tokens: list[int] = []
+        self._times = array("d")
         self.turn: int | None = None
         """Where the user spoke last."""
 
@@ -28,14 +31,18 @@ class Entries:
         """How many there are."""
         return len(self._entries)
 
-    def extend(self, entries: Sequence[Any]) -> None:
-        """Add entries, all or none; raises InvalidMessageError for what is no message."""
+    def extend(self, entries: Sequence[Any], at: float) -> None:
+        """Add entries, all or none; raises InvalidMessageError for what is no message.
+
+        ``at`` is when they were said, in seconds since 1970, unless they say so themselves.
+        """
         added = tuple(as_sequence(entries))
         read = formats.parse(added, self.format)
         tokens = entry_tokens(read, len(added))
         turns = [message.index for message in read.messages if message.is_user_turn]
         if turns:
             self.turn = len(self._entries) + turns[-1]
+        self._times.extend([_time_of(entry, at) for entry in added])
         self._entries += added
         self._tokens += tokens
 
@@ -48,6 +55,22 @@ class Entries:
             tuple(range(place, len(self._entries))),
         )
 
+    def left_out(self, visible: Iterable[int]) -> tuple[History, list[datetime]]:
+        """Those that stand at none of these places, and when each was said."""
+        shown = set(visible)
+        places = [place for place in range(len(self._entries)) if place not in shown]
+        history = History(
+            tuple([self._entries[place] for place in places]),
+            self.format,
+            tuple([self._tokens[place] for place in places]),
+            tuple(places),
+        )
+        return history, [datetime.fromtimestamp(self._times[place], UTC) for place in places]
+
+    def tokens_since(self, place: int) -> int:
+        """Of the entries from a place on."""
+        return sum(self._tokens[place:])
+
     def said_last(self) -> str:
         """The words of the last user turn; "" where there is none."""
         if self.turn is None:
@@ -58,6 +81,18 @@ class Entries:
     def all(self) -> list[Any]:
         """Every entry, in order."""
         return list(self._entries)
+
+
+def _time_of(entry: Any, default: float) -> float:
+    """When the entry says that it was said, as a line of a transcript does; else the default."""
+    said = entry.get("timestamp") if isinstance(entry, Mapping) else None
+    if not isinstance(said, str):
+        return default
+    try:
+        time = datetime.fromisoformat(said)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return default
 
 
 def user_message(text: str, format: str) -> Any:  # noqa: A002

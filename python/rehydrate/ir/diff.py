@@ -85,13 +85,17 @@ def diff(before: PromptIR, after: PromptIR) -> IRDiff:
     return IRDiff(
         before.tokens,
         after.tokens,
-        tuple(_sections(before.sections, after.sections)),
+        tuple(_sections(_all(before), _all(after))),
         tuple(_tools(before, after)),
         tuple(_entries(before.history, after.history)),
         tuple(mark for mark in after.breakpoints if mark not in before.breakpoints),
         tuple(mark for mark in before.breakpoints if mark not in after.breakpoints),
         _differing(before.request, after.request),
     )
+
+
+def _all(ir: PromptIR) -> tuple[Section, ...]:
+    return (*ir.sections, *ir.late_bound)
 
 
 def _sections(before: Sequence[Section], after: Sequence[Section]) -> Iterator[Change]:

@@ -23,8 +23,9 @@ _ID_CELLS, _SOURCE_CELLS, _BAR_CELLS = 44, 12, 40
 class PromptRow(NamedTuple):
     """One tool, one section, a run of entries of the history, or something that was left out."""
 
-    kind: Literal["tool", "section", "history", "cut", "dropped"]
-    """``cut``: what is missing of a section that is there in part."""
+    kind: Literal["tool", "section", "history", "late_bound", "cut", "dropped"]
+    """``late_bound``: what the model asked for; its tokens are among those of the history, in which
+    it stands. ``cut``: what is missing of a section that is there in part."""
     id: str
     """``tools.grep``, a section's id, ``history[4]``, ``history[4-17]`` or, with entries missing
     between, ``history[4..17]``."""
@@ -76,6 +77,8 @@ class PromptExplanation(NamedTuple):
         for row in self.rows:
             if row.is_kept:
                 sums[row.source] = sums.get(row.source, 0) + row.tokens
+            if row.kind == "late_bound":
+                sums["history"] = sums.get("history", 0) - row.tokens
         return sums
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,7 +102,7 @@ class PromptExplanation(NamedTuple):
 
 def explain(ir: PromptIR) -> PromptExplanation:
     """The IR as a table."""
-    rows = (*_tools(ir), *_sections_and_history(ir), *_dropped(ir))
+    rows = (*_tools(ir), *_sections_and_history(ir), *_late_bound(ir), *_dropped(ir))
     meta = ir.meta
     return PromptExplanation(
         rows,
@@ -151,8 +154,6 @@ def _section(section: Section, position: int, ir: PromptIR) -> PromptRow:
     reasons = [f"passes: {', '.join(dict.fromkeys(passes))}"] if passes else []
     if section.must_stay_whole:
         reasons.append(f"always whole: {section.mode if section.priority < 4 else 'critical'}")
-    if section.late_bound:
-        reasons.append("asked for by the model")
     return PromptRow(
         "section",
         section.id,
@@ -237,6 +238,13 @@ def last_user_turn(ir: PromptIR) -> int:
         messages = ()
     turns = [message.index for message in messages if message.is_user_turn]
     return max(turns, default=len(history.entries))
+
+
+def _late_bound(ir: PromptIR) -> Iterator[PromptRow]:
+    for position, section in enumerate(ir.late_bound):
+        row = _section(section, position, ir)
+        reason = f"asked for by the model, in the result of {section.carrier}"
+        yield row._replace(kind="late_bound", reason=reason)
 
 
 def _position(ir: PromptIR, place: int) -> int:
@@ -337,7 +345,7 @@ def _row_lines(rows: Sequence[PromptRow]) -> list[str]:
                 row.priority,
                 row.mode,
                 row.stability,
-                f"{row.trust:g}" if row.kind in ("tool", "section") else "",
+                f"{row.trust:g}" if row.kind in ("tool", "section", "late_bound") else "",
                 row.position,
                 "kept" if row.is_kept else row.kind,
                 _one_line(row.reason + (" BREAKPOINT" if row.breakpoint else "")).strip(),

@@ -164,6 +164,9 @@ class PromptIR:
     sections: tuple[Section, ...] = ()
     tools: tuple[ToolDef, ...] = ()
     history: History = field(default_factory=History)
+    late_bound: tuple[Section, ...] = ()
+    """What the model asked for in the middle of a turn. It stands in the history, in the result of
+    the call that its `carrier` names, is rendered and counted there, and goes with it."""
     counter: str = "o200k_base"
     """By what all its tokens are counted."""
     breakpoints: tuple[str, ...] = ()

@@ -121,6 +121,8 @@ class Section:
     turn. Once sent it stays there, so that the next prompt extends this one."""
     late_bound: bool = False
     """Brought in by the model's own request in the middle of a turn."""
+    carrier: str = ""
+    """Of a late-bound section the id of that call: the call's result is where it stands."""
     handle: str | None = None
     """Where the whole can be fetched, if this is not all of it."""
     metadata: dict[str, Any] = field(default_factory=dict, hash=False)

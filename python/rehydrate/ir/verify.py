@@ -61,7 +61,8 @@ class Law(StrEnum):
     BREAKPOINTS = "breakpoints"
     """At most 4, each once, in the order of the prompt, on the end of something static."""
     ONCE = "once"
-    """Ids are unique, and nothing is said twice: no item stands in two sections."""
+    """Ids are unique, and nothing is said twice: no item stands in two sections, late-bound ones
+    included, and each of these in a result that is there."""
     PROVENANCE = "provenance"
     """All content says where it came from."""
     TRUST = "trust"
@@ -334,7 +335,8 @@ def _is_static_end(mark: str, facts: _Facts) -> bool:
 def _once(facts: _Facts) -> Iterator[BrokenLaw]:
     seen: dict[str, str] = {}
     ids: set[str] = set()
-    for section in facts.ir.sections:
+    yield from _carried(facts)
+    for section in (*facts.ir.sections, *facts.ir.late_bound):
         if section.id in ids:
             yield BrokenLaw(Law.ONCE, section.id, f"two sections have the id {section.id!r}")
         ids.add(section.id)
@@ -359,8 +361,21 @@ def _once(facts: _Facts) -> Iterator[BrokenLaw]:
         names.add(tool.name)
 
 
+def _carried(facts: _Facts) -> Iterator[BrokenLaw]:
+    late, conversation = facts.ir.late_bound, facts.conversation
+    if not late or conversation is None:
+        return
+    answers = {answer for message in conversation.messages for answer in message.answers}
+    for section in late:
+        if section.carrier not in answers:
+            what = f"the result of call {section.carrier!r}"
+            yield BrokenLaw(
+                Law.ONCE, section.id, f"section {section.id!r} stands in {what}, which is not there"
+            )
+
+
 def _provenance(facts: _Facts) -> Iterator[BrokenLaw]:
-    for section in facts.ir.sections:
+    for section in (*facts.ir.sections, *facts.ir.late_bound):
         if not _is_known(section.provenance):
             yield BrokenLaw(
                 Law.PROVENANCE, section.id, f"section {section.id!r} does not say where it is from"

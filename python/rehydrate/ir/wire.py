@@ -21,6 +21,7 @@ from rehydrate.errors import InvalidArgumentError, InvalidMessageError, Unreadab
 if TYPE_CHECKING:
     from rehydrate.ir.compiled import CompiledPrompt
     from rehydrate.ir.prompt import History, PromptIR
+    from rehydrate.ir.section import Section
 
 T = TypeVar("T")
 
@@ -201,13 +202,17 @@ def _without_objects(ir: PromptIR) -> PromptIR:
     """The same with OpenAI chat dicts in the place of LangChain's objects."""
     if ir.history.format != _LANGCHAIN:
         return ir
-    sections = [
-        section
-        if isinstance(section.content, str)
-        else dataclasses.replace(section, content=tuple(one for _, one in _chat(section.content)))
-        for section in ir.sections
-    ]
-    return ir.replace(history=_as_chat(ir.history), sections=tuple(sections))
+    return ir.replace(
+        history=_as_chat(ir.history),
+        sections=tuple(map(_with_chat, ir.sections)),
+        late_bound=tuple(map(_with_chat, ir.late_bound)),
+    )
+
+
+def _with_chat(section: Section) -> Section:
+    if isinstance(section.content, str):
+        return section
+    return dataclasses.replace(section, content=tuple(one for _, one in _chat(section.content)))
 
 
 def _as_chat(history: History) -> History:

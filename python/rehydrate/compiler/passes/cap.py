@@ -55,9 +55,11 @@ class _Cache:
 class CapToolResults:
     """Caps the tool results of a history; `cap_tool_results` is this with the default caps.
 
-    What becomes of a result depends on it alone, so the prompt of one turn extends that of the turn
-    before. The entries that came in are never changed: one that is capped is a new object, with the
-    same ids, in the same place. Media, and blocks that are not plain text, stay as they are.
+    What the model asked for by `request_context` had a budget of its own and stays whole. What
+    becomes of any other result depends on it alone, so the prompt of one turn extends that of the
+    turn before. The entries that came in are never changed: one that is capped is a new object,
+    with the same ids, in the same place. Media, and blocks that are not plain text, stay as they
+    are.
     """
 
     caps: Caps = field(default_factory=Caps)
@@ -74,11 +76,13 @@ class CapToolResults:
         least = min([tokens for tokens in limits if tokens is not None], default=None)
         if history.entries and least is not None:
             messages = history.messages
+            asked_for = {section.carrier for section in ir.late_bound}
             least_characters = int(least * CHARS_A_TOKEN)
             for results in results_of(messages, history.entries, history.format, least_characters):
                 changed = [
                     change
-                    for _, texts in groupby(results.texts, key=attrgetter("call"))
+                    for call, texts in groupby(results.texts, key=attrgetter("call"))
+                    if call not in asked_for
                     for change in self._cap(list(texts), target.originals, changes)
                 ]
                 changes.add(results.position, changed)

@@ -104,7 +104,7 @@ class RemoveEchoes:
     that says where, and has the handle of the whole result: it can be got back whatever becomes of
     the place that is referred to. Lines are the same if they differ in nothing but the number that
     a tool put before them. Never refers to what a pass before it has cut, nor to a reference.
-    Without originals nothing is removed.
+    Without originals nothing is removed, and never from what the model asked for.
     """
 
     least_characters: int = LEAST_CHARACTERS
@@ -124,6 +124,7 @@ class RemoveEchoes:
         if history.entries:
             messages = history.messages
             changed = {entry for trace in ir.meta.trace for entry in trace.changed}
+            asked_for = {section.carrier for section in ir.late_bound}
             read = [
                 (message, f"history[{history.place(message.index)}]" in changed)
                 for message in messages
@@ -134,6 +135,8 @@ class RemoveEchoes:
             ):
                 made = []
                 for echo in echoes:
+                    if echo.text.call in asked_for:
+                        continue
                     about = About(echo.text.tool, echo.text.call)
                     handle = changes.keep(originals, echo.text.text, about)
                     if handle is not None:

@@ -190,8 +190,13 @@ class _Pruning:
             changed.append(section.id)
             if kept is not None:
                 sections.append(replace(kept, handle=handle))
+        late_bound, unbound = self._late_bound()
+        dropped += unbound
+        changed += [record.section for record in unbound]
         meta = replace(ir.meta, dropped=(*ir.meta.dropped, *dropped))
-        after = ir.replace(sections=tuple(sections), history=history, meta=meta)
+        after = ir.replace(
+            sections=tuple(sections), history=history, late_bound=late_bound, meta=meta
+        )
         soft = ir.budget.soft_tokens
         notes = [f"{before:,} tokens at most, over the soft budget of {soft:,}"]
         if contested:
@@ -204,6 +209,27 @@ class _Pruning:
                 degraded = (*after.meta.degraded, f"{OVER_BUDGET}: {what}, the budget is {soft:,}")
                 after = after.replace(meta=replace(after.meta, degraded=degraded))
         return traced("prune", ir, after, changed, notes)
+
+    def _late_bound(self) -> tuple[tuple[Section, ...], list[DroppedSection]]:
+        """What the model asked for stands in the history, and goes with the result it came in."""
+        late = self._ir.late_bound
+        if not late:
+            return late, []
+        units = [self._conversation.units[number] for number in self._free_units()]
+        gone = {answer for unit in units for each in unit.messages for answer in each.answers}
+        dropped = [
+            DroppedSection(
+                section.id,
+                0,  # they are the history's
+                f"left out with the result of {section.carrier}",
+                section.handle or section.metadata.get("handle"),
+                section.priority.name.lower(),
+                "prune",
+            )
+            for section in late
+            if section.carrier in gone
+        ]
+        return tuple([section for section in late if section.carrier not in gone]), dropped
 
     def _history(self, contested: str) -> tuple[History, list[DroppedSection]]:
         """What is kept of the history, and a record of each entry that goes."""

@@ -31,13 +31,15 @@ def semantic(
     name: str = "semantic",
     limit: int = LIMIT,
     filters: Filters | None = None,
+    whole: bool = False,
     **settings: Unpack[SourceSettings],
 ) -> HydrationSource:
     """The items that match the observation best, the best first.
 
     Of each hit the snippet around the match; then, from the best on, whole items in place of
-    snippets, as far as the budget goes. A snippet has the handle of its item. ``filters`` narrow
-    the search, as in ``{"tiers": ["warm"], "min_trust": 0.5}``.
+    snippets, as far as the budget goes; with ``whole`` whole items first, and a snippet only of one
+    that is larger than the budget by itself. A snippet has the handle of its item. ``filters``
+    narrow the search, as in ``{"tiers": ["warm"], "min_trust": 0.5}``.
     """
     priority = settings.setdefault("priority", Priority.NORMAL)
     most = checked_limit("limit", limit, MAX_LIMIT // 2)
@@ -50,12 +52,25 @@ def semantic(
         seen = min(len(request.visible), most)  # they are likely to be found again
         hits = of.search(request.observation, most + seen, **narrowed)
         hits = [hit for hit in hits if hit.handle not in request.visible][:most]
-        sections = _as_much_as_fits(hits, request.budget_tokens, name, priority)
+        choose = _wholes if whole else _as_much_as_fits
+        sections = choose(hits, request.budget_tokens, name, priority)
         return Found(tuple(sections), degraded=of.degraded)
 
     return HydrationSource(
         name, run, kind="semantic", needs_identity=memory.namespace is None, **settings
     )
+
+
+def _wholes(
+    hits: list[Hit], budget_tokens: int | None, name: str, priority: Priority
+) -> list[Section]:
+    """Of every hit the whole item, or the snippet of one that could never fit."""
+    most = ROOM_TOKENS if budget_tokens is None else budget_tokens
+    items = [section_of_hit(hit, source=name, priority=priority, whole=True) for hit in hits]
+    return [
+        item if (item.tokens or 0) <= most else section_of_hit(hit, source=name, priority=priority)
+        for hit, item in zip(hits, counted_sections(items), strict=True)
+    ]
 
 
 def _as_much_as_fits(

@@ -1,0 +1,175 @@
+"""conversation: what was said in this conversation and the prompt does not show any more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Unpack
+
+from rehydrate import _engine
+from rehydrate.compact.scoring import Scoring
+from rehydrate.compiler.counts import COUNTER
+from rehydrate.compiler.originals import TRUST as TOOL_TRUST
+from rehydrate.compiler.sources.source import (
+    Found,
+    HydrationSource,
+    SourceRequest,
+    SourceSettings,
+)
+from rehydrate.ir import FULL_TRUST, History, Priority, Provenance, Section
+from rehydrate.messages import Conversation, Message, PieceKind, Unit
+
+if TYPE_CHECKING:
+    from rehydrate.ir import TimeRange
+
+LeftOut = Callable[[], tuple[History, Sequence[datetime]]]
+"""Gives the entries that the prompt does not show, and when each was said."""
+
+LIMIT = 200
+"""So many units are brought at most."""
+LEAST_RELEVANCE = 0.25
+"""What matches less, the best match being 1.0, is not brought: on LoCoMo 0.941 of the evidence for
+2,400 tokens, and 0.953 for 3,600 with 0.15 (`benches/python/needles.py`)."""
+LEAST_CONFIDENCE = 0.15
+"""Of the query's content so much must be known here, or nothing was found: of questions that their
+own conversation answers 1% have less than 0.18, of other conversations' questions half have less
+than 0.21."""
+_PROFILE = Scoring.named("balanced")
+_SHARPNESS = 24.0
+
+
+def conversation(
+    left_out: LeftOut,
+    *,
+    name: str = "conversation",
+    limit: int = LIMIT,
+    **settings: Unpack[SourceSettings],
+) -> HydrationSource:
+    """The messages that match the observation, word for word, in the order in which they were said.
+
+    A call and its results are one piece. With a `time_range` only what was said then; with nothing
+    in the observation to look for, all of that.
+    """
+    priority = settings.setdefault("priority", Priority.NORMAL)
+
+    def run(request: SourceRequest) -> Found:
+        history, times = left_out()
+        if not history.entries:
+            return Found(off="the prompt shows the whole conversation")
+        read = _within(history.conversation, times, request.time_range)
+        units = [unit for unit in read.units if not unit.is_system]
+        if not units:
+            return Found()
+        worth = _relevance(read._replace(units=tuple(units)), request.observation)
+        best = sorted(range(len(units)), key=lambda place: -worth[place])[:limit]
+        chosen = sorted(place for place in best if worth[place] > 0)
+        sections = [
+            _section(units[place], history, times, name, priority, worth[place]) for place in chosen
+        ]
+        return Found(tuple([section for section in sections if section.content]))
+
+    return HydrationSource(name, run, **settings)
+
+
+def _within(
+    conversation: Conversation, times: Sequence[datetime], time_range: TimeRange | None
+) -> Conversation:
+    """The units of which some message was said in the range."""
+    if time_range is None:
+        return conversation
+    after, before = time_range
+    meant = {
+        message.index
+        for message in conversation.messages
+        if (after is None or times[message.index] >= after)
+        and (before is None or times[message.index] < before)
+    }
+    units = tuple([unit for unit in conversation.units if not meant.isdisjoint(unit.members)])
+    members = {member for unit in units for member in unit.members}
+    messages = tuple([each for each in conversation.messages if each.index in members])
+    return conversation._replace(messages=messages, units=units)
+
+
+def _relevance(conversation: Conversation, query: str) -> list[float]:
+    """Of each unit that of its best message, less where the query is hardly known here; 1.0 for all
+    where there is nothing to look for."""
+    if not query.strip():
+        return [1.0] * len(conversation.units)
+    prepared = _engine.prepare(
+        conversation,
+        weight_of=_PROFILE.weight_of,
+        pinned=[False] * len(conversation.units),
+        counter=COUNTER,
+        embed=True,
+        calibrated=True,
+        coverage=False,
+        asked=True,
+    )
+    selection = prepared.select(
+        query=query,
+        vectors=None,
+        places=None,
+        query_vector=None,
+        memory_coverage=None,
+        weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
+        calibrated=True,
+        coverage=False,
+        target_tokens=0,
+    )
+    signals = selection.signals()
+    sure = _confidence(signals)
+    if sure < LEAST_CONFIDENCE:
+        return [0.0] * len(conversation.units)
+    of_message = {
+        message.index: relevance
+        for message, (_, _, relevance, *_) in zip(conversation.messages, signals, strict=True)
+    }
+    worth = [max(of_message[member] for member in unit.members) for unit in conversation.units]
+    return [each * min(1.0, 2 * sure) if each >= LEAST_RELEVANCE else 0.0 for each in worth]
+
+
+def _confidence(signals: Sequence[tuple[float, ...]]) -> float:
+    """The share of the query that the best message matches, from ``odds = exp(-24 * confidence *
+    (1 - relevance))`` of the least relevant one (DESIGN.md, relevance)."""
+    relevance, odds = min((signal[2], signal[4]) for signal in signals)
+    if relevance >= 1.0:
+        return 1.0 if odds > 0 else 0.0
+    return -math.log(max(odds, 1e-300)) / (_SHARPNESS * (1.0 - relevance))
+
+
+def _section(
+    unit: Unit,
+    history: History,
+    times: Sequence[datetime],
+    name: str,
+    priority: Priority,
+    relevance: float,
+) -> Section:
+    places = [history.place(member) for member in unit.members]
+    said = times[unit.members[0]]
+    has_tool = any(message.answers for message in unit.messages)
+    return Section(
+        f"{name}:{places[0]}",
+        "\n\n".join(filter(None, map(_said, unit.messages))),
+        Provenance(
+            name,
+            items=tuple([f"history[{place}]" for place in places]),
+            time=said,
+            trust=TOOL_TRUST if has_tool else FULL_TRUST,
+        ),
+        priority=priority,
+        relevance=min(max(relevance, 0.0), 1.0),
+        title=f"message {places[0]}, {said:%Y-%m-%d %H:%M} UTC",
+    )
+
+
+def _said(message: Message) -> str:
+    """Who said what, and what they called; what the model only thought is its own."""
+    pieces = [piece for piece in message.pieces if piece.kind != PieceKind.THINKING]
+    texts = [
+        f"[calls {piece.text}]" if piece.kind == PieceKind.TOOL_INPUT else piece.text
+        for piece in pieces
+        if piece.text.strip()
+    ]
+    return f"{message.role}: " + "\n".join(texts) if texts else ""

@@ -1,0 +1,104 @@
+"""splice: what was found in the middle of a turn, as far as it is new and there is room for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from rehydrate.compiler.counting import section_tokens
+from rehydrate.ir import PromptIR, Section
+
+SHORTEST_QUOTE = 40
+"""An item of fewer characters that stands in the history word for word may do so by chance."""
+
+
+class Spliced(NamedTuple):
+    """What goes into the running prompt, and what does not."""
+
+    sections: tuple[Section, ...]
+    """Late-bound, in the order in which they were found."""
+    rest: tuple[Section, ...] = ()
+    """New too, without room."""
+    visible: int = 0
+    """So many of what was found the model sees already."""
+
+    @property
+    def tokens(self) -> int:
+        """What the sections cost with their fences."""
+        return sum(map(section_tokens, self.sections))
+
+
+def splice(
+    found: Sequence[Section],
+    *,
+    carrier: str,
+    budget_tokens: int,
+    visible: frozenset[str] = frozenset(),
+    said: str = "",
+    taken: Iterable[str] = (),
+) -> Spliced:
+    """Whole sections, by priority, relevance and order, as many as fit; nothing else is touched.
+
+    ``visible`` are the items that the model sees, by `Provenance.items`; ``said`` is the text of
+    the visible history: a section whose whole text stands in it is visible too. A section that
+    shows something new says which of its items are new. ``taken`` are ids in use. ``carrier`` is
+    the call whose result the sections will stand in.
+    """
+    ids = set(taken)
+    new: list[Section] = []
+    seen = set(visible)
+    for section in found:
+        items = section.provenance.items
+        fresh = tuple([item for item in items if item not in seen])
+        if (items and not fresh) or _is_said(section, said):
+            continue
+        seen.update(fresh)
+        new.append(_late_bound(section, fresh, carrier, _free(section.id, ids)))
+        ids.add(new[-1].id)
+    by_worth = sorted(
+        range(len(new)), key=lambda place: (-new[place].priority, -new[place].relevance, place)
+    )
+    left, kept = budget_tokens, set()
+    for place in by_worth:
+        tokens = section_tokens(new[place])
+        if tokens <= left:
+            kept.add(place)
+            left -= tokens
+    return Spliced(
+        tuple([section for place, section in enumerate(new) if place in kept]),
+        tuple([new[place] for place in by_worth if place not in kept]),
+        len(found) - len(new),
+    )
+
+
+def visible_items(ir: PromptIR, more: Iterable[Section] = ()) -> frozenset[str]:
+    """The items that a prompt shows whole: of a part that has a handle the whole is still new."""
+    sections = (*ir.sections, *ir.late_bound, *more)
+    shown = [section for section in sections if section.handle is None]
+    return frozenset([item for section in shown for item in section.provenance.items])
+
+
+def _is_said(section: Section, said: str) -> bool:
+    if not isinstance(section.content, str):
+        return False
+    quote = section.content.strip()
+    return len(quote) >= SHORTEST_QUOTE and quote in said
+
+
+def _late_bound(section: Section, items: tuple[str, ...], carrier: str, id_: str) -> Section:
+    provenance = section.provenance
+    if items != provenance.items:
+        provenance = replace(provenance, items=items)
+    return replace(
+        section, id=id_, provenance=provenance, late_bound=True, carrier=carrier, anchor=None
+    )
+
+
+def _free(wanted: str, taken: set[str]) -> str:
+    """The id, or with a number where a section of this name is there, as a part of it may be."""
+    id_, number = wanted, 1
+    while id_ in taken:
+        number += 1
+        id_ = f"{wanted}~{number}"
+    return id_

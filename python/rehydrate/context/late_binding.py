@@ -1,0 +1,56 @@
+"""LateBinding: what the model asked for since the last prompt, until its results are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rehydrate.compiler.counting import section_tokens
+from rehydrate.ir import Section
+from rehydrate.messages import Message, PieceKind
+
+
+class LateBinding:
+    """Sections by the call that asked for them.
+
+    A result that never comes into the history (the turn was cancelled, the loop put something else
+    in its place) binds nothing: its sections can be asked for again.
+    """
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        """Nothing was asked for yet."""
+        self._waiting: dict[str, tuple[Section, ...]] = {}
+
+    def wait(self, carrier: str, sections: Iterable[Section]) -> None:
+        """Note what the result of this call will show; a second result shows more."""
+        self._waiting[carrier] = (*self._waiting.get(carrier, ()), *sections)
+
+    @property
+    def sections(self) -> list[Section]:
+        """All that is waited for."""
+        return [section for sections in self._waiting.values() for section in sections]
+
+    @property
+    def tokens(self) -> int:
+        """Of all that is waited for."""
+        return sum(map(section_tokens, self.sections))
+
+    def bound(self, messages: Sequence[Message]) -> Iterator[Section]:
+        """What these messages show of it."""
+        for message in messages:
+            for carrier in self._waiting.keys() & set(message.answers):
+                results = [p.text for p in message.pieces if p.kind == PieceKind.TOOL_RESULT]
+                for section in self._waiting[carrier]:
+                    if any(str(section.content) in text for text in results):
+                        yield section
+
+    def settle(self, messages: Sequence[Message], *, is_over: bool) -> None:
+        """These messages are sent: nobody waits for their results any more, and for none at all
+        once the turn is over."""
+        answered = {answer for message in messages for answer in message.answers}
+        self._waiting = {
+            carrier: sections
+            for carrier, sections in self._waiting.items()
+            if not is_over and carrier not in answered
+        }
