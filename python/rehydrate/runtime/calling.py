@@ -1,0 +1,136 @@
+"""The tool calls of one reply: run at the same time, each with an answer whatever happens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats.calls import ToolCall
+from rehydrate.runtime.results import result_text, said
+from rehydrate.runtime.threads import in_thread
+from rehydrate.runtime.tools import Tool, ToolError
+
+UNKNOWN_EFFECT = "whether it took effect is unknown"
+_SHOWN_NAMES = 40
+
+
+class Answer(NamedTuple):
+    """What a call is answered with."""
+
+    call: ToolCall
+    content: str
+    is_error: bool = False
+    elapsed_ms: float = 0.0
+
+    @property
+    def result(self) -> Any:
+        """As the call's provider takes it."""
+        return self.call.result(self.content, is_error=self.is_error)
+
+
+class Calling:
+    """The calls of one reply while they run.
+
+    ``answer`` answers one call. After `run`, and also where it raised, `answers` has one for each
+    call, in their order: of a call that did not come back it says so.
+    """
+
+    def __init__(
+        self,
+        calls: Sequence[ToolCall],
+        answer: Callable[[ToolCall], Awaitable[Answer]],
+        *,
+        parallel: int,
+    ) -> None:
+        """Take the calls; nothing runs yet."""
+        self._calls = tuple(calls)
+        self._answer = answer
+        self._parallel = parallel
+        self._came: dict[int, Answer] = {}
+        self._begun: set[int] = set()
+        self._fatal: BaseException | None = None
+
+    async def run(self) -> None:
+        """Run all of them. Raises only cancellation, KeyboardInterrupt and the like."""
+        import anyio
+
+        room = anyio.Semaphore(min(self._parallel, len(self._calls) or 1))
+        async with anyio.create_task_group() as group:
+            for place in range(len(self._calls)):
+                group.start_soon(self._one, place, room, group.cancel_scope)
+        if self._fatal is not None:
+            raise self._fatal
+
+    @property
+    def answers(self) -> list[Answer]:
+        """One for each call, in their order."""
+        return [self._came.get(place) or self._cut_short(place) for place in range(len(self._calls))]
+
+    async def _one(self, place: int, room: Any, scope: Any) -> None:
+        import anyio
+
+        call = self._calls[place]
+        async with room:
+            self._begun.add(place)
+            try:
+                self._came[place] = await self._answer(call)
+            except Exception as error:
+                self._came[place] = Answer(call, said(error), True)
+            except BaseException as error:
+                if not isinstance(error, anyio.get_cancelled_exc_class()):
+                    self._fatal = error  # by hand: a group would wrap it, asyncio's loop end
+                    scope.cancel()
+                elif anyio.get_current_task().has_pending_cancellation():
+                    raise
+                # Else the tool cancelled itself, and that is nobody else's end.
+
+    def _cut_short(self, place: int) -> Answer:
+        call = self._calls[place]
+        if place in self._begun:
+            return Answer(call, f"{call.name} was cancelled; {UNKNOWN_EFFECT}", True)
+        return Answer(call, f"{call.name} was cancelled before it began; nothing was done", True)
+
+
+async def answer_with(tools: Mapping[str, Tool], call: ToolCall, seconds: float | None) -> Answer:
+    """The answer of the tool that is called; what goes wrong is an answer too."""
+    import anyio
+
+    started = time.perf_counter()
+
+    def answered(content: str, *, is_error: bool = False) -> Answer:
+        return Answer(call, content, is_error, (time.perf_counter() - started) * 1e3)
+
+    tool = tools.get(call.name)
+    if tool is None:
+        return answered(f"there is no tool {call.name!r}; {_names(tools)}", is_error=True)
+    try:
+        arguments = tool.checked(call.arguments())
+    except InvalidArgumentError as error:
+        return answered(str(error), is_error=True)
+    limit = seconds if tool.seconds is None else tool.seconds
+    try:
+        with anyio.move_on_after(limit):
+            return answered(await _called(tool, arguments))
+        return answered(f"{call.name} took longer than {limit:g} s; {UNKNOWN_EFFECT}", is_error=True)
+    except ToolError as error:
+        return answered(result_text(str(error)), is_error=True)
+    except Exception as error:
+        return answered(said(error), is_error=True)
+
+
+async def _called(tool: Tool, arguments: dict[str, Any]) -> str:
+    work = partial(tool.call, **arguments)
+    value = work() if tool.is_async else await in_thread(work)
+    if hasattr(value, "__await__"):
+        value = await value
+    return result_text(value)
+
+
+def _names(tools: Mapping[str, Tool]) -> str:
+    if not tools:
+        return "there are no tools here"
+    names = ", ".join(sorted(tools)[:_SHOWN_NAMES])
+    return f"the tools are {names}" + (", ..." if len(tools) > _SHOWN_NAMES else "")

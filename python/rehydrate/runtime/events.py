@@ -1,0 +1,226 @@
+"""What happens in a turn, as frozen values: for a UI, a log, OpenTelemetry."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from rehydrate.cache.cost import Usage
+from rehydrate.ir.wire import plain
+from rehydrate.runtime.results import said
+
+if TYPE_CHECKING:
+    from rehydrate.runtime.models.model import Stop
+    from rehydrate.runtime.turn import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Anything that happens in a turn. Texts in it may be private: a log should leave them out."""
+
+    name: ClassVar[str] = "event"
+    content: ClassVar[tuple[str, ...]] = ()
+    """The fields that hold what was said, rather than how it went."""
+
+    def to_dict(self, *, with_content: bool = True) -> dict[str, Any]:
+        """Its name and fields, as values that JSON has."""
+        fields = [
+            one.name
+            for one in dataclasses.fields(self)
+            if with_content or one.name not in self.content
+        ]
+        return {"event": self.name, **{each: _plain(getattr(self, each)) for each in fields}}
+
+
+OnEvent = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted(Event):
+    """The user spoke; `observation` is None where the turn goes on from what was added."""
+
+    name: ClassVar[str] = "turn_started"
+    content: ClassVar[tuple[str, ...]] = ("observation",)
+    observation: str | None
+    provider: str
+    model: str
+    thread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptBuilt(Event):
+    """The next prompt is there, and how much of it the provider's cache should have."""
+
+    name: ClassVar[str] = "prompt_built"
+    step: int
+    tokens: int
+    upper_bound_tokens: int
+    """What the provider may count at most."""
+    shared_tokens: int
+    """Of the beginning that the prompt before has too."""
+    is_prefix_kept: bool
+    """Whether it begins with all that the cache was told to keep."""
+    sections: int
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class SectionAdded(Event):
+    """Something from memory or knowledge came into the prompt."""
+
+    name: ClassVar[str] = "section_added"
+    id: str
+    source: str
+    tokens: int
+    late_bound: bool
+    """Whether the model asked for it in the middle of the turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta(Event):
+    """A piece of what the model says, as it comes.
+
+    After a `Retrying` the text begins again: what was shown of this step is to be taken back.
+    """
+
+    name: ClassVar[str] = "text_delta"
+    content: ClassVar[tuple[str, ...]] = ("text",)
+    step: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReplied(Event):
+    """The model answered, or calls tools."""
+
+    name: ClassVar[str] = "model_replied"
+    content: ClassVar[tuple[str, ...]] = ("text",)
+    step: int
+    stop: Stop
+    calls: int
+    usage: Usage
+    dollars: float | None
+    """None where the model's price is not known."""
+    elapsed_ms: float
+    model: str = ""
+    response_id: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted(Event):
+    """A tool is called."""
+
+    name: ClassVar[str] = "tool_started"
+    content: ClassVar[tuple[str, ...]] = ("arguments",)
+    step: int
+    call_id: str
+    tool: str
+    arguments: Any = field(default=None, hash=False)
+    """As the model sent them: an object, or a text that should have been one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded(Event):
+    """A tool answered, failed, or was cut short."""
+
+    name: ClassVar[str] = "tool_ended"
+    content: ClassVar[tuple[str, ...]] = ("result",)
+    step: int
+    call_id: str
+    tool: str
+    is_error: bool
+    chars: int
+    elapsed_ms: float
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRequested(Event):
+    """The model asked for context by itself, and got it."""
+
+    name: ClassVar[str] = "context_requested"
+    content: ClassVar[tuple[str, ...]] = ("query",)
+    step: int
+    call_id: str
+    tool: str
+    query: str
+    scope: str | None
+    found: int
+    """Sections."""
+    tokens: int
+    remaining: int
+    """What was found and had no room."""
+    is_error: bool
+    elapsed_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted(Event):
+    """The history was made shorter: a UI may draw its divider here."""
+
+    name: ClassVar[str] = "compacted"
+    before_tokens: int
+    after_tokens: int
+    why: Literal["budget", "overflow"]
+    """The soft budget was crossed, or the provider refused the prompt as too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying(Event):
+    """The provider gave no answer, and is asked again after a while."""
+
+    name: ClassVar[str] = "retrying"
+    step: int
+    error: Exception
+    attempt: int
+    """The one that comes."""
+    delay_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetSpent(Event):
+    """How far the turn and its job have come, against their limits."""
+
+    name: ClassVar[str] = "budget_spent"
+    steps: int
+    max_steps: int
+    window_tokens: int
+    """Of the last prompt, as an upper bound."""
+    soft_tokens: int
+    job_tokens: int
+    hard_tokens: int
+    dollars: float | None
+    max_dollars: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Noted(Event):
+    """Something that somebody should know, and that stopped nothing."""
+
+    name: ClassVar[str] = "noted"
+    content: ClassVar[tuple[str, ...]] = ("note",)
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded(Event):
+    """The last event of every turn."""
+
+    name: ClassVar[str] = "turn_ended"
+    turn: Turn = field(hash=False)
+
+    def to_dict(self, *, with_content: bool = True) -> dict[str, Any]:
+        """The turn's outcome; what it made is in `turn.to_dict()`."""
+        return {"event": self.name, **self.turn.outcome(with_content=with_content)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseException):
+        return said(value)
+    try:
+        return plain(value)
+    except (ValueError, RecursionError):  # what a model of somebody's own makes
+        return repr(value)

@@ -1,0 +1,106 @@
+"""What a tool returns, as the text that the model reads."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from collections.abc import Mapping, Set
+from datetime import date, datetime, time, timedelta
+from enum import Enum
+from typing import Any
+
+NOTHING = "(nothing returned)"
+
+
+def result_text(value: Any) -> str:
+    """A string as it is, None in words, anything else as compact JSON.
+
+    Dataclasses, named tuples and pydantic's models are objects, sets and tuples lists, times ISO
+    8601, bytes their text or base64; what JSON has no words for is its `str`. Raises ValueError for
+    a value that holds itself.
+
+    >>> result_text({"berth": 4, "free": True})
+    '{"berth":4,"free":true}'
+    """
+    if value is None:
+        return NOTHING
+    if not isinstance(value, str) or isinstance(value, Enum):
+        value = _json(value)
+    return as_unicode(value)
+
+
+def as_unicode(text: str) -> str:
+    """The text without halves of surrogate pairs, which no request can carry.
+
+    >>> as_unicode("caf\\udce9")
+    'caf\\ufffd'
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return str(text)
+
+
+def said(error: BaseException) -> str:
+    """An error's type and message, of which nothing may fail in its turn.
+
+    >>> said(ValueError("no such berth"))
+    'ValueError: no such berth'
+    """
+    try:
+        message = str(error)
+    except Exception:
+        message = "its message cannot be read"
+    name = type(error).__name__
+    return as_unicode(f"{name}: {message}" if message else name)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        raise ValueError("the result holds itself, or is nested too deeply") from None
+
+
+def _plain(value: Any) -> Any:  # noqa: PLR0911  a table of kinds
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if isinstance(value, Mapping):
+        return {_key(key): _plain(one) for key, one in value.items()}
+    if hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {field.name: _plain(getattr(value, field.name)) for field in fields}
+    if isinstance(value, (list, tuple, Set)):
+        return [_plain(one) for one in value]
+    if callable(dump := getattr(value, "model_dump", None)) and not isinstance(value, type):
+        return _plain(dump(mode="json"))
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, (bytes, bytearray)):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return base64.b64encode(value).decode("ascii")
+    for kind in (str, bool, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    if callable(to_list := getattr(value, "tolist", None)):  # numpy's
+        return to_list()
+    return str(value)
+
+
+def _key(key: Any) -> str:
+    plain = _plain(key)
+    return plain if isinstance(plain, str) else json.dumps(plain)

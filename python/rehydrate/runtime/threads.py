@@ -1,0 +1,59 @@
+"""in_thread: a blocking call that the loop waits for, and may stop waiting for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import TypeVar
+
+from rehydrate.compiler.threads import run_in_thread
+from rehydrate.embedding.loops import in_trio, lending_the_callers_loop
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """What `work` returns or raises, on asyncio and trio.
+
+    Cancelling leaves the thread to finish by itself. anyio's own threads are not used: on asyncio
+    they keep the process from exiting, on trio they keep their place among few, as long as a tool
+    hangs in one.
+    """
+    import anyio
+
+    done = anyio.Event()
+    came: list[T] = []
+    failed: list[BaseException] = []
+    call_on_loop = _loop()
+
+    def task() -> None:
+        try:
+            came.append(context.run(work))
+        except BaseException as error:
+            failed.append(error)
+        try:
+            call_on_loop(done.set)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+    with lending_the_callers_loop():
+        context = copy_context()
+        run_in_thread(task)
+        await done.wait()
+    if failed:
+        try:
+            raise failed[0]
+        finally:
+            failed.clear()  # else the error holds this frame, and the frame the error
+    return came[0]
+
+
+def _loop() -> Callable[[Callable[[], object]], object]:
+    """What makes the running loop call a function, from any thread."""
+    if in_trio():
+        import trio
+
+        return trio.lowlevel.current_trio_token().run_sync_soon
+    import asyncio
+
+    return asyncio.get_running_loop().call_soon_threadsafe
