@@ -107,6 +107,7 @@ class Context:
         self._deadline_ms = deadline_ms
         self._entries = Entries(format or provider)
         self._clock = clock
+        self._left_out: tuple[History, list[datetime]] | None = None
         self._late = LateBinding()
         self._lock = ForkSafeLock()
         self._known = Known()
@@ -192,7 +193,7 @@ class Context:
             tight = Budget(target, max(target, budget.hard_tokens), compact_to=1.0)
             compiled = self._compiled(ir.replace(request=replace(ir.request, budget=tight)))
             self._go_on_from(compiled.ir.replace(request=ir.request))
-            self._compactions += _was_pruned(compiled)
+            self._compactions += _was_pruned(compiled.ir)
             assert self._base is not None
             return self._base
 
@@ -223,16 +224,16 @@ class Context:
     def left_out(self) -> tuple[History, list[datetime]]:
         """The entries that the last prompt does not show, and when each was said."""
         with self._lock:
-            if self._base is None:
-                return History(format=self._entries.format), []
-            new = range(self._seen, len(self._entries))
-            history = self._base.history
-            shown = [history.place(position) for position in range(len(history.entries))]
-            return self._entries.left_out([*shown, *new])
+            if self._left_out is None:
+                history = PromptIR().history if self._base is None else self._base.history
+                shown = [history.place(position) for position in range(len(history.entries))]
+                new = range(self._seen, len(self._entries))
+                self._left_out = self._entries.left_out([*shown, *new])
+            return self._left_out
 
     @property
     def visible(self) -> frozenset[str]:
-        """The items that the model sees whole, by `Provenance.items`, entries of the history too."""
+        """What the model sees whole, by `Provenance.items`; entries of the history too."""
         with self._lock:
             return self._visible()
 
@@ -382,7 +383,7 @@ class Context:
                 "stop here, raise budget.hard_tokens, or call new_job() where a new one begins",
             )
         self._job_tokens += fresh
-        self._compactions += _was_pruned(compiled)
+        self._compactions += _was_pruned(compiled.ir)
         self._prompts += 1
         self._prefix = report
         self._sent = compiled
@@ -407,6 +408,8 @@ class Context:
         if self._late.sections:
             came = self._entries.since(self._seen).messages
             self._late.settle(came, is_over=self._entries.turn != self._turn)
+        if _was_pruned(ir):
+            self._left_out = None
         self._base, self._seen, self._turn = ir, len(self._entries), self._entries.turn
 
 
@@ -425,8 +428,8 @@ def _own_passes() -> tuple[Pass, ...]:
     return tuple([RemoveEchoes() if step is remove_echoes else step for step in DEFAULT_PASSES])
 
 
-def _was_pruned(compiled: CompiledPrompt) -> bool:
-    return any(trace.name == "prune" and trace.changed for trace in compiled.ir.meta.trace)
+def _was_pruned(ir: PromptIR) -> bool:
+    return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)
 
 
 def _new(found: Sequence[Section], visible: Sequence[Section]) -> Iterator[tuple[str, Section]]:

@@ -67,7 +67,9 @@ class Calling:
     @property
     def answers(self) -> list[Answer]:
         """One for each call, in their order."""
-        return [self._came.get(place) or self._cut_short(place) for place in range(len(self._calls))]
+        return [
+            self._came.get(place) or self._cut_short(place) for place in range(len(self._calls))
+        ]
 
     async def _one(self, place: int, room: Any, scope: Any) -> None:
         import anyio
@@ -114,7 +116,9 @@ async def answer_with(tools: Mapping[str, Tool], call: ToolCall, seconds: float 
     try:
         with anyio.move_on_after(limit):
             return answered(await _called(tool, arguments))
-        return answered(f"{call.name} took longer than {limit:g} s; {UNKNOWN_EFFECT}", is_error=True)
+        return answered(
+            f"{call.name} took longer than {limit:g} s; {UNKNOWN_EFFECT}", is_error=True
+        )
     except ToolError as error:
         return answered(result_text(str(error)), is_error=True)
     except Exception as error:

@@ -138,5 +138,3 @@ def _led_somewhere(entries: list[Any]) -> list[Any]:
     while entries and isinstance(entries[-1], Mapping) and entries[-1].get("type") == "reasoning":
         entries.pop()
     return entries
-
-

@@ -179,5 +179,3 @@ def _documented(docstring: str) -> tuple[str, dict[str, str]]:
     return description, {
         name: " ".join(" ".join(words).split()) for name, words in found.items() if any(words)
     }
-
-

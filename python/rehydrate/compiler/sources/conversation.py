@@ -62,14 +62,18 @@ def conversation(
         if not units:
             return Found()
         worth = _relevance(read._replace(units=tuple(units)), request.observation)
-        best = sorted(range(len(units)), key=lambda place: -worth[place])[:limit]
-        chosen = sorted(place for place in best if worth[place] > 0)
+        best = sorted(
+            (place for place in range(len(units)) if worth[place] > 0),
+            key=lambda place: -worth[place],
+        )
+        chosen = _as_many_as_fit(best[:limit], units, history, request.budget_tokens)
         sections = [
-            _section(units[place], history, times, name, priority, worth[place]) for place in chosen
+            _section(units[place], history, times, name, priority, worth[place])
+            for place in sorted(chosen)
         ]
         return Found(tuple([section for section in sections if section.content]))
 
-    return HydrationSource(name, run, **settings)
+    return HydrationSource(name, run, blocking=False, **settings)
 
 
 def _within(
@@ -136,6 +140,21 @@ def _confidence(signals: Sequence[tuple[float, ...]]) -> float:
     if relevance >= 1.0:
         return 1.0 if odds > 0 else 0.0
     return -math.log(max(odds, 1e-300)) / (_SHARPNESS * (1.0 - relevance))
+
+
+def _as_many_as_fit(
+    best: Sequence[int], units: Sequence[Unit], history: History, budget_tokens: int | None
+) -> list[int]:
+    """The first of them, until the budget is full: what goes beyond it is not even read."""
+    if budget_tokens is None:
+        return list(best)
+    chosen, left = [], budget_tokens
+    for place in best:
+        chosen.append(place)
+        left -= sum(history.tokens[member] for member in units[place].members)
+        if left <= 0:
+            break
+    return chosen
 
 
 def _section(

@@ -243,7 +243,8 @@ class ContextJIT:
         text, source = self._whole(handle)
         if offset and offset >= len(text):
             raise InvalidArgumentError(
-                f"offset is {offset:,}, and {handle} has {len(text):,} characters; send a smaller one"
+                f"offset is {offset:,}, and {handle} has {len(text):,} characters; send "
+                "a smaller one"
             )
         room = min(self._budget_tokens, self._context.room_tokens) - _NOTICE_TOKENS
         page = page_of(text, offset, room)

@@ -54,8 +54,8 @@ class Telling:
             body = [f"All that was found {what} is in front of you already; nothing is sent twice."]
         elif len(failed) < len(asked):
             body = [
-                f"Nothing was found {what} (asked: {', '.join(asked)}). Try other words, another "
-                "time_range or another scope."
+                f"Nothing was found {what} beyond what you see already (asked: "
+                f"{', '.join(asked)}). Try other words, another time_range or another scope."
             ]
         else:
             body = []
@@ -82,11 +82,11 @@ class Telling:
                 f"[{_items(len(short))} more, {tokens:,} tokens, had no room: fetch_whole "
                 f"{self._remainders.put(short)} gives them]"
             )
-        for section in long[:_LISTED]:
-            lines.append(
-                f"[{section.title or section.id}, {section.tokens:,} tokens, is too long for one "
-                f"answer: fetch_whole {self._handle(section)} reads it in parts]"
-            )
+        lines += [
+            f"[{section.title or section.id}, {section.tokens:,} tokens, is too long for one "
+            f"answer: fetch_whole {self._handle(section)} reads it in parts]"
+            for section in long[:_LISTED]
+        ]
         if len(long) > _LISTED:
             lines.append(f"[{_items(len(long) - _LISTED)} more are as long: ask more narrowly]")
         return lines
