@@ -21,7 +21,7 @@ from rehydrate.counting import count_tokens
 from rehydrate.errors import InvalidArgumentError, RequestRefusedError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import PROVIDERS, CompiledPrompt, Provider
-from rehydrate.runtime.models.answering import check_compiled_for
+from rehydrate.runtime.models.checking import check_compiled_for
 from rehydrate.runtime.models.model import OnText, Reply
 
 # What it costs is nobody's business here: only how the provider's cache works.

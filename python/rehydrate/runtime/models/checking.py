@@ -1,4 +1,4 @@
-"""What models do alike: refuse a prompt that was compiled for another provider."""
+"""Checks that all models make alike."""
 
 from __future__ import annotations
 
