@@ -259,6 +259,11 @@ class Context:
         return self._provider
 
     @property
+    def format(self) -> str:
+        """Of what is added, and of `history`."""
+        return self._entries.format
+
+    @property
     def turn(self) -> int | None:
         """The place in `history` where the user spoke last."""
         return self._entries.turn
@@ -266,8 +271,8 @@ class Context:
     @property
     def history(self) -> list[Any]:
         """Everything that was added, in order: the very objects, whatever a prompt left out."""
-        with self._lock:
-            return self._entries.all()
+        # Without the lock: it must be there at once, also while a prompt waits for its sources.
+        return self._entries.all()
 
     @property
     def ir(self) -> PromptIR | None:

@@ -67,9 +67,14 @@ class Calling:
     @property
     def answers(self) -> list[Answer]:
         """One for each call, in their order."""
-        return [
-            self._came.get(place) or self._cut_short(place) for place in range(len(self._calls))
-        ]
+        places = range(len(self._calls))
+        return [self._came.get(place) or self._cut_short(place) for place in places]
+
+    @property
+    def cut_short(self) -> list[Answer]:
+        """Those of calls that did not come back."""
+        places = range(len(self._calls))
+        return [self._cut_short(place) for place in places if place not in self._came]
 
     async def _one(self, place: int, room: Any, scope: Any) -> None:
         import anyio
@@ -116,9 +121,8 @@ async def answer_with(tools: Mapping[str, Tool], call: ToolCall, seconds: float 
     try:
         with anyio.move_on_after(limit):
             return answered(await _called(tool, arguments))
-        return answered(
-            f"{call.name} took longer than {limit:g} s; {UNKNOWN_EFFECT}", is_error=True
-        )
+        late = f"{call.name} took longer than {limit:g} s; {UNKNOWN_EFFECT}"
+        return answered(late, is_error=True)
     except ToolError as error:
         return answered(result_text(str(error)), is_error=True)
     except Exception as error:
