@@ -14,7 +14,7 @@ from rehydrate import Budget, Context, Memory, MemoryItem, validate
 from rehydrate.cache import prefix_report
 from rehydrate.compiler.sources import HydrationSource
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.runtime.jit.jit import ContextJIT
+from rehydrate.runtime.jit import ContextJIT
 
 BILLING = (
     "We agreed that the billing webhook retries five times and that the person on call is paged "
