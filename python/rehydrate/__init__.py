@@ -98,6 +98,8 @@ if TYPE_CHECKING:
     from rehydrate.memory.redaction import Redactor
     from rehydrate.memory.store import MemoryStore
     from rehydrate.memory.tools import LoadMemory
+    from rehydrate.runtime.interpreter import Interpreter
+    from rehydrate.runtime.jit import ContextJIT
 
 __all__ = [
     "Added",
@@ -110,6 +112,7 @@ __all__ = [
     "CompiledPrompt",
     "CompositionMode",
     "Context",
+    "ContextJIT",
     "ContextOverflowError",
     "ContextRequest",
     "ContextStrategy",
@@ -123,6 +126,7 @@ __all__ = [
     "Hit",
     "HydrationSource",
     "InternalError",
+    "Interpreter",
     "InvalidArgumentError",
     "InvalidConversationError",
     "InvalidMessageError",
@@ -200,6 +204,7 @@ _LOADED_WHEN_NAMED = {
     "CompiledPrompt": "rehydrate.ir",
     "CompositionMode": "rehydrate.ir",
     "Context": "rehydrate.context",
+    "ContextJIT": "rehydrate.runtime.jit",
     "ContextRequest": "rehydrate.ir",
     "ContextStrategy": "rehydrate.ir",
     "ContextUsage": "rehydrate.context",
@@ -208,6 +213,7 @@ _LOADED_WHEN_NAMED = {
     "History": "rehydrate.ir",
     "Hit": "rehydrate.memory.items",
     "HydrationSource": "rehydrate.compiler.sources",
+    "Interpreter": "rehydrate.runtime.interpreter",
     "Limits": "rehydrate.memory.items",
     "Link": "rehydrate.memory.items",
     "LoadMemory": "rehydrate.memory.tools",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import Any, Literal, NamedTuple, get_args
 
 from rehydrate.errors import InvalidArgumentError
@@ -27,7 +27,7 @@ class Asking(NamedTuple):
     time_range: TimeRange | None = None
 
     @classmethod
-    def read(cls, arguments: Mapping[str, Any], now: datetime, timezone: str) -> Asking:
+    def read(cls, arguments: Mapping[str, Any], now: datetime, timezone: tzinfo | str) -> Asking:
         """From the arguments of a call; raises InvalidArgumentError that says what to send.
 
         >>> from datetime import UTC

@@ -9,19 +9,19 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.compiler.counts import text_tokens
 from rehydrate.embedding.locks import ForkSafeLock
-from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
+from rehydrate.errors import InvalidArgumentError, RehydrateError
 from rehydrate.formats.calls import ToolCall, tool_definition
-from rehydrate.ir import Provenance, Section
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.runtime.jit.answered import Answered
-from rehydrate.runtime.jit.asking import Asking, shown
-from rehydrate.runtime.jit.definitions import FETCH, REQUEST, Definition
+from rehydrate.runtime.jit.asking import shown
+from rehydrate.runtime.jit.definitions import FETCH, REQUEST
+from rehydrate.runtime.jit.desk import Desk
+from rehydrate.runtime.jit.fetching import fetch_whole
+from rehydrate.runtime.jit.loading import load_memory
 from rehydrate.runtime.jit.looking import Looking
-from rehydrate.runtime.jit.paging import Page, page_of
-from rehydrate.runtime.jit.remainders import PREFIX, Remainders
-from rehydrate.runtime.jit.telling import Telling
+from rehydrate.runtime.jit.remainders import Remainders
+from rehydrate.runtime.jit.requesting import request_context
 from rehydrate.runtime.jit.wallclock import zone_of
 
 if TYPE_CHECKING:
@@ -34,12 +34,7 @@ MAX_CALLS = 8
 """So many calls in one turn of the user's are answered."""
 DEADLINE_MS = 1_000.0
 """So long a source may take: more than for a prompt, since the model has asked for it."""
-_NOTICE_TOKENS = 200
-"""What is said beside the items costs at most."""
 _REMEMBERED = 32
-_MEMORY_TRUST = 0.5
-
-_ANSWERERS: dict[str, Definition] = {REQUEST.name: REQUEST, FETCH.name: FETCH}
 
 
 class ContextJIT:
@@ -87,14 +82,11 @@ class ContextJIT:
             if type(value) is not int or value < 1:
                 raise InvalidArgumentError(f"{name} is {value!r}; pass a whole number from 1 up")
         self._context = context
-        self._budget_tokens = budget_tokens
         self._max_calls = max_calls
-        self._zone = zone_of(timezone)
-        self._timezone = timezone
         self._clock = clock
-        self._looking = Looking(context, sources, deadline_ms)
-        self._load_memory = self._loader()
-        self._remainders = Remainders()
+        looking = Looking(context, sources, deadline_ms)
+        self._desk = Desk(context, looking, Remainders(), zone_of(timezone), budget_tokens)
+        self._load_memory = LoadMemory(looking.memories[0]) if looking.memories else None
         self._lock = ForkSafeLock()
         self._turn: int | None = None
         self._calls = 0
@@ -110,7 +102,7 @@ class ContextJIT:
         provider = self._context.provider if format is None else format
         definitions = [
             tool_definition(provider, each.name, each.description, each.schema)
-            for each in _ANSWERERS.values()
+            for each in (REQUEST, FETCH)
         ]
         if self._load_memory is not None:
             definitions.append(self._load_memory.definition(provider))
@@ -145,7 +137,7 @@ class ContextJIT:
         read = ToolCall.read(call)
         answerer = None if read is None else self._answerer(read)
         if read is None or answerer is None:
-            names = ", ".join(tool.name for tool in _ANSWERERS.values())
+            names = ", ".join(tool.name for tool in (REQUEST, FETCH))
             raise InvalidArgumentError(
                 f"call is {shown(call)}, which is no call of {names}; ask handles(call) first"
             )
@@ -180,142 +172,11 @@ class ContextJIT:
 
     def _answerer(self, call: ToolCall) -> Callable[[ToolCall], Answered] | None:
         if call.name == REQUEST.name:
-            return self._request
+            now = datetime.fromtimestamp(self._clock(), UTC)
+            return partial(request_context, self._desk, now=now)
         if call.name == FETCH.name:
-            return self._fetch
-        return self._load if self._load_memory and self._load_memory.handles(call) else None
-
-    def _request(self, call: ToolCall) -> Answered:
-        """What the scope's sources find, as much of it as fits."""
-        now = datetime.fromtimestamp(self._clock(), UTC)
-        asking = Asking.read(call.arguments(), now, self._timezone)
-        context = self._context
-        hydrated = self._looking.look(asking, self._budget_tokens, context.visible)
-        if not hydrated:
-            kinds = ", ".join(self._looking.kinds)
-            raise InvalidArgumentError(
-                f"scope is {asking.scope!r}, and there is nothing of that kind to look in; this "
-                f"conversation has {kinds}: send another scope, or none"
-            )
-        found = [section for each in hydrated for section in each.sections]
-        spliced = context.splice(call.id, found, self._budget_tokens - _NOTICE_TOKENS)
-        telling = Telling(self._zone, self._budget_tokens, self._remainders, context.originals)
-        failed = [each.report for each in hydrated if each.report.status in ("late", "failed")]
-        content = telling.found(asking, spliced, failed, [each.report.name for each in hydrated])
-        return Answered(
-            call,
-            content,
-            is_error=len(failed) == len(hydrated),
-            sections=spliced.sections,
-            remaining=len(spliced.rest),
-            query=asking.query,
-            scope=asking.scope,
-            time_range=asking.time_range,
-        )
-
-    def _fetch(self, call: ToolCall) -> Answered:
-        """The whole of something, or the rest of what was found."""
-        arguments = call.arguments()
-        handle, offset = arguments.get("handle"), arguments.get("offset") or 0
-        if not isinstance(handle, str) or not handle.strip():
-            raise InvalidArgumentError(
-                f"handle is {shown(handle)}; send one that stands in the conversation, such as "
-                "orig_..., mem_... or rest_..."
-            )
-        if type(offset) is not int or offset < 0:
-            raise InvalidArgumentError(f"offset is {shown(offset)}; send a whole number from 0 up")
-        handle = handle.strip()
-        if handle.startswith(PREFIX):
-            return self._rest(call, handle)
-        return self._page(call, handle, offset)
-
-    def _rest(self, call: ToolCall, handle: str) -> Answered:
-        try:
-            sections = self._remainders.get(handle)
-        except UnknownHandleError:
-            raise InvalidArgumentError(
-                f"nothing is kept under {shown(handle)} any more; ask again with request_context"
-            ) from None
-        in_order = sorted(sections, key=lambda section: section.id)
-        spliced = self._context.splice(call.id, in_order, self._budget_tokens - _NOTICE_TOKENS)
-        telling = Telling(
-            self._zone, self._budget_tokens, self._remainders, self._context.originals
-        )
-        content = telling.rest(handle, spliced)
-        return Answered(
-            call, content, sections=spliced.sections, remaining=len(spliced.rest), query=handle
-        )
-
-    def _page(self, call: ToolCall, handle: str, offset: int) -> Answered:
-        text, source = self._whole(handle)
-        if offset and offset >= len(text):
-            raise InvalidArgumentError(
-                f"offset is {offset:,}, and {handle} has {len(text):,} characters; send "
-                "a smaller one"
-            )
-        room = min(self._budget_tokens, self._context.room_tokens) - _NOTICE_TOKENS
-        page = page_of(text, offset, room)
-        if text and not page.text:
-            raise InvalidArgumentError(
-                f"{handle} has {len(text):,} characters, and no room is left in this turn; answer "
-                "with what you have"
-            )
-        section = _page_section(handle, source, page)
-        spliced = self._context.splice(call.id, [section], self._budget_tokens)
-        if spliced.visible:
-            return Answered(call, f"{handle} is in front of you already, whole.", query=handle)
-        content = page.text
-        if page.end < page.total:
-            content += (
-                f"\n\n[characters {page.start:,} to {page.end:,} of {page.total:,}; go on with "
-                f"offset {page.end}]"
-            )
-        return Answered(call, content, sections=spliced.sections, query=handle)
-
-    def _whole(self, handle: str) -> tuple[str, str]:
-        """The text under a handle, and what keeps it."""
-        try:
-            return self._context.originals.get(handle), "original"
-        except UnknownHandleError as error:
-            gone = error
-        for memory in self._looking.memories:
-            namespace = memory.namespace or self._context.request.identity
-            try:
-                return memory.get(handle, namespace=namespace or None).text, "memory"
-            except UnknownHandleError:
-                continue
-        raise InvalidArgumentError(
-            f"nothing is kept under {shown(handle)} ({gone}); send a handle as it stands in the "
-            "conversation, or look with request_context"
-        )
-
-    def _load(self, call: ToolCall) -> Answered:
-        assert self._load_memory is not None
-        room = min(self._budget_tokens, self._context.room_tokens)
-        text, is_error = self._load_memory.answer(call, room)
-        if is_error:
-            return Answered(call, text, is_error=True)
-        (tokens,) = text_tokens([text])
-        name = f"load_memory:{call.id}"
-        section = Section(name, text, Provenance("memory", trust=_MEMORY_TRUST), tokens=tokens)
-        spliced = self._context.splice(call.id, [section], self._budget_tokens)
-        return Answered(call, text, sections=spliced.sections)
-
-    def _loader(self) -> LoadMemory | None:
-        for memory in self._looking.memories:
-            namespace = memory.namespace or self._context.request.identity
-            if namespace:
-                return LoadMemory(memory, namespace=namespace)
+            return partial(fetch_whole, self._desk)
+        loader = self._load_memory
+        if loader is not None and loader.handles(call):
+            return partial(load_memory, self._desk, loader=loader)
         return None
-
-
-def _page_section(handle: str, source: str, page: Page) -> Section:
-    item = handle if page.is_whole else f"{handle}[{page.start}:{page.end}]"
-    (tokens,) = text_tokens([page.text])
-    return Section(
-        f"{source}:{item}",
-        page.text,
-        Provenance(source, items=(item,), trust=_MEMORY_TRUST),
-        tokens=tokens,
-        handle=None if page.is_whole else handle,
-    )

@@ -34,7 +34,10 @@ class Looking:
         self._context = context
         self._deadline_ms = deadline_ms
         each = [*_each(context.sources), *_each(more)]
-        self.memories: list[Memory] = [one for one in each if _is_memory(one)]
+        of = context.request.identity
+        each = [_bound(one, of) if _is_memory(one) else one for one in each]
+        self.memories: list[Memory] = [one for one in each if _has_namespace(one)]
+        """Those that are bound to a namespace: what they hold can be read by its handle."""
         self._sources = [("conversation", conversation(context.left_out))]
         for one in each:
             sources = _of_memory(one) if _is_memory(one) else sources_of(one)
@@ -64,6 +67,14 @@ def _each(given: Any) -> list[Any]:
 
 def _of_memory(memory: Memory) -> list[HydrationSource]:
     return [temporal(memory), semantic(memory, limit=MOST_ITEMS, whole=True)]
+
+
+def _bound(memory: Memory, identity: str) -> Memory:
+    return memory.within(identity) if memory.namespace is None and identity else memory
+
+
+def _has_namespace(given: Any) -> bool:
+    return _is_memory(given) and given.namespace is not None
 
 
 def _is_memory(given: object) -> bool:

@@ -26,7 +26,7 @@ class Remainders:
         """Keep them, the most relevant first; the same sections have the same handle.
 
         >>> Remainders().put([])
-        'rest_cae66941d9'
+        'rest_7d64c5272e'
         """
         ids = "\0".join(section.id for section in sections)
         handle = PREFIX + blake2b(ids.encode(), digest_size=5).hexdigest()

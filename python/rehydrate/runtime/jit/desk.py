@@ -1,0 +1,45 @@
+"""Desk: what all the JIT's tools have at hand for one conversation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import TYPE_CHECKING
+
+from rehydrate.compiler.splice import Spliced
+from rehydrate.formats.calls import ToolCall
+from rehydrate.ir import Section
+from rehydrate.runtime.jit.looking import Looking
+from rehydrate.runtime.jit.remainders import Remainders
+from rehydrate.runtime.jit.telling import Telling
+
+if TYPE_CHECKING:
+    from rehydrate.context import Context
+
+NOTICE_TOKENS = 200
+"""What is said beside the items costs at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The conversation, its sources, what had no room, and what an answer may cost."""
+
+    context: Context
+    looking: Looking
+    remainders: Remainders
+    zone: tzinfo
+    budget_tokens: int
+
+    @property
+    def room_tokens(self) -> int:
+        """For the items of one answer."""
+        return min(self.budget_tokens, self.context.room_tokens) - NOTICE_TOKENS
+
+    @property
+    def telling(self) -> Telling:
+        """The words of an answer."""
+        return Telling(self.zone, self.budget_tokens, self.remainders, self.context.originals)
+
+    def splice(self, call: ToolCall, found: list[Section]) -> Spliced:
+        """What is new and fits goes into the running prompt."""
+        return self.context.splice(call.id, found, self.budget_tokens - NOTICE_TOKENS)

@@ -1,0 +1,36 @@
+"""Requesting: a call of request_context, answered by what the scope's sources find."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats.calls import ToolCall
+from rehydrate.runtime.jit.answered import Answered
+from rehydrate.runtime.jit.asking import Asking
+from rehydrate.runtime.jit.desk import Desk
+
+
+def request_context(desk: Desk, call: ToolCall, now: datetime) -> Answered:
+    """What is found, as much of it as is new and fits; raises InvalidArgumentError with what to
+    send instead."""
+    asking = Asking.read(call.arguments(), now, desk.zone)
+    hydrated = desk.looking.look(asking, desk.budget_tokens, desk.context.visible)
+    if not hydrated:
+        raise InvalidArgumentError(
+            f"scope is {asking.scope!r}, and there is nothing of that kind to look in; this "
+            f"conversation has {', '.join(desk.looking.kinds)}: send another scope, or none"
+        )
+    reports = [each.report for each in hydrated]
+    failed = [report for report in reports if report.status in ("late", "failed")]
+    spliced = desk.splice(call, [section for each in hydrated for section in each.sections])
+    return Answered(
+        call,
+        desk.telling.found(asking, spliced, failed, [report.name for report in reports]),
+        is_error=len(failed) == len(reports),
+        sections=spliced.sections,
+        remaining=len(spliced.rest),
+        query=asking.query,
+        scope=asking.scope,
+        time_range=asking.time_range,
+    )
