@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate.cache.cost import Usage
 from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import CompiledPrompt
+from rehydrate.runtime.models.events import EventStream, SdkEvents
 from rehydrate.runtime.models.model import Reply, Stop
 from rehydrate.runtime.models.sdk import Gathered, SdkModel
 
@@ -79,6 +80,9 @@ class AnthropicModel(SdkModel):
     @property
     def _must_stream(self) -> bool:
         return bool(self._options["max_tokens"] > _LONGEST_UNSTREAMED)
+
+    async def _opened(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
+        return SdkEvents(self._provider, await resource.create(**arguments))
 
     def _gathered(self) -> Gathered:
         return AnthropicStream()

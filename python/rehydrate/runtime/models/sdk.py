@@ -10,8 +10,8 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir import CompiledPrompt, Provider
 from rehydrate.runtime.models.checking import check_compiled_for
 from rehydrate.runtime.models.clients import Clients
+from rehydrate.runtime.models.events import EventStream
 from rehydrate.runtime.models.failures import (
-    Events,
     answered,
     ended_early,
     failures_of,
@@ -128,21 +128,20 @@ class SdkModel(ABC):
         """The same body from the events of a stream."""
         with failures_of(self._provider):
             resource = self._resource(await self._clients.current())
-            stream = await resource.create(**arguments, stream=True, **self._stream_options())
+            events = await self._opened(resource, {**arguments, "stream": True})
         gathered = self._gathered()
-        async with stream:
-            async for event in Events(self._provider, stream):
+        try:
+            async for event in events:
                 with reading(self._provider):
                     text = gathered.add(event)
                 if text and on_text is not None:
                     on_text(text)
+        finally:
+            await events.aclose()
         body = gathered.body()
         if body is None:
             raise ended_early(self._provider)
         return body
-
-    def _stream_options(self) -> Mapping[str, Any]:
-        return {}
 
     def _check(self, body: Any) -> None:
         """Some gateways answer 200 and an error, or a page of their own."""
@@ -158,6 +157,10 @@ class SdkModel(ABC):
     @abstractmethod
     def _resource(self, client: Any) -> Any:
         """What has the `create` to call."""
+
+    @abstractmethod
+    async def _opened(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
+        """Send the request; the events of its answer."""
 
     @abstractmethod
     def _gathered(self) -> Gathered:
