@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex
 
 MAX_TOKENS = 8_192
-_LONGEST_UNSTREAMED = 21_333
-"""Tokens of output that take ten minutes at 128,000 an hour: what the SDK lets one wait for."""
+_LONGEST_UNSTREAMED = 8_192
+"""Tokens of output that the SDK waits for without a stream, whatever the model."""
 
 _STOPS: Mapping[str, Stop] = {
     "max_tokens": "length",
