@@ -265,6 +265,13 @@ def test_an_error_in_an_answer_that_said_200_is_that_error():
         asked([*chunks(*PIECES)[:3], error], on_text=print)
 
 
+def test_an_error_in_the_place_of_a_choice_is_that_error():
+    body = completion({"role": "assistant", "content": ""}, "error")
+    body["choices"][0]["error"] = {"code": 502, "message": "Upstream failed"}
+    with pytest.raises(ProviderUnavailableError, match="answered 502: Upstream failed"):
+        asked(body)
+
+
 @pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": [{}]}, {"choices": [None]}])
 def test_an_answer_of_another_shape_is_no_answer(body):
     with pytest.raises(ProviderUnavailableError, match="cannot be read"):

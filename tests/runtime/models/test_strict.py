@@ -84,14 +84,14 @@ def test_no_request_of_a_long_conversation_is_refused(wire, backend, is_streamed
                     sent = await context.aprompt()
         return usages
 
-    for seed in range(2):
-        with strict.StrictProvider(moody(random.Random(seed))) as provider:
-            usages = anyio.run(talk, provider, backend=backend)
-            assert provider.refusals == []
-            assert len(provider.requests) == len(usages) > 12
-            total = Usage.total(usages)
-            assert total.read == provider.usage.read > total.uncached
-            assert total.output == provider.usage.output
+    chance = random.Random(f"{wire} {backend} {is_streamed}")
+    with strict.StrictProvider(moody(chance)) as provider:
+        usages = anyio.run(talk, provider, backend=backend)
+        assert provider.refusals == []
+        assert len(provider.requests) == len(usages) > 12
+        total = Usage.total(usages)
+        assert total.read == provider.usage.read > total.uncached
+        assert total.output == provider.usage.output
 
 
 @pytest.mark.parametrize(("wire", "backend", "is_streamed"), EVERY_WAY)
@@ -129,3 +129,21 @@ def test_every_fault_is_the_error_that_it_is(wire, backend, is_streamed):
         assert reply.text == "Berth 4 is free until noon."
         assert len(provider.requests) == asked + 1
         assert provider.refusals == []
+
+
+@pytest.mark.parametrize(("wire", "backend", "is_streamed"), EVERY_WAY)
+def test_cancelling_in_the_midst_of_an_answer_leaves_a_model_that_goes_on(
+    wire, backend, is_streamed
+):
+    async def asking(provider):
+        sent = Context(provider=wire).prompt("Which berth is free?")
+        async with model_for(wire, provider) as model:
+            for midway in (False, True):
+                provider.stall_next(5.0, midway=midway)
+                with anyio.move_on_after(0.2) as scope:
+                    await model.reply(sent, on_text=listener(is_streamed))
+                assert scope.cancelled_caught
+            return (await model.reply(sent, on_text=listener(is_streamed))).text
+
+    with strict.StrictProvider(lambda request, wire: "Berth 4 is free.") as provider:
+        assert anyio.run(asking, provider, backend=backend) == "Berth 4 is free."

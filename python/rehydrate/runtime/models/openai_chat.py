@@ -17,6 +17,7 @@ from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import CompiledPrompt
 from rehydrate.runtime.models.chat_stream import ChatStream, text_of
 from rehydrate.runtime.models.events import EventStream, ResponseEvents
+from rehydrate.runtime.models.failures import answered
 from rehydrate.runtime.models.model import Reply, Stop
 from rehydrate.runtime.models.openai_client import openai_client
 from rehydrate.runtime.models.sdk import Gathered, SdkModel
@@ -88,6 +89,8 @@ class OpenAIChatModel(SdkModel):
 
     def _read(self, body: Any, prompt: CompiledPrompt) -> Reply:
         choice = body["choices"][0]
+        if choice.get("error"):  # OpenRouter, where whatever is behind it failed
+            raise answered(self._provider, choice)
         said = choice["message"]
         stop = _STOPS.get(choice.get("finish_reason") or "", "answer")
         text = text_of(said.get("content"))
