@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate.cache.cost import Usage
 from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import CompiledPrompt
+from rehydrate.runtime.models.events import EventStream, SdkEvents
 from rehydrate.runtime.models.model import Reply, Stop
 from rehydrate.runtime.models.sdk import Gathered, SdkModel
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex
 
 MAX_TOKENS = 8_192
-_LONGEST_UNSTREAMED = 21_333
-"""Tokens of output that take ten minutes at 128,000 an hour: what the SDK lets one wait for."""
+_LONGEST_UNSTREAMED = 8_192
+"""Tokens of output that the SDK waits for without a stream, whatever the model."""
 
 _STOPS: Mapping[str, Stop] = {
     "max_tokens": "length",
@@ -79,6 +80,9 @@ class AnthropicModel(SdkModel):
     @property
     def _must_stream(self) -> bool:
         return bool(self._options["max_tokens"] > _LONGEST_UNSTREAMED)
+
+    async def _opened(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
+        return SdkEvents(self._provider, await resource.create(**arguments))
 
     def _gathered(self) -> Gathered:
         return AnthropicStream()

@@ -11,10 +11,10 @@ import math
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import anyio
 
@@ -113,26 +113,6 @@ def reading(provider: str) -> Iterator[None]:
         yield
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         raise unreadable(provider, _named(error)) from error
-
-
-class Events:
-    """The events of an SDK's stream as the JSON they came as, its failures as ours."""
-
-    def __init__(self, provider: str, stream: AsyncIterator[Any]) -> None:
-        """Take the stream."""
-        self._provider = provider
-        self._stream = stream
-
-    def __aiter__(self) -> Self:
-        """Itself. (A generator would be one more to clean up after on trio.)"""
-        return self
-
-    async def __anext__(self) -> dict[str, Any]:
-        """The next event, unknown fields and all."""
-        with failures_of(self._provider):
-            event = await anext(self._stream)
-        found: dict[str, Any] = event.to_dict(mode="json", warnings=False)
-        return found
 
 
 def provider_error(provider: str, error: Exception) -> ProviderError | None:

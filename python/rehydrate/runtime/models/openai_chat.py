@@ -16,6 +16,8 @@ from rehydrate.counting import count_tokens
 from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import CompiledPrompt
 from rehydrate.runtime.models.chat_stream import ChatStream, text_of
+from rehydrate.runtime.models.events import EventStream, ResponseEvents
+from rehydrate.runtime.models.failures import answered
 from rehydrate.runtime.models.model import Reply, Stop
 from rehydrate.runtime.models.openai_client import openai_client
 from rehydrate.runtime.models.sdk import Gathered, SdkModel
@@ -72,10 +74,11 @@ class OpenAIChatModel(SdkModel):
     def _resource(self, client: Any) -> Any:
         return client.chat.completions
 
-    def _stream_options(self) -> Mapping[str, Any]:
-        if "stream_options" in self._options:  # None for a server that takes none
-            return {}
-        return {"stream_options": {"include_usage": True}}
+    async def _opened(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
+        # None of the caller's own is for a server that takes none.
+        usage = {"stream_options": {"include_usage": True}}
+        raw = await resource.with_raw_response.create(**usage | dict(arguments))
+        return ResponseEvents(self._provider, raw.http_response)
 
     def _gathered(self) -> Gathered:
         return ChatStream()
@@ -86,6 +89,8 @@ class OpenAIChatModel(SdkModel):
 
     def _read(self, body: Any, prompt: CompiledPrompt) -> Reply:
         choice = body["choices"][0]
+        if choice.get("error"):  # OpenRouter, where whatever is behind it failed
+            raise answered(self._provider, choice)
         said = choice["message"]
         stop = _STOPS.get(choice.get("finish_reason") or "", "answer")
         text = text_of(said.get("content"))

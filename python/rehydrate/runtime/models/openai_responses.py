@@ -10,6 +10,7 @@ from rehydrate.cache.cost import Usage
 from rehydrate.errors import RequestRefusedError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import CompiledPrompt
+from rehydrate.runtime.models.events import EventStream, ResponseEvents
 from rehydrate.runtime.models.failures import answered
 from rehydrate.runtime.models.model import OnText, Reply, Stop
 from rehydrate.runtime.models.openai_client import openai_client
@@ -80,6 +81,10 @@ class OpenAIResponsesModel(SdkModel):
 
     def _resource(self, client: Any) -> Any:
         return client.responses
+
+    async def _opened(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
+        raw = await resource.with_raw_response.create(**arguments)
+        return ResponseEvents(self._provider, raw.http_response)
 
     def _gathered(self) -> Gathered:
         return ResponsesStream()

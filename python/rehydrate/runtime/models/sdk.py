@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, Self
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, Protocol, Self, TypeAlias, TypeVar
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir import CompiledPrompt, Provider
 from rehydrate.runtime.models.checking import check_compiled_for
 from rehydrate.runtime.models.clients import Clients
+from rehydrate.runtime.models.encoding import encodable
+from rehydrate.runtime.models.events import EventStream
 from rehydrate.runtime.models.failures import (
-    Events,
     answered,
     ended_early,
     failures_of,
@@ -22,6 +23,10 @@ from rehydrate.runtime.models.model import OnText, Reply
 
 _OURS = ("model", "messages", "input", "system", "tools", "stream")
 """Arguments of a request that the model or the prompt gives."""
+
+
+T = TypeVar("T")
+_Send: TypeAlias = Callable[[Any, Mapping[str, Any]], Awaitable[T]]
 
 
 class Gathered(Protocol):
@@ -119,30 +124,36 @@ class SdkModel(ABC):
 
     async def _whole(self, arguments: Mapping[str, Any]) -> Any:
         """The body of an answer in one piece: the JSON as it came, before the SDK reads it."""
-        with failures_of(self._provider):
-            resource = self._resource(await self._clients.current())
-            raw = await resource.with_raw_response.create(**arguments)
-            return raw.http_response.json()
+
+        async def create(resource: Any, arguments: Mapping[str, Any]) -> Any:
+            return (await resource.with_raw_response.create(**arguments)).http_response.json()
+
+        return await self._sent(create, arguments)
 
     async def _streamed(self, arguments: Mapping[str, Any], on_text: OnText | None) -> Any:
         """The same body from the events of a stream."""
-        with failures_of(self._provider):
-            resource = self._resource(await self._clients.current())
-            stream = await resource.create(**arguments, stream=True, **self._stream_options())
+        events = await self._sent(self._opened, {**arguments, "stream": True})
         gathered = self._gathered()
-        async with stream:
-            async for event in Events(self._provider, stream):
+        try:
+            async for event in events:
                 with reading(self._provider):
                     text = gathered.add(event)
                 if text and on_text is not None:
                     on_text(text)
+        finally:
+            await events.aclose()
         body = gathered.body()
         if body is None:
             raise ended_early(self._provider)
         return body
 
-    def _stream_options(self) -> Mapping[str, Any]:
-        return {}
+    async def _sent(self, send: _Send[T], arguments: Mapping[str, Any]) -> T:
+        with failures_of(self._provider):
+            resource = self._resource(await self._clients.current())
+            try:
+                return await send(resource, arguments)
+            except UnicodeEncodeError:  # raised before anything was sent
+                return await send(resource, encodable(dict(arguments)))
 
     def _check(self, body: Any) -> None:
         """Some gateways answer 200 and an error, or a page of their own."""
@@ -158,6 +169,10 @@ class SdkModel(ABC):
     @abstractmethod
     def _resource(self, client: Any) -> Any:
         """What has the `create` to call."""
+
+    @abstractmethod
+    async def _opened(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
+        """Send the request; the events of its answer."""
 
     @abstractmethod
     def _gathered(self) -> Gathered:
