@@ -188,7 +188,7 @@ class Interpreter:
 
 
 def _jit_of(context: Context) -> JIT:
-    from rehydrate.runtime.jit import ContextJIT  # type: ignore[attr-defined]
+    from rehydrate.runtime.jit import ContextJIT
 
     jit: JIT = ContextJIT(context)
     return jit
