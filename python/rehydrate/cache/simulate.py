@@ -96,7 +96,7 @@ def simulate(
     model = model or next((p.model for p in prompts if isinstance(p, CompiledPrompt)), "")
     price = price or price_of(model)
     minimum = minimum_prefix(model) if minimum_tokens is None else minimum_tokens
-    cache = _Cache(price, check_ttl(ttl), minimum)
+    cache = PromptCache(price, check_ttl(ttl), minimum)
     waits = _each("gaps", gaps, max(len(prompts) - 1, 0))
     outputs = _each("output_tokens", output_tokens, len(prompts))
     turns = tuple(
@@ -121,10 +121,11 @@ class _Prefix(NamedTuple):
     blocks: int
 
 
-class _Cache:
+class PromptCache:
     """What a provider still has of the prompts that it was sent."""
 
     def __init__(self, price: Price, ttl: str, minimum: int) -> None:
+        """Take its rules: the price's, the time to live, and the shortest prefix it keeps."""
         self._price = price
         self._ttl = ttl
         self._minimum = minimum
@@ -135,6 +136,7 @@ class _Cache:
         self._expires: dict[int, float] = {}
 
     def send(self, segments: Sequence[Segment], after: float) -> Usage:
+        """What a prompt is billed, so many seconds after the one before; it is kept from now on."""
         self._now += after
         prefixes = self._prefixes(segments)
         return (

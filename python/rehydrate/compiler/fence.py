@@ -62,7 +62,7 @@ def tags(
         attributes.append(("whole", handle))
     if is_data:
         attributes.append(("note", NOT_INSTRUCTIONS))
-    shown = "".join(f' {name}="{_attribute(value)}"' for name, value in attributes)
+    shown = "".join(f' {name}="{attribute(value)}"' for name, value in attributes)
     tag = f"context-{nonce(id, content + shown)}"
     return f"<{tag}{shown}>", f"</{tag}>"
 
@@ -92,7 +92,7 @@ def _digest(section_id: str, content: str) -> str:
     return hashed.hexdigest()
 
 
-def _attribute(value: str) -> str:
+def attribute(value: str) -> str:
     """The value on one line, without what could end it."""
     line = "".join(character if character.isprintable() else " " for character in value)
     return line[:_LONGEST_ATTRIBUTE].translate(_ESCAPES)

@@ -128,7 +128,6 @@ def hydrate_source(
     >>> hydrate_source("ports", lambda request: "8443", deadline_ms=None).sections[0].content
     '8443'
     """
-    _check_options("hydrate_source", options, SourceOptions)
     sources = sources_of(source)
     if len(sources) != 1:
         names = ", ".join(one.name for one in sources)
@@ -136,9 +135,27 @@ def hydrate_source(
             f"hydrate_source asks one source, and this is {len(sources)} ({names}); pass one, as "
             "in semantic(memory)"
         )
-    asked = _filled_in(request, sources)
-    (outcome,) = _run(sources, _questions(sources, asked, options), options)
-    return Hydrated(outcome.found.sections, outcome.report, outcome.found.dropped)
+    (hydrated,) = hydrate_sources(request, sources, **options)
+    return hydrated
+
+
+def hydrate_sources(
+    request: ContextRequest | str, sources: Given, **options: Unpack[SourceOptions]
+) -> list[Hydrated]:
+    """What each of several sources brings for a request, in their order; they run at once.
+
+    The strategy says which of them are asked, and each may take ``budget_tokens``.
+
+    >>> [hydrated.report.name for hydrated in hydrate_sources("ports", [], deadline_ms=None)]
+    []
+    """
+    _check_options("hydrate_source", options, SourceOptions)
+    named = sources_of(sources)
+    check_names(named)
+    asked = _filled_in(request, named)
+    wanted = [source for source in named if source.is_wanted(asked.strategy)]
+    outcomes = _run(wanted, _questions(wanted, asked, options), options)
+    return [Hydrated(each.found.sections, each.report, each.found.dropped) for each in outcomes]
 
 
 async def ahydrate_source(

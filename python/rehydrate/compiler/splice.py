@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from rehydrate.compiler.counting import section_tokens
 from rehydrate.ir import PromptIR, Section
 
 SHORTEST_QUOTE = 40
 """An item of fewer characters that stands in the history word for word may do so by chance."""
+
+HEADING_TOKENS = 24
+"""What stands around a section in a result costs at most."""
 
 
 class Spliced(NamedTuple):
@@ -22,11 +24,6 @@ class Spliced(NamedTuple):
     """New too, without room."""
     visible: int = 0
     """So many of what was found the model sees already."""
-
-    @property
-    def tokens(self) -> int:
-        """What the sections cost with their fences."""
-        return sum(map(section_tokens, self.sections))
 
 
 def splice(
@@ -61,7 +58,7 @@ def splice(
     )
     left, kept = budget_tokens, set()
     for place in by_worth:
-        tokens = section_tokens(new[place])
+        tokens = late_tokens(new[place])
         if tokens <= left:
             kept.add(place)
             left -= tokens
@@ -70,6 +67,11 @@ def splice(
         tuple([new[place] for place in by_worth if place not in kept]),
         len(found) - len(new),
     )
+
+
+def late_tokens(section: Section) -> int:
+    """What a section costs in a result, with what stands around it."""
+    return (section.tokens or 0) + HEADING_TOKENS
 
 
 def visible_items(ir: PromptIR, more: Iterable[Section] = ()) -> frozenset[str]:

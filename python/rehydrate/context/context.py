@@ -107,6 +107,7 @@ class Context:
         self._deadline_ms = deadline_ms
         self._entries = Entries(format or provider)
         self._clock = clock
+        self._left_out: tuple[History, list[datetime]] | None = None
         self._late = LateBinding()
         self._lock = ForkSafeLock()
         self._known = Known()
@@ -192,7 +193,7 @@ class Context:
             tight = Budget(target, max(target, budget.hard_tokens), compact_to=1.0)
             compiled = self._compiled(ir.replace(request=replace(ir.request, budget=tight)))
             self._go_on_from(compiled.ir.replace(request=ir.request))
-            self._compactions += _was_pruned(compiled)
+            self._compactions += _was_pruned(compiled.ir)
             assert self._base is not None
             return self._base
 
@@ -213,7 +214,7 @@ class Context:
                 found,
                 carrier=call,
                 budget_tokens=min(budget_tokens, self._room_tokens()),
-                visible=visible_items(base, waiting) | self._visible_places(),
+                visible=self._visible(),
                 said="\n".join([message.text for message in base.history.messages]),
                 taken=[section.id for section in (*base.sections, *base.late_bound, *waiting)],
             )
@@ -223,12 +224,18 @@ class Context:
     def left_out(self) -> tuple[History, list[datetime]]:
         """The entries that the last prompt does not show, and when each was said."""
         with self._lock:
-            if self._base is None:
-                return History(format=self._entries.format), []
-            new = range(self._seen, len(self._entries))
-            history = self._base.history
-            shown = [history.place(position) for position in range(len(history.entries))]
-            return self._entries.left_out([*shown, *new])
+            if self._left_out is None:
+                history = PromptIR().history if self._base is None else self._base.history
+                shown = [history.place(position) for position in range(len(history.entries))]
+                new = range(self._seen, len(self._entries))
+                self._left_out = self._entries.left_out([*shown, *new])
+            return self._left_out
+
+    @property
+    def visible(self) -> frozenset[str]:
+        """What the model sees whole, by `Provenance.items`; entries of the history too."""
+        with self._lock:
+            return self._visible()
 
     @property
     def room_tokens(self) -> int:
@@ -252,6 +259,11 @@ class Context:
         return self._provider
 
     @property
+    def format(self) -> str:
+        """Of what is added, and of `history`."""
+        return self._entries.format
+
+    @property
     def turn(self) -> int | None:
         """The place in `history` where the user spoke last."""
         return self._entries.turn
@@ -259,8 +271,8 @@ class Context:
     @property
     def history(self) -> list[Any]:
         """Everything that was added, in order: the very objects, whatever a prompt left out."""
-        with self._lock:
-            return self._entries.all()
+        # Without the lock: it must be there at once, also while a prompt waits for its sources.
+        return self._entries.all()
 
     @property
     def ir(self) -> PromptIR | None:
@@ -376,7 +388,7 @@ class Context:
                 "stop here, raise budget.hard_tokens, or call new_job() where a new one begins",
             )
         self._job_tokens += fresh
-        self._compactions += _was_pruned(compiled)
+        self._compactions += _was_pruned(compiled.ir)
         self._prompts += 1
         self._prefix = report
         self._sent = compiled
@@ -389,16 +401,20 @@ class Context:
         turn = room(budget.soft_tokens, self._provider) - shown
         return max(min(turn, budget.hard_tokens - self._job_tokens) - new - _RESERVE_TOKENS, 0)
 
-    def _visible_places(self) -> frozenset[str]:
-        history = PromptIR().history if self._base is None else self._base.history
-        shown = [history.place(position) for position in range(len(history.entries))]
-        new = range(self._seen, len(self._entries))
-        return frozenset([f"history[{place}]" for place in (*shown, *new)])
+    def _visible(self) -> frozenset[str]:
+        base = PromptIR() if self._base is None else self._base
+        places = [base.history.place(position) for position in range(len(base.history.entries))]
+        places += range(self._seen, len(self._entries))
+        return visible_items(base, self._late.sections).union(
+            [f"history[{place}]" for place in places]
+        )
 
     def _go_on_from(self, ir: PromptIR) -> None:
         if self._late.sections:
             came = self._entries.since(self._seen).messages
             self._late.settle(came, is_over=self._entries.turn != self._turn)
+        if _was_pruned(ir):
+            self._left_out = None
         self._base, self._seen, self._turn = ir, len(self._entries), self._entries.turn
 
 
@@ -417,8 +433,8 @@ def _own_passes() -> tuple[Pass, ...]:
     return tuple([RemoveEchoes() if step is remove_echoes else step for step in DEFAULT_PASSES])
 
 
-def _was_pruned(compiled: CompiledPrompt) -> bool:
-    return any(trace.name == "prune" and trace.changed for trace in compiled.ir.meta.trace)
+def _was_pruned(ir: PromptIR) -> bool:
+    return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)
 
 
 def _new(found: Sequence[Section], visible: Sequence[Section]) -> Iterator[tuple[str, Section]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rehydrate.compiler.counting import section_tokens
+from rehydrate.compiler.splice import late_tokens
 from rehydrate.ir import Section
 from rehydrate.messages import Message, PieceKind
 
@@ -34,7 +34,7 @@ class LateBinding:
     @property
     def tokens(self) -> int:
         """Of all that is waited for."""
-        return sum(map(section_tokens, self.sections))
+        return sum(map(late_tokens, self.sections))
 
     def bound(self, messages: Sequence[Message]) -> Iterator[Section]:
         """What these messages show of it."""

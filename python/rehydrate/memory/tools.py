@@ -92,13 +92,23 @@ class LoadMemory:
             raise InvalidArgumentError(
                 f"call is {call!r}, which is no call of {NAME}; ask handles(call) first"
             )
-        try:
-            content, is_error = self._answer(read.arguments()), False
-        except RehydrateError as error:
-            content, is_error = f"{NAME}: {error}", True
-        return read.result(content, is_error=is_error)
+        text, is_error = self.answer(read)
+        return read.result(text, is_error=is_error)
 
     ahandle = awaitable(handle)
+
+    def answer(self, call: ToolCall, max_tokens: int | None = None) -> tuple[str, bool]:
+        """The text that answers a call, and whether it is an error of the call's.
+
+        ``max_tokens`` is the room there is, if it is less than the tool's own limit.
+        """
+        most = self._max_chars
+        if max_tokens is not None:
+            most = min(most, int(max_tokens * CHARS_A_TOKEN))
+        try:
+            return cut(self._answer(call.arguments()), most), False
+        except RehydrateError as error:
+            return f"{NAME}: {error}", True
 
     def _answer(self, arguments: Mapping[str, Any]) -> str:
         given = {name: value for name, value in arguments.items() if value not in (None, "")}
@@ -109,8 +119,7 @@ class LoadMemory:
         ((argument, value),) = given.items()
         if not isinstance(value, str):
             raise InvalidArgumentError(f'"{argument}" is {value!r}; send a string')
-        text = self._found(value) if argument == "query" else self._loaded(value)
-        return cut(text, self._max_chars)
+        return self._found(value) if argument == "query" else self._loaded(value)
 
     def _found(self, query: str) -> str:
         hits = self._memory.search(query, HITS)

@@ -1,4 +1,4 @@
-"""A reply made fit for the history: what a model may get wrong and a provider refuses to be sent."""
+"""A reply made fit for the history: mended where its provider would refuse to be sent it again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rehydrate import formats
+from rehydrate.errors import Violation
 from rehydrate.formats.calls import ToolCall, result_entries
 from rehydrate.ir import Provider
 from rehydrate.runtime.models.model import Reply
@@ -41,11 +42,12 @@ def fit_reply(reply: Reply, used_ids: Iterable[str]) -> tuple[Reply, list[str]]:
     return replace(reply, entries=tuple(entries), calls=calls), notes
 
 
-def would_be_refused(entries: Sequence[Any], results: Sequence[Any], provider: Provider) -> str:
-    """Why a provider would refuse a history that these entries are in; "" where it would not."""
+def would_be_refused(
+    entries: Sequence[Any], results: Sequence[Any], provider: Provider
+) -> list[Violation]:
+    """Why a provider would refuse a history that these entries are in, answered so."""
     said = [_USER, *entries, *result_entries(results), _USER]
-    violations = formats.validate(said, provider)
-    return violations[0].message if violations else ""
+    return formats.validate(said, provider)
 
 
 def call_ids(entries: Iterable[Any]) -> Iterator[str]:
@@ -138,5 +140,3 @@ def _led_somewhere(entries: list[Any]) -> list[Any]:
     while entries and isinstance(entries[-1], Mapping) and entries[-1].get("type") == "reasoning":
         entries.pop()
     return entries
-
-

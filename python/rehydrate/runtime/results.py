@@ -83,7 +83,7 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911  a table of kinds
     return _plain_scalar(value)
 
 
-def _plain_scalar(value: Any) -> Any:
+def _plain_scalar(value: Any) -> Any:  # noqa: PLR0911
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
     if isinstance(value, timedelta):

@@ -6,7 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Required
 
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 
@@ -62,8 +62,8 @@ def _parameters(function: Callable[..., Any], name: str) -> list[inspect.Paramet
         parameters = list(inspect.signature(function, eval_str=True).parameters.values())
     except (NameError, TypeError, ValueError, AttributeError, SyntaxError) as error:
         raise InvalidArgumentError(
-            f"tool {name!r}: its signature cannot be read ({error}); give its parameters types that "
-            "exist when it runs, or pass Tool(name, description, schema, call)"
+            f"tool {name!r}: its signature cannot be read ({error}); give its parameters types "
+            "that exist when it runs, or pass Tool(name, description, schema, call)"
         ) from error
     for parameter in parameters:
         if parameter.kind in _REFUSED:
@@ -80,7 +80,7 @@ def _adapter(name: str, parameters: list[inspect.Parameter]) -> TypeAdapter[Any]
     try:
         from pydantic import ConfigDict, PydanticUserError, TypeAdapter, with_config
         from pydantic.errors import PydanticSchemaGenerationError
-        from typing_extensions import NotRequired, Required, TypedDict
+        from typing_extensions import TypedDict  # that of Python 3.11 is not enough for pydantic
     except ImportError:
         raise MissingPackageError(
             "rehydrate[tools]", "makes tools of typed functions (by pydantic)"
@@ -90,7 +90,7 @@ def _adapter(name: str, parameters: list[inspect.Parameter]) -> TypeAdapter[Any]
         hint = Any if parameter.annotation is parameter.empty else parameter.annotation
         is_required = parameter.default is parameter.empty
         fields[parameter.name] = Required[hint] if is_required else NotRequired[hint]
-    kind: Any = TypedDict(name, fields)  # type: ignore[operator]
+    kind: Any = TypedDict(name, fields)  # type: ignore[misc]
     try:
         return TypeAdapter(with_config(ConfigDict(extra="forbid"))(kind))
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
@@ -145,7 +145,7 @@ def _mistake(place: tuple[int | str, ...], message: str) -> str:
 
 def _is_json(value: Any) -> bool:
     try:
-        return json.loads(json.dumps(value, allow_nan=False)) == value
+        return bool(json.loads(json.dumps(value, allow_nan=False)) == value)
     except (TypeError, ValueError, RecursionError):
         return False
 
@@ -179,5 +179,3 @@ def _documented(docstring: str) -> tuple[str, dict[str, str]]:
     return description, {
         name: " ".join(" ".join(words).split()) for name, words in found.items() if any(words)
     }
-
-

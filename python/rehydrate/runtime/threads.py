@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -31,10 +32,8 @@ async def in_thread(work: Callable[[], T]) -> T:
             came.append(context.run(work))
         except BaseException as error:
             failed.append(error)
-        try:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             call_on_loop(done.set)
-        except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
 
     with lending_the_callers_loop():
         context = copy_context()

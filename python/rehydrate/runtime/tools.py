@@ -104,7 +104,7 @@ class Tool:
         )
 
     def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as `call` takes them; raises InvalidArgumentError in words for the model."""
+        """The arguments as `call` takes them; raises InvalidArgumentError for the model to read."""
         return arguments if self.check is None else self.check(arguments)
 
 

@@ -17,6 +17,7 @@ from rehydrate.compiler.sources.source import (
     SourceRequest,
     SourceSettings,
 )
+from rehydrate.compiler.sources.temporal import UNRELATED
 from rehydrate.ir import FULL_TRUST, History, Priority, Provenance, Section
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
 
@@ -48,8 +49,8 @@ def conversation(
 ) -> HydrationSource:
     """The messages that match the observation, word for word, in the order in which they were said.
 
-    A call and its results are one piece. With a `time_range` only what was said then; with nothing
-    in the observation to look for, all of that.
+    A call and its results are one piece. With a `time_range` only what was said then: what matches,
+    or all of it where nothing does.
     """
     priority = settings.setdefault("priority", Priority.NORMAL)
 
@@ -57,44 +58,44 @@ def conversation(
         history, times = left_out()
         if not history.entries:
             return Found(off="the prompt shows the whole conversation")
-        read = _within(history.conversation, times, request.time_range)
-        units = [unit for unit in read.units if not unit.is_system]
-        if not units:
-            return Found()
-        worth = _relevance(read._replace(units=tuple(units)), request.observation)
-        best = sorted(range(len(units)), key=lambda place: -worth[place])[:limit]
-        chosen = sorted(place for place in best if worth[place] > 0)
+        units = history.conversation.units
+        worth = _relevance(history.conversation, request.observation)
+        if request.time_range is not None:
+            worth = _within(request.time_range, units, times, worth)
+        best = sorted(
+            (place for place, unit in enumerate(units) if worth[place] > 0 and not unit.is_system),
+            key=lambda place: -worth[place],
+        )
+        chosen = _as_many_as_fit(best[:limit], units, history, request.budget_tokens)
         sections = [
-            _section(units[place], history, times, name, priority, worth[place]) for place in chosen
+            _section(units[place], history, times, name, priority, worth[place])
+            for place in sorted(chosen)
         ]
         return Found(tuple([section for section in sections if section.content]))
 
-    return HydrationSource(name, run, **settings)
+    return HydrationSource(name, run, blocking=False, **settings)
 
 
 def _within(
-    conversation: Conversation, times: Sequence[datetime], time_range: TimeRange | None
-) -> Conversation:
-    """The units of which some message was said in the range."""
-    if time_range is None:
-        return conversation
+    time_range: TimeRange, units: Sequence[Unit], times: Sequence[datetime], worth: list[float]
+) -> list[float]:
+    """Worth nothing outside of the range; all of it is worth a look where nothing in it matches."""
     after, before = time_range
-    meant = {
-        message.index
-        for message in conversation.messages
-        if (after is None or times[message.index] >= after)
-        and (before is None or times[message.index] < before)
-    }
-    units = tuple([unit for unit in conversation.units if not meant.isdisjoint(unit.members)])
-    members = {member for unit in units for member in unit.members}
-    messages = tuple([each for each in conversation.messages if each.index in members])
-    return conversation._replace(messages=messages, units=units)
+    meant = [
+        any(
+            (after is None or times[member] >= after) and (before is None or times[member] < before)
+            for member in unit.members
+        )
+        for unit in units
+    ]
+    within = [each if is_meant else 0.0 for each, is_meant in zip(worth, meant, strict=True)]
+    return within if any(within) else [UNRELATED * is_meant for is_meant in meant]
 
 
 def _relevance(conversation: Conversation, query: str) -> list[float]:
     """Of each unit that of its best message, less where the query is hardly known here; 1.0 for all
     where there is nothing to look for."""
-    if not query.strip():
+    if not query.strip() or not conversation.units:
         return [1.0] * len(conversation.units)
     prepared = _engine.prepare(
         conversation,
@@ -136,6 +137,21 @@ def _confidence(signals: Sequence[tuple[float, ...]]) -> float:
     if relevance >= 1.0:
         return 1.0 if odds > 0 else 0.0
     return -math.log(max(odds, 1e-300)) / (_SHARPNESS * (1.0 - relevance))
+
+
+def _as_many_as_fit(
+    best: Sequence[int], units: Sequence[Unit], history: History, budget_tokens: int | None
+) -> list[int]:
+    """The first of them, until the budget is full: what goes beyond it is not even read."""
+    if budget_tokens is None:
+        return list(best)
+    chosen, left = [], budget_tokens
+    for place in best:
+        chosen.append(place)
+        left -= sum(history.tokens[member] for member in units[place].members)
+        if left <= 0:
+            break
+    return chosen
 
 
 def _section(

@@ -1,0 +1,66 @@
+"""Looking: which sources a conversation has for what its model asks, and what they bring."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.compiler.hydrate import Hydrated, hydrate_sources
+from rehydrate.compiler.sources.conversation import conversation
+from rehydrate.compiler.sources.given import sources_of
+from rehydrate.compiler.sources.semantic import semantic
+from rehydrate.compiler.sources.source import HydrationSource
+from rehydrate.compiler.sources.temporal import temporal
+from rehydrate.runtime.jit.asking import Asking
+
+if TYPE_CHECKING:
+    from rehydrate.context import Context
+    from rehydrate.memory.memory import Memory
+
+MOST_ITEMS = 20
+"""So many items of a memory are looked for, where a prompt takes 5: the model has asked."""
+BEYOND = 4
+"""So many times the budget is looked for, so that the rest can be asked for."""
+_ASKED = ("conversation", "temporal", "semantic", "knowledge", "function")
+
+
+class Looking:
+    """The sources of one conversation: itself, and what its context was given."""
+
+    def __init__(self, context: Context, deadline_ms: float | None) -> None:
+        """Take the context; nothing is asked yet."""
+        self._context = context
+        self._deadline_ms = deadline_ms
+        given: Any = context.sources
+        several = not isinstance(given, (str, os.PathLike)) and isinstance(given, Iterable)
+        each = list(given) if several else [given]
+        self.memories: list[Memory] = [one for one in each if _is_memory(one)]
+        self._sources = [("conversation", conversation(context.left_out))]
+        for one in each:
+            sources = _of_memory(one) if _is_memory(one) else sources_of(one)
+            self._sources += [(source.kind or "function", source) for source in sources]
+
+    def look(self, asking: Asking, budget_tokens: int, visible: frozenset[str]) -> list[Hydrated]:
+        """What the sources that are meant bring; [] where there is none of them."""
+        meant = [source for kind, source in self._sources if kind in asking.kinds]
+        return hydrate_sources(
+            asking.request(self._context.request, [source.name for source in meant]),
+            meant,
+            visible=visible,
+            budget_tokens=BEYOND * budget_tokens,
+            deadline_ms=self._deadline_ms,
+        )
+
+    @property
+    def kinds(self) -> list[str]:
+        """Of all its sources."""
+        return list(dict.fromkeys(kind for kind, _ in self._sources if kind in _ASKED))
+
+
+def _of_memory(memory: Memory) -> list[HydrationSource]:
+    return [temporal(memory), semantic(memory, limit=MOST_ITEMS, whole=True)]
+
+
+def _is_memory(given: object) -> bool:
+    return callable(getattr(given, "search", None)) and callable(getattr(given, "hot", None))

@@ -1,0 +1,164 @@
+"""OpenAIChatModel: chat completions, OpenAI's and those of servers that speak its wire format.
+
+Such servers differ where it hurts: arguments as an object or as an empty string, calls without an
+id or with the same, a content of null, no usage. What comes out of here is what OpenAI documents.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.cache.cost import Usage
+from rehydrate.counting import count_tokens
+from rehydrate.formats.calls import ToolCall
+from rehydrate.ir import CompiledPrompt
+from rehydrate.runtime.models.chat_stream import ChatStream, text_of
+from rehydrate.runtime.models.model import Reply, Stop
+from rehydrate.runtime.models.openai_client import openai_client
+from rehydrate.runtime.models.sdk import Gathered, SdkModel
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_STOPS: Mapping[str, Stop] = {"length": "length", "content_filter": "refusal"}
+# Of an answer, and refused in a request.
+_RESPONSE_ONLY = frozenset({"annotations", "provider_specific_fields", "function_call", "index"})
+
+
+class OpenAIChatModel(SdkModel):
+    """A model of OpenAI's chat completions, or of a server that speaks them (``base_url``): vLLM,
+    Ollama, llama.cpp, LiteLLM, OpenRouter.
+
+    ``client`` is an AsyncOpenAI or AsyncAzureOpenAI; without one it is made from ``api_key`` or the
+    environment when first used. ``timeout_seconds`` and ``options`` go to
+    ``chat.completions.create`` as they are. The SDK's retries are off.
+
+    What a server adds to a message, ``reasoning_content`` above all, goes back to it as it came.
+    Where it says no usage, the tokens are counted.
+
+    >>> OpenAIChatModel("qwen3", base_url="http://localhost:11434/v1", temperature=0)
+    OpenAIChatModel('qwen3')
+    """
+
+    _provider = "openai_chat"
+    _package = "openai"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        client: AsyncOpenAI | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        timeout_seconds: float | None = None,
+        **options: Any,
+    ) -> None:
+        """Take the model's name; raises MissingPackageError without the SDK."""
+        super().__init__(
+            name,
+            client=client,
+            api_key=api_key,
+            base_url=base_url,
+            timeout_seconds=timeout_seconds,
+            options=options,
+        )
+
+    def _client(self) -> Any:
+        return openai_client(self._api_key, self._base_url)
+
+    def _resource(self, client: Any) -> Any:
+        return client.chat.completions
+
+    def _stream_options(self) -> Mapping[str, Any]:
+        if "stream_options" in self._options:  # None for a server that takes none
+            return {}
+        return {"stream_options": {"include_usage": True}}
+
+    def _gathered(self) -> Gathered:
+        return ChatStream()
+
+    def _is_answer(self, body: Mapping[str, Any]) -> bool:
+        choices: Any = body.get("choices")
+        return bool(choices) and isinstance(choices[0].get("message"), Mapping)
+
+    def _read(self, body: Any, prompt: CompiledPrompt) -> Reply:
+        choice = body["choices"][0]
+        said = choice["message"]
+        stop = _STOPS.get(choice.get("finish_reason") or "", "answer")
+        text = text_of(said.get("content"))
+        refusal = said.get("refusal")
+        if refusal:
+            stop = "refusal"
+        calls = [] if stop == "refusal" else _calls(said.get("tool_calls") or (), stop)
+        message = _message(said, calls)
+        has_content = bool(text or refusal or calls)
+        usage = body.get("usage")
+        return Reply(
+            (message,) if has_content else (),
+            text or refusal or "",
+            tuple(filter(None, map(ToolCall.read, calls))),
+            Usage.billed(usage) if usage else _counted(prompt, text, calls),
+            "calls" if calls else stop,
+            str(body.get("model") or self._name),
+            str(body.get("id") or ""),
+        )
+
+
+def _message(said: Mapping[str, Any], calls: Sequence[Any]) -> dict[str, Any]:
+    """The message as the API takes it back: without nulls, without empty lists of calls, without
+    what only answers have; what is a server's own stays."""
+    own = {
+        key: value
+        for key, value in said.items()
+        if value is not None and key not in _RESPONSE_ONLY and key != "tool_calls"
+    }
+    if audio := own.get("audio"):
+        own["audio"] = {"id": audio.get("id")}
+    message = {**own, "role": "assistant", "content": said.get("content")}
+    if not message["content"] and not (calls or "audio" in own or "refusal" in own):
+        message["content"] = ""
+    return message | ({"tool_calls": list(calls)} if calls else {})
+
+
+def _calls(given: Sequence[Mapping[str, Any]], stop: Stop) -> list[dict[str, Any]]:
+    """The calls as OpenAI has them; what was cut off in the midst of its arguments is none."""
+    calls: list[dict[str, Any]] = []
+    ids: set[str] = set()
+    for each in given:
+        function = each.get("function")
+        if not isinstance(function, Mapping) or not function.get("name"):
+            continue  # some gateways stream empty ones between the others
+        arguments = _arguments(function.get("arguments"))
+        if stop == "length" and each is given[-1] and not _is_json(arguments):
+            continue
+        given_id = each.get("id")
+        is_new = isinstance(given_id, str) and given_id and given_id not in ids
+        call_id = given_id if is_new else f"call_{uuid.uuid4().hex[:24]}"
+        ids.add(str(call_id))
+        own = {key: value for key, value in each.items() if value is not None and key != "index"}
+        function = {**function, "arguments": arguments}
+        calls.append({**own, "id": call_id, "type": "function", "function": function})
+    return calls
+
+
+def _arguments(given: Any) -> str:
+    """The JSON of an object, whichever way a server gives it."""
+    if isinstance(given, str):
+        return given if given.strip() else "{}"
+    return json.dumps(given or {}, ensure_ascii=False, separators=(",", ":"))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _counted(prompt: CompiledPrompt, text: str, calls: Sequence[Mapping[str, Any]]) -> Usage:
+    written = [call["function"]["arguments"] for call in calls]
+    return Usage(uncached=prompt.tokens, output=sum(map(count_tokens, [text, *written])))
