@@ -43,6 +43,7 @@ from rehydrate.runtime.events import (
 from rehydrate.runtime.telemetry import SCHEMA_URL, Telemetry
 from rehydrate.runtime.turn import Turn
 
+CLIENT = SpanKind.CLIENT
 MODEL = "claude-sonnet-4-5"
 SECRET = "berth four is free"
 
@@ -168,7 +169,7 @@ def test_a_turn_is_a_span_with_its_model_and_its_tools_within() -> None:
 def test_a_models_reply_says_what_was_asked_answered_and_billed() -> None:
     seen = Recorder().tell(started(), built(), replied(), ended())
     chat = seen.span(f"chat {MODEL}")
-    assert chat.kind is SpanKind.CLIENT
+    assert chat.kind is CLIENT
     assert chat.attributes == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "anthropic",
@@ -288,6 +289,15 @@ def test_each_attempt_is_a_span_with_its_error() -> None:
     assert first.status.description is None
     assert second.status.status_code is StatusCode.UNSET
     assert seen.span("invoke_agent").attributes["rehydrate.retries"] == 1
+
+
+def test_an_attempt_that_came_sooner_than_foreseen_is_a_span_all_the_same() -> None:
+    limited = RateLimitError("anthropic", 429, "slow down")
+    late = Retrying(1, limited, 2, 900.0)
+    seen = Recorder().tell(started(), built(), late, late, replied(), ended())
+    chats = [span.attributes.get("error.type") for span in seen.spans if span.kind is CLIENT]
+    assert chats == ["rehydrate.errors.RateLimitError"] * 2 + [None]
+    assert sum(point.count for point in seen.points("gen_ai.client.operation.duration")) == 3
 
 
 def test_an_attempt_that_never_came_is_no_span() -> None:
@@ -555,7 +565,7 @@ def test_without_providers_it_is_the_programs_that_are_used() -> None:
     telemetry = Telemetry()
     for event in whole_turn():  # there are none: nothing is recorded, and nothing fails
         telemetry(event)
-    assert not telemetry._has_failed
+    assert not telemetry._spans._has_failed
 
 
 def test_importing_it_needs_no_opentelemetry_and_making_one_names_the_extra() -> None:
