@@ -106,6 +106,8 @@ class Context:
         self._originals = HeldOriginals() if originals is None else originals
         self._deadline_ms = deadline_ms
         self._entries = Entries(format or provider)
+        self.jit: Any = None
+        """What answers the model's own requests for context: the last `ContextJIT` made for it."""
         self._clock = clock
         self._left_out: tuple[History, list[datetime]] | None = None
         self._late = LateBinding()

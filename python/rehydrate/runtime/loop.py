@@ -161,7 +161,8 @@ class TurnLoop:
         """Offer the tools and add the user's words; in a worker thread."""
         self._context.offer(self._agent.offered)
         if self._agent.jit is not None:
-            self._jit = self._agent.jit(self._context)
+            # One for all turns: it holds what was found and had no room.
+            self._jit = self._context.jit or self._agent.jit(self._context)
         if (ir := self._context.ir) is not None:
             self._seen.update([section.id for section in ir.sections])
         if self._observation:
