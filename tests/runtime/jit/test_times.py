@@ -73,6 +73,7 @@ def said(text: str) -> str:
         ("last year", "Wed 2025-01-01 to Wed 2025-12-31"),
         ("this year", "Thu 2026-01-01 to Thu 2026-12-31"),
         ("3 days ago", "Sat 2026-11-21"),
+        ("3d ago", "Sat 2026-11-21"),
         ("eleven days ago", "Fri 2026-11-13"),
         ("a week ago", "Mon 2026-11-16 to Sun 2026-11-22"),
         ("2 months ago", "Tue 2026-09-01 to Wed 2026-09-30"),

@@ -98,7 +98,7 @@ def _normal(text: str) -> str:
     plain = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
     plain = re.sub(r",(?!\d)|['\"`]|\b(?:the|on|of|in|within|during)\b", " ", plain)
     plain = re.sub(r"(?<=[a-z])\.(?!\.)", " ", plain)
-    plain = re.sub(r"(?<= )(\d+) ?([hdw])\b", lambda m: f"{m[1]} {_UNITS[m[2]]}", plain)
+    plain = re.sub(r"(?<![\w-])(\d+) ?([hdw])\b", lambda m: f"{m[1]} {_UNITS[m[2]]}", plain)
     plain = re.sub(r"(\d)(?:st|nd|rd|th)\b", r"\1", plain)
     return " ".join(plain.split())
 
