@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.runtime.results import result_text, said
 from rehydrate.runtime.threads import in_thread
 from rehydrate.runtime.tools import Tool, ToolError
+
+if TYPE_CHECKING:
+    from anyio import CancelScope
 
 UNKNOWN_EFFECT = "whether it took effect is unknown"
 _SHOWN_NAMES = 40
@@ -50,17 +53,16 @@ class Calling:
         self._answer = answer
         self._parallel = parallel
         self._came: dict[int, Answer] = {}
-        self._begun: set[int] = set()
+        self._begun = 0
         self._fatal: BaseException | None = None
 
     async def run(self) -> None:
         """Run all of them. Raises only cancellation, KeyboardInterrupt and the like."""
         import anyio
 
-        room = anyio.Semaphore(min(self._parallel, len(self._calls) or 1))
         async with anyio.create_task_group() as group:
-            for place in range(len(self._calls)):
-                group.start_soon(self._one, place, room, group.cancel_scope)
+            for _ in range(min(self._parallel, len(self._calls))):
+                group.start_soon(self._work, group.cancel_scope)
         if self._fatal is not None:
             raise self._fatal
 
@@ -76,27 +78,32 @@ class Calling:
         places = range(len(self._calls))
         return [self._cut_short(place) for place in places if place not in self._came]
 
-    async def _one(self, place: int, room: Any, scope: Any) -> None:
+    async def _work(self, scope: CancelScope) -> None:
+        """Make the next call as long as there is one: in their order, which trio's tasks lack."""
+        while self._begun < len(self._calls) and self._fatal is None:
+            place = self._begun
+            self._begun += 1
+            await self._one(place, scope)
+
+    async def _one(self, place: int, scope: CancelScope) -> None:
         import anyio
 
         call = self._calls[place]
-        async with room:
-            self._begun.add(place)
-            try:
-                self._came[place] = await self._answer(call)
-            except Exception as error:
-                self._came[place] = Answer(call, said(error), True)
-            except BaseException as error:
-                if not isinstance(error, anyio.get_cancelled_exc_class()):
-                    self._fatal = error  # by hand: a group would wrap it, asyncio's loop end
-                    scope.cancel()
-                elif anyio.get_current_task().has_pending_cancellation():
-                    raise
-                # Else the tool cancelled itself, and that is nobody else's end.
+        try:
+            self._came[place] = await self._answer(call)
+        except Exception as error:
+            self._came[place] = Answer(call, said(error), True)
+        except BaseException as error:
+            if not isinstance(error, anyio.get_cancelled_exc_class()):
+                self._fatal = error  # by hand: a group would wrap it, asyncio's loop end
+                scope.cancel()
+            elif anyio.get_current_task().has_pending_cancellation():
+                raise
+            # Else the tool cancelled itself, and that is nobody else's end.
 
     def _cut_short(self, place: int) -> Answer:
         call = self._calls[place]
-        if place in self._begun:
+        if place < self._begun:
             return Answer(call, f"{call.name} was cancelled; {UNKNOWN_EFFECT}", True)
         return Answer(call, f"{call.name} was cancelled before it began; nothing was done", True)
 

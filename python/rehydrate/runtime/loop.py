@@ -139,7 +139,11 @@ class TurnLoop:
         return self._end(*ended)
 
     async def _steps(self) -> tuple[Stopped, Exception | None]:
-        await _begun(self)
+        import anyio
+        import anyio.to_thread
+
+        with anyio.CancelScope(shield=True):  # what the user said stays, whatever comes of it
+            await anyio.to_thread.run_sync(self._begin)
         while True:
             limit = self._limit()
             if limit is not None:
@@ -153,7 +157,7 @@ class TurnLoop:
             if stopped is not None:
                 return stopped, None
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         """Offer the tools and add the user's words; in a worker thread."""
         self._context.offer(self._agent.offered)
         if self._agent.jit is not None:
@@ -409,5 +413,4 @@ def _prompt_of(
     return compiled, context.prefix, context.usage
 
 
-_begun = awaitable(TurnLoop.begin)
 _prompted = awaitable(_prompt_of)

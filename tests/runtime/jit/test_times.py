@@ -73,6 +73,7 @@ def said(text: str) -> str:
         ("last year", "Wed 2025-01-01 to Wed 2025-12-31"),
         ("this year", "Thu 2026-01-01 to Thu 2026-12-31"),
         ("3 days ago", "Sat 2026-11-21"),
+        ("3d ago", "Sat 2026-11-21"),
         ("eleven days ago", "Fri 2026-11-13"),
         ("a week ago", "Mon 2026-11-16 to Sun 2026-11-22"),
         ("2 months ago", "Tue 2026-09-01 to Wed 2026-09-30"),
@@ -129,6 +130,8 @@ def test_a_text_names_a_range(text: str, meaning: str) -> None:
         ("last 2 weeks", timedelta(14)),
         ("in the past week", timedelta(7)),
         ("last 24 hours", timedelta(hours=24)),
+        ("last 24h", timedelta(hours=24)),
+        ("within the past 7d", timedelta(7)),
         ("past hour", timedelta(hours=1)),
         ("last ninety minutes", None),
         ("last 90 minutes", timedelta(minutes=90)),
@@ -237,6 +240,9 @@ def test_a_day_may_begin_after_midnight_where_the_clock_skips_it() -> None:
         ("tuesday 14", "write the hour as 14:00"),
         ("today 14", "write the hour as 14:00"),
         ("this", "'this' is no time"),
+        ("feb 16-20", "'feb 16-20' is no time"),
+        ("some day morning", "'some day morning' is no time"),
+        ("week of billing", "'week billing' is no time"),
         ("3", "'3' is no time"),
         ("1771286400", "is no time"),
         ("billing", "'billing' is no time that is known here"),
@@ -404,6 +410,16 @@ def test_an_iso_time_with_an_offset_comes_back_exactly(
     assert after == moment
     assert before is not None
     assert before - moment == timedelta(microseconds=1 if wall.microsecond else 1e6)
+
+
+def test_a_fraction_of_a_second_is_as_long_as_it_is_written() -> None:
+    after, before = read("2026-02-17T00:00:00.000Z")
+    assert after == datetime(2026, 2, 17, tzinfo=UTC)
+    assert before - after == timedelta(milliseconds=1)
+    after, before = read("2026-02-17T00:00:00.25Z")
+    assert before - after == timedelta(milliseconds=10)
+    after, before = read("2026-02-17T00:00:00.123456789Z")
+    assert before - after == timedelta(microseconds=1)
 
 
 @given(st.text() | st.text(alphabet="0123456789-/.tTzZ:w+ adeyslo", max_size=40), zones)

@@ -23,6 +23,7 @@ MAX_CHARACTERS = 200
 """Longer than any time that is meant as one."""
 
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 _SLASHED = r"\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\d{4}[/.]\d{1,2}[/.]\d{1,2}"
 _OUTSIDE = (r"after (.+?) (?:and )?(?<!day )before (.+)", r"after (.+)()", r"()before (.+)")
 _FROM_TO = (
@@ -95,8 +96,9 @@ def _normal(text: str) -> str:
             f"it is {len(text):,} characters long, {MAX_CHARACTERS} at most can be a time"
         )
     plain = unicodedata.normalize("NFKC", text).casefold().translate(_DASHES)
-    plain = re.sub(r",(?!\d)|['\"`]|\b(?:the|on|of|in|during)\b", " ", plain)
+    plain = re.sub(r",(?!\d)|['\"`]|\b(?:the|on|of|in|within|during)\b", " ", plain)
     plain = re.sub(r"(?<=[a-z])\.(?!\.)", " ", plain)
+    plain = re.sub(r"(?<![\w-])(\d+) ?([hdw])\b", lambda m: f"{m[1]} {_UNITS[m[2]]}", plain)
     plain = re.sub(r"(\d)(?:st|nd|rd|th)\b", r"\1", plain)
     return " ".join(plain.split())
 

@@ -49,6 +49,7 @@ _CLOCK = (
     r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?)?"
     r" ?(?P<half>am|pm)? ?(?P<offset>z|utc|gmt|[+-]\d\d(?::?\d\d)?)?"
 )
+_CLOCK_PARTS = ("hour", "minute", "second")
 
 
 class UnreadableError(Exception):
@@ -76,7 +77,7 @@ class TimeWords:
             (rf"{_COUNT} days? ago", lambda m: clock.today - timedelta(_count(m))),
             (rf"(?:{_WEEKDAY}) (?P<rest>.*\d.*)", self._named_weekday),
         ]
-        self.spans: list[tuple[str, Callable[[re.Match[str]], TimeRange]]] = [
+        self.spans: list[tuple[str, Callable[[re.Match[str]], TimeRange | None]]] = [
             (r"now", lambda _: self._until_now(clock.now)),
             (r"(?P<year>\d{4})", lambda m: clock.year(_year(m["year"]))),
             (r"(?P<year>\d{4})-(?P<month>\d{1,2})", self._month),
@@ -85,7 +86,7 @@ class TimeWords:
             (r"(?P<which>last|this) (?P<unit>week|month|year|weekend)", self._unit),
             (rf"(?:past|last|previous) (?:{_COUNT} )?{_UNIT}", self._past),
             (rf"{_COUNT} {_UNIT} ago", self._ago),
-            (r"week (?P<day>.+)", lambda m: clock.week(self._day(m["day"]))),
+            (r"week (?P<day>.+)", self._week_around),
             (r"(?P<day>last night|tonight)", self._part),
             (r"(?:(?P<day>.+) )?(?P<part>morning|afternoon|evening|night)", self._part),
             (rf"(?P<day>.+?)(?P<at>(?<=\d)t| at | ){_CLOCK}", self._time),
@@ -98,8 +99,8 @@ class TimeWords:
             if day is not None:
                 return self.clock.days(day)
             for pattern, span in self.spans:
-                if found := re.fullmatch(pattern, text, re.ASCII):
-                    return span(found)
+                if (found := re.fullmatch(pattern, text, re.ASCII)) and (named := span(found)):
+                    return named
         except NoSuchTimeError as error:
             raise UnreadableError(f"{_short(text)} never was: {error}") from None
         raise UnreadableError(f"{_short(text)} is no time that is known here")
@@ -109,12 +110,6 @@ class TimeWords:
             if (found := re.fullmatch(pattern, text, re.ASCII)) and (named := day(found)):
                 return named
         return None
-
-    def _day(self, text: str) -> date:
-        day = self._find_day(text)
-        if day is None:
-            raise UnreadableError(f"{_short(text)} is no day that is known here")
-        return day
 
     def _date(self, found: re.Match[str]) -> date:
         month, day = _month(found["month"]), int(found["day"])
@@ -169,6 +164,10 @@ class TimeWords:
             back = back or 12
         return self.clock.month(month_number(today) - back)
 
+    def _week_around(self, found: re.Match[str]) -> TimeRange | None:
+        day = self._find_day(found["day"])
+        return None if day is None else self.clock.week(day)
+
     def _unit(self, found: re.Match[str]) -> TimeRange:
         """A unit of the calendar, not so many hours back."""
         clock, today, back = self.clock, self.clock.today, found["which"] == "last"
@@ -197,24 +196,26 @@ class TimeWords:
             return self.clock.month(number) if unit == "month" else self.clock.year(number // 12)
         return self.clock.around(self.clock.back(_count(found), unit), unit)
 
-    def _part(self, found: re.Match[str]) -> TimeRange:
+    def _part(self, found: re.Match[str]) -> TimeRange | None:
+        day: date | None
         named, part = found["day"], found.groupdict().get("part") or "night"
         if named in (None, "this", "tonight"):
             day = self.clock.today
         elif named == "last night" or (named == "last" and part == "night"):
             day = self.clock.today - timedelta(1)
         else:
-            day = self._day(named)
+            day = self._find_day(named)
+        if day is None:
+            return None
         first, end = _PARTS[part]
         start = midnight(day)
         return self.clock.between(start + timedelta(hours=first), start + timedelta(hours=end))
 
-    def _time(self, found: re.Match[str]) -> TimeRange:
+    def _time(self, found: re.Match[str]) -> TimeRange | None:
         """The minute (hour, second) that a time of a day names; as a whole, like everything."""
-        day, (hour, minute, second) = (
-            self._day(found["day"]),
-            found.group("hour", "minute", "second"),
-        )
+        day, (hour, minute, second) = self._find_day(found["day"]), found.group(*_CLOCK_PARTS)
+        if day is None:
+            return None
         if found["at"] != "t" and minute is None and not found["half"]:
             raise UnreadableError(f"{_short(found[0])} is no time; write the hour as 14:00")
         hours, minutes, seconds = int(hour), int(minute or 0), int(second or 0)
@@ -222,14 +223,14 @@ class TimeWords:
             hours = hours % 12 + 12 * (found["half"] == "pm") if 1 <= hours <= 12 else 24
         if hours > 23 or minutes > 59 or seconds > 59:
             raise UnreadableError(f"{_short(found[0])}: the hours of a day are 00:00 to 23:59")
-        fraction = int((found["fraction"] or "")[:6].ljust(6, "0"))
-        start = midnight(day).replace(
-            hour=hours, minute=minutes, second=seconds, microsecond=fraction
+        fraction = (found["fraction"] or "")[:6]
+        start = midnight(day) + timedelta(
+            hours=hours, minutes=minutes, seconds=seconds, microseconds=int(fraction.ljust(6, "0"))
         )
-        length = timedelta(hours=1)
-        for given, unit in ((minute, "minutes"), (second, "seconds"), (found["fraction"], "")):
-            if given:
-                length = timedelta(**{unit: 1}) if unit else TICK
+        if fraction:
+            length = TICK * 10 ** (6 - len(fraction))
+        else:
+            length = timedelta(seconds=1 if second else 60 if minute else 3600)
         if found["offset"]:
             instant = start.replace(tzinfo=_offset(found["offset"])).astimezone(UTC)
             return TimeRange(instant, instant + length)

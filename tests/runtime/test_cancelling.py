@@ -1,0 +1,132 @@
+"""A turn that is cancelled anywhere leaves a valid history with every finished result in it."""
+
+import asyncio
+from functools import partial
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from rehydrate import Context, validate
+from rehydrate.runtime.interpreter import Interpreter
+from rehydrate.runtime.limits import Limits
+from tests.runtime.script import PROVIDERS, Script, calls, results, says
+
+USER = {"role": "user", "content": "Go."}
+
+
+class Voyage:
+    """A turn that is cancelled at a numbered point: in a tool, in the model, at an event."""
+
+    def __init__(self, provider, steps, cancel_at):
+        self.provider, self.cancel_at, self.points = provider, cancel_at, 0
+        self.cancel = self.turn = None
+        self.finished, self.events = set(), []
+        self.context = Context(provider=provider)
+        self.model = Script(*map(self.line, range(len(steps) + 1), [*steps, None]))
+        self.model.provider = provider
+
+    def point(self):
+        self.points += 1
+        if self.points == self.cancel_at:
+            self.cancel()
+
+    def watch(self, event):
+        self.events.append(event)
+        self.point()
+
+    def line(self, number, names):
+        if names is None:
+            reply = says("Done.", self.provider)
+        elif names:
+            ids = [f"{name}.{number}.{place}" for place, name in enumerate(names)]
+            made = [(call, name, {"call": call}) for call, name in zip(ids, names, strict=True)]
+            reply = calls(*made, provider=self.provider)
+        else:
+            reply = says("hm", self.provider, stop="pause")
+
+        async def answer(prompt):
+            self.point()
+            await anyio.lowlevel.checkpoint()
+            return reply
+
+        return answer
+
+    @property
+    def tools(self):
+        def sync(call: str) -> str:
+            """In a thread."""
+            self.finished.add(call)
+            return call
+
+        async def short(call: str) -> str:
+            """On the loop."""
+            self.point()
+            await anyio.lowlevel.checkpoint()
+            self.finished.add(call)
+            return call
+
+        async def long(call: str) -> str:
+            """On the loop for a while."""
+            for _ in range(6):
+                self.point()
+                await anyio.lowlevel.checkpoint()
+            self.finished.add(call)
+            return call
+
+        return [sync, short, long]
+
+    async def make(self, parallel, is_native):
+        """The turn, to its end or until it is cancelled."""
+        interpreter = Interpreter(
+            self.model,
+            self.tools,
+            jit=False,
+            limits=Limits(parallel_calls=parallel),
+            on_event=self.watch,
+        )
+        with anyio.CancelScope() as scope:
+            self.cancel = asyncio.current_task().cancel if is_native else scope.cancel
+            try:
+                self.turn = await interpreter.run(self.context, "Go.")
+                await anyio.lowlevel.checkpoint()  # a task.cancel() after the end comes here
+            except asyncio.CancelledError:
+                if not is_native:
+                    raise
+                asyncio.current_task().uncancel()
+
+
+@pytest.mark.parametrize(
+    ("backend", "is_native"), [("asyncio", False), ("asyncio", True), ("trio", False)]
+)
+@given(
+    provider=st.sampled_from(PROVIDERS),
+    steps=st.lists(st.lists(st.sampled_from(["sync", "short", "long"]), max_size=4), max_size=4),
+    parallel=st.integers(1, 4),
+    cancel_at=st.integers(1, 60),
+)
+def test_a_turn_cancelled_anywhere(backend, is_native, provider, steps, parallel, cancel_at):
+    voyage = Voyage(provider, steps, cancel_at)
+    context = voyage.context
+    anyio.run(partial(voyage.make, parallel, is_native), backend=backend)
+    history = context.history
+    assert validate(history, provider) == []
+    assert validate([*history, USER], provider) == []
+    # A task.cancel() before the turn has begun is the one thing that comes before the user's words.
+    assert history[:1] == [USER] or (is_native and not history)
+    found = results(history)
+    for call in voyage.finished:
+        # What a thread finished after it was left behind cannot be known.
+        assert found[call] == call or (call.startswith("sync") and "unknown" in found[call])
+    last = voyage.events[-1]
+    assert last.name == "turn_ended"
+    assert last.turn.history == tuple(history)
+    assert last.turn.stopped == ("cancelled" if voyage.turn is None else "answer")
+    event("cancelled" if voyage.turn is None else "ended")
+    event(f"cut short: {sum('cancelled' in text for text in found.values())}")
+    # And the conversation goes on.
+    after = Interpreter(Script(says("Aye.", provider), provider=provider), jit=False)
+    assert anyio.run(partial(after.run, context, "Again."), backend=backend).answer == "Aye."
+    assert validate(context.history, provider) == []
