@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rehydrate.compiler.counts import text_tokens
+from rehydrate.compiler.splice import HEADING_TOKENS
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import Provenance, Section
@@ -55,7 +56,7 @@ def _part(desk: Desk, call: ToolCall, handle: str, offset: int) -> Answered:
         raise InvalidArgumentError(
             f"offset is {offset:,}, and {handle} has {len(text):,} characters; send a smaller one"
         )
-    page = page_of(text, offset, desk.room_tokens)
+    page = page_of(text, offset, desk.room_tokens - HEADING_TOKENS)
     if text and not page.text:
         raise InvalidArgumentError(
             f"{handle} has {len(text):,} characters, and no room is left in this turn; answer "

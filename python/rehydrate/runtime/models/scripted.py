@@ -12,8 +12,6 @@ from itertools import repeat
 from threading import Lock
 from typing import Any, TypeAlias
 
-import anyio.lowlevel
-
 from rehydrate.cache.cost import Usage
 from rehydrate.cache.prices import Price, minimum_prefix
 from rehydrate.cache.simulate import PromptCache
@@ -116,6 +114,8 @@ class ScriptedModel:
 
     async def reply(self, prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:
         """The script's next reply; with ``on_text`` its text comes word by word."""
+        import anyio.lowlevel
+
         check_compiled_for(self, prompt)
         await anyio.lowlevel.checkpoint()
         said: Any = self._next(prompt)
