@@ -115,8 +115,13 @@ def check_hard_budget(ir: PromptIR, provider: Provider) -> None:
 
 
 def _with_message(ir: PromptIR) -> PromptIR:
-    """Without a history the observation is what the user says."""
+    """Without a history the observation is what the user says.
+
+    Not so where there was one, and a pass has left all of it out.
+    """
     if ir.history.entries or not ir.request.observation.strip():
+        return ir
+    if any(gone.section.startswith("history[") for gone in ir.meta.dropped):
         return ir
     said = {"role": "user", "content": ir.request.observation}
     return ir.replace(history=History((said,), "plain"))
