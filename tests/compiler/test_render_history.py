@@ -126,6 +126,21 @@ def test_a_system_entry_parts_no_call_from_its_results_wherever_it_comes():
     assert tried > 200
 
 
+def test_an_image_of_a_half_answered_turn_stands_in_front_of_its_calls():
+    calls = [{**CALL, "id": f"toolu_{number}"} for number in (1, 2)]
+    result = {"type": "tool_result", "tool_use_id": "toolu_2", "content": [PNG]}
+    entries = [
+        ANTHROPIC[1],
+        {"role": "assistant", "content": calls},
+        {"role": "user", "content": [result]},
+    ]
+    messages, _ = rendered(entries, "anthropic", "openai_chat")
+    assert [message["role"] for message in messages] == ["user", "user", "assistant", "tool"]
+    result["content"] = "done"
+    messages, _ = rendered(entries, "anthropic", "openai_chat")
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
+
+
 CHAT = (
     {"role": "system", "content": "Be brief."},
     {"role": "user", "content": "Compare."},

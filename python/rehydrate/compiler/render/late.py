@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -34,19 +35,19 @@ def in_place(said: Sequence[T], heard: Callable[[T], Heard]) -> list[T]:
         return list(said)
     placed: list[T] = []
     late: list[T] = []
-    waiting: set[str | None] = set()
+    waiting: Counter[str | None] = Counter()  # a damaged history calls twice under one id
     turn, before = 0, ""  # where the assistant's turn began, and who spoke before
     for each, (role, calls, answers) in zip(said, read, strict=True):
         if role == "system" and waiting:
             late.append(each)
             continue
-        answered = set(answers)
+        answered = Counter(answers)
         if role == "assistant" and before == "assistant":
             waiting.update(calls)
         elif role == "assistant" or not answered:
             # What still waits is never answered: the history was so before.
             placed += late
-            late, waiting, turn = [], set(calls), len(placed)
+            late, waiting, turn = [], Counter(calls), len(placed)
         placed.append(each)
         before = role
         waiting -= answered
