@@ -6,6 +6,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -191,7 +192,13 @@ def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
 def _history_tokens(history: History, rendered: Rendered, provider: Provider) -> list[int]:
     """Tokens of each message: those of its entries, counted anew where it was put otherwise."""
     if history.format in (provider, "claude_code" if provider == "anthropic" else ""):
-        return [sum(history.tokens[n] for n in each.sources) for each in rendered.messages]
+        tokens = history.tokens
+        return [
+            tokens[each.sources[0]]
+            if len(each.sources) == 1
+            else sum(tokens[n] for n in each.sources)
+            for each in rendered.messages
+        ]
     conversation = formats.parse([each.message for each in rendered.messages], provider)
     return entry_tokens(conversation, len(rendered.messages))
 
@@ -306,12 +313,19 @@ def _said(
     known: Known, ir: PromptIR, sent: Sent, kind: Any, tokens: int, *, is_static: bool = True
 ) -> _Piece:
     """A piece of the history."""
-    names = [f"history[{ir.history.place(source)}]" for source in sent.sources]
+    place = ir.history.place
+    names = [_entry_name(place(source)) for source in sent.sources]
     _, digest, blocks, is_marked = known.sight(sent.message)
     stability = "static" if is_static else "dynamic"
     blocks = blocks if kind == "message" else 1
     segment = Segment(names[0], kind, tokens, digest, stability, blocks, is_marked)
     return _Piece(segment, sent.message, frozenset(names))
+
+
+@lru_cache(maxsize=4_096)
+def _entry_name(place: int) -> str:
+    """One string for all prompts: a server has thousands of them."""
+    return f"history[{place}]"
 
 
 def _piece(

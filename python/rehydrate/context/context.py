@@ -283,6 +283,7 @@ class Context:
         self._go_on_from(compiled.ir)
 
     def _go_on_from(self, ir: PromptIR) -> None:
+        ir.history.rest()
         self._base, self._seen, self._turn = ir, len(self._entries), self._entries.turn
 
 

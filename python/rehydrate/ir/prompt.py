@@ -13,7 +13,10 @@ from rehydrate.ir.budget import Budget
 from rehydrate.ir.request import ContextRequest
 from rehydrate.ir.section import Section
 from rehydrate.ir.tool import ToolDef
-from rehydrate.messages import Conversation, Message
+from rehydrate.messages import Conversation, Message, PieceKind
+
+_LONG_INPUT = 500
+"""A tool's input of so many characters is read again rather than held: a message is 300 bytes."""
 
 SourceStatus = Literal["ok", "late", "failed", "off"]
 
@@ -95,7 +98,33 @@ class History:
     def messages(self) -> tuple[Message, ...]:
         """Its entries, read; raises InvalidMessageError."""
         found: tuple[Message, ...] | None = self._read.get("messages")
-        return self.conversation.messages if found is None else found
+        if found is None:
+            return self.conversation.messages
+        again: tuple[int, ...] = self._read.get("again", ())
+        return self._with_pieces(found, again) if again else found
+
+    def rest(self) -> None:
+        """Keep of what was read what is small beside the entries; the others are read again where
+        they are wanted: the long inputs of tools, which are texts of their own."""
+        # The lines of a transcript are read in the light of others: all of them, or none.
+        read = () if self.format == "claude_code" else self.messages
+        self._read.clear()
+        if not read:
+            return
+        again = [place for place, message in enumerate(read) if _has_long_input(message)]
+        light = list(read)
+        for place in again:
+            light[place] = light[place]._replace(pieces=())
+        self._read["messages"], self._read["again"] = tuple(light), tuple(again)
+
+    def _with_pieces(
+        self, messages: tuple[Message, ...], again: tuple[int, ...]
+    ) -> tuple[Message, ...]:
+        entries = [self.entries[messages[place].index] for place in again]
+        whole = list(messages)
+        for place, read in zip(again, formats.parse(entries, self.format).messages, strict=True):
+            whole[place] = whole[place]._replace(pieces=read.pieces)
+        return tuple(whole)
 
     def reworded(
         self,
@@ -137,6 +166,13 @@ class History:
             shifted = [each._replace(index=each.index + start) for each in new.messages]
             both._read["messages"] = (*self.messages, *shifted)
         return both
+
+
+def _has_long_input(message: Message) -> bool:
+    if not message.calls:
+        return False
+    inputs = [len(text) for text, kind in message.pieces if kind is PieceKind.TOOL_INPUT]
+    return sum(inputs) > _LONG_INPUT
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,22 +7,21 @@ So a run of seven lines is found, wherever it stands, in time linear in all text
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
+
+from rehydrate.compiler.passes.quoted import Quoted
 
 _ANCHOR = 4
 _LONG_LINE = 400
 """A line that is an anchor alone."""
 _NUMBER = re.compile(r" {0,7}\d{1,7}→| {1,7}\d{1,7}\t")
 """The number that a tool put before a line, as Claude Code and ``cat -n`` write it."""
-_DEEPEST = 8
 _LONGEST = 2**32
 _MARKED = 16
 """Of so many lines one's place in its text is noted; the others are found from there."""
@@ -99,22 +98,22 @@ class Seen:
         source: Source,
         without: Sequence[Run] = (),
         *,
-        quoted: Quoted | None = None,
+        held: str | Quoted | None = None,
     ) -> None:
         """Note the lines of a text that is visible, but for runs that were replaced.
 
-        What only `quoted` can give again is held as that.
+        The text itself is held, or what gives it again.
         """
         if len(text) >= _LONGEST:
             return
         raw = text.split("\n")
         starts = list(accumulate((len(line) + 1 for line in raw), initial=0))
         bare = [_bare(line) for line in raw]
-        held = text if quoted is None else quoted
+        said = text if held is None else held
         at = 0
         for begin, end in [(run.start, run.end) for run in without] + [(len(raw), 0)]:
             if begin > at:
-                piece = _Piece(self._count, starts[at], source, held, at, len(raw))
+                piece = _Piece(self._count, starts[at], source, said, at, len(raw))
                 self._add(bare[at:begin], starts[at:begin], piece)
             at = end
 
@@ -237,7 +236,7 @@ class Anchors:
         block = self._blocks[number]
         if at == len(block) or block[at] >> _PLACE_BITS != key:
             return -1
-        return block[at] & _MOST_PLACES
+        return int(block[at] & _MOST_PLACES)
 
     def _find(self, key: int) -> tuple[int, int]:
         """The block for a row, and where in it the row is, or would be."""
@@ -262,19 +261,6 @@ def _line_before(text: str, at: int) -> tuple[str, int]:
     return _bare(text[begin : at - 1]), begin
 
 
-class Quoted(NamedTuple):
-    """A long string inside of a tool's input: read again where it is wanted."""
-
-    said: str
-    number: int
-    """Which of `strings_of`."""
-    least: int
-
-    def __str__(self) -> str:
-        """The string."""
-        return _all_strings(self.said, self.least)[self.number]
-
-
 class _Piece(NamedTuple):
     """Lines of a text that are visible in a row."""
 
@@ -288,33 +274,6 @@ class _Piece(NamedTuple):
     """The place of its first line in the text."""
     total: int
     """Lines of the whole text."""
-
-
-@lru_cache(maxsize=32)
-def _all_strings(said: str, least: int) -> tuple[str, ...]:
-    return tuple(strings_of(said, least))
-
-
-def strings_of(said: str, least: int) -> Iterator[str]:
-    """The long strings in a tool's input, which is its name, a blank and JSON."""
-    if len(said) < least:
-        return
-    _, _, given = said.partition(" ")
-    try:
-        value = json.loads(given)
-    except (ValueError, RecursionError):
-        yield given
-    else:
-        yield from _strings(value, least, 0)
-
-
-def _strings(value: Any, least: int, depth: int) -> Iterator[str]:
-    if isinstance(value, str):
-        if len(value) >= least:
-            yield value
-    elif depth < _DEEPEST and isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner, least, depth + 1)
 
 
 def _bare(line: str) -> str:

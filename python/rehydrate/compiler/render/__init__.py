@@ -105,17 +105,19 @@ def _without_system(sent: Sequence[Sent]) -> Rendered:
     with it all that is cached: it becomes a message of the user's in its place, or beside it where
     that would part a call from its results.
     """
-    leading = _leading([_role(each) for each in sent])
+    roles = [normal_role(str(each.message.get("role"))) for each in sent]
+    leading = _leading(roles)
+    rest = sent[leading:]
     system = [
         Sent(block, each.sources)
         for each in sent[:leading]
         for block in _system_blocks(each.message.get("content"))
     ]
+    if "system" not in roles[leading:]:
+        return Rendered(system, [*rest], ())
     messages: list[Sent] = []
-    rest = sent[leading:]
-    is_late = any(_role(each) == "system" for each in rest)
-    for each in in_place(rest, _heard) if is_late else rest:
-        if _role(each) != "system":
+    for each in in_place(rest, _heard):
+        if _heard(each).role != "system":
             messages.append(each)
             continue
         texts = [block["text"] for block in _system_blocks(each.message.get("content"))]
@@ -127,17 +129,13 @@ def _without_system(sent: Sequence[Sent]) -> Rendered:
 
 def _heard(sent: Sent) -> Heard:
     """An Anthropic message's client tools, called and answered."""
-    content, role = sent.message.get("content"), _role(sent)
+    content, role = sent.message.get("content"), normal_role(str(sent.message.get("role")))
     if not isinstance(content, (list, tuple)):
         return Heard(role)
     blocks = [block for block in content if isinstance(block, Mapping)]
     calls = [str(block.get("id")) for block in blocks if type_of(block) == "tool_use"]
     answers = [str(block.get("tool_use_id")) for block in blocks if type_of(block) == "tool_result"]
     return Heard(role, calls, answers)
-
-
-def _role(sent: Sent) -> str:
-    return normal_role(str(sent.message.get("role")))
 
 
 def _leading(roles: Sequence[str]) -> int:
