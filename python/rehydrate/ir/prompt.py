@@ -98,33 +98,20 @@ class History:
     def messages(self) -> tuple[Message, ...]:
         """Its entries, read; raises InvalidMessageError."""
         found: tuple[Message, ...] | None = self._read.get("messages")
-        if found is None:
-            return self.conversation.messages
-        again: tuple[int, ...] = self._read.get("again", ())
-        return self._with_pieces(found, again) if again else found
+        resting: _Resting | None = self._read.get("resting")
+        if found is None and resting is not None:
+            return resting.messages_of(self)
+        return self.conversation.messages if found is None else found
 
     def rest(self) -> None:
         """Keep of what was read what is small beside the entries; the others are read again where
         they are wanted: the long inputs of tools, which are texts of their own."""
         # The lines of a transcript are read in the light of others: all of them, or none.
-        read = () if self.format == "claude_code" else self.messages
-        self._read.clear()
-        if not read:
-            return
-        again = [place for place, message in enumerate(read) if _has_long_input(message)]
-        light = list(read)
-        for place in again:
-            light[place] = light[place]._replace(pieces=())
-        self._read["messages"], self._read["again"] = tuple(light), tuple(again)
-
-    def _with_pieces(
-        self, messages: tuple[Message, ...], again: tuple[int, ...]
-    ) -> tuple[Message, ...]:
-        entries = [self.entries[messages[place].index] for place in again]
-        whole = list(messages)
-        for place, read in zip(again, formats.parse(entries, self.format).messages, strict=True):
-            whole[place] = whole[place]._replace(pieces=read.pieces)
-        return tuple(whole)
+        if self.format != "claude_code":
+            self._read["resting"] = _Resting.of(self.messages)
+        # In this order: another thread may be reading.
+        self._read.pop("messages", None)
+        self._read.pop("conversation", None)
 
     def reworded(
         self,
@@ -166,6 +153,31 @@ class History:
             shifted = [each._replace(index=each.index + start) for each in new.messages]
             both._read["messages"] = (*self.messages, *shifted)
         return both
+
+
+class _Resting(NamedTuple):
+    """The messages of a history, without the texts of those that are read again."""
+
+    messages: tuple[Message, ...]
+    again: tuple[int, ...]
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Self:
+        """The messages at rest."""
+        again = tuple([place for place, each in enumerate(messages) if _has_long_input(each)])
+        light = list(messages)
+        for place in again:
+            light[place] = light[place]._replace(pieces=())
+        return cls(tuple(light), again)
+
+    def messages_of(self, history: History) -> tuple[Message, ...]:
+        """The messages with all their texts."""
+        whole = list(self.messages)
+        entries = [history.entries[whole[place].index] for place in self.again]
+        read = formats.parse(entries, history.format).messages
+        for place, message in zip(self.again, read, strict=True):
+            whole[place] = whole[place]._replace(pieces=message.pieces)
+        return tuple(whole)
 
 
 def _has_long_input(message: Message) -> bool:
