@@ -15,6 +15,7 @@ from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, 
 from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.fence import fenced, text_of
 from rehydrate.compiler.known import Known
+from rehydrate.compiler.originals import Originals
 from rehydrate.compiler.passes.breakpoints import place_breakpoints
 from rehydrate.compiler.passes.cap import cap_tool_results
 from rehydrate.compiler.passes.deduplicate import deduplicate
@@ -63,7 +64,7 @@ def compile(  # noqa: A001  the contract's word
     *,
     model: str = "",
     passes: Iterable[Pass] | None = None,
-    originals: Any = None,
+    originals: Originals | None = None,
     minimum_prefix: int = MINIMUM_PREFIX,
     known: Known | None = None,
 ) -> CompiledPrompt:
@@ -155,13 +156,13 @@ def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
     history = render_history(ir.history, provider)
     tokens = _history_tokens(ir.history, history, provider)
     tools = [
-        _piece(known, f"tools[{place}]", "tool", render_tool(tool, provider), tool.tokens or 0)
+        _piece(known, [f"tools[{place}]"], "tool", render_tool(tool, provider), tool.tokens or 0)
         for place, tool in enumerate(ir.tools)
     ]
     if tools:
         tools[-1] = tools[-1]._replace(names=frozenset({"tools"}))
     system = [
-        _piece(known, each.id, "system", _system(known, each, renderer), section_tokens(each), each)
+        _of_section(known, each, "system", _system(known, each, renderer))
         for each in ir.sections
         if each.is_system
     ]
@@ -215,7 +216,7 @@ def _messages(
         message = known.framed(
             section, lambda: user(fenced(section, text_of(section, ir.history.format)))
         )
-        return _piece(known, section.id, "message", message, section_tokens(section), section)
+        return _of_section(known, section, "message", message)
 
     pieces = [framed(section) for section in own if section.is_static]
     dynamic = [section for section in own if not section.is_static]
@@ -261,7 +262,7 @@ def _begun(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
     tokens = _engine.count(BEGINNING, ir.counter)
     known = target.known
     message = known.framed(BEGINNING, lambda: anthropic.user(BEGINNING))
-    return [_piece(known, "beginning", "message", message, tokens), *pieces]
+    return [_piece(known, ["beginning"], "message", message, tokens), *pieces]
 
 
 def _last_user_turn(history: History) -> int | None:
@@ -315,11 +316,12 @@ def _said(
     """A piece of the history."""
     place = ir.history.place
     names = [_entry_name(place(source)) for source in sent.sources]
-    _, digest, blocks, is_marked = known.sight(sent.message)
     stability = "static" if is_static else "dynamic"
-    blocks = blocks if kind == "message" else 1
-    segment = Segment(names[0], kind, tokens, digest, stability, blocks, is_marked)
-    return _Piece(segment, sent.message, frozenset(names))
+    return _piece(known, names, kind, sent.message, tokens, stability)
+
+
+def _of_section(known: Known, section: Section, kind: Any, value: Any) -> _Piece:
+    return _piece(known, [section.id], kind, value, section_tokens(section), section.stability)
 
 
 @lru_cache(maxsize=4_096)
@@ -329,14 +331,18 @@ def _entry_name(place: int) -> str:
 
 
 def _piece(
-    known: Known, name: str, kind: Any, value: Any, tokens: int, section: Section | None = None
+    known: Known,
+    names: Sequence[str],
+    kind: Any,
+    value: Any,
+    tokens: int,
+    stability: str = Stability.STATIC,
 ) -> _Piece:
-    """Any other piece."""
+    """A piece that goes by these names; the first is its segment's."""
     _, digest, blocks, is_marked = known.sight(value)
-    stability = str(section.stability if section else Stability.STATIC)
     blocks = blocks if kind == "message" else 1
-    segment = Segment(name, kind, tokens, digest, stability, blocks, is_marked)
-    return _Piece(segment, value, frozenset({name}))
+    segment = Segment(names[0], kind, tokens, digest, str(stability), blocks, is_marked)
+    return _Piece(segment, value, frozenset(names))
 
 
 def _named(pieces: list[_Piece]) -> list[_Piece]:

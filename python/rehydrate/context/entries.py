@@ -14,13 +14,14 @@ from rehydrate.ir import History
 class Entries:
     """What was added, in order: nothing is ever changed or taken out."""
 
-    __slots__ = ("_entries", "_tokens", "format", "turn")
+    __slots__ = ("_entries", "_said_last", "_tokens", "format", "turn")
 
     def __init__(self, format: str) -> None:  # noqa: A002  the field's word
         """Start empty."""
         self.format = format
         self._entries: list[Any] = []
         self._tokens: list[int] = []
+        self._said_last = ""
         self.turn: int | None = None
         """Where the user spoke last."""
 
@@ -33,9 +34,9 @@ class Entries:
         added = tuple(as_sequence(entries))
         read = formats.parse(added, self.format)
         tokens = entry_tokens(read, len(added))
-        turns = [message.index for message in read.messages if message.is_user_turn]
-        if turns:
-            self.turn = len(self._entries) + turns[-1]
+        last = next((each for each in reversed(read.messages) if each.is_user_turn), None)
+        if last is not None:
+            self.turn, self._said_last = len(self._entries) + last.index, last.text
         self._entries += added
         self._tokens += tokens
 
@@ -50,10 +51,7 @@ class Entries:
 
     def said_last(self) -> str:
         """The words of the last user turn; "" where there is none."""
-        if self.turn is None:
-            return ""
-        (message,) = formats.parse(self._entries[self.turn : self.turn + 1], self.format).messages
-        return message.text
+        return self._said_last
 
     def all(self) -> list[Any]:
         """Every entry, in order."""

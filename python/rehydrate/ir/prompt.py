@@ -113,6 +113,16 @@ class History:
         self._read.pop("messages", None)
         self._read.pop("conversation", None)
 
+    def with_tokens(self, tokens: Sequence[int], conversation: Conversation | None = None) -> Self:
+        """The same, counted; what was read of it is not read again. ``conversation`` is all of it,
+        read, where somebody has."""
+        name = self.format if conversation is None else conversation.format
+        made = type(self)(self.entries, name, tuple(tokens), self.places)
+        made._read.update(self._read)
+        if conversation is not None:
+            made._read["conversation"] = conversation
+        return made
+
     def reworded(
         self,
         entries: Mapping[int, Any],
