@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from rehydrate import _engine, formats
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats._reading import compact_json
 from rehydrate.messages import Conversation
 
 
@@ -63,7 +64,7 @@ def _tokens(content: Any, counter: str, tools: Iterable[Mapping[str, Any]], form
         raise InvalidArgumentError(
             f"tools is of type {type(tools).__name__}; pass a list of tool definitions"
         )
-    schemas = sum(_engine.count(_compact_json(tool), counter) for tool in tools)
+    schemas = sum(_engine.count(compact_json(tool), counter) for tool in tools)
     if isinstance(content, str):
         return schemas + _engine.count(content, counter)
     conversation = formats.parse(content, format)
@@ -81,9 +82,3 @@ def _message_tokens(conversation: Conversation, counter: str) -> list[int]:
         coverage=False,
     )
     return prepared.message_tokens
-
-
-def _compact_json(value: Any) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -17,7 +17,8 @@ from rehydrate.compiler.caps import Caps
 from rehydrate.compiler.originals import HeldOriginals
 from rehydrate.compiler.passes.cap import CapToolResults
 from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
-from rehydrate.compiler.passes.seen import Seen, Source
+from rehydrate.compiler.passes.quoted import own_strings
+from rehydrate.compiler.passes.seen import Anchors, Seen, Source
 from tests.compiler.long_texts import (
     Target,
     answered,
@@ -239,6 +240,41 @@ def test_a_run_is_where_it_is_said_to_be(sources, wanted):
             for place in range(len(wanted) - 6):
                 if wanted[place : place + 7] == lines[start : start + 7]:
                     assert covered & set(range(place, place + 7))
+
+
+@pytest.mark.parametrize("start", [0, 5, 2_989])
+def test_a_run_is_found_anywhere_in_a_long_text(start: int):
+    lines = [f"line {n} of the log has {n * 13} events" for n in range(3_000)]
+    seen = Seen(least=100)
+    seen.add("before\n" * 21, Source("text", "", "user"))
+    seen.add("\n".join(lines), Source("result", "toolu_1", "Read"))
+    (run,) = seen.runs("\n".join(["new", *lines[start : start + 9], "new"]))
+    assert (run.start, run.end, run.first) == (1, 10, start + 1)
+
+
+def test_the_first_place_of_a_row_stays_however_many_there_are():
+    anchors, first = Anchors(), {}
+    for place in range(5_000):
+        key = place * 48_271 % 3_001
+        first.setdefault(key, place)
+        anchors.add(key, place)
+    assert len(anchors) == len(first)
+    assert [anchors.get(key) for key in range(3_002)] == [first.get(n, -1) for n in range(3_002)]
+
+
+@pytest.mark.parametrize("tool", ["Write", None])
+def test_a_string_in_a_call_is_held_as_the_entry_has_it(tool: str | None):
+    given = {"path": "a.py", "content": FILE}
+    block = {"type": "tool_use", "id": "toolu_1", "name": tool, "input": given}
+    said = formats.parse([{"role": "assistant", "content": [block]}]).messages[0].text
+    ((text, held_as),) = own_strings(said if tool else f" {said}", {"content": [block]}, 1_000)
+    assert text == FILE
+    assert held_as is given["content"]
+    arguments = json.dumps(given)
+    call = {"function": {"name": "Write", "arguments": arguments}}
+    ((text, held_as),) = own_strings(f"Write {arguments}", {"tool_calls": [call]}, 1_000)
+    assert text == FILE == str(held_as)
+    assert held_as.given is arguments
 
 
 @pytest.mark.parametrize("line", ["", "x", "error " * 9])

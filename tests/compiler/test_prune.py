@@ -178,3 +178,11 @@ def test_a_system_entry_in_front_does_not_hide_that_the_assistant_would_be_first
     messages = compile(ir).messages
     assert messages[0] == {"role": "user", "content": [{"type": "text", "text": BEGINNING}]}
     assert not rehydrate.validate(messages, "anthropic")
+
+
+def test_what_was_asked_takes_no_place_of_a_history_that_went_whole():
+    entries = [{"role": "assistant", "content": "Welcome."}]
+    rules = found(1, content=LONG, mode="constraint", stability="static")
+    after = prune(rules, entries=entries, soft=400)
+    assert after.history.entries == ()
+    assert compile(after, "anthropic").ir.history.entries == ()

@@ -1,13 +1,14 @@
 """Histories of one format, rendered for another provider: what is said stays said."""
 
 import json
+from itertools import product
 
 import pytest
 
 import rehydrate
 from rehydrate.compiler.render import render_history
 from rehydrate.errors import InvalidMessageError
-from rehydrate.ir import History
+from rehydrate.ir import PROVIDERS, History
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "a.py"}}
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}}
@@ -87,6 +88,57 @@ def test_a_system_entry_between_a_call_and_its_results_moves_behind_them():
         *("user", "assistant", "user", "user", "assistant")
     ]
     rendered(entries[:4], "anthropic", "anthropic")
+
+
+def test_a_system_entry_behind_an_open_call_moves_in_front_of_it():
+    entries = [*ANTHROPIC[1:3], {"role": "system", "content": "Note."}]
+    for provider, kinds in {
+        "anthropic": ["user", "user", "assistant"],
+        "openai_chat": ["user", "system", "assistant"],
+        "openai_responses": ["user", "system", "assistant", "function_call"],
+    }.items():
+        messages, _ = rendered(entries, "anthropic", provider)
+        assert [message.get("type", message.get("role")) for message in messages] == kinds
+
+
+def test_a_system_entry_parts_no_call_from_its_results_wherever_it_comes():
+    def calls(*numbers):
+        return [{**CALL, "id": f"toolu_{number}"} for number in numbers]
+
+    def results(*numbers):
+        ids = [f"toolu_{number}" for number in numbers]
+        return [{"type": "tool_result", "tool_use_id": each, "content": "x"} for each in ids]
+
+    entries = [
+        {"role": "system", "content": "Note."},
+        {"role": "assistant", "content": "I read it."},
+        *({"role": "assistant", "content": calls(*numbers)} for numbers in ((1,), (2,))),
+        *({"role": "user", "content": results(*numbers)} for numbers in ((1,), (1, 2))),
+    ]
+    tried = 0
+    for length in range(5):
+        for middle in product(entries, repeat=length):
+            history = [ANTHROPIC[1], *middle]
+            if rehydrate.validate(history, "anthropic") == []:
+                tried += 1
+                for provider in PROVIDERS:
+                    rendered(history, "anthropic", provider)
+    assert tried > 200
+
+
+def test_an_image_of_a_half_answered_turn_stands_in_front_of_its_calls():
+    calls = [{**CALL, "id": f"toolu_{number}"} for number in (1, 2)]
+    result = {"type": "tool_result", "tool_use_id": "toolu_2", "content": [PNG]}
+    entries = [
+        ANTHROPIC[1],
+        {"role": "assistant", "content": calls},
+        {"role": "user", "content": [result]},
+    ]
+    messages, _ = rendered(entries, "anthropic", "openai_chat")
+    assert [message["role"] for message in messages] == ["user", "user", "assistant", "tool"]
+    result["content"] = "done"
+    messages, _ = rendered(entries, "anthropic", "openai_chat")
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool"]
 
 
 CHAT = (

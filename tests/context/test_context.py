@@ -1,6 +1,7 @@
 """Context: prompts extend one another, nothing is lost, budgets hold, threads may share it."""
 
 import json
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -235,3 +236,25 @@ def test_a_real_session_is_replayed_without_one_needless_break():
 def follows_itself(context):
     """Whether the assistant is in the midst of a message of several lines."""
     return context.history[-1].get("type") == "assistant"
+
+
+def test_a_context_weighs_little_beside_its_messages():
+    context = Context(budget=Budget(10**8, 10**9))
+    session = [{"role": "user", "content": "Write them all."}]
+    for number in range(40):
+        lines = "\n".join(f"line {number}.{n} writes {n * number} rows" for n in range(500))
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Write", "input": {"text": lines}}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "done"}
+        session += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    context.add(*session)
+    context.prompt()  # what all contexts share is there
+    tracemalloc.start()
+    try:
+        context = Context(budget=Budget(10**8, 10**9))
+        context.add(*session)
+        context.prompt()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sum(len(str(entry)) for entry in session) > 500_000
+    assert held < 200_000

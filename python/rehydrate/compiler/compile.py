@@ -6,6 +6,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, 
 from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.fence import fenced, text_of
 from rehydrate.compiler.known import Known
+from rehydrate.compiler.originals import Originals
 from rehydrate.compiler.passes.breakpoints import place_breakpoints
 from rehydrate.compiler.passes.cap import cap_tool_results
 from rehydrate.compiler.passes.deduplicate import deduplicate
@@ -62,7 +64,7 @@ def compile(  # noqa: A001  the contract's word
     *,
     model: str = "",
     passes: Iterable[Pass] | None = None,
-    originals: Any = None,
+    originals: Originals | None = None,
     minimum_prefix: int = MINIMUM_PREFIX,
     known: Known | None = None,
 ) -> CompiledPrompt:
@@ -115,8 +117,13 @@ def check_hard_budget(ir: PromptIR, provider: Provider) -> None:
 
 
 def _with_message(ir: PromptIR) -> PromptIR:
-    """Without a history the observation is what the user says."""
+    """Without a history the observation is what the user says.
+
+    Not so where there was one, and a pass has left all of it out.
+    """
     if ir.history.entries or not ir.request.observation.strip():
+        return ir
+    if any(gone.section.startswith("history[") for gone in ir.meta.dropped):
         return ir
     said = {"role": "user", "content": ir.request.observation}
     return ir.replace(history=History((said,), "plain"))
@@ -149,13 +156,13 @@ def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
     history = render_history(ir.history, provider)
     tokens = _history_tokens(ir.history, history, provider)
     tools = [
-        _piece(known, f"tools[{place}]", "tool", render_tool(tool, provider), tool.tokens or 0)
+        _piece(known, [f"tools[{place}]"], "tool", render_tool(tool, provider), tool.tokens or 0)
         for place, tool in enumerate(ir.tools)
     ]
     if tools:
         tools[-1] = tools[-1]._replace(names=frozenset({"tools"}))
     system = [
-        _piece(known, each.id, "system", _system(known, each, renderer), section_tokens(each), each)
+        _of_section(known, each, "system", _system(known, each, renderer))
         for each in ir.sections
         if each.is_system
     ]
@@ -186,7 +193,13 @@ def _rendered(ir: PromptIR, target: Target, given: History) -> CompiledPrompt:
 def _history_tokens(history: History, rendered: Rendered, provider: Provider) -> list[int]:
     """Tokens of each message: those of its entries, counted anew where it was put otherwise."""
     if history.format in (provider, "claude_code" if provider == "anthropic" else ""):
-        return [sum(history.tokens[n] for n in each.sources) for each in rendered.messages]
+        tokens = history.tokens
+        return [
+            tokens[each.sources[0]]
+            if len(each.sources) == 1
+            else sum(tokens[n] for n in each.sources)
+            for each in rendered.messages
+        ]
     conversation = formats.parse([each.message for each in rendered.messages], provider)
     return entry_tokens(conversation, len(rendered.messages))
 
@@ -203,7 +216,7 @@ def _messages(
         message = known.framed(
             section, lambda: user(fenced(section, text_of(section, ir.history.format)))
         )
-        return _piece(known, section.id, "message", message, section_tokens(section), section)
+        return _of_section(known, section, "message", message)
 
     pieces = [framed(section) for section in own if section.is_static]
     dynamic = [section for section in own if not section.is_static]
@@ -249,7 +262,7 @@ def _begun(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
     tokens = _engine.count(BEGINNING, ir.counter)
     known = target.known
     message = known.framed(BEGINNING, lambda: anthropic.user(BEGINNING))
-    return [_piece(known, "beginning", "message", message, tokens), *pieces]
+    return [_piece(known, ["beginning"], "message", message, tokens), *pieces]
 
 
 def _last_user_turn(history: History) -> int | None:
@@ -301,23 +314,35 @@ def _said(
     known: Known, ir: PromptIR, sent: Sent, kind: Any, tokens: int, *, is_static: bool = True
 ) -> _Piece:
     """A piece of the history."""
-    names = [f"history[{ir.history.place(source)}]" for source in sent.sources]
-    _, digest, blocks, is_marked = known.sight(sent.message)
+    place = ir.history.place
+    names = [_entry_name(place(source)) for source in sent.sources]
     stability = "static" if is_static else "dynamic"
-    blocks = blocks if kind == "message" else 1
-    segment = Segment(names[0], kind, tokens, digest, stability, blocks, is_marked)
-    return _Piece(segment, sent.message, frozenset(names))
+    return _piece(known, names, kind, sent.message, tokens, stability)
+
+
+def _of_section(known: Known, section: Section, kind: Any, value: Any) -> _Piece:
+    return _piece(known, [section.id], kind, value, section_tokens(section), section.stability)
+
+
+@lru_cache(maxsize=4_096)
+def _entry_name(place: int) -> str:
+    """One string for all prompts: a server has thousands of them."""
+    return f"history[{place}]"
 
 
 def _piece(
-    known: Known, name: str, kind: Any, value: Any, tokens: int, section: Section | None = None
+    known: Known,
+    names: Sequence[str],
+    kind: Any,
+    value: Any,
+    tokens: int,
+    stability: str = Stability.STATIC,
 ) -> _Piece:
-    """Any other piece."""
+    """A piece that goes by these names; the first is its segment's."""
     _, digest, blocks, is_marked = known.sight(value)
-    stability = str(section.stability if section else Stability.STATIC)
     blocks = blocks if kind == "message" else 1
-    segment = Segment(name, kind, tokens, digest, stability, blocks, is_marked)
-    return _Piece(segment, value, frozenset({name}))
+    segment = Segment(names[0], kind, tokens, digest, str(stability), blocks, is_marked)
+    return _Piece(segment, value, frozenset(names))
 
 
 def _named(pieces: list[_Piece]) -> list[_Piece]:

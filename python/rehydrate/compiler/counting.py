@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 
 from rehydrate import _engine
-from rehydrate.compiler.counts import counted_sections, counted_tools, entry_tokens
+from rehydrate.compiler.counts import COUNTER, counted_sections, counted_tools, entry_tokens
 from rehydrate.compiler.fence import tags
 from rehydrate.ir import FULL_TRUST, PromptIR, Section
 
@@ -50,9 +49,8 @@ def counted(ir: PromptIR) -> PromptIR:
     """The IR with the tokens of everything that nobody counted yet."""
     history = ir.history
     if len(history.tokens) != len(history.entries):
-        conversation = history.conversation
-        tokens = tuple(entry_tokens(conversation, len(history.entries)))
-        ir = ir.replace(history=replace(history, tokens=tokens))
+        tokens = entry_tokens(history.conversation, len(history.entries))
+        ir = ir.replace(history=history.with_tokens(tokens))
     if any(section.tokens is None for section in ir.sections):
         ir = ir.with_sections(counted_sections(ir.sections))
     if any(tool.tokens is None for tool in ir.tools):
@@ -81,8 +79,7 @@ def _fence_tokens(
     is_data: bool,
 ) -> int:
     return sum(
-        _engine.count(tag, "o200k_base")
-        for tag in tags(id, source, origin, title, handle, is_data, "")
+        _engine.count(tag, COUNTER) for tag in tags(id, source, origin, title, handle, is_data, "")
     )
 
 

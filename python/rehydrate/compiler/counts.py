@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from rehydrate import _engine, formats
+from rehydrate.formats._reading import compact_json
 from rehydrate.ir import Section, ToolDef
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
@@ -63,7 +63,7 @@ def _message_tokens(messages: Sequence[Any]) -> int:
 
 def counted_tools(tools: Sequence[ToolDef]) -> list[ToolDef]:
     """The tools with the tokens of their definitions, as compact JSON."""
-    counts = text_tokens([_compact_json(_definition(tool)) for tool in tools])
+    counts = text_tokens([compact_json(_definition(tool)) for tool in tools])
     return [replace(tool, tokens=count) for tool, count in zip(tools, counts, strict=True)]
 
 
@@ -71,7 +71,3 @@ def _definition(tool: ToolDef) -> Mapping[str, Any]:
     if tool.raw is not None:
         return tool.raw
     return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
-
-
-def _compact_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import blake2b
-from json import JSONEncoder
 from typing import Any
 
+from rehydrate.formats._reading import compact_json
+
 _MARK = "cache_control"
-_compact_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 
 
 def digest_of(value: Any) -> str:
@@ -28,10 +28,10 @@ def digest_of(value: Any) -> str:
 
 def digest_and_mark(value: Any) -> tuple[str, bool]:
     """The digest, and whether there may be a cache mark: its name stands somewhere in it."""
-    text = _compact_json(_plain(value))
+    text = compact_json(_plain(value))
     may_be_marked = _MARK in text
     if may_be_marked:
-        text = _compact_json(_plain(_unmarked(value)))
+        text = compact_json(_plain(_unmarked(value)))
     hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
     return hashed.hexdigest(), may_be_marked
 

@@ -67,11 +67,11 @@ class Known:
         self._sections = {id(section): section for section in sections}
 
     def read(self, message: Any, provider: str) -> Message:
-        """A message of the provider's, read by itself."""
+        """A message of the provider's, read by itself, without its texts."""
         found = self._read.get(id(message))
         if found is None:
             (read,) = formats.parse([message], provider).messages
-            found = self._read[id(message)] = message, read
+            found = self._read[id(message)] = message, read._replace(pieces=())
         return found[1]
 
     def unchanged_from(self, values: Sequence[Any]) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from rehydrate.compiler.known import Known
+from rehydrate.compiler.originals import Originals
 from rehydrate.ir import PromptIR, Provider, Trace
 
 MINIMUM_PREFIX = 1_024
@@ -19,8 +19,8 @@ class Target:
 
     provider: Provider = "anthropic"
     model: str = ""
-    originals: Any = None
-    """Where a pass keeps the whole of what it shortens: ``put(text) -> handle``. None: nowhere."""
+    originals: Originals | None = None
+    """Where a pass keeps the whole of what it shortens. None: nowhere."""
     minimum_prefix: int = MINIMUM_PREFIX
     """A cache breakpoint is worth nothing on a shorter prefix."""
     known: Known = field(default_factory=Known, repr=False, compare=False)

@@ -417,6 +417,7 @@ class Context:
             self._late.settle(came, is_over=self._entries.turn != self._turn)
         if _was_pruned(ir):
             self._left_out = None
+        ir.history.rest()
         self._base, self._seen, self._turn = ir, len(self._entries), self._entries.turn
 
 

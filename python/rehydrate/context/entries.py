@@ -16,7 +16,7 @@ from rehydrate.ir import History
 class Entries:
     """What was added, in order: nothing is ever changed or taken out."""
 
-    __slots__ = ("_entries", "_times", "_tokens", "format", "turn")
+    __slots__ = ("_entries", "_said_last", "_times", "_tokens", "format", "turn")
 
     def __init__(self, format: str) -> None:  # noqa: A002  the field's word
         """Start empty."""
@@ -24,6 +24,7 @@ class Entries:
         self._entries: list[Any] = []
         self._tokens: list[int] = []
         self._times = array("d")
+        self._said_last = ""
         self.turn: int | None = None
         """Where the user spoke last."""
 
@@ -39,9 +40,9 @@ class Entries:
         added = tuple(as_sequence(entries))
         read = formats.parse(added, self.format)
         tokens = entry_tokens(read, len(added))
-        turns = [message.index for message in read.messages if message.is_user_turn]
-        if turns:
-            self.turn = len(self._entries) + turns[-1]
+        last = next((each for each in reversed(read.messages) if each.is_user_turn), None)
+        if last is not None:
+            self.turn, self._said_last = len(self._entries) + last.index, last.text
         self._times.extend([_time_of(entry, at) for entry in added])
         self._entries += added
         self._tokens += tokens
@@ -73,10 +74,7 @@ class Entries:
 
     def said_last(self) -> str:
         """The words of the last user turn; "" where there is none."""
-        if self.turn is None:
-            return ""
-        (message,) = formats.parse(self._entries[self.turn : self.turn + 1], self.format).messages
-        return message.text
+        return self._said_last
 
     def all(self) -> list[Any]:
         """Every entry, in order."""

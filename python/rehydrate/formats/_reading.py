@@ -24,6 +24,7 @@ __all__ = [
     "as_parts",
     "as_role",
     "as_sequence",
+    "compact_json",
     "holds_bytes",
     "is_langchain_message",
     "readable_texts",
@@ -35,7 +36,9 @@ __all__ = [
 # What one entry says about the format of the whole list; see `formats.detect_format`.
 NONE, HINT, PROOF = 0, 1, 2
 
-_compact_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+compact_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
+"""A value as JSON without a blank, what is no JSON as its `str`: how all that is counted or
+compared as JSON is written."""
 
 
 class _Bounded(Repr):
@@ -176,7 +179,7 @@ def tool_input_text(name: object, value: object) -> str:
     """
     if not isinstance(value, str):
         try:
-            value = _compact_json(value)
+            value = compact_json(value)
         # Any error: `default=str` runs the code of whatever object stands in the input.
         except Exception:
             value = _bounded.repr(value)

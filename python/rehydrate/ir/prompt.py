@@ -13,7 +13,10 @@ from rehydrate.ir.budget import Budget
 from rehydrate.ir.request import ContextRequest
 from rehydrate.ir.section import Section
 from rehydrate.ir.tool import ToolDef
-from rehydrate.messages import Conversation, Message
+from rehydrate.messages import Conversation, Message, PieceKind
+
+_LONG_INPUT = 500
+"""A tool's input of so many characters is read again rather than held: a message is 300 bytes."""
 
 SourceStatus = Literal["ok", "late", "failed", "off"]
 
@@ -95,7 +98,30 @@ class History:
     def messages(self) -> tuple[Message, ...]:
         """Its entries, read; raises InvalidMessageError."""
         found: tuple[Message, ...] | None = self._read.get("messages")
+        resting: _Resting | None = self._read.get("resting")
+        if found is None and resting is not None:
+            return resting.messages_of(self)
         return self.conversation.messages if found is None else found
+
+    def rest(self) -> None:
+        """Keep of what was read what is small beside the entries; the others are read again where
+        they are wanted: the long inputs of tools, which are texts of their own."""
+        # The lines of a transcript are read in the light of others: all of them, or none.
+        if self.format != "claude_code":
+            self._read["resting"] = _Resting.of(self.messages)
+        # In this order: another thread may be reading.
+        self._read.pop("messages", None)
+        self._read.pop("conversation", None)
+
+    def with_tokens(self, tokens: Sequence[int], conversation: Conversation | None = None) -> Self:
+        """The same, counted; what was read of it is not read again. ``conversation`` is all of it,
+        read, where somebody has."""
+        name = self.format if conversation is None else conversation.format
+        made = type(self)(self.entries, name, tuple(tokens), self.places)
+        made._read.update(self._read)
+        if conversation is not None:
+            made._read["conversation"] = conversation
+        return made
 
     def reworded(
         self,
@@ -137,6 +163,38 @@ class History:
             shifted = [each._replace(index=each.index + start) for each in new.messages]
             both._read["messages"] = (*self.messages, *shifted)
         return both
+
+
+class _Resting(NamedTuple):
+    """The messages of a history, without the texts of those that are read again."""
+
+    messages: tuple[Message, ...]
+    again: tuple[int, ...]
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Self:
+        """The messages at rest."""
+        again = tuple([place for place, each in enumerate(messages) if _has_long_input(each)])
+        light = list(messages)
+        for place in again:
+            light[place] = light[place]._replace(pieces=())
+        return cls(tuple(light), again)
+
+    def messages_of(self, history: History) -> tuple[Message, ...]:
+        """The messages with all their texts."""
+        whole = list(self.messages)
+        entries = [history.entries[whole[place].index] for place in self.again]
+        read = formats.parse(entries, history.format).messages
+        for place, message in zip(self.again, read, strict=True):
+            whole[place] = whole[place]._replace(pieces=message.pieces)
+        return tuple(whole)
+
+
+def _has_long_input(message: Message) -> bool:
+    if not message.calls:
+        return False
+    inputs = [len(text) for text, kind in message.pieces if kind is PieceKind.TOOL_INPUT]
+    return sum(inputs) > _LONG_INPUT
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
+from rehydrate.formats._reading import compact_json
 from rehydrate.ir import Budget, CompiledPrompt, PromptIR, Segment, ToolDef
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
@@ -159,7 +159,7 @@ def definition(tool: ToolDef) -> str:
         "description": tool.description,
         "input_schema": dict(tool.schema),
     }
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return compact_json(value)
 
 
 def _budget(target: Any) -> Budget:

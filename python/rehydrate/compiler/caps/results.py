@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,7 +50,7 @@ class Tools:
         inputs = [piece.text for piece in message.pieces if piece.kind == PieceKind.TOOL_INPUT]
         if len(inputs) == len(message.calls):
             for call, said in zip(message.calls, inputs, strict=True):
-                self._names[call] = said[:200].partition(" ")[0]
+                self._names[call] = sys.intern(said[:200].partition(" ")[0])
 
     def __getitem__(self, call: str) -> str:
         """The name of the tool that was called; "" where nobody knows."""
@@ -70,8 +71,8 @@ def results_of(
     tools = Tools()
     for message in messages:
         tools.note(message)
-        found = [piece for piece in message.pieces if piece.kind == PieceKind.TOOL_RESULT]
-        if sum(len(piece.text) for piece in found) > least:
+        found = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
+        if found and sum(map(len, found)) > least:
             entry = entries[message.index]
             texts = texts_of(message, entry, format, tools)
             if texts:

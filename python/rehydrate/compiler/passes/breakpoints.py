@@ -91,11 +91,10 @@ class _Prefix:
 
     def rank(self, name: str) -> int:
         """Where in the prompt it stands."""
-        sections, history = self._ir.sections, self._ir.history
+        sections = self._ir.sections
         names = ["tools", *(section.id for section in sections if section.is_system)]
         names += [section.id for section in sections if section.is_static and not section.is_system]
-        places = range(len(history.entries))
-        return [*names, *(f"history[{history.place(n)}]" for n in places)].index(name)
+        return names.index(name) if name in names else len(names) + int(name[len("history[") : -1])
 
 
 def _stable_ends(ir: PromptIR, messages: Sequence[Message]) -> tuple[int | None, int | None]:

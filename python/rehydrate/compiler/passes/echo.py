@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
@@ -11,7 +12,8 @@ from typing import Any, NamedTuple
 from rehydrate.compiler.caps.results import Text, Tools, texts_of
 from rehydrate.compiler.originals import About
 from rehydrate.compiler.passes.changing import Change, Changes, PassTarget
-from rehydrate.compiler.passes.seen import Quoted, Run, Seen, Source, strings_of
+from rehydrate.compiler.passes.quoted import own_strings
+from rehydrate.compiler.passes.seen import Run, Seen, Source
 from rehydrate.ir.prompt import PromptIR
 from rehydrate.messages import Message, PieceKind
 
@@ -50,25 +52,26 @@ class _Reading:
         self._seen = Seen(least)
         self._least = least
         self._tools = Tools()
-        self._read: list[tuple[Message, bool]] = []
+        self._read = array("q")  # hashes: what was read is the history's to hold
         self._echoes: list[tuple[_Echo, ...]] = []
 
     def is_of(self, format: str) -> bool:  # noqa: A002
         """Whether it reads this format."""
         return self._format == format
 
-    def begins(self, read: Sequence[tuple[Message, bool]]) -> bool:
+    def begins(self, hashes: array[int]) -> bool:
         """Whether this conversation and that one begin alike, as far as the shorter one goes."""
-        count = min(len(read), len(self._read))
-        return self._read[:count] == list(read[:count])
+        count = min(len(hashes), len(self._read))
+        return self._read[:count] == hashes[:count]
 
     def echoes(
         self, read: Sequence[tuple[Message, bool]], entries: Sequence[Any]
     ) -> Sequence[tuple[_Echo, ...]]:
         """Per message, what it repeats; those that were read before are not read again."""
-        for message, was_cut in read[len(self._read) :]:
-            self._echoes.append(tuple(self._add(message, entries[message.index], was_cut)))
-            self._read.append((message, was_cut))
+        for each in read[len(self._read) :]:
+            message, was_cut = each
+            self._echoes.append((*self._add(message, entries[message.index], was_cut),))
+            self._read.append(hash(each))
         return self._echoes[: len(read)]
 
     def _add(self, message: Message, entry: Any, was_cut: bool) -> Iterator[_Echo]:
@@ -81,8 +84,8 @@ class _Reading:
             if piece.kind == PieceKind.TOOL_INPUT:
                 call = next(calls, "")
                 source = Source("input", call, self._tools[call])
-                for which, said in enumerate(strings_of(piece.text, self._least)):
-                    self._seen.add(said, source, quoted=Quoted(piece.text, which, self._least))
+                for said, held in own_strings(piece.text, entry, self._least):
+                    self._seen.add(said, source, held=held)
             elif piece.kind == PieceKind.TEXT:
                 self._seen.add(piece.text, Source("text", "", message.role))
             elif piece.kind == PieceKind.TOOL_RESULT and len(piece.text) >= self._least:
@@ -151,9 +154,10 @@ class RemoveEchoes:
 
     def _reading(self, read: Sequence[tuple[Message, bool]], format: str) -> _Reading:  # noqa: A002
         """The reading of this conversation that is known, or a new one; nobody else has it."""
+        hashes = array("q", map(hash, read))
         with self._lock:
             for place, reading in enumerate(self._readings):
-                if reading.is_of(format) and reading.begins(read):
+                if reading.is_of(format) and reading.begins(hashes):
                     return self._readings.pop(place)
         return _Reading(format, self.least_characters)
 

@@ -15,7 +15,7 @@ from rehydrate import _engine
 from rehydrate.compact.excerpts import Divisible, Division
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compiler.counting import section_tokens
-from rehydrate.compiler.counts import counted_sections
+from rehydrate.compiler.counts import COUNTER, counted_sections
 from rehydrate.compiler.fence import fence, text_of
 from rehydrate.ir import CompositionMode, History, Section
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
@@ -23,7 +23,6 @@ from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 if TYPE_CHECKING:
     from rehydrate import _native
 
-COUNTER = "o200k_base"
 _PROFILE = Scoring.named("balanced")
 _LEAST_WEIGHT = 0.5
 """With a relevance of a half a section weighs what a user's message does."""

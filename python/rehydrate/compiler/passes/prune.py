@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from rehydrate.compiler.counting import prompt_tokens, room, section_tokens, upper_bound
 from rehydrate.compiler.passes.packing import Candidates, cut_to, is_divisible, pack
 from rehydrate.compiler.target import Target, traced
 from rehydrate.errors import BudgetExceededError
+from rehydrate.formats._reading import compact_json
 from rehydrate.ir import (
     CompositionMode,
     DroppedSection,
@@ -249,7 +248,7 @@ class _Pruning:
                 f"history[{history.place(position)}]",
                 history.tokens[position],
                 reason,
-                self._target.keep(_json(history.entries[position])),
+                self._target.keep(compact_json(history.entries[position])),
                 HISTORY_PRIORITY.name.lower(),
                 "prune",
             )
@@ -284,8 +283,6 @@ def _last_words(conversation: Conversation) -> str:
 
 
 def _whole(section: Section) -> str:
-    return section.content if isinstance(section.content, str) else _json(list(section.content))
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return (
+        section.content if isinstance(section.content, str) else compact_json(list(section.content))
+    )

@@ -1,28 +1,36 @@
 """Seen: the lines that stand in a history so far, and the runs of them that a text repeats.
 
-Lines are compared by their hashes first, and a run that is found so by its text. Of what is seen,
-every row of four lines is an anchor; of a text that is looked up, every line may begin one. So a
-run of seven lines is found, wherever it stands, in time linear in all texts.
+Rows of lines are looked up by their hashes, and a run is found around one by its text. Of what is
+seen, every row of four lines is an anchor; of a text that is looked up, every line may begin one.
+So a run of seven lines is found, wherever it stands, in time linear in all texts.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
+
+from rehydrate.compiler.passes.quoted import Quoted
 
 _ANCHOR = 4
 _LONG_LINE = 400
 """A line that is an anchor alone."""
 _NUMBER = re.compile(r" {0,7}\d{1,7}→| {1,7}\d{1,7}\t")
 """The number that a tool put before a line, as Claude Code and ``cat -n`` write it."""
-_DEEPEST = 8
 _LONGEST = 2**32
+_MARKED = 16
+"""Of so many lines one's place in its text is noted; the others are found from there."""
+_PLACE_BITS = 32
+_MOST_PLACES = 2**_PLACE_BITS - 1
+_MOST_IN_A_BLOCK = 512
+
+
+_first = attrgetter("first")
 
 
 class Source(NamedTuple):
@@ -72,17 +80,16 @@ class Run(NamedTuple):
 class Seen:
     """The lines of a history, in the order in which they were added.
 
-    Of a line eight bytes are kept, its hash and where it begins, for a server has thousands of
-    histories; what seems to be repeated is compared with the text, which the history holds anyway.
+    Of four lines nine bytes are kept, for a server has thousands of histories; what seems to be
+    repeated is compared with the text, which the history holds anyway.
     """
 
     def __init__(self, least: int) -> None:
         """Runs of fewer than `least` characters are not worth a reference."""
         self._least = least
-        self._stream = array("i")
-        self._at = array("I")  # where in its text each line begins
+        self._count = 0
+        self._marks = array("I")  # where in its text every sixteenth line begins
         self._pieces: list[_Piece] = []
-        self._starts: list[int] = []
         self._anchors = Anchors()
 
     def add(
@@ -91,38 +98,38 @@ class Seen:
         source: Source,
         without: Sequence[Run] = (),
         *,
-        quoted: Quoted | None = None,
+        held: str | Quoted | None = None,
     ) -> None:
         """Note the lines of a text that is visible, but for runs that were replaced.
 
-        What only `quoted` can give again is held as that.
+        The text itself is held, or what gives it again.
         """
         if len(text) >= _LONGEST:
             return
         raw = text.split("\n")
         starts = list(accumulate((len(line) + 1 for line in raw), initial=0))
         bare = [_bare(line) for line in raw]
-        held = text if quoted is None else quoted
+        said = text if held is None else held
         at = 0
         for begin, end in [(run.start, run.end) for run in without] + [(len(raw), 0)]:
-            piece = _Piece(source, held, at, len(raw))
-            self._add(bare[at:begin], starts[at:begin], piece)
+            if begin > at:
+                piece = _Piece(self._count, starts[at], source, said, at, len(raw))
+                self._add(bare[at:begin], starts[at:begin], piece)
             at = end
 
     def _add(self, lines: list[str], starts: list[int], piece: _Piece) -> None:
         if sum(map(len, lines)) + len(lines) < self._least:
             return
-        stream, anchors = self._stream, self._anchors
-        start = len(stream)
-        self._starts.append(start)
+        anchors, first = self._anchors, piece.first
         self._pieces.append(piece)
-        stream.extend(map(_short_hash, lines))
-        self._at.extend(starts)
+        self._count += len(lines)
+        self._marks.extend(starts[-first % _MARKED :: _MARKED])
+        hashes = list(map(_short_hash, lines))
         for place, line in enumerate(lines):
             if len(line) >= _LONG_LINE:
-                anchors.add(_short_hash((stream[start + place],)), start + place)
-        for place in range(start, len(stream) - _ANCHOR + 1, _ANCHOR):
-            anchors.add(_short_hash(tuple(stream[place : place + _ANCHOR])), place)
+                anchors.add(_short_hash((hashes[place],)), first + place)
+        for place in range(0, len(hashes) - _ANCHOR + 1, _ANCHOR):
+            anchors.add(_short_hash(tuple(hashes[place : place + _ANCHOR])), first + place)
 
     def runs(self, text: str) -> tuple[Run, ...]:
         """The runs of the text's lines that were seen, each as long as it can be, in order."""
@@ -131,81 +138,80 @@ class Seen:
         raw = text.split("\n")
         lines = [_bare(line) for line in raw]
         is_numbered = any(one is not other for one, other in zip(raw, lines, strict=True))
-        wanted = list(map(_short_hash, lines))
+        hashes = list(map(_short_hash, lines))
         found: list[Run] = []
         done = place = 0
-        while place < len(wanted):
-            seen = self._anchor(wanted, place, lines)
+        while place < len(lines):
+            size = 1 if len(lines[place]) >= _LONG_LINE else _ANCHOR
+            seen = self._anchors.get(_short_hash(tuple(hashes[place : place + size])))
             if seen < 0:
                 place += 1
                 continue
-            run, end = self._run(lines, wanted, done, place, seen, is_numbered)
+            run, end = self._run(lines, done, place, seen, is_numbered)
             if run is not None:
                 found.append(run)
                 done = end
-            place = end
+            place = max(end, place + 1)
         return tuple(found)
 
-    def _anchor(self, wanted: list[int], place: int, lines: list[str]) -> int:
-        """Where the lines from here on were seen; -1 where they were not."""
-        size = 1 if len(lines[place]) >= _LONG_LINE else _ANCHOR
-        row = wanted[place : place + size]
-        seen = self._anchors.get(_short_hash(tuple(row)))
-        return seen if seen >= 0 and self._stream[seen : seen + size].tolist() == row else -1
-
     def _run(
-        self,
-        lines: list[str],
-        wanted: list[int],
-        done: int,
-        place: int,
-        seen: int,
-        is_numbered: bool,
+        self, lines: list[str], done: int, place: int, seen: int, is_numbered: bool
     ) -> tuple[Run | None, int]:
-        """The run around a line that was seen, where it is worth a reference, and its end."""
-        number = bisect_right(self._starts, seen) - 1
-        first = self._starts[number]
-        last = self._starts[number + 1] if number + 1 < len(self._starts) else len(self._stream)
-        stream = self._stream
-        start, begin = place, seen
-        while start > done and begin > first and stream[begin - 1] == wanted[start - 1]:
+        """The run around a line that seems to be seen, where it is worth a reference, and its end.
+
+        It begins at `done` at the earliest.
+        """
+        number = bisect_right(self._pieces, seen, key=_first) - 1
+        piece = self._pieces[number]
+        is_last = number + 1 == len(self._pieces)
+        last = self._count if is_last else self._pieces[number + 1].first
+        text = str(piece.text)
+        at = self._begin_of(seen, piece, text)
+        start, begin, before = place, seen, at
+        while start > done and begin > piece.first:
+            line, before = _line_before(text, before)
+            if line != lines[start - 1]:
+                break
             start, begin = start - 1, begin - 1
         end, after = place, seen
-        while end < len(wanted) and after < last and stream[after] == wanted[end]:
+        while end < len(lines) and after < last:
+            line, at = _line_from(text, at)
+            if line != lines[end]:
+                break
             end, after = end + 1, after + 1
-        source, text, offset, total = self._pieces[number]
-        at = begin - first + offset
-        if sum(map(len, lines[start:end])) + end - start < self._least or not self._is_said(
-            str(text), begin, lines[start:end]
-        ):
-            return None, max(end, place + 1)
-        return Run(start, end, source, at + 1, end - start == total, is_numbered), end
+        if sum(map(len, lines[start:end])) + end - start < self._least:
+            return None, end
+        first = begin - piece.first + piece.offset + 1
+        is_whole = end - start == piece.total
+        return Run(start, end, piece.source, first, is_whole, is_numbered), end
 
-    def _is_said(self, text: str, begin: int, lines: Sequence[str]) -> bool:
-        """Whether the text really has these lines there."""
-        for place, line in enumerate(lines, begin):
-            at = self._at[place]
-            end = text.find("\n", at)
-            if _bare(text[at:] if end < 0 else text[at:end]) != line:
-                return False
-        return True
+    def _begin_of(self, place: int, piece: _Piece, text: str) -> int:
+        """Where in its text a line begins."""
+        marked = place - place % _MARKED
+        if marked >= piece.first:
+            at = self._marks[marked // _MARKED]
+        else:
+            marked, at = piece.first, piece.begin
+        for _ in range(marked, place):
+            at = text.find("\n", at) + 1
+        return at
 
 
 class Anchors:
-    """Where rows of lines stand, by their hash: a table of eight bytes an entry, the first stays.
+    """Where rows of lines stand, by their hash: eight bytes an entry, sorted; the first stays.
 
     >>> anchors = Anchors()
     >>> anchors.add(7, 100), anchors.add(7, 200), anchors.get(7), anchors.get(8)
     (None, None, 100, -1)
     """
 
-    __slots__ = ("_count", "_hashes", "_places")
+    __slots__ = ("_blocks", "_count", "_firsts")
 
     def __init__(self) -> None:
         """An empty one."""
         self._count = 0
-        self._hashes = array("i", [0]) * 16
-        self._places = array("i", [-1]) * 16
+        self._blocks = [array("Q")]  # each entry a hash, and in its lower half a place
+        self._firsts = array("Q", [0])
 
     def __len__(self) -> int:
         """How many there are."""
@@ -213,87 +219,61 @@ class Anchors:
 
     def add(self, key: int, place: int) -> None:
         """Note where a row stands, unless it stands somewhere already."""
-        if 3 * self._count >= 2 * len(self._places):
-            self._grow()
-        slot = self._slot(key)
-        if self._places[slot] < 0:
-            self._hashes[slot], self._places[slot] = key, place
-            self._count += 1
+        number, at = self._find(key)
+        block = self._blocks[number]
+        if at < len(block) and block[at] >> _PLACE_BITS == key:
+            return
+        block.insert(at, key << _PLACE_BITS | place)
+        self._count += 1
+        if len(block) > _MOST_IN_A_BLOCK:
+            half = len(block) // 2
+            self._blocks[number : number + 1] = [block[:half], block[half:]]
+            self._firsts.insert(number + 1, block[half])
 
     def get(self, key: int) -> int:
         """Where the row stands; -1 where it does not."""
-        return self._places[self._slot(key)]
+        number, at = self._find(key)
+        block = self._blocks[number]
+        if at == len(block) or block[at] >> _PLACE_BITS != key:
+            return -1
+        return int(block[at] & _MOST_PLACES)
 
-    def _slot(self, key: int) -> int:
-        hashes, places = self._hashes, self._places
-        last = len(places) - 1
-        slot = key & last
-        while places[slot] >= 0 and hashes[slot] != key:
-            slot = (slot + 1) & last
-        return slot
-
-    def _grow(self) -> None:
-        held = [(key, at) for key, at in zip(self._hashes, self._places, strict=True) if at >= 0]
-        self._hashes = array("i", [0]) * (2 * len(self._hashes))
-        self._places = array("i", [-1]) * len(self._hashes)
-        for key, place in held:
-            slot = self._slot(key)
-            self._hashes[slot], self._places[slot] = key, place
+    def _find(self, key: int) -> tuple[int, int]:
+        """The block for a row, and where in it the row is, or would be."""
+        least = key << _PLACE_BITS
+        number = bisect_right(self._firsts, least | _MOST_PLACES) - 1
+        return number, bisect_left(self._blocks[number], least)
 
 
 def _short_hash(value: Any) -> int:
     return hash(value) & 0x7FFFFFFF
 
 
-class Quoted(NamedTuple):
-    """A long string inside of a tool's input: read again where it is wanted."""
+def _line_from(text: str, at: int) -> tuple[str, int]:
+    """The line that begins here, and where the next one does."""
+    end = text.find("\n", at)
+    return (_bare(text[at:]), len(text)) if end < 0 else (_bare(text[at:end]), end + 1)
 
-    said: str
-    number: int
-    """Which of `strings_of`."""
-    least: int
 
-    def __str__(self) -> str:
-        """The string."""
-        return _all_strings(self.said, self.least)[self.number]
+def _line_before(text: str, at: int) -> tuple[str, int]:
+    """The line that ends before here, and where it begins."""
+    begin = text.rfind("\n", 0, at - 1) + 1
+    return _bare(text[begin : at - 1]), begin
 
 
 class _Piece(NamedTuple):
     """Lines of a text that are visible in a row."""
 
+    first: int
+    """The number of its first line among all that were seen."""
+    begin: int
+    """Where in the text that line begins."""
     source: Source
     text: str | Quoted
     offset: int
     """The place of its first line in the text."""
     total: int
     """Lines of the whole text."""
-
-
-@lru_cache(maxsize=32)
-def _all_strings(said: str, least: int) -> tuple[str, ...]:
-    return tuple(strings_of(said, least))
-
-
-def strings_of(said: str, least: int) -> Iterator[str]:
-    """The long strings in a tool's input, which is its name, a blank and JSON."""
-    if len(said) < least:
-        return
-    _, _, given = said.partition(" ")
-    try:
-        value = json.loads(given)
-    except (ValueError, RecursionError):
-        yield given
-    else:
-        yield from _strings(value, least, 0)
-
-
-def _strings(value: Any, least: int, depth: int) -> Iterator[str]:
-    if isinstance(value, str):
-        if len(value) >= least:
-            yield value
-    elif depth < _DEEPEST and isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner, least, depth + 1)
 
 
 def _bare(line: str) -> str:

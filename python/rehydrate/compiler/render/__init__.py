@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from rehydrate.compiler.render import anthropic, openai_chat, openai_responses
+from rehydrate.compiler.render.late import Heard, in_place
 from rehydrate.compiler.render.merging import merged_lines
 from rehydrate.compiler.render.reading import read
 from rehydrate.compiler.render.said import Said
 from rehydrate.compiler.render.sent import Sent
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats._reading import type_of
 from rehydrate.ir import History, Provider, ToolDef
 from rehydrate.messages import normal_role
 
@@ -100,32 +102,40 @@ def _without_system(sent: Sequence[Sent]) -> Rendered:
     """Anthropic's own messages, the system entries among them lifted out.
 
     Those at the beginning are system blocks. A later one would change the prompt's beginning, and
-    with it all that is cached: it becomes a message of the user's in its place, behind the results
-    where it came between a call and them.
+    with it all that is cached: it becomes a message of the user's in its place, or beside it where
+    that would part a call from its results.
     """
-    roles = [str(each.message.get("role")) for each in sent]
+    roles = [normal_role(str(each.message.get("role"))) for each in sent]
     leading = _leading(roles)
+    rest = sent[leading:]
     system = [
         Sent(block, each.sources)
         for each in sent[:leading]
         for block in _system_blocks(each.message.get("content"))
     ]
+    if "system" not in roles[leading:]:
+        return Rendered(system, [*rest], ())
     messages: list[Sent] = []
-    late: list[Sent] = []
-    for each in sent[leading:]:
-        if normal_role(str(each.message.get("role"))) == "system":
-            texts = [block["text"] for block in _system_blocks(each.message.get("content"))]
-            if texts:
-                text = "[system]\n" + "\n\n".join(texts)
-                late.append(Sent(anthropic.user(text), each.sources))
+    for each in in_place(rest, _heard):
+        if _heard(each).role != "system":
+            messages.append(each)
             continue
-        if not _answers(each.message):
-            messages += late
-            late = []
-        messages.append(each)
-    # Behind a call that is still open there is room for its results only.
-    end = len(messages) - (bool(late) and bool(messages) and _calls(messages[-1].message))
-    return Rendered(system, [*messages[:end], *late, *messages[end:]], ())
+        texts = [block["text"] for block in _system_blocks(each.message.get("content"))]
+        if texts:
+            text = "[system]\n" + "\n\n".join(texts)
+            messages.append(Sent(anthropic.user(text), each.sources))
+    return Rendered(system, messages, ())
+
+
+def _heard(sent: Sent) -> Heard:
+    """An Anthropic message's client tools, called and answered."""
+    content, role = sent.message.get("content"), normal_role(str(sent.message.get("role")))
+    if not isinstance(content, (list, tuple)):
+        return Heard(role)
+    blocks = [block for block in content if isinstance(block, Mapping)]
+    calls = [str(block.get("id")) for block in blocks if type_of(block) == "tool_use"]
+    answers = [str(block.get("tool_use_id")) for block in blocks if type_of(block) == "tool_result"]
+    return Heard(role, calls, answers)
 
 
 def _leading(roles: Sequence[str]) -> int:
@@ -145,21 +155,6 @@ def _system_blocks(content: Any) -> list[Any]:
         if isinstance(text, str) and text.strip():
             blocks.append(anthropic.system(text) if isinstance(block, str) else block)
     return blocks
-
-
-def _answers(message: Any) -> bool:
-    return _holds(message, "tool_result")
-
-
-def _calls(message: Any) -> bool:
-    return _holds(message, "tool_use")
-
-
-def _holds(message: Any, kind: str) -> bool:
-    content = message.get("content")
-    return isinstance(content, (list, tuple)) and any(
-        isinstance(block, Mapping) and block.get("type") == kind for block in content
-    )
 
 
 __all__ = ["RENDERERS", "Rendered", "Renderer", "render_history", "render_tool"]

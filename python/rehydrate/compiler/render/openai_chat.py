@@ -33,12 +33,18 @@ def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[st
 
 def write(said: Sequence[Said]) -> list[Sent]:
     """Messages of what was said; media in a result, which OpenAI takes of the user only, follow
-    behind all results of their turn."""
-    return [
-        Sent(message, each.sources)
-        for each in said
-        for message in ([each.entry] if each.entry is not None else _messages(each))
-    ]
+    behind all results of their turn. Where some are still missing there is no room behind them:
+    then they stand in front of the calls."""
+    sent: list[Sent] = []
+    waiting: set[str | None] = set()
+    for each in said:
+        made = [each.entry] if each.entry is not None else list(_messages(each))
+        waiting -= {part.id for part in each.parts if isinstance(part, Result)}
+        if waiting and len(made) > 1 and made[-1]["role"] == "user":
+            sent.insert(len(sent) - 1, Sent(made.pop(), each.sources))
+        sent += [Sent(message, each.sources) for message in made]
+        waiting = {part.id for part in each.parts if isinstance(part, Call)}
+    return sent
 
 
 def mark(message: Any) -> None:

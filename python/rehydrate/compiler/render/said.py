@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from rehydrate.compiler.render.late import Heard, in_place
+
 _NO_ID_CHARACTER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -70,9 +72,15 @@ def settled(said: Sequence[Said]) -> list[Said]:
     """The same with ids that every provider takes, and with each result right behind its call.
 
     A result belongs to the latest call of its id. All results of a turn of the assistant's stand
-    in one message behind it. A result without a call stays where it is: it was none before.
+    in one message behind it. A result without a call stays where it is: it was none before. What
+    the system says meanwhile parts no call from its results.
     """
-    return _gathered(_renamed(said))
+    return _gathered(in_place(_renamed(said), _heard))
+
+
+def _heard(said: Said) -> Heard:
+    calls = [part.id for part in said.parts if isinstance(part, Call)]
+    return Heard(said.role, calls, [part.id for part in said.parts if isinstance(part, Result)])
 
 
 def _renamed(said: Sequence[Said]) -> list[Said]:

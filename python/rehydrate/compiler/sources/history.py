@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from rehydrate import formats
@@ -40,8 +39,8 @@ def history(
     conversation = formats.parse(entries, given.format)
 
     def run(request: SourceRequest) -> Found:  # noqa: ARG001  it is the same for all
-        tokens = tuple(entry_tokens(conversation, len(entries)))
-        return Found(history=replace(given, format=conversation.format, tokens=tokens))
+        tokens = entry_tokens(conversation, len(entries))
+        return Found(history=given.with_tokens(tokens, conversation))
 
     return _source(run, lambda: _last_user_turn(conversation))
 
