@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.provider.anthropic_cache import PromptCache
 from tests.provider.anthropic_rules import check_roles, check_rules
 from tests.provider.anthropic_shape import request_shape
 from tests.provider.anthropic_thinking import Thoughts
-from tests.provider.anthropic_wire import message_of
+from tests.provider.anthropic_wire import events_of, message_of
 from tests.provider.billed import Billed
 from tests.provider.ids import Ids
 from tests.provider.refused import Refused
 from tests.provider.says import Says
 from tests.provider.settings import Settings
 from tests.provider.shapes import check_anthropic
+from tests.provider.sse import event
 from tests.provider.weights import Weights
 
 
@@ -69,6 +70,13 @@ class Anthropic:
         billed = billed._replace(output=max(1, self._weights.content(content)))
         stop = says.stop or ("tool_use" if says.calls else "end_turn")
         return message_of(request, self._ids.new("msg_01"), content, stop, billed), billed
+
+    def events(self, body: Mapping[str, Any], _request: Mapping[str, Any]) -> Iterator[bytes]:
+        return events_of(body)
+
+    def failure_events(self, refused: Refused, _body: Mapping[str, Any]) -> list[bytes]:
+        """How a stream that has begun says that it fails."""
+        return [event(refused.body("anthropic", self._ids.new("req_01")), name="error")]
 
     def _content(self, request: Mapping[str, Any], says: Says) -> list[dict[str, Any]]:
         content: list[dict[str, Any]] = []

@@ -206,7 +206,8 @@ def _calls_of(turn: list[tuple[int, Any]], seen: set[str]) -> dict[str, int]:
             elif kind.endswith("_tool_result") and block.get("tool_use_id") not in seen:
                 words = (
                     f"unexpected `tool_use_id` found in `{kind}` blocks: {block['tool_use_id']}. "
-                    f"Each `{kind}` block must have a corresponding `server_tool_use` block before it."
+                    f"Each `{kind}` block must have a corresponding `server_tool_use` block before "
+                    "it."
                 )
                 raise Refused(f"{where}: {words}")
     return calls
@@ -229,8 +230,8 @@ def _check_results(turn: list[tuple[int, Any]], waiting: Mapping[str, int]) -> N
             if call not in waiting or number:
                 words = (
                     f"unexpected `tool_use_id` found in `tool_result` blocks: {call}. Each "
-                    "`tool_result` block must have a corresponding `tool_use` block in the previous "
-                    "message."
+                    "`tool_result` block must have a corresponding `tool_use` block in the "
+                    "previous message."
                 )
                 raise Refused(f"{where}: {words}")
             if is_first:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Discriminator, Field, Tag
@@ -169,6 +170,7 @@ def _fields(extra: list[Any]) -> dict[str, Any]:
     }
 
 
+@functools.cache
 def request_shape(extra_blocks: tuple[str, ...] = ()) -> tuple[type[BaseModel], type[BaseModel]]:
     """The shapes of a request and of one that only asks for its tokens.
 

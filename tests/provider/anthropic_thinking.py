@@ -65,8 +65,8 @@ class Thoughts:
         )
         if given is not None and thoughts and thoughts != given:
             words = (
-                "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
-                "modified. These blocks must remain as they were in the original response."
+                "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot "
+                "be modified. These blocks must remain as they were in the original response."
             )
             raise Refused(f"messages.{index}.content.{blocks.index(thoughts[0])}: {words}")
 
@@ -121,8 +121,8 @@ def _check_turn_begins_with_a_thought(messages: list[Any]) -> None:
         words = (
             f"Expected `thinking` or `redacted_thinking`, but found `{first}`. When `thinking` is "
             "enabled, a final `assistant` message must start with a thinking block (preceeding the "
-            "lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking "
-            "blocks from previous turns. To avoid this requirement, disable `thinking`. Please "
-            f"consult our documentation at {_DOCS}"
+            "lastmost set of `tool_use` and `tool_result` blocks). We recommend you include "
+            "thinking blocks from previous turns. To avoid this requirement, disable `thinking`. "
+            f"Please consult our documentation at {_DOCS}"
         )
         raise Refused(f"messages.{start}.content.0.type: {words}")

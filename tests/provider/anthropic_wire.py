@@ -67,11 +67,6 @@ def events_of(message: Mapping[str, Any]) -> Iterator[bytes]:
     yield _named("message_stop")
 
 
-def failure_event(body: Mapping[str, Any]) -> bytes:
-    """How a stream that has begun says that it fails."""
-    return event(body, name="error")
-
-
 def _named(kind: str, **fields: Any) -> bytes:
     return event({"type": kind, **fields}, name=kind)
 

@@ -18,7 +18,7 @@ _SAID = {
         529: "Overloaded",
     },
     "openai": {
-        429: "Rate limit reached on tokens per min (TPM): Limit 30000, Used 30000. Please try again.",
+        429: "Rate limit reached on tokens per min (TPM): Limit 30000. Please try again.",
         500: "The server had an error while processing your request. Sorry about that!",
         503: "The engine is currently overloaded, please try again later",
     },

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from tests.provider import anthropic_wire
 from tests.provider.anthropic import Anthropic
 from tests.provider.billed import Billed
+from tests.provider.chat import Chat
 from tests.provider.faults import Fault, FaultOf, FaultPlan
 from tests.provider.http import Answer, LoopbackServer, json_answer
 from tests.provider.ids import Ids
+from tests.provider.openai_cache import PrefixCache
 from tests.provider.refused import Refused
+from tests.provider.responses import Responses
 from tests.provider.says import Brain, Says, Wire, as_says
 from tests.provider.settings import Settings
 from tests.provider.weights import Weights
@@ -22,9 +24,9 @@ from tests.provider.weights import Weights
 _WIRES: dict[str, Wire] = {
     "/v1/messages": "anthropic",
     "/v1/messages/count_tokens": "anthropic",
+    "/v1/chat/completions": "openai_chat",
+    "/v1/responses": "openai_responses",
 }
-_EVENTS = {"anthropic": anthropic_wire.events_of}
-_FAILURES = {"anthropic": anthropic_wire.failure_event}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,12 @@ class StrictProvider:
         self._failure: Exception | None = None
         self._ids = Ids()
         weights = Weights(self.settings.counter)
-        self._apis = {"anthropic": Anthropic(self.settings, weights, self._ids)}
+        cache = PrefixCache(self.settings.clock, bills_writes=self.settings.openai_bills_writes)
+        self._apis: dict[Wire, Anthropic | Chat | Responses] = {
+            "anthropic": Anthropic(self.settings, weights, self._ids),
+            "openai_chat": Chat(self.settings, weights, self._ids, cache),
+            "openai_responses": Responses(self.settings, weights, self._ids, cache),
+        }
         self._server = LoopbackServer(self._handle)
 
     def __enter__(self) -> Self:
@@ -120,9 +127,12 @@ class StrictProvider:
         """Close the connection in the middle of the reply, which is billed."""
         self._faults.plan(Fault("drop", midway=True), times, after)
 
-    def overflow_next(self, *, times: int = 1, after: int = 0) -> None:
-        """Find the prompt too long for the window, whatever it is."""
-        self._faults.plan(Fault("overflow", status=400), times, after)
+    def overflow_next(self, *, times: int = 1, after: int = 0, midway: bool = False) -> None:
+        """Find the prompt too long for the window, whatever it is.
+
+        Midway: in the stream, as OpenAI's Responses do.
+        """
+        self._faults.plan(Fault("overflow", status=400, midway=midway), times, after)
 
     def _handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         path = path.partition("?")[0]
@@ -163,10 +173,10 @@ class StrictProvider:
         if not is_stream:
             chunks: tuple[bytes, ...] = (json.dumps(body).encode(),)
         else:
-            chunks = tuple(_EVENTS[wire](body))
-            if fault and fault.kind == "status":
-                failed = fault.refused(wire).body(wire, self._ids.new("req_01"))
-                chunks = (*chunks[: len(chunks) // 2], _FAILURES[wire](failed))
+            chunks = tuple(api.events(body, request))
+            if fault and fault.kind in ("status", "overflow"):
+                refused = api.overflow(tokens) if fault.kind == "overflow" else fault.refused(wire)
+                chunks = (*chunks[: len(chunks) // 2], *api.failure_events(refused, body))
         return Answer(
             200,
             chunks,

@@ -1,4 +1,4 @@
-"""What the assistant says in one reply: the values a test's brain returns, the same on every wire."""
+"""What the assistant says in one reply: what a test's brain returns, the same on every wire."""
 
 from __future__ import annotations
 

@@ -28,3 +28,5 @@ class Settings:
     """Whether calls and results in the messages need tools in the request."""
     extra_blocks: tuple[str, ...] = ()
     """Types of blocks of a newer API."""
+    openai_bills_writes: bool = False
+    """Whether OpenAI bills cache writes, as for GPT-5.6 and later."""

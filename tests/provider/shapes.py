@@ -26,7 +26,7 @@ _STRICT = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 _LOOSE = ConfigDict(extra="allow", strict=True)
 
 NEEDED = ...
-_TAG = "#"  # how the tags of OpenAI's unions begin, to leave them out of a parameter's name
+TAG = "#"  # how the tags of OpenAI's unions begin, which say nothing of where a parameter is
 
 
 def shape(called: str, /, *, loose: bool = False, **fields: Any) -> type[BaseModel]:
@@ -71,11 +71,11 @@ def by_type(models: Mapping[str, type[BaseModel]], key: str = "type", default: s
 
     def tag(value: object) -> str:
         found = value.get(key, default) if isinstance(value, dict) else default
-        return f"{_TAG}{found}"
+        return f"{TAG}{found}"
 
     union: Any = None
     for name, model in models.items():
-        member = Annotated[model, Tag(f"{_TAG}{name}")]
+        member = Annotated[model, Tag(f"{TAG}{name}")]
         union = member if union is None else union | member
     return Annotated[union, Discriminator(tag)]
 
@@ -88,75 +88,3 @@ def check_anthropic(model: type[BaseModel], request: object) -> None:
         where = ".".join(map(str, first["loc"]))
         words = first["msg"].replace("'type_' | 'type'", "'type'")
         raise Refused(f"{where}: {words}") from None
-
-
-def check_openai(model: type[BaseModel], request: object) -> None:
-    try:
-        model.model_validate(request)
-    except ValidationError as error:
-        raise _in_openai_words(error.errors(include_url=False)[0]) from None
-
-
-def _in_openai_words(error: Any) -> Refused:
-    where = ""
-    for part in error["loc"]:
-        if isinstance(part, int):
-            where += f"[{part}]"
-        elif not part.startswith(_TAG):
-            where += f".{part}" if where else part
-    kind, context = error["type"], error.get("ctx", {})
-    if kind == "extra_forbidden":
-        return Refused(f"Unknown parameter: '{where}'.", param=where, code="unknown_parameter")
-    if kind == "missing":
-        words = f"Missing required parameter: '{where}'."
-        return Refused(words, param=where, code="missing_required_parameter")
-    if kind in ("literal_error", "union_tag_invalid"):
-        return _unsupported(where, error, context)
-    if kind in ("too_short", "string_too_short"):
-        what, code = ("array", "empty_array") if kind == "too_short" else ("string", "empty_string")
-        words = f"Invalid '{where}': empty {what}. Expected {_a(what)} with minimum length 1, but"
-        return Refused(f"{words} got an empty {what} instead.", param=where, code=code)
-    if kind == "string_too_long":
-        words = (
-            f"Invalid '{where}': string too long. Expected a string with maximum length "
-            f"{context['max_length']}, but got a string with length {len(error['input'])} instead."
-        )
-        return Refused(words, param=where, code="string_above_max_length")
-    if kind == "string_pattern_mismatch":
-        words = (
-            f"Invalid '{where}': string does not match pattern. Expected a string that matches the "
-            f"pattern '{context['pattern']}'."
-        )
-        return Refused(words, param=where, code="invalid_value")
-    expected = kind.removesuffix("_type").replace("list", "array").replace("dict", "object")
-    got = _NAMES.get(type(error["input"]).__name__, "an object")
-    words = f"Invalid type for '{where}': expected {_a(expected)}, but got {got} instead."
-    return Refused(words, param=where, code="invalid_type")
-
-
-_NAMES = {
-    "NoneType": "null",
-    "str": "a string",
-    "int": "an integer",
-    "float": "a decimal",
-    "bool": "a boolean",
-    "list": "an array",
-}
-
-
-def _unsupported(where: str, error: Any, context: Mapping[str, Any]) -> Refused:
-    if error["type"] == "union_tag_invalid":
-        value = context["tag"].removeprefix(_TAG)
-        known = context["expected_tags"].replace(_TAG, "")
-        where = f"{where}.{'role' if where.startswith('messages[') else 'type'}"
-        where = where.replace(".role", ".type") if ".content[" in where else where
-    else:
-        value, known = error["input"], context["expected"].replace(" or ", ", ")
-    names = [name.strip() for name in known.split(",")]
-    listed = ", ".join(names[:-1]) + f", and {names[-1]}" if len(names) > 1 else names[0]
-    words = f"Invalid value: '{value}'. Supported values are: {listed}."
-    return Refused(words, param=where, code="invalid_value")
-
-
-def _a(what: str) -> str:
-    return f"{'an' if what[0] in 'aeiou' else 'a'} {what}"
