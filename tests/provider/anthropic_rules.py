@@ -43,11 +43,11 @@ def check_roles(request: Mapping[str, Any]) -> None:
 def check_rules(request: Mapping[str, Any], *, prefill: bool, needs_tools: bool) -> None:
     """Raise Refused for the first rule that is broken."""
     messages = request["messages"]
+    _check_marks(request)
     _check_messages(messages, prefill)
     _check_system(request)
     _check_tools(request, messages, needs_tools)
     _check_thinking(request)
-    _check_marks(request)
     _check_pairs(messages)
 
 
@@ -236,7 +236,8 @@ def _check_results(turn: list[tuple[int, Any]], waiting: Mapping[str, int]) -> N
                 raise Refused(f"{where}: {words}")
             if is_first:
                 answered.add(call)
-    _check_unanswered({call: at for call, at in waiting.items() if call not in answered})
+        # All in the very next message: one that follows it is too late.
+        _check_unanswered({call: at for call, at in waiting.items() if call not in answered})
 
 
 def _check_unanswered(calls: Mapping[str, int]) -> None:

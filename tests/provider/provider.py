@@ -86,7 +86,11 @@ class StrictProvider:
     @property
     def url(self) -> str:
         """Anthropic's base_url; OpenAI's is `openai_url`."""
-        return f"http://127.0.0.1:{self._server.port}"
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def port(self) -> int:
+        return self._server.port
 
     @property
     def openai_url(self) -> str:
