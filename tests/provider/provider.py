@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from tests.provider.anthropic import Anthropic
 from tests.provider.billed import Billed
-from tests.provider.chat import Chat
 from tests.provider.faults import Fault, FaultOf, FaultPlan
 from tests.provider.http import Answer, LoopbackServer, json_answer
 from tests.provider.ids import Ids
-from tests.provider.openai_cache import PrefixCache
 from tests.provider.refused import Refused
-from tests.provider.responses import Responses
 from tests.provider.says import Brain, Says, Wire, as_says
 from tests.provider.settings import Settings
-from tests.provider.weights import Weights
+from tests.provider.verdict import Api, apis
 
 _WIRES: dict[str, Wire] = {
     "/v1/messages": "anthropic",
@@ -60,13 +56,7 @@ class StrictProvider:
         self._faults = FaultPlan(faults)
         self._failure: Exception | None = None
         self._ids = Ids()
-        weights = Weights(self.settings.counter)
-        cache = PrefixCache(self.settings.clock, bills_writes=self.settings.openai_bills_writes)
-        self._apis: dict[Wire, Anthropic | Chat | Responses] = {
-            "anthropic": Anthropic(self.settings, weights, self._ids),
-            "openai_chat": Chat(self.settings, weights, self._ids, cache),
-            "openai_responses": Responses(self.settings, weights, self._ids, cache),
-        }
+        self._apis = apis(self.settings)
         self._server = LoopbackServer(self._handle)
 
     def __enter__(self) -> Self:
@@ -158,7 +148,7 @@ class StrictProvider:
             refused = Refused(f"the test's brain failed: {failure!r}", status=500)
             return self._refuse(refused, wire)
 
-    def _answer(self, api: Any, wire: Wire, path: str, request: Any) -> Answer:
+    def _answer(self, api: Api, wire: Wire, path: str, request: Any) -> Answer:
         only_counts = path.endswith("/count_tokens")
         tokens = api.check(request, only_counts=True) if only_counts else api.check(request)
         if only_counts:
