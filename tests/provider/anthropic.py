@@ -1,0 +1,105 @@
+"""Anthropic's side of the provider: what a Messages request is answered with, and its bill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.provider.anthropic_cache import PromptCache
+from tests.provider.anthropic_rules import check_roles, check_rules
+from tests.provider.anthropic_shape import request_shape
+from tests.provider.anthropic_thinking import Thoughts
+from tests.provider.anthropic_wire import events_of, message_of
+from tests.provider.billed import Billed
+from tests.provider.ids import Ids
+from tests.provider.refused import Refused
+from tests.provider.says import Says
+from tests.provider.settings import Settings
+from tests.provider.shapes import check_anthropic
+from tests.provider.sse import event
+from tests.provider.weights import Weights
+
+
+class Anthropic:
+    """Checks a request, replies to it and bills it."""
+
+    def __init__(self, settings: Settings, weights: Weights, ids: Ids) -> None:
+        self._settings = settings
+        self._weights = weights
+        self._ids = ids
+        self._request, self._count = request_shape(settings.extra_blocks)
+        self._thoughts = Thoughts(settings.seal, binds_prefix=settings.binds_thinking)
+        self._cache = PromptCache(weights, settings.clock, settings.minimum_prefix)
+
+    def check_headers(self, headers: Mapping[str, str]) -> None:
+        if "x-api-key" not in headers and "authorization" not in headers:
+            raise Refused("x-api-key header is required", status=401)
+        if "anthropic-version" not in headers:
+            raise Refused("anthropic-version: header is required")
+
+    def check(self, request: Mapping[str, Any], *, only_counts: bool = False) -> int:
+        """The tokens of the prompt. Raises Refused where there is anything wrong with it."""
+        settings = self._settings
+        check_roles(request)
+        check_anthropic(self._count if only_counts else self._request, request)
+        check_rules(request, prefill=settings.prefill, needs_tools=settings.needs_tools)
+        if settings.checks_seals:
+            self._thoughts.check(request)
+        tokens = self._cache.prompt(request).total
+        if not only_counts:
+            self._check_window(tokens, request["max_tokens"])
+        return tokens
+
+    def _check_window(self, tokens: int, max_tokens: int) -> None:
+        window = self._settings.window_tokens
+        if tokens > window:
+            raise Refused(f"prompt is too long: {tokens} tokens > {window} maximum")
+        if tokens + max_tokens > window:
+            words = f"input length and `max_tokens` exceed context limit: {tokens} + {max_tokens}"
+            raise Refused(
+                f"{words} > {window}, decrease input length or `max_tokens` and try again"
+            )
+
+    def overflow(self, tokens: int) -> Refused:
+        return Refused(f"prompt is too long: {tokens} tokens > {tokens - 1} maximum")
+
+    def reply(self, request: Mapping[str, Any], says: Says) -> tuple[dict[str, Any], Billed]:
+        content = self._content(request, says)
+        self._thoughts.remember(content)
+        billed = self._cache.bill(self._cache.prompt(request))
+        billed = billed._replace(output=max(1, self._weights.content(content)))
+        stop = says.stop or ("tool_use" if says.calls else "end_turn")
+        return message_of(request, self._ids.new("msg_01"), content, stop, billed), billed
+
+    def events(self, body: Mapping[str, Any], _request: Mapping[str, Any]) -> Iterator[bytes]:
+        return events_of(body)
+
+    def failure_events(self, refused: Refused, _body: Mapping[str, Any]) -> list[bytes]:
+        """How a stream that has begun says that it fails."""
+        return [event(refused.body("anthropic", self._ids.new("req_01")), name="error")]
+
+    def _content(self, request: Mapping[str, Any], says: Says) -> list[dict[str, Any]]:
+        content: list[dict[str, Any]] = []
+        thinking = request.get("thinking") or {"type": "disabled"}
+        thought = says.thinking
+        if thought is None and thinking["type"] == "enabled" and _begins_turn(request):
+            thought = "Let me think."  # a model that must think begins each turn with a thought
+        if thought is not None and thinking["type"] != "disabled":
+            shown = "" if thinking.get("display") == "omitted" else thought
+            content.append(self._thoughts.sign(shown, request))
+        if says.text:
+            content.append({"type": "text", "text": says.text})
+        for call in says.calls:
+            if isinstance(call.arguments, str):
+                raise TypeError(f"Anthropic's models call with objects, not {call.arguments!r}")
+            call_id = call.id or self._ids.new("toolu_01")
+            call_input = dict(call.arguments)
+            content.append(
+                {"type": "tool_use", "id": call_id, "name": call.name, "input": call_input}
+            )
+        return content
+
+
+def _begins_turn(request: Mapping[str, Any]) -> bool:
+    content = request["messages"][-1]["content"]
+    return isinstance(content, str) or all(block["type"] != "tool_result" for block in content)

@@ -1,0 +1,250 @@
+"""What the Messages API asks of a request beyond its shape: order, pairs, marks, limits.
+
+Written from the API's documentation and from the words of its refusals; the API joins messages of
+one role that follow each other, so a run of the assistant's is one turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from tests.provider.refused import Refused
+
+_MAX_MARKS = 4
+_DOCS = "Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude"
+_THINKING = ("thinking", "redacted_thinking")
+_OF_USER = ("tool_result",)
+_OF_ASSISTANT = ("tool_use", "server_tool_use", *_THINKING)
+
+Block = Mapping[str, Any]
+
+
+def blocks_of(content: object) -> list[Any]:
+    """A content as blocks; a string is the short form of one text block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return content if isinstance(content, list) else []
+
+
+def check_roles(request: Mapping[str, Any]) -> None:
+    """What the API says of a system message before it looks at the shape."""
+    messages = request.get("messages")
+    for message in messages if isinstance(messages, list) else []:
+        if isinstance(message, dict) and message.get("role") == "system":
+            words = (
+                'Unexpected role "system". The Messages API accepts a top-level `system` '
+                'parameter, not "system" as an input message role.'
+            )
+            raise Refused(f"messages: {words}")
+
+
+def check_rules(request: Mapping[str, Any], *, prefill: bool, needs_tools: bool) -> None:
+    """Raise Refused for the first rule that is broken."""
+    messages = request["messages"]
+    _check_marks(request)
+    _check_messages(messages, prefill)
+    _check_system(request)
+    _check_tools(request, messages, needs_tools)
+    _check_thinking(request)
+    _check_pairs(messages)
+
+
+def _check_messages(messages: list[Any], prefill: bool) -> None:
+    if not messages:
+        raise Refused("messages: at least one message is required")
+    if messages[0]["role"] != "user":
+        raise Refused('messages: first message must use the "user" role')
+    for index, message in enumerate(messages):
+        role, blocks = message["role"], blocks_of(message["content"])
+        is_start = role == "assistant" and index == len(messages) - 1
+        if (not blocks or message["content"] == "") and not is_start:
+            who = "user" if role == "user" else "all"
+            end = "" if role == "user" else " except for the optional final assistant message"
+            raise Refused(f"messages.{index}: {who} messages must have non-empty content{end}")
+        for place, block in enumerate(blocks):
+            foreign = _OF_ASSISTANT if role == "user" else _OF_USER
+            if block["type"] in foreign:
+                owner = "assistant" if role == "user" else "user"
+                words = f"`{block['type']}` blocks can only be in `{owner}` messages"
+                raise Refused(f"messages.{index}.content.{place}: {words}")
+        if not is_start:
+            _check_texts(blocks)
+    if messages[-1]["role"] == "assistant":
+        _check_start(blocks_of(messages[-1]["content"]), prefill)
+
+
+def _check_texts(blocks: list[Any]) -> None:
+    for block in blocks:
+        inner = blocks_of(block.get("content")) if block["type"] == "tool_result" else []
+        if inner and block["content"] == "":
+            inner = []  # a result of no text is a result
+        for text in (block, *inner):
+            if text["type"] == "text" and not text["text"]:
+                raise Refused("messages: text content blocks must be non-empty")
+    # Models say "\n\n" between a thought and a call, and must be able to read it again.
+    if blocks and all(block["type"] == "text" and block["text"].isspace() for block in blocks):
+        raise Refused("messages: text content blocks must contain non-whitespace text")
+
+
+def _check_start(blocks: list[Any], prefill: bool) -> None:
+    """The last message, where it is the assistant's: what its reply begins with."""
+    if any(block["type"] == "tool_use" for block in blocks):
+        return  # the pairs say what is wrong with it
+    if not prefill:
+        words = "This model does not support assistant message prefill."
+        raise Refused(f"{words} The conversation must end with a user message.")
+    if blocks and blocks[-1]["type"] == "text":
+        text = blocks[-1]["text"]
+        if text and text != text.rstrip():
+            raise Refused("messages: final assistant content cannot end with trailing whitespace")
+
+
+def _check_system(request: Mapping[str, Any]) -> None:
+    system = request.get("system")
+    if isinstance(system, list) and any(not block["text"] for block in system):
+        raise Refused("system: text content blocks must be non-empty")
+
+
+def _check_tools(request: Mapping[str, Any], messages: list[Any], needs_tools: bool) -> None:
+    tools, choice = request.get("tools") or [], request.get("tool_choice")
+    names = [tool["name"] for tool in tools]
+    if len(set(names)) < len(names):
+        raise Refused("tools: Tool names must be unique.")
+    for index, tool in enumerate(tools):
+        if {"oneOf", "allOf", "anyOf"} & tool.get("input_schema", {}).keys():
+            words = "input_schema does not support oneOf, allOf, or anyOf at the top level"
+            raise Refused(f"tools.{index}.custom.input_schema: {words}")
+    if choice and not tools:
+        raise Refused("tool_choice may only be specified while providing tools")
+    if choice and choice["type"] == "tool" and choice["name"] not in names:
+        raise Refused(f"Tool '{choice['name']}' not found in provided tools")
+    kinds = {block["type"] for message in messages for block in blocks_of(message["content"])}
+    if needs_tools and not tools and kinds & {"tool_use", "tool_result"}:
+        words = "Requests which include `tool_use` or `tool_result` blocks must define tools"
+        raise Refused(words)
+
+
+def _check_thinking(request: Mapping[str, Any]) -> None:
+    thinking = request.get("thinking")
+    if not thinking or thinking["type"] != "enabled":
+        return
+    if "max_tokens" in request and request["max_tokens"] <= thinking["budget_tokens"]:
+        words = "`max_tokens` must be greater than `thinking.budget_tokens`."
+        raise Refused(f"{words} {_DOCS}/extended-thinking#max-tokens-and-context-window-size")
+    if request.get("temperature", 1) != 1:
+        words = "`temperature` may only be set to 1 when thinking is enabled."
+        raise Refused(f"{words} {_DOCS}/extended-thinking#important-considerations-when-using-")
+    if (request.get("tool_choice") or {}).get("type") in ("any", "tool"):
+        raise Refused("Thinking may not be enabled when tool_choice forces tool use.")
+
+
+def _check_marks(request: Mapping[str, Any]) -> None:
+    count, has_short = 0, False
+    for where, block in _markable(request):
+        mark = block.get("cache_control")
+        if mark is None:
+            continue
+        count += 1
+        if block.get("type") == "text" and not block.get("text"):
+            raise Refused(f"{where}.text: cache_control cannot be set for empty text blocks")
+        is_short = mark.get("ttl", "5m") == "5m"
+        if has_short and not is_short:
+            words = (
+                "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control "
+                "block. Note that blocks are processed in the following order: `tools`, `system`, "
+                "`messages`."
+            )
+            raise Refused(f"{where}.cache_control.ttl: {words}")
+        has_short = has_short or is_short
+    if count > _MAX_MARKS:
+        words = f"A maximum of {_MAX_MARKS} blocks with cache_control may be provided."
+        raise Refused(f"{words} Found {count}.")
+
+
+def _markable(request: Mapping[str, Any]) -> Iterator[tuple[str, Block]]:
+    """Everything that may have a mark, in the order of the prompt."""
+    for index, tool in enumerate(request.get("tools") or []):
+        yield f"tools.{index}", tool
+    for index, block in enumerate(blocks_of(request.get("system"))):
+        yield f"system.{index}", block
+    for index, message in enumerate(request["messages"]):
+        for place, block in enumerate(blocks_of(message["content"])):
+            where = f"messages.{index}.content.{place}"
+            if block["type"] == "tool_result":
+                for inner, part in enumerate(blocks_of(block.get("content"))):
+                    yield f"{where}.content.{inner}", part
+            yield where, block
+    yield "", request  # the automatic mark counts too
+
+
+def _check_pairs(messages: list[Any]) -> None:
+    seen: set[str] = set()
+    waiting: dict[str, int] = {}  # the calls of the turn before, and where each was made
+    turns = groupby(enumerate(messages), key=lambda pair: pair[1]["role"])
+    for role, turn in turns:
+        if role == "assistant":
+            waiting = _calls_of(list(turn), seen)
+        else:
+            _check_results(list(turn), waiting)
+            waiting = {}
+    _check_unanswered(waiting)
+
+
+def _calls_of(turn: list[tuple[int, Any]], seen: set[str]) -> dict[str, int]:
+    calls: dict[str, int] = {}
+    for index, message in turn:
+        for place, block in enumerate(blocks_of(message["content"])):
+            where, kind = f"messages.{index}.content.{place}", block["type"]
+            if kind in ("tool_use", "server_tool_use"):
+                if block["id"] in seen:
+                    raise Refused(f"{where}: `tool_use` ids must be unique")
+                seen.add(block["id"])
+            if kind == "tool_use":
+                calls[block["id"]] = index
+            elif kind.endswith("_tool_result") and block.get("tool_use_id") not in seen:
+                words = (
+                    f"unexpected `tool_use_id` found in `{kind}` blocks: {block['tool_use_id']}. "
+                    f"Each `{kind}` block must have a corresponding `server_tool_use` block before "
+                    "it."
+                )
+                raise Refused(f"{where}: {words}")
+    return calls
+
+
+def _check_results(turn: list[tuple[int, Any]], waiting: Mapping[str, int]) -> None:
+    """The next message answers all the calls, before it says anything else."""
+    answered: set[str] = set()
+    for number, (index, message) in enumerate(turn):
+        is_first = True
+        for place, block in enumerate(blocks_of(message["content"])):
+            where = f"messages.{index}.content.{place}"
+            if block["type"] != "tool_result":
+                is_first = False
+                continue
+            call = block["tool_use_id"]
+            if call in answered:
+                words = "each tool_use must have a single result. Found multiple `tool_result`"
+                raise Refused(f"{where}: {words} blocks with id: {call}")
+            if call not in waiting or number:
+                words = (
+                    f"unexpected `tool_use_id` found in `tool_result` blocks: {call}. Each "
+                    "`tool_result` block must have a corresponding `tool_use` block in the "
+                    "previous message."
+                )
+                raise Refused(f"{where}: {words}")
+            if is_first:
+                answered.add(call)
+        # All in the very next message: one that follows it is too late.
+        _check_unanswered({call: at for call, at in waiting.items() if call not in answered})
+
+
+def _check_unanswered(calls: Mapping[str, int]) -> None:
+    if calls:
+        words = (
+            f"`tool_use` ids were found without `tool_result` blocks immediately after: "
+            f"{', '.join(calls)}. Each `tool_use` block must have a corresponding `tool_result` "
+            "block in the next message."
+        )
+        raise Refused(f"messages.{min(calls.values())}: {words}")

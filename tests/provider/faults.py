@@ -1,0 +1,70 @@
+"""Faults on command: what goes wrong with a request, and with which of the next ones."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tests.provider.refused import Refused
+from tests.provider.says import Wire
+
+_SAID = {
+    "anthropic": {
+        429: "This request would exceed the rate limit for your organization.",
+        500: "Internal server error",
+        529: "Overloaded",
+    },
+    "openai": {
+        429: "Rate limit reached on tokens per min (TPM): Limit 30000. Please try again.",
+        500: "The server had an error while processing your request. Sorry about that!",
+        503: "The engine is currently overloaded, please try again later",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that goes wrong with one request, which was sound: others are refused before."""
+
+    kind: Literal["status", "stall", "drop", "overflow"]
+    status: int = 500
+    retry_after_seconds: float | None = None
+    stall_seconds: float = 0.0
+    midway: bool = False
+    """After half of the reply was sent, where that is possible: a status needs a stream for it. A
+    connection is always dropped midway."""
+
+    def refused(self, wire: Wire) -> Refused:
+        """What an answer of this status says."""
+        vendor = "anthropic" if wire == "anthropic" else "openai"
+        words = _SAID[vendor].get(self.status, "Something went wrong")
+        code = "rate_limit_exceeded" if vendor == "openai" and self.status == 429 else None
+        return Refused(words, status=self.status, code=code)
+
+
+FaultOf = Callable[[Mapping[str, Any], Wire], "Fault | None"]
+"""Decides by a request what goes wrong with it."""
+
+
+class FaultPlan:
+    """Faults that wait for their request, in the order in which they were asked for."""
+
+    def __init__(self, decide: FaultOf | None) -> None:
+        self._decide = decide
+        self._lock = threading.Lock()
+        self._planned: deque[Fault | None] = deque()
+
+    def plan(self, fault: Fault, times: int, after: int) -> None:
+        with self._lock:
+            self._planned.extend([None] * after + [fault] * times)
+
+    def next(self, request: Mapping[str, Any], wire: Wire) -> Fault | None:
+        with self._lock:
+            if self._planned:
+                planned = self._planned.popleft()
+                if planned is not None:
+                    return planned
+        return self._decide(request, wire) if self._decide else None

@@ -1,0 +1,142 @@
+"""An HTTP/1.1 server on loopback: one thread, one event loop, any number of connections.
+
+Small because it need not be more: its only clients are the official SDKs, which send a
+Content-Length and keep their connections. All requests are answered on the one thread, in turn, so
+that what answers them needs no locks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+_REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response: one body, or the pieces of a stream; and what goes wrong underway."""
+
+    status: int
+    chunks: tuple[bytes, ...]
+    is_stream: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    stall_seconds: float = 0.0
+    stalls_midway: bool = False
+    drops: bool = False
+
+
+def json_answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
+    return Answer(status, (json.dumps(body).encode(),), headers=headers or {})
+
+
+Handler = Callable[[str, str, Mapping[str, str], bytes], Answer]
+"""Answers a request by its method, path, headers (names in small letters) and body."""
+
+
+class LoopbackServer:
+    """Serves on a free port of 127.0.0.1 from `start` to `stop`."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._loop: asyncio.AbstractEventLoop
+        self._done: asyncio.Event
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="strict-provider", daemon=True)
+        self._connections: set[asyncio.Task[None]] = set()
+        self.port = 0
+
+    def start(self) -> Self:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._done.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop, self._done = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=1024)
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._done.wait()
+        server.close()
+        for connection in self._connections:
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            # A client may go at any time: that is its right, also in the middle.
+            with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+                while await self._exchange(reader, writer):
+                    pass
+        except asyncio.CancelledError:
+            pass  # the server stops; asyncio would log the task as failed
+        finally:
+            self._connections.discard(task)
+            writer.close()
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; whether the connection is good for another."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.split("\r\n")
+        method, path, _ = first.split(" ", 2)
+        pairs = (line.partition(":") for line in lines if line)
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        answer = self._handler(method, path, headers, body)
+        return await _send(writer, answer)
+
+
+async def _send(writer: asyncio.StreamWriter, answer: Answer) -> bool:
+    if answer.stall_seconds and not answer.stalls_midway:
+        await asyncio.sleep(answer.stall_seconds)
+    writer.write(_head(answer))
+    chunks = [_chunk(piece) for piece in answer.chunks] if answer.is_stream else answer.chunks
+    if not (answer.drops or answer.stalls_midway):
+        writer.write(b"".join(chunks))
+    else:
+        whole = b"".join(chunks)
+        # In a stream between two events, so that what arrives is sound as far as it goes.
+        half = sum(map(len, chunks[: len(chunks) // 2])) if answer.is_stream else len(whole) // 2
+        writer.write(whole[:half])
+        await writer.drain()
+        if answer.drops:
+            return False
+        await asyncio.sleep(answer.stall_seconds)
+        writer.write(whole[half:])
+    if answer.is_stream:
+        writer.write(b"0\r\n\r\n")
+    await writer.drain()
+    return True
+
+
+def _head(answer: Answer) -> bytes:
+    if answer.is_stream:
+        kind, length = "text/event-stream; charset=utf-8", "transfer-encoding: chunked"
+    else:
+        kind = "application/json"
+        length = f"content-length: {sum(map(len, answer.chunks))}"
+    extra = "".join(f"{name}: {value}\r\n" for name, value in answer.headers.items())
+    reason = _REASONS.get(answer.status, "Error")
+    status = f"HTTP/1.1 {answer.status} {reason}\r\n"
+    return f"{status}content-type: {kind}\r\n{length}\r\n{extra}\r\n".encode("latin-1")
+
+
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece)

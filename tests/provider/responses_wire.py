@@ -1,0 +1,134 @@
+"""A response on the wire of the Responses API: as one object, or as the events of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from tests.provider.billed import Billed
+from tests.provider.refused import Refused
+from tests.provider.sse import event, pieces
+
+_CREATED = 1_767_225_600
+_ECHOED = {
+    "instructions": None,
+    "max_output_tokens": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "previous_response_id": None,
+    "reasoning": {"effort": None, "summary": None},
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": 1.0,
+    "truncation": "disabled",
+}
+
+
+def response_of(
+    request: Mapping[str, Any],
+    response_id: str,
+    output: Sequence[Mapping[str, Any]],
+    billed: Billed,
+    reasoning_tokens: int,
+    *,
+    is_cut: bool,
+) -> dict[str, Any]:
+    echoed = {key: request.get(key, value) for key, value in _ECHOED.items()}
+    return {
+        "id": response_id,
+        "object": "response",
+        "created_at": _CREATED,
+        "status": "incomplete" if is_cut else "completed",
+        "error": None,
+        "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
+        "model": request["model"],
+        "output": list(output),
+        "usage": {
+            "input_tokens": billed.prompt,
+            "input_tokens_details": {
+                "cached_tokens": billed.read,
+                "cache_write_tokens": billed.written_5m,
+            },
+            "output_tokens": billed.output,
+            "output_tokens_details": {"reasoning_tokens": reasoning_tokens},
+            "total_tokens": billed.prompt + billed.output,
+        },
+        **echoed,
+    }
+
+
+def events_of(response: Mapping[str, Any]) -> Iterator[bytes]:
+    """The events that a response comes in."""
+    for number, fields in enumerate(_events(response)):
+        yield event({**fields, "sequence_number": number}, name=fields["type"])
+
+
+def failed_events(response: Mapping[str, Any], refused: Refused) -> Iterator[bytes]:
+    """How a stream ends whose response fails."""
+    error = {"code": refused.code or "server_error", "message": refused.message}
+    failed = {**response, "status": "failed", "error": error, "output": [], "usage": None}
+    fields = {"type": "response.failed", "response": failed, "sequence_number": 1_000_000}
+    yield event(fields, name="response.failed")
+
+
+def error_event(refused: Refused) -> bytes:
+    """How a stream says that its request is refused."""
+    error = refused.body("openai_responses", "")["error"]
+    return event({"type": "error", "sequence_number": 2, "error": error}, name="error")
+
+
+def _events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    begun = {**response, "status": "in_progress", "output": [], "usage": None}
+    begun["incomplete_details"] = None
+    yield {"type": "response.created", "response": begun}
+    yield {"type": "response.in_progress", "response": begun}
+    for index, item in enumerate(response["output"]):
+        place = {"output_index": index}
+        yield {"type": "response.output_item.added", "item": _begun(item), **place}
+        yield from _item_events(item, {**place, "item_id": item["id"]})
+        yield {"type": "response.output_item.done", "item": item, **place}
+    yield {"type": f"response.{response['status']}", "response": response}
+
+
+def _begun(item: Mapping[str, Any]) -> dict[str, Any]:
+    empty = {"content": [], "summary": [], "arguments": "", "status": "in_progress"}
+    return {key: empty.get(key, value) for key, value in item.items()}
+
+
+def _item_events(item: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    if item["type"] == "function_call":
+        kind = "response.function_call_arguments"
+        for piece in pieces(item["arguments"]):
+            yield {"type": f"{kind}.delta", "delta": piece, **place}
+        yield {
+            "type": f"{kind}.done",
+            "arguments": item["arguments"],
+            "name": item["name"],
+            **place,
+        }
+        return
+    key, index_key = ("summary", "summary_index")
+    if item["type"] == "message":
+        key, index_key = ("content", "content_index")
+    for number, part in zip(count(), item[key], strict=False):
+        yield from _part_events(part, {**place, index_key: number})
+
+
+_PARTS = {
+    "output_text": ("content_part", "output_text", "text", {"logprobs": []}),
+    "refusal": ("content_part", "refusal", "refusal", {}),
+    "summary_text": ("reasoning_summary_part", "reasoning_summary_text", "text", {}),
+}
+
+
+def _part_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    holder, name, key, more = _PARTS[part["type"]]
+    yield {"type": f"response.{holder}.added", "part": {**part, key: ""}, **place}
+    for piece in pieces(part[key]):
+        yield {"type": f"response.{name}.delta", "delta": piece, **place, **more}
+    yield {"type": f"response.{name}.done", key: part[key], **place, **more}
+    yield {"type": f"response.{holder}.done", "part": part, **place}

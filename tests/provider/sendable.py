@@ -1,0 +1,119 @@
+"""Conversations of tests/strategies as they would be sent: their calls answered, the user last.
+
+A conversation may be kept with an open tool loop, which no provider takes; and the ids of generated
+items are not such as the Responses API makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+Entry = dict[str, Any]
+
+_ID_PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "web_search_call": "ws",
+    "computer_call": "cu",
+}
+_CALLS = {"function_call", "custom_tool_call", "computer_call", "local_shell_call", "shell_call"}
+_CALLS |= {"apply_patch_call"}
+
+
+def sendable(format: str, entries: Sequence[Entry]) -> list[Entry]:
+    """The entries and what is missing behind them; not repaired where they are invalid."""
+    return _CLOSERS[format]([dict(entry) for entry in entries])
+
+
+def request_of(format: str, entries: Sequence[Entry]) -> Entry:
+    """A request with these entries, to the provider whose format it is."""
+    if format == "openai_responses":
+        return {"model": "test", "input": list(entries)}
+    if format == "openai_chat":
+        return {"model": "test", "messages": list(entries)}
+    system = [entry["content"] for entry in entries if entry["role"] == "system"]
+    request: Entry = {
+        "model": "test",
+        "max_tokens": 100,
+        "messages": [entry for entry in entries if entry["role"] != "system"],
+        "tools": [{"name": "get", "input_schema": {"type": "object"}}],
+    }
+    # The damaged have empty ones, which are not sent.
+    return {**request, "system": system[0]} if system and system[0] else request
+
+
+def _closed_anthropic(entries: list[Entry]) -> list[Entry]:
+    last = list(takewhile(lambda entry: entry["role"] == "assistant", reversed(entries)))
+    calls = [
+        block["id"]
+        for entry in reversed(last)
+        if isinstance(entry["content"], list)
+        for block in entry["content"]
+        if block["type"] == "tool_use"
+    ]
+    for entry in entries:
+        if entry["role"] == "user" and isinstance(entry["content"], list):
+            entry["content"] = [_with_content(block) for block in entry["content"]]
+    if calls:
+        results = [{"type": "tool_result", "tool_use_id": call, "content": "ok"} for call in calls]
+        return [*entries, {"role": "user", "content": results}]
+    if last and not last[0]["content"]:  # an empty start of an answer may only stand last
+        entries = entries[:-1]
+    return [*entries, {"role": "user", "content": "Go on."}]
+
+
+def _with_content(block: Entry) -> Entry:
+    """Without a null for a content: the API's types say that it is left out."""
+    is_null = block["type"] == "tool_result" and block.get("content", "") is None
+    return {key: value for key, value in block.items() if key != "content"} if is_null else block
+
+
+def _closed_chat(entries: list[Entry]) -> list[Entry]:
+    answers = list(takewhile(lambda entry: entry["role"] == "tool", reversed(entries)))
+    answered = {answer.get("tool_call_id") for answer in answers}
+    before = entries[: len(entries) - len(answers)]
+    calls = (before[-1].get("tool_calls") or []) if before else []
+    missing = [
+        {"role": "tool", "tool_call_id": call["id"], "content": "ok"}
+        for call in calls
+        if call["id"] not in answered
+    ]
+    return [*entries, *missing, {"role": "user", "content": "Go on."}]
+
+
+def _closed_responses(entries: list[Entry]) -> list[Entry]:
+    for entry in entries:
+        prefix = _ID_PREFIXES.get(entry.get("type", ""))
+        if prefix and isinstance(entry.get("id"), str):
+            entry["id"] = f"{prefix}_{entry['id']}"
+    answered = {_call_of(entry) for entry in entries if _kind(entry).endswith("_output")}
+    missing = [
+        {
+            "type": f"{_kind(entry)}_output",
+            "id" if _kind(entry) == "local_shell_call" else "call_id": entry.get("call_id"),
+            "output": "ok",
+        }
+        for entry in entries
+        if _kind(entry) in _CALLS and entry.get("call_id") not in answered
+    ]
+    return [*entries, *missing, {"role": "user", "content": "Go on."}]
+
+
+def _kind(entry: Mapping[str, Any]) -> str:
+    kind: str = entry.get("type", "message")
+    return kind
+
+
+def _call_of(entry: Mapping[str, Any]) -> object:
+    return entry.get("id" if _kind(entry) == "local_shell_call_output" else "call_id")
+
+
+_CLOSERS: Mapping[str, Callable[[list[Entry]], list[Entry]]] = {
+    "anthropic": _closed_anthropic,
+    "openai_chat": _closed_chat,
+    "openai_responses": _closed_responses,
+}
