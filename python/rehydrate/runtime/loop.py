@@ -161,7 +161,8 @@ class TurnLoop:
         """Offer the tools and add the user's words; in a worker thread."""
         self._context.offer(self._agent.offered)
         if self._agent.jit is not None:
-            self._jit = self._agent.jit(self._context)
+            # For all turns: what the last one left unread can still be fetched by its handle.
+            self._jit = self._context.kept(self._agent.jit)
         if (ir := self._context.ir) is not None:
             self._seen.update([section.id for section in ir.sections])
         if self._observation:
