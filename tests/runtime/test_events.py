@@ -72,6 +72,10 @@ def every_kind_of_event(tmp_path):
     memory.add("Staging listens on 8443.", source="notes/decisions.md")
     memory.add("Staging is deployed by hand on Tuesdays.", source="notes/decisions.md")
     context = Context(memory, deadline_ms=None, identity="alice", budget=Budget(3_000, 10**6))
+    context.add(
+        {"role": "user", "content": "The pilot's launch is painted orange. " + "deep " * 300}
+    )
+    context.add({"role": "assistant", "content": "Noted: orange."})
     for number in range(40):
         context.add({"role": "user", "content": f"note {number}: " + "deep water " * 60})
         context.add({"role": "assistant", "content": f"noted {number}"})
@@ -79,7 +83,7 @@ def every_kind_of_event(tmp_path):
         [
             call("berth", quay="B"),
             ProviderUnavailableError("anthropic", 529, SECRET),
-            call("request_context", query=f"note 3 {SECRET}"),
+            call("request_context", query=f"colour of the pilot's launch {SECRET}"),
             "",
         ]
     )
