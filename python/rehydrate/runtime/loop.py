@@ -114,7 +114,7 @@ class TurnLoop:
         self._done = _Progress()
         self._jit: JIT | None = None
         self._seen: set[str] = set()
-        self._used_ids: set[str] | None = None
+        self._used_ids: set[str] = set()
         self._not_made: dict[str, str] = {}
         self._window: ContextUsage | None = None
         self._paused = ""
@@ -274,7 +274,7 @@ class TurnLoop:
 
     async def _taken_in(self, reply: Reply) -> Stopped | None:
         """Why the turn ends with this reply, once it is in the history; None: it goes on."""
-        if self._used_ids is None:
+        if reply.calls and not self._used_ids:
             self._used_ids = set(call_ids(self._context.history))
         reply, notes = fit_reply(reply, self._used_ids)
         self._used_ids.update([call.id for call in reply.calls])
