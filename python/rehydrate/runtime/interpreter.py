@@ -14,9 +14,10 @@ from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.embedding.loops import in_trio
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir import PROVIDERS, TimeRange, ToolDef
+from rehydrate.runtime.agent import JIT, Agent
 from rehydrate.runtime.events import Event, OnEvent
 from rehydrate.runtime.limits import Limits, Retry
-from rehydrate.runtime.loop import JIT, Agent, TurnLoop
+from rehydrate.runtime.loop import TurnLoop
 from rehydrate.runtime.models.model import Model
 from rehydrate.runtime.streaming import stream
 from rehydrate.runtime.tools import tools_of
