@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rehydrate.cache.prefix import PrefixReport, prefix_report
 from rehydrate.cache.prices import minimum_prefix
@@ -42,8 +42,6 @@ from rehydrate.memory.twins import awaitable
 
 if TYPE_CHECKING:
     from rehydrate.compiler.sources.given import Given
-
-T = TypeVar("T")
 
 _ONCE = ("system", "tools", "hot")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
@@ -108,10 +106,11 @@ class Context:
         self._originals = HeldOriginals() if originals is None else originals
         self._deadline_ms = deadline_ms
         self._entries = Entries(format or provider)
+        self.jit: Any = None
+        """What answers the model's own requests for context: the last `ContextJIT` made for it."""
         self._clock = clock
         self._left_out: tuple[History, list[datetime]] | None = None
         self._late = LateBinding()
-        self._kept: dict[Any, Any] = {}
         self._lock = ForkSafeLock()
         self._known = Known()
         self._base: PromptIR | None = None
@@ -239,13 +238,6 @@ class Context:
         """What the model sees whole, by `Provenance.items`; entries of the history too."""
         with self._lock:
             return self._visible()
-
-    def kept(self, key: Callable[[Context], T]) -> T:
-        """What a function made of this context when it was first asked: it lives as long."""
-        if key not in self._kept:
-            self._kept[key] = key(self)
-        made: T = self._kept[key]
-        return made
 
     @property
     def room_tokens(self) -> int:

@@ -1,1 +1,36 @@
-"""The runtime: the loop that runs an agent's turns, and what its model may ask for."""
+"""The runtime: the loop that runs an agent's turns, and what its model may ask for.
+
+The clients import their SDKs when they are first asked, and not before.
+"""
+
+from rehydrate.runtime.interpreter import Interpreter
+from rehydrate.runtime.jit import Answered, ContextJIT
+from rehydrate.runtime.limits import Limits, Retry
+from rehydrate.runtime.models import (
+    AnthropicModel,
+    Model,
+    OpenAIChatModel,
+    OpenAIResponsesModel,
+    Reply,
+    ScriptedModel,
+    call,
+)
+from rehydrate.runtime.tools import Tool
+from rehydrate.runtime.turn import Turn
+
+__all__ = [
+    "Answered",
+    "AnthropicModel",
+    "ContextJIT",
+    "Interpreter",
+    "Limits",
+    "Model",
+    "OpenAIChatModel",
+    "OpenAIResponsesModel",
+    "Reply",
+    "Retry",
+    "ScriptedModel",
+    "Tool",
+    "Turn",
+    "call",
+]

@@ -5,16 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import anyio
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.runtime.results import result_text, said
 from rehydrate.runtime.threads import in_thread
 from rehydrate.runtime.tools import Tool, ToolError
-
-if TYPE_CHECKING:
-    from anyio import CancelScope
 
 UNKNOWN_EFFECT = "whether it took effect is unknown"
 _SHOWN_NAMES = 40
@@ -58,8 +57,6 @@ class Calling:
 
     async def run(self) -> None:
         """Run all of them. Raises only cancellation, KeyboardInterrupt and the like."""
-        import anyio
-
         async with anyio.create_task_group() as group:
             for _ in range(min(self._parallel, len(self._calls))):
                 group.start_soon(self._work, group.cancel_scope)
@@ -78,16 +75,14 @@ class Calling:
         places = range(len(self._calls))
         return [self._cut_short(place) for place in places if place not in self._came]
 
-    async def _work(self, scope: CancelScope) -> None:
+    async def _work(self, scope: anyio.CancelScope) -> None:
         """Make the next call as long as there is one: in their order, which trio's tasks lack."""
         while self._begun < len(self._calls) and self._fatal is None:
             place = self._begun
             self._begun += 1
             await self._one(place, scope)
 
-    async def _one(self, place: int, scope: CancelScope) -> None:
-        import anyio
-
+    async def _one(self, place: int, scope: anyio.CancelScope) -> None:
         call = self._calls[place]
         try:
             self._came[place] = await self._answer(call)
@@ -110,8 +105,6 @@ class Calling:
 
 async def answer_with(tools: Mapping[str, Tool], call: ToolCall, seconds: float | None) -> Answer:
     """The answer of the tool that is called; what goes wrong is an answer too."""
-    import anyio
-
     started = time.perf_counter()
 
     def answered(content: str, *, is_error: bool = False) -> Answer:

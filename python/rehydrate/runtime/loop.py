@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+import anyio
+import anyio.to_thread
+
 from rehydrate.cache.prefix import PrefixReport
 from rehydrate.context import Context, ContextUsage
 from rehydrate.context.entries import user_message
@@ -75,8 +78,6 @@ class TurnLoop:
 
     async def run(self) -> Turn:
         """The turn, to its end; raises what is neither the model's nor a tool's failure."""
-        import anyio
-
         model = self._agent.model
         thread = self._context.request.thread
         self._record.tell(TurnStarted(self._observation, model.provider, model.name, thread))
@@ -93,9 +94,6 @@ class TurnLoop:
         return self._record.end(*ended, self._context)
 
     async def _steps(self) -> tuple[Stopped, Exception | None]:
-        import anyio
-        import anyio.to_thread
-
         with anyio.CancelScope(shield=True):  # what the user said stays, whatever comes of it
             await anyio.to_thread.run_sync(self._begin)
         while True:
@@ -115,8 +113,8 @@ class TurnLoop:
         """Offer the tools and add the user's words; in a worker thread."""
         self._context.offer(self._agent.offered)
         if self._agent.jit is not None:
-            # For all turns: what the last one left unread can still be fetched by its handle.
-            self._jit = self._context.kept(self._agent.jit)
+            # One for all turns: it holds what was found and had no room.
+            self._jit = self._context.jit or self._agent.jit(self._context)
         if (ir := self._context.ir) is not None:
             self._seen.update([section.id for section in ir.sections])
         if self._observation:

@@ -25,6 +25,7 @@ from rehydrate.runtime.jit.telling import Telling
 from rehydrate.runtime.jit.wallclock import zone_of
 
 if TYPE_CHECKING:
+    from rehydrate.compiler.sources.given import Given
     from rehydrate.context import Context
 
 BUDGET_TOKENS = 4_000
@@ -70,13 +71,18 @@ class ContextJIT:
         self,
         context: Context,
         *,
+        sources: Given = (),
         budget_tokens: int = BUDGET_TOKENS,
         max_calls: int = MAX_CALLS,
         timezone: str = "UTC",
         deadline_ms: float | None = DEADLINE_MS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Offer the tools to the context's model. ``clock`` gives seconds since 1970."""
+        """Offer the tools to the context's model.
+
+        ``sources`` are asked beside the context's own, and only when the model asks. ``clock``
+        gives seconds since 1970.
+        """
         for name, value in (("budget_tokens", budget_tokens), ("max_calls", max_calls)):
             if type(value) is not int or value < 1:
                 raise InvalidArgumentError(f"{name} is {value!r}; pass a whole number from 1 up")
@@ -86,7 +92,7 @@ class ContextJIT:
         self._zone = zone_of(timezone)
         self._timezone = timezone
         self._clock = clock
-        self._looking = Looking(context, deadline_ms)
+        self._looking = Looking(context, sources, deadline_ms)
         self._load_memory = self._loader()
         self._remainders = Remainders()
         self._lock = ForkSafeLock()
@@ -94,6 +100,7 @@ class ContextJIT:
         self._calls = 0
         self._answered: OrderedDict[tuple[str, str, str], Answered] = OrderedDict()
         context.offer(self.tools())
+        context.jit = self
 
     def tools(self, format: str | None = None) -> list[dict[str, Any]]:  # noqa: A002
         """The tools' definitions for a provider, the context's own unless it is named.

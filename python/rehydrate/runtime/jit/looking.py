@@ -15,6 +15,7 @@ from rehydrate.compiler.sources.temporal import temporal
 from rehydrate.runtime.jit.asking import Asking
 
 if TYPE_CHECKING:
+    from rehydrate.compiler.sources.given import Given
     from rehydrate.context import Context
     from rehydrate.memory.memory import Memory
 
@@ -28,13 +29,11 @@ _ASKED = ("conversation", "temporal", "semantic", "knowledge", "function")
 class Looking:
     """The sources of one conversation: itself, and what its context was given."""
 
-    def __init__(self, context: Context, deadline_ms: float | None) -> None:
-        """Take the context; nothing is asked yet."""
+    def __init__(self, context: Context, more: Given, deadline_ms: float | None) -> None:
+        """Take the context, and what it does not ask itself; nothing is asked yet."""
         self._context = context
         self._deadline_ms = deadline_ms
-        given: Any = context.sources
-        several = not isinstance(given, (str, os.PathLike)) and isinstance(given, Iterable)
-        each = list(given) if several else [given]
+        each = [*_each(context.sources), *_each(more)]
         self.memories: list[Memory] = [one for one in each if _is_memory(one)]
         self._sources = [("conversation", conversation(context.left_out))]
         for one in each:
@@ -56,6 +55,11 @@ class Looking:
     def kinds(self) -> list[str]:
         """Of all its sources."""
         return list(dict.fromkeys(kind for kind, _ in self._sources if kind in _ASKED))
+
+
+def _each(given: Any) -> list[Any]:
+    several = not isinstance(given, (str, os.PathLike)) and isinstance(given, Iterable)
+    return list(given) if several else [given]
 
 
 def _of_memory(memory: Memory) -> list[HydrationSource]:

@@ -1,0 +1,288 @@
+"""One request_context call after a hard compaction: `python -m benches.python.needles`.
+
+Each conversation of LoCoMo is compacted to a share of its tokens before any question is known. Then
+each question is asked: what stands in the window of the turns that answer it, and what of them is
+there after the model's one call of request_context with the question as its query. Beside it: all
+of the conversation, the last messages alone, and an extractive summary of the size that our window
+has after the call (the sentences nearest to the conversation's centroid; a turn counts as there if
+one of its sentences is).
+
+At the automatic compactions of real coding sessions: the names that the agent's tool calls used
+next. In its own summary, in what a compaction to that size keeps, and after one call with the
+agent's next words as the query. `REHYDRATE_DATA` names the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import log
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from benches.python.retention import data_folder
+from benches.report.rows import Part, Row
+from rehydrate import Budget, Context, count_tokens
+from rehydrate.retention.datasets import Conversation, read_locomo
+from rehydrate.retention.names import names_in
+from rehydrate.retention.reading import text_of, tool_inputs
+from rehydrate.runtime.jit import ContextJIT
+
+SHARES = (0.1, 0.05)
+"""Of a conversation's tokens what the compaction leaves."""
+BUDGETS = (1_000, 2_000, 4_000)
+"""What one call may bring."""
+AHEAD = 60
+"""So many of the agent's messages after a compaction are looked at."""
+_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+_WORD = re.compile(r"[a-z']{3,}")
+
+
+@dataclass(slots=True)
+class Tally:
+    """Shares of evidence in the window, and the tokens it takes."""
+
+    found: list[float] = field(default_factory=list)
+    tokens: list[float] = field(default_factory=list)
+
+    def add(self, found: float, tokens: float) -> None:
+        """One more question."""
+        self.found.append(found)
+        self.tokens.append(tokens)
+
+    def __str__(self) -> str:
+        """Both means."""
+        return f"{fmean(self.found):.3f} for {fmean(self.tokens):,.0f} tokens"
+
+
+def compacted(messages: Sequence[Any], format_: str, tokens: int) -> Context:
+    """A conversation of which the prompt shows so many tokens."""
+    context = Context(
+        provider="openai_chat",
+        format=format_,
+        budget=Budget(soft_tokens=10**6, hard_tokens=10**9),
+        deadline_ms=None,
+    )
+    context.add(*messages)
+    context.compact(tokens)
+    return context
+
+
+def in_window(context: Context) -> set[int]:
+    """Places of the messages that the prompt shows."""
+    assert context.ir is not None
+    history = context.ir.history
+    return {history.place(position) for position in range(len(history.entries))}
+
+
+def asked(context: Context, query: str, budget_tokens: int) -> tuple[set[int], int, str]:
+    """The places that one call brings, what it costs with the call, and the text."""
+    jit = ContextJIT(context, budget_tokens=budget_tokens, deadline_ms=None)
+    call = {
+        "id": "call_1",
+        "function": {"name": "request_context", "arguments": json.dumps({"query": query})},
+    }
+    answered = jit.answer_sync(call)
+    places = {
+        int(item[8:-1])
+        for section in answered.sections
+        for item in section.provenance.items
+        if item.startswith("history[")
+    }
+    return places, count_tokens(answered.content) + count_tokens(json.dumps(call)), answered.content
+
+
+def share(places: set[int], evidence: Sequence[int]) -> float:
+    """Of the evidence, what is there."""
+    return sum(place in places for place in evidence) / len(evidence)
+
+
+def questions(conversations: Sequence[Conversation]) -> dict[str, Tally]:
+    """Every window at every size."""
+    tallies: dict[str, Tally] = {}
+
+    def add(name: str, found: float, tokens: float) -> None:
+        tallies.setdefault(name, Tally()).add(found, tokens)
+
+    for conversation in conversations:
+        messages = conversation.messages
+        sizes = [count_tokens([message], format="plain") for message in messages]
+        total = sum(sizes)
+        summary = _summary(messages)
+        for part in SHARES:
+            target = int(total * part)
+            last = _last(sizes, target)
+            for question in conversation.questions:
+                evidence = question.evidence
+                for budget in BUDGETS:
+                    # A context each: what one question brought must not serve the next.
+                    context = compacted(messages, "openai_chat", target)
+                    shown = in_window(context)
+                    tokens = sum(sizes[place] for place in shown)
+                    came, cost, _ = asked(context, question.text, budget)
+                    add(f"{part} + {budget}", share(shown | came, evidence), tokens + cost)
+                    if budget == BUDGETS[-1]:
+                        size = tokens + cost
+                        add(f"{part} summary", share(summary(size), evidence), size)
+                        add(f"{part} last after", share(_last(sizes, size), evidence), size)
+                add(f"{part} before", share(shown, evidence), tokens)
+                add(f"{part} last", share(last, evidence), target)
+        for _ in conversation.questions:
+            add("everything", 1.0, total)
+    return tallies
+
+
+def _last(sizes: Sequence[int], tokens: float) -> set[int]:
+    """The places of the last messages that fit."""
+    kept: set[int] = set()
+    for place in range(len(sizes) - 1, -1, -1):
+        tokens -= sizes[place]
+        if tokens < 0:
+            break
+        kept.add(place)
+    return kept
+
+
+def _summary(messages: Sequence[Any]) -> Any:
+    """A function of a size in tokens to the places of which the summary has a sentence."""
+    sentences = [
+        (place, sentence.strip())
+        for place, message in enumerate(messages)
+        for sentence in _SENTENCE.findall(str(message["content"]))
+        if len(sentence.strip()) > 1
+    ]
+    bags = [set(_WORD.findall(sentence.lower())) for _, sentence in sentences]
+    counts: dict[str, int] = {}
+    for bag in bags:
+        for word in bag:
+            counts[word] = counts.get(word, 0) + 1
+    weight = {word: count * log(len(bags) / count) for word, count in counts.items()}
+    worth = [sum(weight[word] for word in bag) / (len(bag) + 3) if bag else 0.0 for bag in bags]
+    best = sorted(range(len(sentences)), key=lambda number: -worth[number])
+    costs = [count_tokens(sentence) for _, sentence in sentences]
+
+    def places(tokens: float) -> set[int]:
+        kept = set()
+        for number in best:
+            if costs[number] > tokens:
+                break
+            tokens -= costs[number]
+            kept.add(sentences[number][0])
+        return kept
+
+    return places
+
+
+class Moment(NamedTuple):
+    """A real compaction: what came before, the agent's summary, its next words and names."""
+
+    name: str
+    before: list[Any]
+    summary: str
+    words: str
+    needed: frozenset[str]
+
+
+def moments(folder: Path) -> Iterator[Moment]:
+    """Of the sessions in the folder."""
+    for path in sorted((folder / "claude_code").glob("*.jsonl")):
+        lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+        said = [line for line in lines if line.get("type") in ("user", "assistant")]
+        for place, line in enumerate(said):
+            if not line.get("isCompactSummary"):
+                continue
+            before = [each for each in said[:place] if not each.get("isCompactSummary")]
+            after = [each for each in said[place + 1 :] if each.get("type") == "assistant"]
+            if not before or not after:
+                continue
+            text = "\n".join(map(text_of, before))
+            used = names_in("\n".join(t for each in after[:AHEAD] for t in tool_inputs(each)))
+            needed = frozenset(name for name in used if name in text)
+            words = "\n".join(filter(None, (_words(each) for each in after[:6])))[:1_500]
+            if needed:
+                yield Moment(path.stem[:8], before, text_of(line), words, needed)
+
+
+def _words(line: Any) -> str:
+    content = line["message"]["content"]
+    if isinstance(content, str):
+        return content
+    texts = [block.get("text", "") for block in content if block.get("type") == "text"]
+    return "\n".join(texts)
+
+
+def mentioned(needed: frozenset[str], text: str) -> float:
+    """The share of the names that stand in a text."""
+    return sum(name in text for name in needed) / len(needed)
+
+
+def at_compactions(folder: Path) -> list[Row]:
+    """The names used next, at each of them."""
+    rows = []
+    for number, moment in enumerate(moments(folder)):
+        tokens = count_tokens(moment.summary)
+        context = Context(format="claude_code", budget=Budget(soft_tokens=10**6, hard_tokens=10**9))
+        context.add(*moment.before)
+        context.compact(int(tokens * 1.35))
+        shown = in_window(context)
+        window = "\n".join(text_of(moment.before[place]) for place in sorted(shown))
+        places, cost, content = asked(context, moment.words, BUDGETS[-1])
+        rows.append(
+            Row(
+                f"coding session {moment.name}, compaction {number + 1}: names used next, "
+                "compacted to the summary's size, one call more",
+                mentioned(moment.needed, f"{window}\n{content}"),
+                "",
+                more_is_better=True,
+                beside=f"the agent's own summary {mentioned(moment.needed, moment.summary):.2f} "
+                f"({tokens:,} tokens); ours before the call {mentioned(moment.needed, window):.2f} "
+                f"({sum(count_tokens([moment.before[p]]) for p in shown):,}); the call {cost:,}",
+            )
+        )
+    return rows
+
+
+def measure(folder: Path) -> Part:
+    """All of it."""
+    tallies = questions(read_locomo(folder / "locomo_dev.json"))
+    rows = [
+        Row(
+            f"LoCoMo compacted to {part}, then one call of {budget:,} tokens at most",
+            fmean(tallies[f"{part} + {budget}"].found),
+            "of the evidence",
+            more_is_better=True,
+            beside=(
+                f"{fmean(tallies[f'{part} + {budget}'].tokens):,.0f} tokens in all; before the "
+                f"call {tallies[f'{part} before']}"
+                + (
+                    f"; an extractive summary of that size "
+                    f"{fmean(tallies[f'{part} summary'].found):.3f}, the last messages of that "
+                    f"size {fmean(tallies[f'{part} last after'].found):.3f}; everything "
+                    f"{tallies['everything']}"
+                    if budget == BUDGETS[-1]
+                    else ""
+                )
+            ),
+        )
+        for part in SHARES
+        for budget in BUDGETS
+    ]
+    return Part(
+        "Needles: what one request_context call brings back",
+        "LoCoMo, 5 conversations, every question with evidence: the share of its evidence turns in "
+        "the window before and after one call, and what the window costs. The compaction does not "
+        "know the question. Coding sessions: names that the agent's tool calls used next.",
+        [*rows, *at_compactions(folder)],
+        "`python -m benches.python.needles`",
+    )
+
+
+if __name__ == "__main__":
+    data = data_folder()
+    if data is None:
+        sys.exit("needles: REHYDRATE_DATA names no folder with locomo_dev.json")
+    print(measure(data).to_json())
