@@ -230,7 +230,7 @@ class TurnLoop:
             self._record.note(note)
         expected = [call.result("?") for call in reply.calls]
         violations = would_be_refused(reply.entries, expected, self._agent.model.provider)
-        if violations and (reply.calls or reply.text):
+        if violations and (reply.calls or reply.text.strip()):
             raise InvalidConversationError(violations)
         if reply.calls:
             await self._call(reply)
