@@ -92,8 +92,10 @@ def main() -> None:
         context.add(*the_session())
         first = context.prompt()
         left_out = len(context.history) - context.usage.visible_entries
-        print(f"The session: {len(context.history)} messages; the prompt has {first.tokens:,} tokens"
-              f" and leaves {left_out} messages out.\n\n> {ASKED}\n")
+        print(
+            f"The session: {len(context.history)} messages; the prompt has {first.tokens:,} tokens"
+            f" and leaves {left_out} messages out.\n\n> {ASKED}\n"
+        )
 
         last_tuesday(mine)
         ContextJIT(context, sources=mine, clock=NOW.timestamp)
@@ -103,14 +105,18 @@ def main() -> None:
         for event in turn.events:
             told = event.to_dict()
             if told["event"] == "context_requested":
-                print(f"request_context({told['query']!r}, last tuesday): {told['found']} messages, "
-                      f"{told['tokens']} tokens, {told['elapsed_ms']:.1f} ms")
+                print(
+                    f"request_context({told['query']!r}, last tuesday): {told['found']} messages, "
+                    f"{told['tokens']} tokens, {told['elapsed_ms']:.1f} ms"
+                )
         for section in turn.ir.late_bound:
             print(f"  {section.provenance.time:%a %H:%M}  {section.content[:95]}...")
         print(f"\n{turn.answer}\n")
-        print(f"{turn.steps} requests; the cache gave back {turn.usage.read:,} tokens, "
-              f"{turn.usage.written + turn.usage.uncached:,} were new.\n"
-              f"The last prompt and the one before it: {context.prefix}.")
+        print(
+            f"{turn.steps} requests; the cache gave back {turn.usage.read:,} tokens, "
+            f"{turn.usage.written + turn.usage.uncached:,} were new.\n"
+            f"The last prompt and the one before it: {context.prefix}."
+        )
 
 
 if __name__ == "__main__":

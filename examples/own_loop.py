@@ -41,8 +41,10 @@ for day in range(1, 40):
 for said in ("Anything unusual on the last days?", "Take a berth for us that our mast can reach."):
     prompt = context.prompt(said)
     shown, known = context.usage.visible_entries, "24.5 m" in str(prompt.request)
-    print(f"> {said}\n  ({shown} of {len(context.history)} messages are in the prompt; the height of "
-          f"the mast {'is' if known else 'is not'} among them)\n")
+    print(
+        f"> {said}\n  ({shown} of {len(context.history)} messages are in the prompt; the height of "
+        f"the mast {'is' if known else 'is not'} among them)\n"
+    )
     while True:
         reply = ask_a_model(prompt.request)
         context.add(reply)

@@ -200,7 +200,7 @@ def moments(folder: Path) -> Iterator[Moment]:
             if not before or not after:
                 continue
             text = "\n".join(map(text_of, before))
-            used = names_in("\n".join(t for each in after[:AHEAD] for t in tool_inputs(each)))
+            used = names_in("\n".join(map(tool_inputs, after[:AHEAD])))
             needed = frozenset(name for name in used if name in text)
             words = "\n".join(filter(None, (_words(each) for each in after[:6])))[:1_500]
             if needed:
@@ -230,7 +230,7 @@ def at_compactions(folder: Path) -> list[Row]:
         context.compact(int(tokens * 1.35))
         shown = in_window(context)
         window = "\n".join(text_of(moment.before[place]) for place in sorted(shown))
-        places, cost, content = asked(context, moment.words, BUDGETS[-1])
+        _, cost, content = asked(context, moment.words, BUDGETS[-1])
         rows.append(
             Row(
                 f"coding session {moment.name}, compaction {number + 1}: names used next, "

@@ -17,6 +17,8 @@ PARTS: tuple[str, ...] = (
     "memory_quality",
     "memory_speed",
     "hydrate",
+    "jit",
+    "needles",
     "caps_retention",
     "cache_replay",
 )

@@ -51,8 +51,7 @@ def splice(
         if (items and not fresh) or _is_said(section, said):
             continue
         seen.update(fresh)
-        new.append(_late_bound(section, fresh, carrier, _free(section.id, ids)))
-        ids.add(new[-1].id)
+        new.append(_showing(section, fresh))
     by_worth = sorted(
         range(len(new)), key=lambda place: (-new[place].priority, -new[place].relevance, place)
     )
@@ -63,7 +62,7 @@ def splice(
             kept.add(place)
             left -= tokens
     return Spliced(
-        tuple([section for place, section in enumerate(new) if place in kept]),
+        tuple([_late_bound(new[place], carrier, ids) for place in sorted(kept)]),
         tuple([new[place] for place in by_worth if place not in kept]),
         len(found) - len(new),
     )
@@ -88,19 +87,18 @@ def _is_said(section: Section, said: str) -> bool:
     return len(quote) >= SHORTEST_QUOTE and quote in said
 
 
-def _late_bound(section: Section, items: tuple[str, ...], carrier: str, id_: str) -> Section:
-    provenance = section.provenance
-    if items != provenance.items:
-        provenance = replace(provenance, items=items)
-    return replace(
-        section, id=id_, provenance=provenance, late_bound=True, carrier=carrier, anchor=None
-    )
+def _showing(section: Section, items: tuple[str, ...]) -> Section:
+    """The section, which says which of its items are new."""
+    if items == section.provenance.items:
+        return section
+    return replace(section, provenance=replace(section.provenance, items=items))
 
 
-def _free(wanted: str, taken: set[str]) -> str:
-    """The id, or with a number where a section of this name is there, as a part of it may be."""
-    id_, number = wanted, 1
+def _late_bound(section: Section, carrier: str, taken: set[str]) -> Section:
+    """Under an id of its own: a part of it may be in the prompt under the same name."""
+    id_, number = section.id, 1
     while id_ in taken:
         number += 1
-        id_ = f"{wanted}~{number}"
-    return id_
+        id_ = f"{section.id}~{number}"
+    taken.add(id_)
+    return replace(section, id=id_, late_bound=True, carrier=carrier, anchor=None)

@@ -138,14 +138,10 @@ class Section:
                     f"section {self.id!r}: content is of type {kind}; pass a text or messages"
                 )
             object.__setattr__(self, "content", tuple(self.content))
-        kinds: dict[str, type[Any]] = {
-            "priority": Priority,
-            "mode": CompositionMode,
-            "stability": Stability,
-            "position": Position,
-        }
-        for name, kind in kinds.items():
-            object.__setattr__(self, name, _member(self.id, name, kind, getattr(self, name)))
+        for name, kind in _NAMED.items():
+            value = getattr(self, name)
+            if type(value) is not kind:
+                object.__setattr__(self, name, _member(self.id, name, kind, value))
         if not (isinstance(self.relevance, (int, float)) and 0 <= self.relevance <= 1):
             raise InvalidArgumentError(
                 f"section {self.id!r}: relevance is {self.relevance!r}; pass a number from 0 to 1"
@@ -176,6 +172,14 @@ class Section:
     def must_stay_whole(self) -> bool:
         """Whether it may neither be cut nor left out."""
         return self.priority is Priority.CRITICAL or self.mode is CompositionMode.CONSTRAINT
+
+
+_NAMED: dict[str, type[Any]] = {
+    "priority": Priority,
+    "mode": CompositionMode,
+    "stability": Stability,
+    "position": Position,
+}
 
 
 def _member(section: str, name: str, kind: type[Any], value: Any) -> Any:

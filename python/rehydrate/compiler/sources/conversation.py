@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from rehydrate import _engine
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compiler.counts import COUNTER
+from rehydrate.compiler.counts import COUNTER, counted_sections
 from rehydrate.compiler.originals import TRUST as TOOL_TRUST
 from rehydrate.compiler.sources.source import (
     Found,
@@ -71,9 +71,10 @@ def conversation(
             _section(units[place], history, times, name, priority, worth[place])
             for place in sorted(chosen)
         ]
-        return Found(tuple([section for section in sections if section.content]))
+        said = [section for section in sections if section.content]
+        return Found(tuple(counted_sections(said)))
 
-    return HydrationSource(name, run, blocking=False, **settings)
+    return HydrationSource(name, run, kind="conversation", blocking=False, **settings)
 
 
 def _within(

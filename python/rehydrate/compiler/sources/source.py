@@ -32,7 +32,9 @@ MAX_DEADLINE_MS = 1e10
 _RESERVED = frozenset(":[]#")
 """They join a source's name to what it brought: no id of one source is ever another's."""
 
-SourceKind = Literal["system", "tools", "hot", "history", "temporal", "semantic", "knowledge", ""]
+SourceKind = Literal[
+    "system", "tools", "hot", "history", "temporal", "semantic", "knowledge", "conversation", ""
+]
 
 
 @dataclass(frozen=True, slots=True)

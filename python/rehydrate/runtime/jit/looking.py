@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_ITEMS = 20
 """So many items of a memory are looked for, where a prompt takes 5: the model has asked."""
-BEYOND = 4
+BEYOND = 2
 """So many times the budget is looked for, so that the rest can be asked for."""
 _ASKED = ("conversation", "temporal", "semantic", "knowledge", "function")
 
