@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -37,6 +38,9 @@ async def in_thread(work: Callable[[], T]) -> T:
 
     with lending_the_callers_loop():
         context = copy_context()
+        if (sniffio := sys.modules.get("sniffio")) is not None:
+            # It says which loop runs here; in the thread none does, and the work may start one.
+            context.run(sniffio.current_async_library_cvar.set, None)
         run_in_thread(task)
         await done.wait()
     if failed:
