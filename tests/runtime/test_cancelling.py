@@ -1,6 +1,9 @@
 """A turn that is cancelled anywhere leaves a valid history with every finished result in it."""
 
 import asyncio
+import json
+import subprocess
+import sys
 from functools import partial
 
 import anyio
@@ -130,3 +133,37 @@ def test_a_turn_cancelled_anywhere(backend, is_native, provider, steps, parallel
     after = Interpreter(Script(says("Aye.", provider), provider=provider), jit=False)
     assert anyio.run(partial(after.run, context, "Again."), backend=backend).answer == "Aye."
     assert validate(context.history, provider) == []
+
+
+PROGRAM = """
+import json, os, signal, sys, threading, time
+from rehydrate import Context
+from rehydrate.runtime.interpreter import Interpreter
+from rehydrate.runtime.models.scripted import ScriptedModel, call
+
+def quick() -> str:
+    "Quick."
+    return "came"
+
+def hangs() -> str:
+    "Hangs for good, in a thread."
+    os.kill(os.getpid(), signal.SIGINT)
+    while True:
+        time.sleep(60)
+
+context = Context()
+model = ScriptedModel([[call("quick"), call("hangs")], "never"])
+try:
+    Interpreter(model, [quick, hangs], jit=False).run_sync(context, "Go.")
+except KeyboardInterrupt:
+    print(json.dumps([block["content"] for block in context.history[-1]["content"]]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows sends Ctrl-C to a whole console")
+def test_ctrl_c_ends_a_turn_whose_tool_hangs_and_then_the_program():
+    program = [sys.executable, "-c", PROGRAM]
+    run = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120)
+    came, left = json.loads(run.stdout)
+    assert came in ("came", "quick was cancelled; whether it took effect is unknown")
+    assert left == "hangs was cancelled; whether it took effect is unknown"

@@ -189,12 +189,12 @@ def test_without_pydantic_the_error_names_the_extra(monkeypatch):
     assert Tool("ls", "", {"type": "object"}, lambda: "").checked({}) == {}
 
 
-def test_an_interpreter_without_typed_functions_never_imports_pydantic():
+def test_the_runtime_imports_no_optional_package_unless_it_is_used():
     import subprocess
 
     script = (
-        "import sys, rehydrate.runtime.interpreter\n"
-        "print(sorted({'pydantic', 'trio', 'anyio', 'mcp', 'openai'} & set(sys.modules)))"
+        "import sys, rehydrate.runtime\n"
+        "print(sorted({'pydantic', 'trio', 'mcp', 'openai', 'anthropic'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     assert run.stdout.strip() == "[]"

@@ -6,6 +6,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+import anyio
+import anyio.to_thread
+
 from rehydrate.context import Context
 
 
@@ -28,9 +31,6 @@ class Adding:
 
     async def in_thread(self) -> None:
         """Add them in a worker thread: a large result takes a while to count."""
-        import anyio
-        import anyio.to_thread
-
         if self._is_done:
             return
         try:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import anyio
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
-from rehydrate.runtime.results import result_text, said
+from rehydrate.runtime.results import as_unicode, result_text, said
 from rehydrate.runtime.threads import in_thread
 from rehydrate.runtime.tools import Tool, ToolError
 
-if TYPE_CHECKING:
-    from anyio import CancelScope
-
 UNKNOWN_EFFECT = "whether it took effect is unknown"
 _SHOWN_NAMES = 40
+_SHOWN_CHARS = 500
 
 
 class Answer(NamedTuple):
@@ -58,8 +58,6 @@ class Calling:
 
     async def run(self) -> None:
         """Run all of them. Raises only cancellation, KeyboardInterrupt and the like."""
-        import anyio
-
         async with anyio.create_task_group() as group:
             for _ in range(min(self._parallel, len(self._calls))):
                 group.start_soon(self._work, group.cancel_scope)
@@ -78,16 +76,14 @@ class Calling:
         places = range(len(self._calls))
         return [self._cut_short(place) for place in places if place not in self._came]
 
-    async def _work(self, scope: CancelScope) -> None:
+    async def _work(self, scope: anyio.CancelScope) -> None:
         """Make the next call as long as there is one: in their order, which trio's tasks lack."""
         while self._begun < len(self._calls) and self._fatal is None:
             place = self._begun
             self._begun += 1
             await self._one(place, scope)
 
-    async def _one(self, place: int, scope: CancelScope) -> None:
-        import anyio
-
+    async def _one(self, place: int, scope: anyio.CancelScope) -> None:
         call = self._calls[place]
         try:
             self._came[place] = await self._answer(call)
@@ -110,30 +106,38 @@ class Calling:
 
 async def answer_with(tools: Mapping[str, Tool], call: ToolCall, seconds: float | None) -> Answer:
     """The answer of the tool that is called; what goes wrong is an answer too."""
-    import anyio
-
     started = time.perf_counter()
+    try:
+        content, is_error = await _content(tools, call, seconds), False
+    except ToolError as error:
+        content, is_error = as_unicode(str(error)), True
+    except Exception as error:
+        content, is_error = said(error), True
+    return Answer(call, content, is_error, (time.perf_counter() - started) * 1e3)
 
-    def answered(content: str, *, is_error: bool = False) -> Answer:
-        return Answer(call, content, is_error, (time.perf_counter() - started) * 1e3)
 
+async def _content(tools: Mapping[str, Tool], call: ToolCall, seconds: float | None) -> str:
     tool = tools.get(call.name)
     if tool is None:
-        return answered(f"there is no tool {call.name!r}; {_names(tools)}", is_error=True)
-    try:
-        arguments = tool.checked(call.arguments())
-    except InvalidArgumentError as error:
-        return answered(str(error), is_error=True)
+        raise ToolError(f"there is no tool {call.name!r}; {_names(tools)}")
+    arguments = _arguments(tool, call)
     limit = seconds if tool.seconds is None else tool.seconds
+    with anyio.move_on_after(limit):
+        return await _called(tool, arguments)
+    raise ToolError(f"{call.name} took longer than {limit:g} s; {UNKNOWN_EFFECT}")
+
+
+def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
     try:
-        with anyio.move_on_after(limit):
-            return answered(await _called(tool, arguments))
-        late = f"{call.name} took longer than {limit:g} s; {UNKNOWN_EFFECT}"
-        return answered(late, is_error=True)
-    except ToolError as error:
-        return answered(result_text(str(error)), is_error=True)
-    except Exception as error:
-        return answered(said(error), is_error=True)
+        given = call.arguments()
+    except InvalidArgumentError as error:
+        # Quoted, since the history has an empty object in their place.
+        sent = str(call.raw_arguments)[:_SHOWN_CHARS]
+        raise ToolError(f"{error}. They were: {sent}") from None
+    try:
+        return tool.checked(given)
+    except InvalidArgumentError as error:
+        raise ToolError(str(error)) from None
 
 
 async def _called(tool: Tool, arguments: dict[str, Any]) -> str:

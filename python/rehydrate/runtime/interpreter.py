@@ -8,15 +8,19 @@ from random import Random
 from typing import Any
 from weakref import WeakSet
 
+import anyio
+
 from rehydrate.cache.prices import Price, price_of
 from rehydrate.context import Context
 from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.embedding.loops import in_trio
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir import PROVIDERS, TimeRange, ToolDef
+from rehydrate.runtime.agent import JIT, Agent
+from rehydrate.runtime.asking import Sleep
 from rehydrate.runtime.events import Event, OnEvent
 from rehydrate.runtime.limits import Limits, Retry
-from rehydrate.runtime.loop import JIT, Agent, TurnLoop
+from rehydrate.runtime.loop import TurnLoop
 from rehydrate.runtime.models.model import Model
 from rehydrate.runtime.streaming import stream
 from rehydrate.runtime.tools import tools_of
@@ -61,7 +65,7 @@ class Interpreter:
         on_event: OnEvent | None = None,
         price: Price | None = None,
         random: Random | None = None,
-        sleep: Callable[[float], Awaitable[object]] | None = None,
+        sleep: Sleep = anyio.sleep,
     ) -> None:
         """Take them; the model is not asked yet.
 
@@ -79,7 +83,7 @@ class Interpreter:
             retry=retry,
             price=_price(model.name, limits) if price is None else price,
             random=Random() if random is None else random,
-            sleep=_sleep if sleep is None else sleep,
+            sleep=sleep,
         )
         self._on_event = on_event
 
@@ -111,8 +115,6 @@ class Interpreter:
 
         Raises InvalidArgumentError inside of one, which it would keep from running.
         """
-        import anyio
-
         if _is_in_loop():
             raise InvalidArgumentError(
                 "run_sync was called where an event loop runs; await interpreter.run(...) there"
@@ -201,12 +203,6 @@ def _price(model: str, limits: Limits) -> Price | None:
         if limits.dollars is None:
             return None
         raise InvalidArgumentError(f"limits.dollars is {limits.dollars:g}, and {error}") from None
-
-
-async def _sleep(seconds: float) -> None:
-    import anyio
-
-    await anyio.sleep(seconds)
 
 
 def _is_in_loop() -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from random import Random
-from typing import Any, Protocol
+from collections.abc import Sequence
 
-from rehydrate.cache.cost import Usage, cost
+import anyio
+import anyio.to_thread
+
 from rehydrate.cache.prefix import PrefixReport
-from rehydrate.cache.prices import Price
 from rehydrate.context import Context, ContextUsage
 from rehydrate.context.entries import user_message
 from rehydrate.errors import (
@@ -20,18 +18,17 @@ from rehydrate.errors import (
     ProviderError,
 )
 from rehydrate.formats.calls import ToolCall, result_entries
-from rehydrate.ir import CompiledPrompt, TimeRange, ToolDef
+from rehydrate.ir import CompiledPrompt, Section, TimeRange
 from rehydrate.memory.twins import awaitable
 from rehydrate.runtime.adding import Adding
-from rehydrate.runtime.asking import Sleep, ask
+from rehydrate.runtime.agent import JIT, Agent
+from rehydrate.runtime.asking import ask
 from rehydrate.runtime.calling import Answer, Calling, answer_with
 from rehydrate.runtime.events import (
     BudgetSpent,
     Compacted,
     ContextRequested,
-    Event,
     ModelReplied,
-    Noted,
     OnEvent,
     PromptBuilt,
     Retrying,
@@ -39,58 +36,20 @@ from rehydrate.runtime.events import (
     TextDelta,
     ToolEnded,
     ToolStarted,
-    TurnEnded,
     TurnStarted,
 )
-from rehydrate.runtime.limits import Limits, Retry
-from rehydrate.runtime.models.model import Model, Reply
+from rehydrate.runtime.models.model import Reply
+from rehydrate.runtime.record import Record
 from rehydrate.runtime.replies import call_ids, fit_reply, would_be_refused
-from rehydrate.runtime.results import said
-from rehydrate.runtime.tools import Tool
 from rehydrate.runtime.turn import Stopped, Turn
 
 _MOST_OVERFLOWS = 3
 """So many times a prompt that the provider finds too long is halved."""
-_CUT_OFF = "the reply was cut off at its limit of tokens in the midst of this call, which was not \
-made; call again, with less in it"
+_CUT_OFF = (
+    "the reply was cut off at its limit of tokens in the midst of this call, which was not made; "
+    "call again, with less in it"
+)
 _NOT_MADE = "the call was not made, since the reply was refused"
-
-
-class JIT(Protocol):
-    """What answers the model's own requests for context: `ContextJIT`."""
-
-    def handles(self, call: ToolCall) -> bool:
-        """Whether the call is one of its own."""
-
-    async def answer(self, call: ToolCall) -> Any:
-        """What the call is answered with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """What all turns of an Interpreter have in common."""
-
-    model: Model
-    tools: dict[str, Tool]
-    offered: tuple[ToolDef, ...]
-    """The definitions of these, and of tools that the provider runs."""
-    jit: Callable[[Context], JIT] | None
-    limits: Limits
-    retry: Retry
-    price: Price | None
-    random: Random
-    sleep: Sleep
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far the turn has come."""
-
-    steps: int = 0
-    usage: Usage = Usage()  # noqa: RUF009  it is a tuple
-    answer: str = ""
-    events: list[Event] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 class TurnLoop:
@@ -109,39 +68,32 @@ class TurnLoop:
         self._context = context
         self._observation = observation
         self._time_range = time_range
-        self._listeners = listeners
-        self._failed: list[OnEvent] = []
-        self._done = _Progress()
+        self._record = Record(listeners, agent.price)
         self._jit: JIT | None = None
         self._seen: set[str] = set()
-        self._used_ids: set[str] | None = None
+        self._used_ids: set[str] = set()
         self._not_made: dict[str, str] = {}
         self._window: ContextUsage | None = None
         self._paused = ""
 
     async def run(self) -> Turn:
         """The turn, to its end; raises what is neither the model's nor a tool's failure."""
-        import anyio
-
         model = self._agent.model
         thread = self._context.request.thread
-        self._tell(TurnStarted(self._observation, model.provider, model.name, thread))
+        self._record.tell(TurnStarted(self._observation, model.provider, model.name, thread))
         ended: tuple[Stopped, Exception | None] = "time_limit", None
         try:
             with anyio.move_on_after(self._agent.limits.seconds):
                 ended = await self._steps()
         except anyio.get_cancelled_exc_class():
-            self._end("cancelled")
+            self._record.end("cancelled", None, self._context)
             raise
         except BaseException as error:
-            self._end("failed", error)
+            self._record.end("failed", error, self._context)
             raise
-        return self._end(*ended)
+        return self._record.end(*ended, self._context)
 
     async def _steps(self) -> tuple[Stopped, Exception | None]:
-        import anyio
-        import anyio.to_thread
-
         with anyio.CancelScope(shield=True):  # what the user said stays, whatever comes of it
             await anyio.to_thread.run_sync(self._begin)
         while True:
@@ -169,8 +121,8 @@ class TurnLoop:
             self._context.add(user_message(self._observation, self._context.format))
 
     def _limit(self) -> Stopped | None:
-        limits, dollars = self._agent.limits, self._dollars
-        if self._done.steps >= limits.steps:
+        limits, dollars = self._agent.limits, self._record.dollars
+        if self._record.steps >= limits.steps:
             return "step_limit"
         if limits.dollars is not None and dollars is not None and dollars >= limits.dollars:
             return "money_limit"
@@ -191,7 +143,7 @@ class TurnLoop:
                     random=self._agent.random,
                     sleep=self._agent.sleep,
                     on_retry=self._on_retry,
-                    on_text=self._on_text if self._listeners else None,
+                    on_text=self._on_text if self._record.listeners else None,
                 )
             except ContextOverflowError:
                 if overflows == _MOST_OVERFLOWS or not await self._halve(prompt):
@@ -207,15 +159,12 @@ class TurnLoop:
         compiled, prefix, self._window = await _prompted(self._context, time_range)
         for trace in compiled.ir.meta.trace:
             if trace.name == "prune" and trace.changed:
-                self._tell(Compacted(trace.before_tokens, trace.after_tokens, "budget"))
+                self._record.tell(Compacted(trace.before_tokens, trace.after_tokens, "budget"))
         for section in compiled.ir.sections:
-            if section.id not in self._seen:
-                self._seen.add(section.id)
-                source, tokens = section.provenance.source, section.tokens or 0
-                self._tell(SectionAdded(section.id, source, tokens, late_bound=False))
-        self._tell(
+            self._tell_added(section, late_bound=False)
+        self._record.tell(
             PromptBuilt(
-                step=self._done.steps + 1,
+                step=self._record.steps + 1,
                 tokens=compiled.tokens,
                 upper_bound_tokens=self._window.upper_bound_tokens,
                 shared_tokens=0 if prefix is None else prefix.shared_tokens,
@@ -229,29 +178,28 @@ class TurnLoop:
     async def _halve(self, prompt: CompiledPrompt) -> bool:
         """Compact to half of what was too much; whether that made it shorter."""
         ir = await self._context.acompact(max(prompt.tokens // 2, 1))
-        self._tell(Compacted(prompt.tokens, ir.tokens, "overflow"))
+        self._record.tell(Compacted(prompt.tokens, ir.tokens, "overflow"))
         return ir.tokens < prompt.tokens
 
     def _on_retry(self, error: Exception, attempt: int, delay_seconds: float) -> None:
-        self._tell(Retrying(self._done.steps + 1, error, attempt, delay_seconds))
+        self._record.tell(Retrying(self._record.steps + 1, error, attempt, delay_seconds))
 
     def _on_text(self, text: str) -> None:
         if text:
-            self._tell(TextDelta(self._done.steps + 1, text))
+            self._record.tell(TextDelta(self._record.steps + 1, text))
 
     # The reply
 
     def _note_reply(self, reply: Reply, elapsed_ms: float) -> None:
-        done, price, limits = self._done, self._agent.price, self._agent.limits
-        done.steps += 1
-        done.usage = Usage.total([done.usage, reply.usage])
-        self._tell(
+        record, limits = self._record, self._agent.limits
+        dollars = record.step(reply.usage)
+        record.tell(
             ModelReplied(
-                step=done.steps,
+                step=record.steps,
                 stop=reply.stop,
                 calls=len(reply.calls),
                 usage=reply.usage,
-                dollars=None if price is None else cost(reply.usage, price),
+                dollars=dollars,
                 elapsed_ms=elapsed_ms,
                 model=reply.model,
                 response_id=reply.id,
@@ -259,47 +207,47 @@ class TurnLoop:
             )
         )
         if (window := self._window) is not None:
-            self._tell(
+            record.tell(
                 BudgetSpent(
-                    steps=done.steps,
+                    steps=record.steps,
                     max_steps=limits.steps,
                     window_tokens=window.upper_bound_tokens,
                     soft_tokens=window.soft_tokens,
                     job_tokens=window.job_tokens,
                     hard_tokens=window.hard_tokens,
-                    dollars=self._dollars,
+                    dollars=record.dollars,
                     max_dollars=limits.dollars,
                 )
             )
 
     async def _taken_in(self, reply: Reply) -> Stopped | None:
         """Why the turn ends with this reply, once it is in the history; None: it goes on."""
-        if self._used_ids is None:
+        if reply.calls and not self._used_ids:
             self._used_ids = set(call_ids(self._context.history))
         reply, notes = fit_reply(reply, self._used_ids)
         self._used_ids.update([call.id for call in reply.calls])
         for note in notes:
-            self._note(note)
+            self._record.note(note)
         expected = [call.result("?") for call in reply.calls]
         violations = would_be_refused(reply.entries, expected, self._agent.model.provider)
-        if violations and (reply.calls or reply.text):
+        if violations and (reply.calls or reply.text.strip()):
             raise InvalidConversationError(violations)
         if reply.calls:
             await self._call(reply)
             return "refusal" if reply.stop == "refusal" else None
         if violations or not reply.entries:
-            self._note(f"step {self._done.steps}: the model said nothing")
+            self._record.note(f"step {self._record.steps}: the model said nothing")
         else:
             await Adding(self._context, reply.entries).in_thread()
-        self._done.answer = self._paused + reply.text
+        self._record.answer = self._paused + reply.text
         if reply.stop == "pause":
-            self._paused = self._done.answer
+            self._paused = self._record.answer
             return None
         return reply.stop if reply.stop in ("refusal", "length") else "answer"
 
     async def _call(self, reply: Reply) -> None:
         """Run the calls, and add them with their results, whatever happens meanwhile."""
-        self._done.answer, self._paused = self._paused + reply.text, ""
+        self._record.answer, self._paused = self._paused + reply.text, ""
         if reply.stop == "refusal":
             self._not_made = {call.id: _NOT_MADE for call in reply.calls}
         elif reply.stop == "length":
@@ -321,10 +269,12 @@ class TurnLoop:
 
     async def _answer(self, call: ToolCall) -> Answer:
         if call.id in self._not_made:
-            return Answer(call, self._not_made[call.id], True)
+            answer = Answer(call, self._not_made[call.id], True)
+            self._tell_ended(answer)
+            return answer
         if self._jit is not None and self._jit.handles(call):
             return await self._from_context(self._jit, call)
-        self._tell(ToolStarted(self._done.steps, call.id, call.name, call.raw_arguments))
+        self._record.tell(ToolStarted(self._record.steps, call.id, call.name, call.raw_arguments))
         answer = await answer_with(self._agent.tools, call, self._agent.limits.tool_seconds)
         self._tell_ended(answer)
         return answer
@@ -332,12 +282,10 @@ class TurnLoop:
     async def _from_context(self, jit: JIT, call: ToolCall) -> Answer:
         found = await jit.answer(call)
         for section in found.sections:
-            self._seen.add(section.id)
-            source, tokens = section.provenance.source, section.tokens or 0
-            self._tell(SectionAdded(section.id, source, tokens, late_bound=True))
-        self._tell(
+            self._tell_added(section, late_bound=True)
+        self._record.tell(
             ContextRequested(
-                step=self._done.steps,
+                step=self._record.steps,
                 call_id=call.id,
                 tool=call.name,
                 query=found.query,
@@ -351,36 +299,18 @@ class TurnLoop:
         )
         return Answer(call, found.content, found.is_error, found.elapsed_ms)
 
-    # The end, and what is told on the way there
+    # What is told
 
-    @property
-    def _dollars(self) -> float | None:
-        price = self._agent.price
-        return None if price is None else cost(self._done.usage, price)
-
-    def _end(self, stopped: Stopped, error: BaseException | None = None) -> Turn:
-        done = self._done
-        turn = Turn(
-            answer=done.answer,
-            stopped=stopped,
-            events=tuple(done.events),
-            steps=done.steps,
-            usage=done.usage,
-            dollars=self._dollars,
-            history=tuple(self._context.history),
-            ir=self._context.ir,
-            error=error,
-            notes=tuple(done.notes),
-        )
-        self._tell(TurnEnded(turn))
-        if len(turn.notes) < len(done.notes):
-            turn = replace(turn, notes=tuple(done.notes))
-        return turn
+    def _tell_added(self, section: Section, *, late_bound: bool) -> None:
+        if section.id not in self._seen:
+            self._seen.add(section.id)
+            source, tokens = section.provenance.source, section.tokens or 0
+            self._record.tell(SectionAdded(section.id, source, tokens, late_bound))
 
     def _tell_ended(self, answer: Answer) -> None:
         call, content = answer.call, answer.content
         ended = ToolEnded(
-            step=self._done.steps,
+            step=self._record.steps,
             call_id=call.id,
             tool=call.name,
             is_error=answer.is_error,
@@ -388,22 +318,7 @@ class TurnLoop:
             elapsed_ms=answer.elapsed_ms,
             result=content,
         )
-        self._tell(ended)
-
-    def _note(self, note: str) -> None:
-        self._done.notes.append(note)
-        self._tell(Noted(note))
-
-    def _tell(self, event: Event) -> None:
-        if not isinstance(event, TextDelta):
-            self._done.events.append(event)
-        for listener in self._listeners:
-            try:
-                listener(event)
-            except Exception as error:
-                if listener not in self._failed:  # said once, and not for every piece of text
-                    self._failed.append(listener)
-                    self._done.notes.append(f"on_event failed at {event.name}: {said(error)}")
+        self._record.tell(ended)
 
 
 def _prompt_of(

@@ -7,6 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextvars import copy_context
 from typing import Any
 
+import anyio
+
 from rehydrate.embedding.loops import in_trio
 from rehydrate.runtime.events import Event, OnEvent
 
@@ -17,8 +19,6 @@ async def stream(work: Callable[[OnEvent], Awaitable[object]]) -> AsyncGenerator
     The work runs in a task of its own: were it a child of the one that reads, the reader's own
     cancel scopes and the work's would be entered and left in each other's midst.
     """
-    import anyio
-
     sender, receiver = anyio.create_memory_object_stream[Event](math.inf)
     scope, ended = anyio.CancelScope(), anyio.Event()
     failed: list[BaseException] = []

@@ -8,6 +8,8 @@ from contextlib import suppress
 from contextvars import copy_context
 from typing import TypeVar
 
+import anyio
+
 from rehydrate.compiler.threads import run_in_thread
 from rehydrate.embedding.loops import in_trio, lending_the_callers_loop
 
@@ -21,8 +23,6 @@ async def in_thread(work: Callable[[], T]) -> T:
     they keep the process from exiting, on trio they keep their place among few, as long as a tool
     hangs in one.
     """
-    import anyio
-
     done = anyio.Event()
     came: list[T] = []
     failed: list[BaseException] = []

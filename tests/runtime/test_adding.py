@@ -1,0 +1,96 @@
+"""What is added is added together and exactly once, whoever is cancelled."""
+
+import asyncio
+import threading
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from rehydrate import Context, InvalidMessageError
+from rehydrate.runtime.adding import Adding
+from tests.runtime.script import BACKENDS
+
+ENTRIES = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
+
+
+class SlowContext(Context):
+    """Its `add` says that it has begun, and waits for a while."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.release = threading.Event(), threading.Event()
+
+    def add(self, *entries):
+        self.begun.set()
+        self.release.wait(60)
+        super().add(*entries)
+
+
+def test_a_task_cancelled_by_asyncio_in_the_middle_has_added_everything_once():
+    context = SlowContext()
+
+    async def main():
+        task = asyncio.create_task(Adding(context, ENTRIES).in_thread())
+        while not context.begun.is_set():
+            await asyncio.sleep(0)
+        task.cancel()
+        threading.Timer(0.01, context.release.set).start()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return context.history
+
+    assert asyncio.run(main()) == ENTRIES
+    assert context.history == ENTRIES
+
+
+def test_a_task_cancelled_by_asyncio_before_it_got_a_thread_has_added_everything_too():
+    context = Context()
+
+    async def main():
+        anyio.to_thread.current_default_thread_limiter().total_tokens = 1
+        release = threading.Event()
+        busy = asyncio.create_task(anyio.to_thread.run_sync(release.wait))
+        await asyncio.sleep(0)
+        task = asyncio.create_task(Adding(context, ENTRIES).in_thread())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        history = context.history
+        release.set()
+        await busy
+        return history
+
+    assert asyncio.run(main()) == ENTRIES
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_cancelled_scope_waits_until_everything_is_added(backend):
+    context = Context()
+
+    async def main():
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await Adding(context, ENTRIES).in_thread()
+            return context.history
+
+    assert anyio.run(main, backend=backend) == ENTRIES
+
+
+def test_twice_is_once():
+    context = Context()
+    adding = Adding(context, ENTRIES)
+    adding.now()
+    adding.now()
+    assert context.history == ENTRIES
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_no_message_is_refused(backend):
+    async def main():
+        await Adding(Context(), ["no message"]).in_thread()
+
+    with pytest.raises(InvalidMessageError):
+        anyio.run(main, backend=backend)
