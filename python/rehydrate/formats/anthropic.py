@@ -30,7 +30,12 @@ from rehydrate.formats._reading import (
     type_of,
     wrong_content,
 )
-from rehydrate.formats._thinking import THINKING_BLOCKS, Nothing, content_without_thinking
+from rehydrate.formats._thinking import (
+    THINKING_BLOCKS,
+    Nothing,
+    content_without_thinking,
+    is_thinking,
+)
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
 __all__ = [
@@ -119,7 +124,27 @@ def parse(entries: Sequence[Any]) -> Conversation:
             trailing_thought = index if _ends_in_thought(content) else None
         elif role != "system":
             trailing_thought = None
-    return Conversation(NAME, tuple(messages), group(messages, links), (), user_first=True)
+    units = group(messages, links)
+    bound = _opening_thought(entries, messages)
+    return Conversation(NAME, tuple(messages), units, (), user_first=True, bound=bound)
+
+
+def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tuple[int, ...]:
+    """The message that begins the tool loop at the end, if with a thought and others without.
+
+    With thinking enabled the API wants a loop to begin with one: a compaction that dropped it and
+    kept a later call would be refused.
+    """
+    loop: list[int] = []
+    for message in reversed(messages):
+        if message.role == "assistant":
+            loop.append(message.index)
+        elif not message.answers:
+            break
+    if len(loop) < 2 or not _begins_with_thought(entries[loop[-1]]):
+        return ()
+    others = [entries[index] for index in loop[:-1]]
+    return () if all(map(_begins_with_thought, others)) else (loop[-1],)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -318,6 +343,11 @@ def _read_other(draft: _Draft, block: Mapping[str, Any], kind: PieceKind) -> Non
             draft.images += 1
     else:
         draft.add_readable(block, kind)
+
+
+def _begins_with_thought(entry: Mapping[str, Any]) -> bool:
+    content = entry.get("content")
+    return isinstance(content, (list, tuple)) and bool(content) and is_thinking(content[0])
 
 
 def _ends_in_thought(content: object) -> bool:
