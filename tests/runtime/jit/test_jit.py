@@ -396,8 +396,8 @@ def test_load_memory_goes_through_the_same_door(tmp_path):
     with Memory.open(tmp_path / "m.db") as memory:
         alice = memory.within("alice")
         alice.add(MemoryItem(BILLING, source="decisions.md"))
-        context = Context([alice], deadline_ms=None)
-        jit = ContextJIT(context)
+        context = Context()
+        jit = ContextJIT(context, sources=[alice])
         assert [tool["name"] for tool in jit.tools()] == [
             "request_context",
             "fetch_whole",
@@ -408,6 +408,25 @@ def test_load_memory_goes_through_the_same_door(tmp_path):
         asked["input"] = {"name": "decisions.md"}
         assert answer_of(context, jit, asked) == BILLING
         assert [each.content for each in context.prompt().ir.late_bound] == [BILLING]
+
+
+def test_load_memory_sends_nothing_that_the_model_sees_already(tmp_path):
+    with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
+        notes = [
+            f"Berth {n} is {n + 3} metres wide and its crane lifts {n} tons." for n in range(3)
+        ]
+        memory.add(notes, source="berths.md")
+        context = Context(deadline_ms=None)
+        jit = ContextJIT(context, sources=[memory])
+        context.prompt("hello")
+        for number, given in enumerate(
+            [{"query": "what is berth 1?"}, {"name": "berths.md"}, {"query": "the crane"}]
+        ):
+            asked = {"type": "tool_use", "id": f"t{number}", "name": "load_memory", "input": given}
+            answer_of(context, jit, asked)
+        prompt = context.prompt()
+        assert [str(prompt.request).count(note) for note in notes] == [1, 1, 1]
+        assert prompt.ir.verify() == []
 
 
 def test_an_item_cannot_pass_for_another_one():
@@ -446,3 +465,24 @@ def test_it_never_takes_so_long_that_the_turn_waits_for_a_hanging_source():
     release.set()
     assert time.monotonic() - started < 20  # the source would have taken 30
     assert "slow gave no answer" in answered.content
+
+
+def test_what_was_looked_up_before_is_found_where_it_is_from_and_comes_once(tmp_path):
+    with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
+        memory.add(BILLING, source="decisions.md")
+        context = Context(deadline_ms=None)
+        jit = ContextJIT(context, sources=[memory])
+        context.prompt("hello")
+        own = {"type": "tool_use", "id": "own", "name": "ls", "input": {}}
+        beside = [own, call("billing webhook", "beside")]
+        results = [{"type": "tool_result", "tool_use_id": "own", "content": "webhook.py"}]
+        results.append(jit.handle_sync(beside[1]))
+        context.add({"role": "assistant", "content": beside}, {"role": "user", "content": results})
+        answer_of(context, jit, call("billing webhook retries", "alone"))
+        context.add({"role": "assistant", "content": "Done."})
+        context.add({"role": "user", "content": "Now the berths. " * 40})
+        context.compact(1)
+        assert BILLING not in str(context.prompt().request)
+        answer = answer_of(context, jit, call("billing webhook.py", "again"))
+        assert answer.count(BILLING) == 1
+        assert "webhook.py" in answer  # what another tool said beside it is not lost
