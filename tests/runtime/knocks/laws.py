@@ -41,7 +41,7 @@ def lost(run: Run) -> Iterator[str]:
     except AssertionError as error:
         yield str(error)
     ids = Counter(each.id for each in said if each.kind == "call")
-    yield from (f"the call id {id} stands {n} times" for id, n in ids.items() if n > 1)
+    yield from (f"the call id {name} stands {n} times" for name, n in ids.items() if n > 1)
     made = Counter(run.tools.made)
     yield from (f"the tool of {tag} ran {times} times" for tag, times in made.items() if times > 1)
     known = {_tag(each.text) for each in said if each.kind == "call"}
@@ -81,13 +81,13 @@ def broken_prefixes(run: Run) -> Iterator[str]:
         is_told = is_told or now[1].compactions > before[1].compactions
         if not extends and not is_told:
             yield f"prompt {number} does not extend the one before, and nobody says so"
-        elif extends and is_told:
+        elif extends and now[1].prefix is not None and not now[1].prefix.extends:
             yield f"prompt {number} extends the one before, and it is said not to"
 
 
 def uncached(run: Run) -> Iterator[str]:
     """The provider's bill: what one request left in the cache the next one reads, if it can."""
-    known = {json.dumps(parts({"model": 0, **asked.prompt.request})[1:]) for asked in run.model.asked}
+    known = {json.dumps(parts(asked.prompt.request)[1:]) for asked in run.model.asked}
     billed = [(parts(each.body), each) for each in run.provider.requests if each.billed]
     for number, (body, _) in enumerate(billed):
         if json.dumps(body[1:]) not in known:

@@ -28,8 +28,9 @@ from tests.runtime.knocks.running import Run, run
 _HANGS_SECONDS = 300
 _TOLD = (
     "runs", "turns", "requests", "tool calls", "context calls", "late-bound", "compactions",
-    "cancellations", "retries", "overflows", "refused", "lost", "repeated", "prefix breaks reported",
-    "unreported", "uncached", "unfitting", "failures", "cache reads", "prompt tokens",
+    "cancellations", "retries", "overflows", "refused", "lost", "repeated",
+    "prefix breaks reported", "unreported", "uncached", "unfitting", "failures", "cache reads",
+    "prompt tokens",
 )  # fmt: skip
 
 
@@ -94,7 +95,9 @@ def _totals(one: Run) -> Counter:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.runtime.knocks.runs", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.runtime.knocks.runs", description=__doc__
+    )
     parser.add_argument("--runs", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--only", type=int, default=None, help="this run and no other")
@@ -113,7 +116,10 @@ def main() -> None:
             print(f"{again}: {violation}", file=sys.stderr, flush=True)
     told = ", ".join(f"{name} {totals[name]:,}" for name in _TOLD)
     ends = ", ".join(f"{name[9:]} {totals[name]:,}" for name in totals if name[:7] == "stopped")
-    print(f"{told}; ended with {ends} (seed {seed}, {time.monotonic() - start:.0f} s)", file=sys.stderr)
+    print(
+        f"{told}; ended with {ends} (seed {seed}, {time.monotonic() - start:.0f} s)",
+        file=sys.stderr,
+    )
     print("sound" if not broken else f"{broken} of {len(numbers)} runs are not sound")
     sys.exit(bool(broken))
 

@@ -9,7 +9,18 @@ from random import Random
 from tests.provider import Call, Fault, Says
 from tests.runtime.knocks.plan import Plan
 
-TOPICS = "berth tide crane invoice pilot customs fog diesel anchor ferry harbour billing".split()
+TOPICS = (
+    "berth",
+    "tide",
+    "crane",
+    "invoice",
+    "pilot",
+    "customs",
+    "fog",
+    "diesel",
+    "anchor",
+    "ferry",
+)
 _HANDLE = re.compile(r"\b(?:orig|mem|rest)_[0-9a-f]{6,}\b")
 _BAD_REQUESTS = (
     {"query": ""},
@@ -111,7 +122,7 @@ class Brain:
             ]
         )
 
-    def _call(self, dice: Random, place: int, request) -> Call:
+    def _call(self, dice: Random, place: int, request) -> Call:  # noqa: PLR0911  a table of kinds
         tag = f"t{self._asked}.{place}"
         name = dice.choices(_TOOLS, _WEIGHTS)[0]
         if name == "request_context":
