@@ -17,7 +17,7 @@ from rehydrate.runtime.models import (
     call,
 )
 from rehydrate.runtime.telemetry import Telemetry
-from rehydrate.runtime.tools import Tool
+from rehydrate.runtime.tools import Tool, ToolError
 from rehydrate.runtime.turn import Turn
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "ScriptedModel",
     "Telemetry",
     "Tool",
+    "ToolError",
     "Turn",
     "call",
     "mcp_tools",
