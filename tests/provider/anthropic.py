@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from tests.provider.anthropic_cache import PromptCache
 from tests.provider.anthropic_rules import check_roles, check_rules
 from tests.provider.anthropic_shape import request_shape
@@ -37,18 +39,24 @@ class Anthropic:
         if "anthropic-version" not in headers:
             raise Refused("anthropic-version: header is required")
 
-    def check(self, request: Mapping[str, Any], *, only_counts: bool = False) -> int:
+    def check(self, request: Mapping[str, Any]) -> int:
         """The tokens of the prompt. Raises Refused where there is anything wrong with it."""
+        tokens = self._checked(request, self._request)
+        self._check_window(tokens, request["max_tokens"])
+        return tokens
+
+    def count(self, request: Mapping[str, Any]) -> int:
+        """The tokens of a prompt that only asks for them."""
+        return self._checked(request, self._count)
+
+    def _checked(self, request: Mapping[str, Any], shape: type[BaseModel]) -> int:
         settings = self._settings
         check_roles(request)
-        check_anthropic(self._count if only_counts else self._request, request)
+        check_anthropic(shape, request)
         check_rules(request, prefill=settings.prefill, needs_tools=settings.needs_tools)
         if settings.checks_seals:
             self._thoughts.check(request)
-        tokens = self._cache.prompt(request).total
-        if not only_counts:
-            self._check_window(tokens, request["max_tokens"])
-        return tokens
+        return self._cache.prompt(request).total
 
     def _check_window(self, tokens: int, max_tokens: int) -> None:
         window = self._settings.window_tokens

@@ -46,7 +46,8 @@ class Fault:
 
 
 FaultOf = Callable[[Mapping[str, Any], Wire], "Fault | None"]
-"""Decides by a request what goes wrong with it."""
+"""Decides what goes wrong with a request, each time that it comes: a client that tries again comes
+again. Called on one thread, in the order of arrival, so it may keep a random generator."""
 
 
 class FaultPlan:

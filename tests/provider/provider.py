@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from tests.provider.anthropic import Anthropic
 from tests.provider.billed import Billed
 from tests.provider.faults import Fault, FaultOf, FaultPlan
 from tests.provider.http import Answer, LoopbackServer, json_answer
@@ -31,7 +32,8 @@ class Exchange:
 
     wire: Wire
     path: str
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | None
+    """None: it was no JSON object, or bodies are not kept."""
     status: int
     billed: Billed | None = None
     """None: it was not answered, and costs nothing."""
@@ -140,30 +142,28 @@ class StrictProvider:
             request = _parsed(body)
             return self._answer(api, wire, path, request)
         except Refused as refused:
-            refusal = Exchange(wire, path, request, refused.status, refusal=refused.message)
-            self.requests.append(refusal)
+            self._record(wire, path, request, refused.status, refusal=refused.message)
             return self._refuse(refused, wire)
         except Exception as failure:
             self._failure = self._failure or failure
-            refused = Refused(f"the test's brain failed: {failure!r}", status=500)
-            return self._refuse(refused, wire)
+            failed = Refused(f"the test's brain failed: {failure!r}", status=500)
+            return self._refuse(failed, wire)
 
     def _answer(self, api: Api, wire: Wire, path: str, request: Any) -> Answer:
-        only_counts = path.endswith("/count_tokens")
-        tokens = api.check(request, only_counts=True) if only_counts else api.check(request)
-        if only_counts:
-            self.requests.append(Exchange(wire, path, request, 200))
-            return json_answer(200, {"input_tokens": tokens}, self._headers())
+        if isinstance(api, Anthropic) and path.endswith("/count_tokens"):
+            counted = {"input_tokens": api.count(request)}
+            self._record(wire, path, request, 200)
+            return json_answer(200, counted, self._headers())
+        tokens = api.check(request)
         fault = self._faults.next(request, wire)
         is_stream = bool(request.get("stream"))
         if fault and fault.kind in ("status", "overflow") and not (fault.midway and is_stream):
             refused = api.overflow(tokens) if fault.kind == "overflow" else fault.refused(wire)
-            self.requests.append(Exchange(wire, path, request, refused.status, fault=fault))
+            self._record(wire, path, request, refused.status, fault=fault)
             return self._refuse(refused, wire, fault.retry_after_seconds)
         says = as_says(self._brain(request, wire))
         body, billed = api.reply(request, says)
-        done = Exchange(wire, path, request, 200, billed, fault=fault, says=says)
-        self.requests.append(done)
+        self._record(wire, path, request, 200, billed=billed, fault=fault, says=says)
         if not is_stream:
             chunks: tuple[bytes, ...] = (json.dumps(body).encode(),)
         else:
@@ -180,6 +180,10 @@ class StrictProvider:
             stalls_midway=bool(fault and fault.midway),
             drops=bool(fault and fault.kind == "drop"),
         )
+
+    def _record(self, wire: Wire, path: str, request: Any, status: int, **more: Any) -> None:
+        body = request if self.settings.keeps_bodies else None
+        self.requests.append(Exchange(wire, path, body, status, **more))
 
     def _refuse(self, refused: Refused, wire: Wire, retry_after: float | None = None) -> Answer:
         headers = self._headers()
