@@ -34,8 +34,7 @@ class Fault:
     retry_after_seconds: float | None = None
     stall_seconds: float = 0.0
     midway: bool = False
-    """After half of the reply was sent, where that is possible: a status needs a stream for it. A
-    connection is always dropped midway."""
+    """After half of the reply was sent, where that is possible: a status needs a stream for it."""
 
     def refused(self, wire: Wire) -> Refused:
         """What an answer of this status says."""

@@ -7,7 +7,7 @@ import pytest
 from openai.types import chat, responses
 from openai.types.responses import response_input_item_param as items
 
-from tests.provider import anthropic_shape, chat_shape, responses_shape
+from tests.provider import chat_shape, messages_shape, responses_shape
 
 
 def fields_of(model):
@@ -22,7 +22,7 @@ def kind_of(block):
     return typing.get_args(block.model_fields["type_"].annotation)[0]
 
 
-CLAUDE = {kind_of(block): block for block in anthropic_shape.BLOCKS}
+CLAUDE = {kind_of(block): block for block in messages_shape.BLOCKS}
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ CLAUDE = {kind_of(block): block for block in anthropic_shape.BLOCKS}
         (CLAUDE["thinking"], claude.ThinkingBlockParam, set()),
         (CLAUDE["redacted_thinking"], claude.RedactedThinkingBlockParam, set()),
         (
-            anthropic_shape.request_shape()[0],
+            messages_shape.request_shape()[0],
             claude.message_create_params.MessageCreateParamsStreaming,
             # Headers; and what the models before these had.
             {"user_profile_id", "workspace_id", "temperature", "top_k", "top_p"},
