@@ -6,6 +6,7 @@ The clients import their SDKs when they are first asked, and not before.
 from rehydrate.runtime.interpreter import Interpreter
 from rehydrate.runtime.jit import Answered, ContextJIT
 from rehydrate.runtime.limits import Limits, Retry
+from rehydrate.runtime.mcp import mcp_tools
 from rehydrate.runtime.models import (
     AnthropicModel,
     Model,
@@ -15,6 +16,7 @@ from rehydrate.runtime.models import (
     ScriptedModel,
     call,
 )
+from rehydrate.runtime.telemetry import Telemetry
 from rehydrate.runtime.tools import Tool
 from rehydrate.runtime.turn import Turn
 
@@ -30,7 +32,9 @@ __all__ = [
     "Reply",
     "Retry",
     "ScriptedModel",
+    "Telemetry",
     "Tool",
     "Turn",
     "call",
+    "mcp_tools",
 ]
