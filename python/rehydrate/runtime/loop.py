@@ -275,7 +275,8 @@ class TurnLoop:
         if self._jit is not None and self._jit.handles(call):
             return await self._from_context(self._jit, call)
         self._record.tell(ToolStarted(self._record.steps, call.id, call.name, call.raw_arguments))
-        answer = await answer_with(self._agent.tools, call, self._agent.limits.tool_seconds)
+        agent = self._agent
+        answer = await answer_with(agent.tools, call, agent.limits.tool_seconds, agent.threads)
         self._tell_ended(answer)
         return answer
 
