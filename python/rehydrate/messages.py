@@ -172,7 +172,7 @@ class Conversation(NamedTuple):
         for position, why in (
             (self.last_user_turn(), "last user turn"),
             (self.open_tool_loop(), "open tool loop"),
-            (self.thoughts_of_open_loop(), "the open tool loop's first thoughts"),
+            (self.thoughts_of_open_loop(), "open tool loop"),
         ):
             if position is not None:
                 pins.setdefault(position, why)
