@@ -22,7 +22,8 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 	$(BIN)/python -m pip install -q -e '.[dev]'
 	@touch $@
 
-demo: $(VENV)/.installed  ## compact a real coding-agent session and show what was kept, dropped and why
+demo: $(VENV)/.installed  ## an agent asks back what its prompt does not show; a real session compacted, with the reasons
+	$(BIN)/python examples/ask_back.py
 	$(BIN)/rehydrate compact examples/session.jsonl --ratio 0.2 --explain
 
 # The weights of the real MiniLM, 88 MB. Without them the tests of it skip and say so.

@@ -221,9 +221,9 @@ def measure(items: int) -> Part:
     return Part(
         "JIT: request_context",
         f"A conversation of {count_tokens(messages):,} tokens with {SHOWN_TOKENS:,} shown, a "
-        f"memory of {items:,} items; {ASKED} different questions, half of them about the conversation, "
-        f"half about the memory. {CONVERSATIONS:,} conversations: 20,000 tokens each with 5,000 "
-        f"shown, 20 memories each, {CALLS:,} calls. Load {load:.1f} before, "
+        f"memory of {items:,} items; {ASKED} different questions, half of them about the "
+        f"conversation, half about the memory. {CONVERSATIONS:,} conversations: 20,000 "
+        f"tokens each with 5,000 shown, 20 memories each, {CALLS:,} calls. Load {load:.1f} before, "
         f"{os.getloadavg()[0]:.1f} after.",
         rows,
         "`python -m benches.python.jit`",

@@ -111,7 +111,7 @@ class Conversation(NamedTuple):
     every index of the list is in exactly one unit or in `ignored`. `user_first` says whether the
     provider wants the first message to be the user's. `bound` are the indices of messages that
     stand for what only the provider holds (an earlier response, a compaction) or without which it
-    refuses the rest (the thought that an open tool loop begins with): always kept.
+    refuses the rest (a thought without text that an open tool loop begins with): always kept.
     """
 
     format: str
@@ -149,12 +149,30 @@ class Conversation(NamedTuple):
                         return position if units[position].calls_tools else None
         return None
 
+    def thoughts_of_open_loop(self) -> int | None:
+        """The unit in which the model began the turn of an open tool loop, if it began by thinking.
+
+        While it thinks, Anthropic refuses a turn that does not begin with its thoughts.
+        """
+        if self.open_tool_loop() is None:
+            return None
+        first: Message | None = None
+        for message in reversed(self.messages):
+            if message.is_user_turn:
+                break
+            if message.role == "assistant":
+                first = message
+        if first is None or not any(piece.kind == PieceKind.THINKING for piece in first.pieces):
+            return None
+        return self.units_holding([first.index])[0]
+
     def pins(self) -> dict[int, str]:
         """The units always kept, and why: system, last user turn, open tool loop, bound ones."""
         pins = {position: "system" for position, unit in enumerate(self.units) if unit.is_system}
         for position, why in (
             (self.last_user_turn(), "last user turn"),
             (self.open_tool_loop(), "open tool loop"),
+            (self.thoughts_of_open_loop(), "open tool loop"),
         ):
             if position is not None:
                 pins.setdefault(position, why)

@@ -70,7 +70,7 @@ def test_kept_reasons_name_the_pin(case: Case):
             assert row.reason == "system"
         elif row.unit == conversation.last_user_turn():
             assert row.reason == "last user turn"
-        elif row.unit == conversation.open_tool_loop():
+        elif row.unit in (conversation.open_tool_loop(), conversation.thoughts_of_open_loop()):
             assert row.reason == "open tool loop"
         else:
             assert (row.reason in by_hand) == (row.unit in pins)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import rehydrate
@@ -167,3 +169,23 @@ def test_a_line_that_no_model_gets_to_see_is_no_leader(blank: object):
     compaction = compact_context(lines, pin=[3], budget_tokens=3, counter=words)
     assert validate(compaction.messages) == []
     assert compaction.messages[0] is lines[0]
+
+
+def test_the_thoughts_that_began_an_open_tool_loop_stay_with_it() -> None:
+    def step(number: int, *, thinks: bool) -> list[dict[str, Any]]:
+        thought = {"type": "thinking", "thinking": "Let me see.", "signature": "s"}
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "ls", "input": {"n": number}}
+        listed = {"type": "tool_result", "tool_use_id": call["id"], "content": f"file_{number}" * 9}
+        said = [thought, call] if thinks else [call]
+        return [{"role": "assistant", "content": said}, {"role": "user", "content": [listed]}]
+
+    messages = [{"role": "user", "content": "Tidy up."}, *step(0, thinks=True)]
+    for number in range(1, 40):
+        messages += step(number, thinks=False)
+    small = compact_context(messages, target_ratio=0.1)
+    assert small.messages[:2] == messages[:2]
+    assert len(small.messages) < len(messages)
+    small = compact_context(
+        [*messages, {"role": "assistant", "content": "Done."}], target_ratio=0.1
+    )
+    assert messages[1] not in small.messages

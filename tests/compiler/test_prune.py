@@ -164,12 +164,6 @@ def test_an_open_tool_loop_keeps_the_thought_that_it_begins_with():
         entries = ({"role": "user", "content": "Get it."}, *loop)
         ir = PromptIR(request, history=History(entries, "anthropic"))
         assert compile(ir, "anthropic").ir.history.places == (0, 1, 2, 5, 6)
-    # Where each step has a thought any of them may begin the loop.
-    loop = [*calls(1, thoughts[0]), *calls(2, thoughts[0]), *calls(3, thoughts[0])]
-    ir = PromptIR(
-        request, history=History(({"role": "user", "content": "Get it."}, *loop), "anthropic")
-    )
-    assert 1 not in compile(ir, "anthropic").ir.history.places
 
 
 def test_everything_left_out_can_be_fetched_where_originals_are_kept():
@@ -216,3 +210,23 @@ def test_what_was_asked_takes_no_place_of_a_history_that_went_whole():
     after = prune(rules, entries=entries, soft=400)
     assert after.history.entries == ()
     assert compile(after, "anthropic").ir.history.entries == ()
+
+
+def test_the_last_messages_stay_where_the_budget_says_so():
+    said = [
+        {"role": "user" if n % 2 == 0 else "assistant", "content": f"word{n} " * 30}
+        for n in range(41)
+    ]
+    said[3] = {"role": "assistant", "content": "src/needle.py is what matters " * 5}
+
+    def kept(keep_last: int) -> list[int]:
+        budget = Budget(1_200, 10**6, compact_to=1.0, keep_last=keep_last)
+        request = ContextRequest("what of src/needle.py?", budget=budget)
+        ir = PromptIR(request, history=History(tuple(said), "openai_chat"))
+        history = compile(ir, "openai_chat").ir.history
+        return [history.place(n) for n in range(len(history.entries))]
+
+    assert not set(range(33, 41)) <= set(kept(0))
+    assert set(range(33, 41)) <= set(kept(8))
+    assert 3 in kept(8)
+    assert kept(41) == kept(0)  # they would leave no room

@@ -38,7 +38,8 @@ def refusal_of(client: Any, path: str, request: dict[str, Any]) -> str | None:
     except sdk.APIStatusError as error:
         assert error.status_code in (400, 404), error
         body: Any = error.body
-        return body["error"]["message"] if "error" in body else body["message"]
+        words: str = body["error"]["message"] if "error" in body else body["message"]
+        return words
     return None
 
 

@@ -127,7 +127,7 @@ def _too_long(tokens: int, window: int) -> Refused:
         f"This model's maximum context length is {window} tokens. However, your messages resulted "
         f"in {tokens} tokens. Please reduce the length of the messages."
     )
-    return Refused(words, param="messages", code="context_length_exceeded")
+    return Refused(words, param="messages", code="context_length_exceeded", is_overflow=True)
 
 
 def arguments_of(call: Call) -> str:

@@ -62,26 +62,24 @@ def _message(role: str, **fields: Any) -> Any:
     return shape(role, role=literal(role), **fields)
 
 
-_MESSAGES = by_type(
-    {
-        "system": _message("system", content=_content(_TEXTS), name=_SPEAKER),
-        "developer": _message("developer", content=_content(_TEXTS), name=_SPEAKER),
-        "user": _message("user", content=_content(_USER_PARTS), name=_SPEAKER),
-        "assistant": _message(
-            "assistant",
-            content=(_content(_ASSISTANT_PARTS) | None, None),
-            # The SDK's own dump of a message has null for the calls that it does not make.
-            tool_calls=(some(_CALLS, min_length=1) | None, None),
-            function_call=(_FUNCTION_CALL | None, None),
-            refusal=(str | None, None),
-            audio=(shape("audio", id=str) | None, None),
-            name=_SPEAKER,
-        ),
-        "tool": _message("tool", content=_content(_TEXTS), tool_call_id=str),
-        "function": _message("function", content=str | None, name=_NAME),
-    },
-    key="role",
-)
+MESSAGES = {
+    "system": _message("system", content=_content(_TEXTS), name=_SPEAKER),
+    "developer": _message("developer", content=_content(_TEXTS), name=_SPEAKER),
+    "user": _message("user", content=_content(_USER_PARTS), name=_SPEAKER),
+    "assistant": _message(
+        "assistant",
+        content=(_content(_ASSISTANT_PARTS) | None, None),
+        # The SDK's own dump of a message has null for the calls that it does not make.
+        tool_calls=(some(_CALLS, min_length=1) | None, None),
+        function_call=(_FUNCTION_CALL | None, None),
+        refusal=(str | None, None),
+        audio=(shape("audio", id=str) | None, None),
+        name=_SPEAKER,
+    ),
+    "tool": _message("tool", content=_content(_TEXTS), tool_call_id=str),
+    "function": _message("function", content=str | None, name=_NAME),
+}
+_MESSAGES = by_type(MESSAGES, key="role")
 _FUNCTION = shape(
     "function",
     name=_NAME,

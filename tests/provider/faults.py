@@ -34,8 +34,7 @@ class Fault:
     retry_after_seconds: float | None = None
     stall_seconds: float = 0.0
     midway: bool = False
-    """After half of the reply was sent, where that is possible: a status needs a stream for it. A
-    connection is always dropped midway."""
+    """After half of the reply was sent, where that is possible: a status needs a stream for it."""
 
     def refused(self, wire: Wire) -> Refused:
         """What an answer of this status says."""
@@ -46,7 +45,8 @@ class Fault:
 
 
 FaultOf = Callable[[Mapping[str, Any], Wire], "Fault | None"]
-"""Decides by a request what goes wrong with it."""
+"""Decides what goes wrong with a request, each time that it comes: a client that tries again comes
+again. Called on one thread, in the order of arrival, so it may keep a random generator."""
 
 
 class FaultPlan:

@@ -10,8 +10,9 @@ from typing import Any, Self
 
 from tests.provider.billed import Billed
 from tests.provider.faults import Fault, FaultOf, FaultPlan
-from tests.provider.http import Answer, LoopbackServer, json_answer
 from tests.provider.ids import Ids
+from tests.provider.loopback import Answer, LoopbackServer, json_answer
+from tests.provider.messages import Anthropic
 from tests.provider.refused import Refused
 from tests.provider.says import Brain, Says, Wire, as_says
 from tests.provider.settings import Settings
@@ -31,12 +32,15 @@ class Exchange:
 
     wire: Wire
     path: str
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | None
+    """None: it was no JSON object, or bodies are not kept."""
     status: int
     billed: Billed | None = None
     """None: it was not answered, and costs nothing."""
     refusal: str | None = None
     """Why it is no valid request, in the provider's words."""
+    overflow: str | None = None
+    """That it is too long for the window, in the provider's words."""
     fault: Fault | None = None
     says: Says | None = None
 
@@ -92,6 +96,11 @@ class StrictProvider:
         return [exchange for exchange in self.requests if exchange.refusal is not None]
 
     @property
+    def overflows(self) -> list[Exchange]:
+        """The valid requests that were too long for the window."""
+        return [exchange for exchange in self.requests if exchange.overflow is not None]
+
+    @property
     def usage(self) -> Billed:
         """What all requests together are billed for."""
         total = Billed()
@@ -117,16 +126,16 @@ class StrictProvider:
         """Say nothing for so long, before the reply or in the middle of it."""
         self._faults.plan(Fault("stall", stall_seconds=seconds, midway=midway), times, after)
 
-    def drop_next(self, *, times: int = 1, after: int = 0) -> None:
-        """Close the connection in the middle of the reply, which is billed."""
-        self._faults.plan(Fault("drop", midway=True), times, after)
+    def drop_next(self, *, times: int = 1, after: int = 0, midway: bool = True) -> None:
+        """Close the connection in the middle of the reply, or before it; the reply is billed."""
+        self._faults.plan(Fault("drop", midway=midway), times, after)
 
     def overflow_next(self, *, times: int = 1, after: int = 0, midway: bool = False) -> None:
         """Find the prompt too long for the window, whatever it is.
 
         Midway: in the stream, as OpenAI's Responses do.
         """
-        self._faults.plan(Fault("overflow", status=400, midway=midway), times, after)
+        self._faults.plan(Fault("overflow", midway=midway), times, after)
 
     def _handle(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         path = path.partition("?")[0]
@@ -140,30 +149,30 @@ class StrictProvider:
             request = _parsed(body)
             return self._answer(api, wire, path, request)
         except Refused as refused:
-            refusal = Exchange(wire, path, request, refused.status, refusal=refused.message)
-            self.requests.append(refusal)
+            why = {"overflow" if refused.is_overflow else "refusal": refused.message}
+            self._record(wire, path, request, refused.status, **why)
             return self._refuse(refused, wire)
         except Exception as failure:
             self._failure = self._failure or failure
-            refused = Refused(f"the test's brain failed: {failure!r}", status=500)
-            return self._refuse(refused, wire)
+            failed = Refused(f"the test's brain failed: {failure!r}", status=500)
+            return self._refuse(failed, wire)
 
     def _answer(self, api: Api, wire: Wire, path: str, request: Any) -> Answer:
-        only_counts = path.endswith("/count_tokens")
-        tokens = api.check(request, only_counts=True) if only_counts else api.check(request)
-        if only_counts:
-            self.requests.append(Exchange(wire, path, request, 200))
-            return json_answer(200, {"input_tokens": tokens}, self._headers())
+        if isinstance(api, Anthropic) and path.endswith("/count_tokens"):
+            counted = {"input_tokens": api.count(request)}
+            self._record(wire, path, request, 200)
+            return json_answer(200, counted, self._headers())
+        tokens = api.check(request)
         fault = self._faults.next(request, wire)
         is_stream = bool(request.get("stream"))
         if fault and fault.kind in ("status", "overflow") and not (fault.midway and is_stream):
             refused = api.overflow(tokens) if fault.kind == "overflow" else fault.refused(wire)
-            self.requests.append(Exchange(wire, path, request, refused.status, fault=fault))
+            overflow = refused.message if refused.is_overflow else None
+            self._record(wire, path, request, refused.status, fault=fault, overflow=overflow)
             return self._refuse(refused, wire, fault.retry_after_seconds)
         says = as_says(self._brain(request, wire))
         body, billed = api.reply(request, says)
-        done = Exchange(wire, path, request, 200, billed, fault=fault, says=says)
-        self.requests.append(done)
+        self._record(wire, path, request, 200, billed=billed, fault=fault, says=says)
         if not is_stream:
             chunks: tuple[bytes, ...] = (json.dumps(body).encode(),)
         else:
@@ -177,9 +186,13 @@ class StrictProvider:
             is_stream,
             self._headers(),
             stall_seconds=fault.stall_seconds if fault else 0.0,
-            stalls_midway=bool(fault and fault.midway),
+            midway=bool(fault and fault.midway),
             drops=bool(fault and fault.kind == "drop"),
         )
+
+    def _record(self, wire: Wire, path: str, request: Any, status: int, **more: Any) -> None:
+        body = request if self.settings.keeps_bodies else None
+        self.requests.append(Exchange(wire, path, body, status, **more))
 
     def _refuse(self, refused: Refused, wire: Wire, retry_after: float | None = None) -> Answer:
         headers = self._headers()

@@ -29,6 +29,7 @@ class Refused(Exception):  # noqa: N818  it is an answer, not a fault of the ser
         param: str | None = None,
         code: str | None = None,
         kind: str | None = None,
+        is_overflow: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -36,6 +37,7 @@ class Refused(Exception):  # noqa: N818  it is an answer, not a fault of the ser
         self.param = param
         self.code = code
         self.kind = kind
+        self.is_overflow = is_overflow
 
     def body(self, wire: Wire, request_id: str) -> dict[str, Any]:
         if wire == "anthropic":

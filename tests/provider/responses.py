@@ -47,7 +47,8 @@ class Responses:
 
     def overflow(self, _tokens: int) -> Refused:
         words = "Your input exceeds the context window of this model. Please adjust your input and"
-        return Refused(f"{words} try again.", param="input", code="context_length_exceeded")
+        code = "context_length_exceeded"
+        return Refused(f"{words} try again.", param="input", code=code, is_overflow=True)
 
     def reply(self, request: Mapping[str, Any], says: Says) -> tuple[dict[str, Any], Billed]:
         billed = self._cache.bill(request["model"], self._parts(request))

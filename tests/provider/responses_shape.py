@@ -70,7 +70,7 @@ def _message(roles: tuple[str, ...], parts: Any, short: str) -> Any:
 
 
 _OUTPUT = string_or(some(_INPUT_PARTS), "input_text")
-_ITEMS = {
+ITEMS = {
     "reasoning": _item(
         "reasoning",
         id=text(max_length=64),
@@ -145,7 +145,7 @@ _MESSAGES = Annotated[
 def _items() -> Any:
     others = {kind: shape(kind, loose=True, type=literal(kind)) for kind in _OTHERS}
     union: Any = Annotated[_MESSAGES, Tag(f"{TAG}message")]
-    for kind, model in (_ITEMS | others).items():
+    for kind, model in (ITEMS | others).items():
         union = union | Annotated[model, Tag(f"{TAG}{kind}")]
     return Annotated[union, Discriminator(_kind_of_item)]
 

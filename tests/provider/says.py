@@ -33,7 +33,9 @@ class Says:
 
 
 Brain = Callable[[Mapping[str, Any], Wire], "Says | Call | str"]
-"""Answers a request. Asked again when a client tries again, so it should depend on nothing else."""
+"""Answers a request. Asked again when a client tries again, so it should depend on nothing else.
+
+Called on the provider's one thread: all others wait for it. What should take time is a stall."""
 
 
 def as_says(said: Says | Call | str) -> Says:

@@ -28,5 +28,7 @@ class Settings:
     """Whether calls and results in the messages need tools in the request."""
     extra_blocks: tuple[str, ...] = ()
     """Types of blocks of a newer API."""
+    keeps_bodies: bool = True
+    """Whether what is recorded of a request holds its body; many runs need much memory for that."""
     openai_bills_writes: bool = False
     """Whether OpenAI bills cache writes, as for GPT-5.6 and later."""

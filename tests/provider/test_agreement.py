@@ -6,7 +6,7 @@ Neither knows the other's rules: each was written from the providers' own words.
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rehydrate.compiler.compile import compile
@@ -42,6 +42,7 @@ def test_what_is_valid_after_damage_is_taken_too(format, data):
 
 @pytest.mark.parametrize("provider", FORMATS)
 @pytest.mark.parametrize("format", FORMATS)
+@settings(max_examples=settings().max_examples // 4)  # of nine pairs
 @given(data=st.data())
 def test_what_is_compiled_is_taken_by_whom_it_is_for(format, provider, data):
     entries = sendable(format, data.draw(BY_FORMAT[format]()))

@@ -89,17 +89,18 @@ def test_the_sdks_own_retries_get_over_it():
     assert [exchange.status for exchange in provider.requests] == [429, 200]
 
 
+@pytest.mark.parametrize("midway", [False, True])
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("ask", WAYS)
-def test_a_connection_that_is_dropped_midway_was_paid_for(ask, stream):
+def test_a_reply_whose_connection_is_dropped_was_paid_for(ask, stream, midway):
     with StrictProvider(brain) as provider:
-        provider.drop_next()
+        provider.drop_next(midway=midway)
         dropped = (anthropic.APIConnectionError, openai.APIConnectionError, httpx2.HTTPError)
         with pytest.raises(dropped):
             ask(provider, stream=stream)
         assert ask(provider, stream=stream) == SAID.text
     first, second = provider.requests
-    assert first.fault == Fault("drop", midway=True)
+    assert first.fault == Fault("drop", midway=midway)
     assert first.billed.output == second.billed.output > 0
 
 
@@ -151,6 +152,16 @@ def test_any_prompt_may_be_found_too_long(ask, words):
         with pytest.raises((anthropic.BadRequestError, openai.BadRequestError), match=words):
             ask(provider)
     assert provider.refusals == []
+    assert [exchange.billed for exchange in provider.overflows] == [None]
+
+
+@pytest.mark.parametrize("ask", WAYS)
+def test_what_is_too_long_for_the_window_is_not_invalid(ask):
+    refused = pytest.raises((anthropic.BadRequestError, openai.BadRequestError))
+    with StrictProvider(brain, window_tokens=1) as provider, refused:
+        ask(provider)
+    assert provider.refusals == []
+    assert len(provider.overflows) == 1
 
 
 def test_responses_may_find_a_prompt_too_long_in_the_stream():

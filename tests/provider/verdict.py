@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.provider.anthropic import Anthropic
 from tests.provider.chat import Chat
 from tests.provider.ids import Ids
+from tests.provider.messages import Anthropic
 from tests.provider.openai_cache import PrefixCache
 from tests.provider.refused import Refused
 from tests.provider.responses import Responses

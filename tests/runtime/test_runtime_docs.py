@@ -10,6 +10,7 @@ from rehydrate.runtime.calling import UNKNOWN_EFFECT
 from rehydrate.runtime.events import Event
 from rehydrate.runtime.limits import Limits
 from rehydrate.runtime.results import NOTHING
+from rehydrate.runtime.threads import MOST_LEFT_BEHIND
 from rehydrate.runtime.turn import Stopped
 
 PAGE = (Path(__file__).parents[2] / "docs" / "runtime.md").read_text(encoding="utf-8")
@@ -34,4 +35,5 @@ def test_every_event_and_every_end_is_in_a_table():
 def test_what_it_quotes_is_what_is_said():
     assert f'"{NOTHING}"' in PAGE
     assert UNKNOWN_EFFECT in PAGE
+    assert f"{MOST_LEFT_BEHIND} calls of one tool" in PAGE
     assert f"`Limits.steps` times ({Limits().steps})" in PAGE

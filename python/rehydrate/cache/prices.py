@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.ir import USUAL_MINIMUM_PREFIX
 
 Ttl = Literal["5m", "1h"]
 TTL_SECONDS: dict[str, float] = {"5m": 300.0, "1h": 3_600.0}
@@ -114,9 +115,7 @@ MINIMUM_PREFIX: dict[str, int] = {
     "claude-3-5-haiku": 2_048,
     "claude-3-haiku": 2_048,
 }
-"""Tokens that a prefix needs for a cache to keep it, by model; all others: `OTHER_MINIMUM`."""
-
-OTHER_MINIMUM = 1_024
+"""Tokens that a prefix needs for a cache to keep it, by model; others: `USUAL_MINIMUM_PREFIX`."""
 
 # What may follow a model's name without making it another model: a date, a revision, a variant.
 _REVISION = re.compile(
@@ -150,7 +149,7 @@ def minimum_prefix(model: str) -> int:
     (4096, 1024)
     """
     known = _known(model, MINIMUM_PREFIX)
-    return OTHER_MINIMUM if known is None else MINIMUM_PREFIX[known]
+    return USUAL_MINIMUM_PREFIX if known is None else MINIMUM_PREFIX[known]
 
 
 def check_ttl(ttl: str) -> str:

@@ -31,10 +31,11 @@ from rehydrate.compiler.render import (
     render_tool,
 )
 from rehydrate.compiler.render.sent import Sent
-from rehydrate.compiler.target import MINIMUM_PREFIX, Pass, Target, pass_name, traced
+from rehydrate.compiler.target import Pass, Target, pass_name, traced
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
 from rehydrate.ir import (
     PROVIDERS,
+    USUAL_MINIMUM_PREFIX,
     CompiledPrompt,
     History,
     PromptIR,
@@ -65,7 +66,7 @@ def compile(  # noqa: A001  the contract's word
     model: str = "",
     passes: Iterable[Pass] | None = None,
     originals: Originals | None = None,
-    minimum_prefix: int = MINIMUM_PREFIX,
+    minimum_prefix: int = USUAL_MINIMUM_PREFIX,
     known: Known | None = None,
 ) -> CompiledPrompt:
     """What is sent: the arguments of the provider's SDK, with segments that say where each is from.

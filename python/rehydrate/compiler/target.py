@@ -7,10 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import Originals
-from rehydrate.ir import PromptIR, Provider, Trace
-
-MINIMUM_PREFIX = 1_024
-"""Tokens that a prefix needs for a provider to keep it, where no table says otherwise."""
+from rehydrate.ir import USUAL_MINIMUM_PREFIX, PromptIR, Provider, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +18,7 @@ class Target:
     model: str = ""
     originals: Originals | None = None
     """Where a pass keeps the whole of what it shortens. None: nowhere."""
-    minimum_prefix: int = MINIMUM_PREFIX
+    minimum_prefix: int = USUAL_MINIMUM_PREFIX
     """A cache breakpoint is worth nothing on a shorter prefix."""
     known: Known = field(default_factory=Known, repr=False, compare=False)
     """What the prompt before found out."""

@@ -180,10 +180,14 @@ class Context:
 
     aprompt = awaitable(prompt)
 
-    def compact(self, budget_tokens: int | None = None) -> PromptIR:
+    def compact(
+        self, budget_tokens: int | None = None, *, keep_last: int | None = None
+    ) -> PromptIR:
         """Compact now: the next prompt has at most so many tokens, and a new prefix.
 
-        None: what a crossed soft budget leaves. The IR returned says in `meta` what went.
+        None: what a crossed soft budget leaves. ``keep_last`` messages stay whatever they are
+        worth, if they leave half of the room; None: the budget's. The IR returned says in `meta`
+        what went.
         """
         with self._lock:
             if not len(self._entries):
@@ -191,7 +195,9 @@ class Context:
             ir = self._next_ir("", None)
             budget = ir.budget
             target = budget.target_tokens if budget_tokens is None else budget_tokens
-            tight = Budget(target, max(target, budget.hard_tokens), compact_to=1.0)
+            last = budget.keep_last if keep_last is None else keep_last
+            hard = max(target, budget.hard_tokens)
+            tight = Budget(target, hard, compact_to=1.0, keep_last=last)
             compiled = self._compiled(ir.replace(request=replace(ir.request, budget=tight)))
             self._go_on_from(compiled.ir.replace(request=ir.request))
             self._compactions += _was_pruned(compiled.ir)

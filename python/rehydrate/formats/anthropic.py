@@ -130,21 +130,21 @@ def parse(entries: Sequence[Any]) -> Conversation:
 
 
 def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tuple[int, ...]:
-    """The message that begins the tool loop at the end, if with a thought and others without.
+    """The message that begins the tool loop at the end, if with a thought that has no text (it was
+    redacted, or is not displayed) and so no piece that tells of it.
 
-    With thinking enabled the API wants a loop to begin with one: a compaction that dropped it and
-    kept a later call would be refused.
+    With thinking enabled the API refuses a loop that does not begin with a thought.
     """
-    loop: list[int] = []
+    first: Message | None = None
     for message in reversed(messages):
         if message.role == "assistant":
-            loop.append(message.index)
+            first = message
         elif not message.answers:
             break
-    if len(loop) < 2 or not _begins_with_thought(entries[loop[-1]]):
+    if first is None or first is messages[-1] or not _begins_with_thought(entries[first.index]):
         return ()
-    others = [entries[index] for index in loop[:-1]]
-    return () if all(map(_begins_with_thought, others)) else (loop[-1],)
+    has_piece = any(piece.kind is _THINKING for piece in first.pieces)
+    return () if has_piece else (first.index,)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:

@@ -1,7 +1,13 @@
 """The IR: frozen values that say what goes into a prompt, why and at what cost; and their laws."""
 
 from rehydrate.ir.budget import Budget
-from rehydrate.ir.compiled import PROVIDERS, CompiledPrompt, Provider, Segment
+from rehydrate.ir.compiled import (
+    PROVIDERS,
+    USUAL_MINIMUM_PREFIX,
+    CompiledPrompt,
+    Provider,
+    Segment,
+)
 from rehydrate.ir.diff import Change, IRDiff
 from rehydrate.ir.explain import PromptExplanation, PromptRow
 from rehydrate.ir.prompt import (
@@ -29,6 +35,7 @@ from rehydrate.ir.verify import BrokenLaw, Law
 __all__ = [
     "FULL_TRUST",
     "PROVIDERS",
+    "USUAL_MINIMUM_PREFIX",
     "BrokenLaw",
     "Budget",
     "Change",

@@ -28,6 +28,8 @@ class Budget:
     compact_to: float = 0.6
     """The share of `soft_tokens` that is left after a compaction: room for the turns to come, since
     each compaction breaks the cached prefix."""
+    keep_last: int = 0
+    """So many messages at the end stay before anything competes, if they leave half of the room."""
 
     def __post_init__(self) -> None:
         """Refuse what is no budget."""
@@ -37,6 +39,10 @@ class Budget:
                 raise InvalidArgumentError(
                     f"budget: {name} is {tokens!r}; pass a whole number from 1 up"
                 )
+        if type(self.keep_last) is not int or self.keep_last < 0:
+            raise InvalidArgumentError(
+                f"budget: keep_last is {self.keep_last!r}; pass a whole number from 0 up"
+            )
         if self.soft_tokens > self.hard_tokens:
             raise InvalidArgumentError(
                 f"budget: soft_tokens is {self.soft_tokens:,}, hard_tokens {self.hard_tokens:,}; "

@@ -11,6 +11,8 @@ from rehydrate.ir.explain import PromptExplanation
 from rehydrate.ir.prompt import PromptIR
 
 Provider = Literal["anthropic", "openai_chat", "openai_responses"]
+USUAL_MINIMUM_PREFIX = 1_024
+"""Tokens that a prefix needs for a provider to keep it, where no table says otherwise."""
 PROVIDERS: tuple[Provider, ...] = ("anthropic", "openai_chat", "openai_responses")
 
 

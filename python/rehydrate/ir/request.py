@@ -11,9 +11,6 @@ from typing import NamedTuple
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir.budget import Budget
 
-SOURCES = ("system", "tools", "hot", "history", "temporal", "semantic", "knowledge")
-"""The sources inside the build; any other name is a function of the caller's."""
-
 
 class TimeRange(NamedTuple):
     """From `after` (inclusive) to `before` (exclusive); None on one side: no limit there. Aware

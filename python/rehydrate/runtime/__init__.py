@@ -6,6 +6,7 @@ The clients import their SDKs when they are first asked, and not before.
 from rehydrate.runtime.interpreter import Interpreter
 from rehydrate.runtime.jit import Answered, ContextJIT
 from rehydrate.runtime.limits import Limits, Retry
+from rehydrate.runtime.mcp import mcp_tools
 from rehydrate.runtime.models import (
     AnthropicModel,
     Model,
@@ -15,7 +16,8 @@ from rehydrate.runtime.models import (
     ScriptedModel,
     call,
 )
-from rehydrate.runtime.tools import Tool
+from rehydrate.runtime.telemetry import Telemetry
+from rehydrate.runtime.tools import Tool, ToolError
 from rehydrate.runtime.turn import Turn
 
 __all__ = [
@@ -30,7 +32,10 @@ __all__ = [
     "Reply",
     "Retry",
     "ScriptedModel",
+    "Telemetry",
     "Tool",
+    "ToolError",
     "Turn",
     "call",
+    "mcp_tools",
 ]

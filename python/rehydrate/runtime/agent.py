@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from rehydrate.ir import ToolDef
 from rehydrate.runtime.asking import Sleep
 from rehydrate.runtime.limits import Limits, Retry
 from rehydrate.runtime.models.model import Model
+from rehydrate.runtime.threads import Threads
 from rehydrate.runtime.tools import Tool
 
 
@@ -41,3 +42,4 @@ class Agent:
     price: Price | None
     random: Random
     sleep: Sleep
+    threads: Threads = field(default_factory=Threads)

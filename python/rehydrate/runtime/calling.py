@@ -13,7 +13,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.runtime.cancelling import is_cancellation
 from rehydrate.runtime.results import as_unicode, result_text, said
-from rehydrate.runtime.threads import in_thread
+from rehydrate.runtime.threads import Threads
 from rehydrate.runtime.tools import Tool, ToolError
 
 UNKNOWN_EFFECT = "whether it took effect is unknown"
@@ -105,11 +105,16 @@ class Calling:
         return Answer(call, f"{call.name} was cancelled before it began; nothing was done", True)
 
 
-async def answer_with(tools: Mapping[str, Tool], call: ToolCall, seconds: float | None) -> Answer:
+async def answer_with(
+    tools: Mapping[str, Tool],
+    call: ToolCall,
+    seconds: float | None,
+    threads: Threads | None = None,
+) -> Answer:
     """The answer of the tool that is called; what goes wrong is an answer too."""
     started = time.perf_counter()
     try:
-        content, is_error = await _content(tools, call, seconds), False
+        content, is_error = await _content(tools, call, seconds, threads or Threads()), False
     except ToolError as error:
         content, is_error = as_unicode(str(error)), True
     except Exception as error:
@@ -117,14 +122,16 @@ async def answer_with(tools: Mapping[str, Tool], call: ToolCall, seconds: float 
     return Answer(call, content, is_error, (time.perf_counter() - started) * 1e3)
 
 
-async def _content(tools: Mapping[str, Tool], call: ToolCall, seconds: float | None) -> str:
+async def _content(
+    tools: Mapping[str, Tool], call: ToolCall, seconds: float | None, threads: Threads
+) -> str:
     tool = tools.get(call.name)
     if tool is None:
         raise ToolError(f"there is no tool {call.name!r}; {_names(tools)}")
     arguments = _arguments(tool, call)
     limit = seconds if tool.seconds is None else tool.seconds
     with anyio.move_on_after(limit):
-        return await _called(tool, arguments)
+        return await _called(tool, arguments, threads)
     raise ToolError(f"{call.name} took longer than {limit:g} s; {UNKNOWN_EFFECT}")
 
 
@@ -141,9 +148,9 @@ def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
         raise ToolError(str(error)) from None
 
 
-async def _called(tool: Tool, arguments: dict[str, Any]) -> str:
+async def _called(tool: Tool, arguments: dict[str, Any], threads: Threads) -> str:
     work = partial(tool.call, **arguments)
-    value = work() if tool.is_async else await in_thread(work)
+    value = work() if tool.is_async else await threads.run(tool.name, work)
     if hasattr(value, "__await__"):
         value = await value
     return result_text(value)

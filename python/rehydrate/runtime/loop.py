@@ -45,6 +45,8 @@ from rehydrate.runtime.record import Record
 from rehydrate.runtime.replies import call_ids, fit_reply, would_be_refused
 from rehydrate.runtime.turn import Stopped, Turn
 
+KEEP_LAST = 12
+"""So many messages stay as they are when a prompt is halved."""
 _MOST_OVERFLOWS = 3
 """So many times a prompt that the provider finds too long is halved."""
 _CUT_OFF = (
@@ -178,7 +180,7 @@ class TurnLoop:
 
     async def _halve(self, prompt: CompiledPrompt) -> bool:
         """Compact to half of what was too much; whether that made it shorter."""
-        ir = await self._context.acompact(max(prompt.tokens // 2, 1))
+        ir = await self._context.acompact(max(prompt.tokens // 2, 1), keep_last=KEEP_LAST)
         self._record.tell(Compacted(prompt.tokens, ir.tokens, "overflow"))
         return ir.tokens < prompt.tokens
 
@@ -279,7 +281,8 @@ class TurnLoop:
         if self._jit is not None and self._jit.handles(call):
             return await self._from_context(self._jit, call)
         self._record.tell(ToolStarted(self._record.steps, call.id, call.name, call.raw_arguments))
-        answer = await answer_with(self._agent.tools, call, self._agent.limits.tool_seconds)
+        agent = self._agent
+        answer = await answer_with(agent.tools, call, agent.limits.tool_seconds, agent.threads)
         self._tell_ended(answer)
         return answer
 

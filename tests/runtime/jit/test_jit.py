@@ -486,3 +486,30 @@ def test_what_was_looked_up_before_is_found_where_it_is_from_and_comes_once(tmp_
         answer = answer_of(context, jit, call("billing webhook.py", "again"))
         assert answer.count(BILLING) == 1
         assert "webhook.py" in answer  # what another tool said beside it is not lost
+
+
+def test_of_what_is_too_long_for_any_answer_the_best_lines_come_with_the_handle_of_the_whole():
+    lines = [
+        f"{n:05} the tide at berth {n} was {n % 7} m over the usual mark" for n in range(3_000)
+    ]
+    lines[1_700] = "01700 ERROR the billing certificate has expired"
+    log = "\n".join(lines)
+    budget = Budget(soft_tokens=8_000, hard_tokens=10**7, compact_to=0.1)
+    context = Context(budget=budget)
+    asked = {"type": "tool_use", "id": "toolu_log", "name": "read_log", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "toolu_log", "content": log}
+    context.add(
+        {"role": "user", "content": "Read the log."},
+        {"role": "assistant", "content": [asked]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": "Read."},
+        *long_conversation(20),
+    )
+    jit = ContextJIT(context)
+    context.prompt("Which of the last berths is the widest?")
+    answered = jit.answer_sync(call("expired billing certificate"))
+    assert lines[1_700] in answered.content
+    assert "lines omitted" in answered.content
+    (section,) = [each for each in answered.sections if each.handle]
+    first = jit.answer_sync(fetch(section.handle))
+    assert log.startswith(first.sections[0].content.partition("\n\ntool: ")[2][:1_000])

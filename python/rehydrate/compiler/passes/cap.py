@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,8 @@ from rehydrate.compiler.caps.cutting import fair_share
 from rehydrate.compiler.caps.notices import CHARS_A_TOKEN, NOTICE_ROOM
 from rehydrate.compiler.caps.results import Text, results_of
 from rehydrate.compiler.originals import About, Originals, digest_of
-from rehydrate.compiler.passes.changing import Change, Changes, PassTarget
+from rehydrate.compiler.passes.changing import Change, Changes
+from rehydrate.compiler.target import Target
 from rehydrate.ir.prompt import PromptIR
 from rehydrate.messages import Message
 
@@ -66,9 +66,8 @@ class CapToolResults:
     name: str = NAME
     _cache: _Cache = field(default_factory=_Cache, repr=False, compare=False)
 
-    def __call__(self, ir: PromptIR, target: PassTarget) -> PromptIR:
+    def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
         """The IR with its tool results capped, and a trace of it."""
-        started = time.perf_counter()
         history = ir.history
         changes = Changes(self.name)
         messages: Sequence[Message] = ()
@@ -86,7 +85,7 @@ class CapToolResults:
                     for change in self._cap(list(texts), target.originals, changes)
                 ]
                 changes.add(results.position, changed)
-        return changes.apply(ir, messages, started)
+        return changes.apply(ir, messages)
 
     def _cap(
         self, texts: Sequence[Text], originals: Originals | None, changes: Changes

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate.compiler.caps.notices import LONGEST_HANDLE
 from rehydrate.compiler.originals import About, Originals
-from rehydrate.ir.prompt import PromptIR, Trace
+from rehydrate.compiler.target import traced
+from rehydrate.ir.prompt import PromptIR
 
 if TYPE_CHECKING:
     from rehydrate.formats._excerpting import Path
     from rehydrate.messages import Message
-
-
-class PassTarget(Protocol):
-    """What these passes need to know of the target of a compilation."""
-
-    @property
-    def originals(self) -> Originals | None:
-        """Where originals are kept; None: nowhere."""
 
 
 class Change(NamedTuple):
@@ -61,7 +53,7 @@ class Changes:
             self._by_position[position] = changes
 
     def apply(
-        self, ir: PromptIR, messages: Sequence[Message], started: float, notes: Sequence[str] = ()
+        self, ir: PromptIR, messages: Sequence[Message], notes: Sequence[str] = ()
     ) -> PromptIR:
         """The IR with these changes and a trace of them; `messages` are its history's, read."""
         history = ir.history
@@ -89,18 +81,6 @@ class Changes:
                 {message.index: message for message in made},
                 {message.index: count for message, count in zip(made, counts, strict=False)},
             )
-        after = ir.replace(history=history)
-        trace = Trace(
-            self._name,
-            ir.tokens,
-            after.tokens,
-            tuple(ids),
-            (*said, *self._degraded),
-            (time.perf_counter() - started) * 1_000,
-        )
-        meta = replace(
-            ir.meta,
-            trace=(*ir.meta.trace, trace),
-            degraded=(*ir.meta.degraded, *self._degraded),
-        )
-        return after.replace(meta=meta)
+        meta = replace(ir.meta, degraded=(*ir.meta.degraded, *self._degraded))
+        after = ir.replace(history=history, meta=meta)
+        return traced(self._name, ir, after, ids, (*said, *self._degraded))

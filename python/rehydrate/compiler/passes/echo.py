@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +10,10 @@ from typing import Any, NamedTuple
 
 from rehydrate.compiler.caps.results import Text, Tools, texts_of
 from rehydrate.compiler.originals import About
-from rehydrate.compiler.passes.changing import Change, Changes, PassTarget
+from rehydrate.compiler.passes.changing import Change, Changes
 from rehydrate.compiler.passes.quoted import own_strings
 from rehydrate.compiler.passes.seen import Run, Seen, Source
+from rehydrate.compiler.target import Target
 from rehydrate.ir.prompt import PromptIR
 from rehydrate.messages import Message, PieceKind
 
@@ -115,15 +115,14 @@ class RemoveEchoes:
     _readings: list[_Reading] = field(default_factory=list, repr=False, compare=False)
     _lock: Any = field(default_factory=Lock, repr=False, compare=False)
 
-    def __call__(self, ir: PromptIR, target: PassTarget) -> PromptIR:
+    def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
         """The IR without echoes, and a trace of it."""
-        started = time.perf_counter()
         changes = Changes(self.name)
         history, originals = ir.history, target.originals
         messages: Sequence[Message] = ()
         if originals is None:
             note = "nothing is removed: there is no place to keep the originals"
-            return changes.apply(ir, messages, started, [note])
+            return changes.apply(ir, messages, [note])
         if history.entries:
             messages = history.messages
             changed = {entry for trace in ir.meta.trace for entry in trace.changed}
@@ -150,7 +149,7 @@ class RemoveEchoes:
             with self._lock:
                 self._readings.insert(0, reading)
                 del self._readings[_CONVERSATIONS:]
-        return changes.apply(ir, messages, started)
+        return changes.apply(ir, messages)
 
     def _reading(self, read: Sequence[tuple[Message, bool]], format: str) -> _Reading:  # noqa: A002
         """The reading of this conversation that is known, or a new one; nobody else has it."""

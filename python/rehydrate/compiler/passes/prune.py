@@ -36,10 +36,10 @@ def prune(ir: PromptIR, target: Target) -> PromptIR:
 
     What must stay is taken first: tools; sections that are critical, a constraint or instructions;
     of every other section its ``min_tokens``; of the history system entries, the last user turn and
-    an open tool loop. Then priority by priority: a level that fits whole stays whole; the first
-    that does not fit shares the room by one packing over its sections and, on the level of the
-    history, its entries (long sections are cut to their best blocks, entries are kept or go whole);
-    below it everything goes but ``min_tokens``.
+    an open tool loop. Then the budget's last messages, if there is room. Then priority by priority:
+    a level that fits whole stays whole; the first that does not fit shares the room by one packing
+    over its sections and, on the level of the history, its entries (long sections are cut to their
+    best blocks, entries are kept or go whole); below it everything goes but ``min_tokens``.
 
     Raises BudgetExceededError where what must stay is over the hard budget. Over the soft one it
     is kept, and ``meta.degraded`` says so.
@@ -71,6 +71,7 @@ class _Pruning:
         must = self._take_what_must_stay()
         self._check(must)
         left = room(ir.budget.target_tokens, provider) - must - _BEGINNING_TOKENS
+        left -= self._keep_last(left)
         contested = ""
         for level in sorted(Priority, reverse=True):
             waiting = [s for s in ir.sections if s.priority is level and s.id not in self._sections]
@@ -103,6 +104,17 @@ class _Pruning:
             elif section.min_tokens:
                 self._floors[section.id] = cut_to(section, self._query, section.min_tokens)
                 tokens += self._reserved(section)
+        return tokens
+
+    def _keep_last(self, left: int) -> int:
+        """Keep the last messages, if they take no more than half of the room; what they cost."""
+        count = self._ir.budget.keep_last
+        last = [message.index for message in self._conversation.messages[-count:]] if count else []
+        units = set(self._conversation.units_holding(last)) - self._kept_units
+        tokens = sum(map(self._unit_tokens, units))
+        if tokens > left // 2:
+            return 0
+        self._kept_units |= units
         return tokens
 
     def _check(self, must: int) -> None:

@@ -1,5 +1,6 @@
 """Sources: where the content of a prompt comes from. A file each."""
 
+from rehydrate.compiler.sources.conversation import conversation
 from rehydrate.compiler.sources.function import function
 from rehydrate.compiler.sources.history import history
 from rehydrate.compiler.sources.hot import hot
@@ -14,6 +15,7 @@ __all__ = [
     "Found",
     "HydrationSource",
     "SourceRequest",
+    "conversation",
     "function",
     "history",
     "hot",

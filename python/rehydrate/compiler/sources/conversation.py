@@ -30,6 +30,7 @@ LeftOut = Callable[[], tuple[History, Sequence[datetime]]]
 
 LIMIT = 200
 """So many units are brought at most."""
+MOST_TOKENS = 8_000
 LEAST_RELEVANCE = 0.25
 """What matches less, the best match being 1.0, is not brought: on LoCoMo 0.941 of the evidence for
 2,400 tokens, and 0.953 for 3,600 with 0.15 (`benches/python/needles.py`)."""
@@ -47,13 +48,16 @@ def conversation(
     name: str = "conversation",
     limit: int = LIMIT,
     lookups: Collection[str] = (),
+    most_tokens: int = MOST_TOKENS,
     **settings: Unpack[SourceSettings],
 ) -> HydrationSource:
     """The messages that match the observation, word for word, in the order in which they were said.
 
     A call and its results are one piece. With a `time_range` only what was said then: what matches,
-    or all of it where nothing does. ``lookups`` are tools that look up what stands elsewhere: their
-    calls are left out, since what they brought is found where it is from, and would come twice.
+    or all of it where nothing does. It stops where ``most_tokens`` are reached, of each piece at
+    most a quarter of them counted: who asks may take a part of one that is longer. ``lookups`` are
+    tools that look up what stands elsewhere: their calls are left out, since what they brought is
+    found where it is from, and would come twice.
     """
     priority = settings.setdefault("priority", Priority.NORMAL)
     without_lookups = Lookups(frozenset(lookups))
@@ -70,7 +74,7 @@ def conversation(
             (place for place, unit in enumerate(units) if worth[place] > 0 and not unit.is_system),
             key=lambda place: -worth[place],
         )
-        chosen = _as_many_as_fit(best[:limit], units, history, request.budget_tokens)
+        chosen = _as_many_as_fit(best[:limit], units, history, most_tokens)
         sections = [
             _section(
                 without_lookups.unit(units[place]), history, times, name, priority, worth[place]
@@ -147,15 +151,14 @@ def _confidence(signals: Sequence[tuple[float, ...]]) -> float:
 
 
 def _as_many_as_fit(
-    best: Sequence[int], units: Sequence[Unit], history: History, budget_tokens: int | None
+    best: Sequence[int], units: Sequence[Unit], history: History, most_tokens: int
 ) -> list[int]:
-    """The first of them, until the budget is full: what goes beyond it is not even read."""
-    if budget_tokens is None:
-        return list(best)
-    chosen, left = [], budget_tokens
+    """The first of them, until there are so many: what goes beyond is not even read."""
+    chosen, left = [], most_tokens
     for place in best:
         chosen.append(place)
-        left -= sum(history.tokens[member] for member in units[place].members)
+        tokens = sum(history.tokens[member] for member in units[place].members)
+        left -= min(tokens, most_tokens // 4)
         if left <= 0:
             break
     return chosen

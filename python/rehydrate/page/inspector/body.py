@@ -27,6 +27,9 @@ _KINDS = {
 }
 
 
+_SECTIONS = ("section", "late_bound")
+
+
 @dataclass
 class Body:
     """An IR with what its page needs of it: the history read, and how much of each text fits."""
@@ -68,7 +71,7 @@ class Body:
         first, last = shown_ends([1] * len(kept), ROWS)
         before = 0
         for number, row in enumerate(kept):
-            before += row.tokens
+            before += 0 if row.kind == "late_bound" else row.tokens
             if number == first < last:
                 count = sum(one.tokens for one in kept[first:last])
                 rows = plural(last - first, "more piece")
@@ -95,14 +98,18 @@ class Body:
             "</i></span>"
         )
         yield f'<span class="badges">{"".join(_badges(row))}</span>'
-        if row.kind == "section":
+        if row.kind in _SECTIONS:
             yield f'<span class="preview" dir="auto">{self._preview(row)}</span>'
         yield "</summary>"
 
     def _preview(self, row: PromptRow) -> str:
-        content = self.ir.sections[row.first].content
+        content = self._section(row).content
         text = content if isinstance(content, str) else plural(len(content), "message")
         return escaped(" ".join(text[: 2 * _PREVIEW_CHARACTERS].split())[:_PREVIEW_CHARACTERS])
+
+    def _section(self, row: PromptRow) -> Section:
+        among = self.ir.late_bound if row.kind == "late_bound" else self.ir.sections
+        return among[row.first]
 
     def _inside(self, row: PromptRow) -> Iterator[str]:
         if row.kind == "tool":
@@ -110,8 +117,8 @@ class Body:
             yield from self._text(tool.description)
             shown = tool.raw if tool.is_hosted else tool.schema
             yield from self._text(_as_json(shown), code=True)
-        elif row.kind == "section":
-            section = self.ir.sections[row.first]
+        elif row.kind in _SECTIONS:
+            section = self._section(row)
             yield from _origin(section)
             if isinstance(section.content, str):
                 yield from self._text(section.content)
@@ -235,6 +242,7 @@ def _origin(section: Section) -> Iterator[str]:
         "by": origin.principal,
         "said": origin.time.isoformat(" ", "minutes") if origin.time else "",
         "made of": ", ".join(origin.parents),
+        "stands in the result of": section.carrier,
         "stands before": "" if section.anchor is None else f"history[{section.anchor}]",
     }
     told = [f"<span>{word}</span> {name(value)}" for word, value in known.items() if value]

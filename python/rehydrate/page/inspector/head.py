@@ -94,6 +94,8 @@ def _counts(
         f"{len(ir.meta.dropped):,} left out",
         plural(sum(row.breakpoint for row in kept), "cache breakpoint"),
     ]
+    if ir.late_bound:
+        parts.insert(2, f"{len(ir.late_bound):,} asked for by the model")
     if table.before_tokens > table.tokens:
         parts.append(f"{table.before_tokens:,} tokens came in")
     parts.append(escaped(table.counter))

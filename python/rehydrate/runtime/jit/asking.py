@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, tzinfo
 from typing import Any, Literal, NamedTuple, get_args
@@ -73,12 +73,13 @@ class Asking(NamedTuple):
             return frozenset({"semantic", "conversation"})
         return frozenset({"semantic", "conversation", "knowledge", "function"})
 
-    def request(self, usual: ContextRequest, sources: Iterable[str]) -> ContextRequest:
-        """The conversation's request, for these sources and no others."""
+    def request(self, usual: ContextRequest) -> ContextRequest:
+        """The conversation's request, for sources of these kinds and no others: each may take what
+        its own budget says, since what is too long or too much is not lost here."""
         span = self.time_range
         if span is None and self.scope == "temporal":
             span = TimeRange()  # all times
-        strategy = ContextStrategy.only(*sources)
+        strategy = ContextStrategy({})
         return replace(usual, observation=self.query, strategy=strategy, time_range=span)
 
 

@@ -11,7 +11,6 @@ from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import Section
 from rehydrate.runtime.jit.looking import Looking
 from rehydrate.runtime.jit.remainders import Remainders
-from rehydrate.runtime.jit.telling import Telling
 
 if TYPE_CHECKING:
     from rehydrate.context import Context
@@ -31,15 +30,15 @@ class Desk:
     budget_tokens: int
 
     @property
-    def room_tokens(self) -> int:
-        """For the items of one answer."""
-        return min(self.budget_tokens, self.context.room_tokens) - NOTICE_TOKENS
+    def most_tokens(self) -> int:
+        """For the items of any answer, however empty the turn is."""
+        return self.budget_tokens - NOTICE_TOKENS
 
     @property
-    def telling(self) -> Telling:
-        """The words of an answer."""
-        return Telling(self.zone, self.budget_tokens, self.remainders, self.context.originals)
+    def room_tokens(self) -> int:
+        """For the items of one answer."""
+        return min(self.most_tokens, self.context.room_tokens - NOTICE_TOKENS)
 
     def splice(self, call: ToolCall, found: list[Section]) -> Spliced:
         """What is new and fits goes into the running prompt."""
-        return self.context.splice(call.id, found, self.budget_tokens - NOTICE_TOKENS)
+        return self.context.splice(call.id, found, self.most_tokens)

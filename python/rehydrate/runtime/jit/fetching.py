@@ -12,6 +12,7 @@ from rehydrate.runtime.jit.asking import shown
 from rehydrate.runtime.jit.desk import Desk
 from rehydrate.runtime.jit.paging import Page, page_of
 from rehydrate.runtime.jit.remainders import PREFIX
+from rehydrate.runtime.jit.telling import Telling
 
 TRUST = 0.5
 """Of what is kept: a tool may have returned it."""
@@ -43,7 +44,7 @@ def _rest(desk: Desk, call: ToolCall, handle: str) -> Answered:
             f"nothing is kept under {shown(handle)} any more; ask again with request_context"
         ) from None
     spliced = desk.splice(call, sorted(sections, key=lambda section: section.id))
-    content = desk.telling.rest(handle, spliced)
+    content = Telling(desk).rest(handle, spliced)
     return Answered(
         call, content, sections=spliced.sections, remaining=len(spliced.rest), query=handle
     )

@@ -84,7 +84,7 @@ class ContextJIT:
         self._context = context
         self._max_calls = max_calls
         self._clock = clock
-        looking = Looking(context, sources, deadline_ms)
+        looking = Looking(context, sources, budget_tokens, deadline_ms)
         self._desk = Desk(context, looking, Remainders(), zone_of(timezone), budget_tokens)
         self._load_memory = LoadMemory(looking.memories[0]) if looking.memories else None
         self._lock = ForkSafeLock()

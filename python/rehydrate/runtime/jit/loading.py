@@ -10,6 +10,8 @@ from rehydrate.memory.tools import LoadMemory
 from rehydrate.runtime.jit.answered import Answered
 from rehydrate.runtime.jit.asking import Asking
 from rehydrate.runtime.jit.desk import Desk
+from rehydrate.runtime.jit.excerpting import excerpted
+from rehydrate.runtime.jit.telling import Telling
 
 SOURCE = "memory"
 
@@ -24,11 +26,11 @@ def load_memory(desk: Desk, call: ToolCall, loader: LoadMemory) -> Answered:
         else section_of(each, source=SOURCE)
         for each in found
     ]
-    spliced = desk.splice(call, counted_sections(sections))
+    spliced = desk.splice(call, excerpted(desk, counted_sections(sections), asked))
     if len(found) == len(spliced.sections) == 1 and spliced.sections[0].handle is None:
         content = str(spliced.sections[0].content)  # a note by itself: as it was written
     else:
-        content = desk.telling.found(Asking(asked), spliced, [], [SOURCE])
+        content = Telling(desk).found(Asking(asked), spliced, [], [SOURCE])
     return Answered(
         call, content, sections=spliced.sections, remaining=len(spliced.rest), query=asked
     )

@@ -33,8 +33,11 @@ _ASKED = ("conversation", "temporal", "semantic", "knowledge", "function")
 class Looking:
     """The sources of one conversation: itself, and what its context was given."""
 
-    def __init__(self, context: Context, more: Given, deadline_ms: float | None) -> None:
-        """Take the context, and what it does not ask itself; nothing is asked yet."""
+    def __init__(
+        self, context: Context, more: Given, budget_tokens: int, deadline_ms: float | None
+    ) -> None:
+        """Take the context, what it does not ask itself, and what an answer may bring; nothing is
+        asked yet."""
         self._context = context
         self._deadline_ms = deadline_ms
         each = [*_each(context.sources), *_each(more)]
@@ -42,19 +45,19 @@ class Looking:
         each = [_bound(one, of) if _is_memory(one) else one for one in each]
         self.memories: list[Memory] = [one for one in each if _has_namespace(one)]
         """Those that are bound to a namespace: what they hold can be read by its handle."""
-        self._sources = [("conversation", conversation(context.left_out, lookups=LOOKUPS))]
+        said = conversation(context.left_out, lookups=LOOKUPS, most_tokens=BEYOND * budget_tokens)
+        self._sources = [("conversation", said)]
         for one in each:
             sources = _of_memory(one) if _is_memory(one) else sources_of(one)
             self._sources += [(source.kind or "function", source) for source in sources]
 
-    def look(self, asking: Asking, budget_tokens: int, visible: frozenset[str]) -> list[Hydrated]:
+    def look(self, asking: Asking, visible: frozenset[str]) -> list[Hydrated]:
         """What the sources that are meant bring; [] where there is none of them."""
         meant = [source for kind, source in self._sources if kind in asking.kinds]
         return hydrate_sources(
-            asking.request(self._context.request, [source.name for source in meant]),
+            asking.request(self._context.request),
             meant,
             visible=visible,
-            budget_tokens=BEYOND * budget_tokens,
             deadline_ms=self._deadline_ms,
         )
 

@@ -9,13 +9,15 @@ from rehydrate.formats.calls import ToolCall
 from rehydrate.runtime.jit.answered import Answered
 from rehydrate.runtime.jit.asking import Asking
 from rehydrate.runtime.jit.desk import Desk
+from rehydrate.runtime.jit.excerpting import excerpted
+from rehydrate.runtime.jit.telling import Telling
 
 
 def request_context(desk: Desk, call: ToolCall, now: datetime) -> Answered:
     """What is found, as much of it as is new and fits; raises InvalidArgumentError with what to
     send instead."""
     asking = Asking.read(call.arguments(), now, desk.zone)
-    hydrated = desk.looking.look(asking, desk.budget_tokens, desk.context.visible)
+    hydrated = desk.looking.look(asking, desk.context.visible)
     if not hydrated:
         raise InvalidArgumentError(
             f"scope is {asking.scope!r}, and there is nothing of that kind to look in; this "
@@ -23,10 +25,11 @@ def request_context(desk: Desk, call: ToolCall, now: datetime) -> Answered:
         )
     reports = [each.report for each in hydrated]
     failed = [report for report in reports if report.status in ("late", "failed")]
-    spliced = desk.splice(call, [section for each in hydrated for section in each.sections])
+    found = [section for each in hydrated for section in each.sections]
+    spliced = desk.splice(call, excerpted(desk, found, asking.query))
     return Answered(
         call,
-        desk.telling.found(asking, spliced, failed, [report.name for report in reports]),
+        Telling(desk).found(asking, spliced, failed, [report.name for report in reports]),
         is_error=len(failed) == len(reports),
         sections=spliced.sections,
         remaining=len(spliced.rest),

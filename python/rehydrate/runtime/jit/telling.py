@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
 
-from rehydrate.compiler.originals import Originals
-from rehydrate.compiler.splice import Spliced, late_tokens
+from rehydrate.compiler.splice import Spliced
 from rehydrate.ir import Section, SourceReport
 from rehydrate.runtime.jit.asking import Asking, shown
-from rehydrate.runtime.jit.remainders import Remainders
+from rehydrate.runtime.jit.desk import Desk
+from rehydrate.runtime.jit.excerpting import handle_of, is_too_long
 from rehydrate.runtime.jit.times import describe
 from rehydrate.runtime.jit.writing import written
 
@@ -20,14 +19,9 @@ _LISTED = 3
 class Telling:
     """The words of one answer."""
 
-    def __init__(
-        self, zone: tzinfo, budget_tokens: int, remainders: Remainders, originals: Originals
-    ) -> None:
-        """Take whose clocks, what fits into one answer, and where the rest is kept."""
-        self._zone = zone
-        self._budget_tokens = budget_tokens
-        self._remainders = remainders
-        self._originals = originals
+    def __init__(self, desk: Desk) -> None:
+        """For one conversation."""
+        self._desk = desk
 
     def found(
         self,
@@ -39,7 +33,7 @@ class Telling:
         """The answer to request_context."""
         what = f"for {shown(asking.query)}"
         if asking.time_range is not None:
-            what += f", {describe(asking.time_range, self._zone)}"
+            what += f", {describe(asking.time_range, self._desk.zone)}"
         troubles = [
             f"{report.name} gave no answer ({report.detail}): what it knows is missing here. Ask "
             "again later, or go on without it."
@@ -47,7 +41,7 @@ class Telling:
         ]
         if spliced.sections:
             head = f"Found {what}, word for word:"
-            body = [head, written(spliced.sections, self._zone)]
+            body = [head, written(spliced.sections, self._desk.zone)]
         elif spliced.rest:
             body = [f"{_items(len(spliced.rest))} found {what}; there is no room for them here."]
         elif spliced.visible:
@@ -64,7 +58,7 @@ class Telling:
     def rest(self, handle: str, spliced: Spliced) -> str:
         """The answer to fetch_whole of a remainder."""
         if spliced.sections:
-            body = [f"More of {handle}, word for word:", written(spliced.sections, self._zone)]
+            body = [f"More of {handle}, word for word:", written(spliced.sections, self._desk.zone)]
         elif spliced.rest:
             body = [f"There is no room for more of {handle} here."]
         else:
@@ -73,27 +67,25 @@ class Telling:
 
     def _left(self, rest: Sequence[Section]) -> list[str]:
         """What had no room, and by which handles it is read."""
-        long = [section for section in rest if late_tokens(section) > self._budget_tokens]
+        long = [section for section in rest if is_too_long(self._desk, section)]
         short = [section for section in rest if section not in long]
         lines = []
         if short:
             tokens = sum(section.tokens or 0 for section in short)
             lines.append(
                 f"[{_items(len(short))} more, {tokens:,} tokens, had no room: fetch_whole "
-                f"{self._remainders.put(short)} gives them]"
+                f"{self._desk.remainders.put(short)} gives them]"
             )
-        lines += [
-            f"[{section.title or section.id}, {section.tokens:,} tokens, is too long for one "
-            f"answer: fetch_whole {self._handle(section)} reads it in parts]"
-            for section in long[:_LISTED]
-        ]
+        lines += [self._too_long(section) for section in long[:_LISTED]]
         if len(long) > _LISTED:
             lines.append(f"[{_items(len(long) - _LISTED)} more are as long: ask more narrowly]")
         return lines
 
-    def _handle(self, section: Section) -> str:
-        handle = section.handle or section.metadata.get("handle")
-        return str(handle or self._originals.put(str(section.content)))
+    def _too_long(self, section: Section) -> str:
+        handle = handle_of(self._desk, section)
+        how = f"fetch_whole {handle} reads it in parts" if handle else "ask more narrowly"
+        name = section.title or section.id
+        return f"[{name}, {section.tokens:,} tokens, is too long for one answer: {how}]"
 
 
 def _items(count: int) -> str:

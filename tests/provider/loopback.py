@@ -27,8 +27,9 @@ class Answer:
     is_stream: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
     stall_seconds: float = 0.0
-    stalls_midway: bool = False
     drops: bool = False
+    midway: bool = False
+    """Whether it stalls or drops in the middle, not before the first byte."""
 
 
 def json_answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
@@ -104,11 +105,13 @@ class LoopbackServer:
 
 
 async def _send(writer: asyncio.StreamWriter, answer: Answer) -> bool:
-    if answer.stall_seconds and not answer.stalls_midway:
+    if not answer.midway:
         await asyncio.sleep(answer.stall_seconds)
+        if answer.drops:
+            return False
     writer.write(_head(answer))
     chunks = [_chunk(piece) for piece in answer.chunks] if answer.is_stream else answer.chunks
-    if not (answer.drops or answer.stalls_midway):
+    if not answer.midway:
         writer.write(b"".join(chunks))
     else:
         whole = b"".join(chunks)

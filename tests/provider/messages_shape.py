@@ -30,7 +30,7 @@ def _block(kind: str, **fields: Any) -> Any:
 
 
 _TEXT = _block("text", text=str, cache_control=_MARK, citations=_LIST)
-_IMAGE = _block("image", source=_DICT, cache_control=_MARK)
+_IMAGE = _block("image", source=_DICT, cache_control=_MARK, transformations=_LIST)
 _DOCUMENT = _block(
     "document",
     source=_DICT,
@@ -65,7 +65,7 @@ _RESULT = _block(
     cache_control=_MARK,
     toolset_name=(str | None, None),
 )
-_BLOCKS = [
+BLOCKS = [
     _TEXT,
     _IMAGE,
     _DOCUMENT,
@@ -156,7 +156,7 @@ def _fields(extra: list[Any]) -> dict[str, Any]:
     message = shape(
         "message",
         role=literal("user", "assistant"),
-        content=string_or(some(_one_of([*_BLOCKS, *extra])), "text"),
+        content=string_or(some(_one_of([*BLOCKS, *extra])), "text"),
     )
     return {
         "model": text(min_length=1),

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.provider.anthropic_rules import blocks_of
+from tests.provider.messages_rules import blocks_of
 from tests.provider.refused import Refused
 from tests.provider.seal import Seal
 

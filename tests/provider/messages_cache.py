@@ -12,8 +12,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tests.provider.anthropic_rules import blocks_of
 from tests.provider.billed import Billed
+from tests.provider.messages_rules import blocks_of
 from tests.provider.weights import Weights
 
 _LOOKBACK = 20  # positions that a mark looks at, itself among them

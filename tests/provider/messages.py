@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tests.provider.anthropic_cache import PromptCache
-from tests.provider.anthropic_rules import check_roles, check_rules
-from tests.provider.anthropic_shape import request_shape
-from tests.provider.anthropic_thinking import Thoughts
-from tests.provider.anthropic_wire import events_of, message_of
+from pydantic import BaseModel
+
 from tests.provider.billed import Billed
 from tests.provider.ids import Ids
+from tests.provider.messages_cache import PromptCache
+from tests.provider.messages_rules import check_roles, check_rules
+from tests.provider.messages_shape import request_shape
+from tests.provider.messages_thinking import Thoughts
+from tests.provider.messages_wire import events_of, message_of
 from tests.provider.refused import Refused
 from tests.provider.says import Says
 from tests.provider.settings import Settings
@@ -37,31 +39,38 @@ class Anthropic:
         if "anthropic-version" not in headers:
             raise Refused("anthropic-version: header is required")
 
-    def check(self, request: Mapping[str, Any], *, only_counts: bool = False) -> int:
+    def check(self, request: Mapping[str, Any]) -> int:
         """The tokens of the prompt. Raises Refused where there is anything wrong with it."""
+        tokens = self._checked(request, self._request)
+        self._check_window(tokens, request["max_tokens"])
+        return tokens
+
+    def count(self, request: Mapping[str, Any]) -> int:
+        """The tokens of a prompt that only asks for them."""
+        return self._checked(request, self._count)
+
+    def _checked(self, request: Mapping[str, Any], shape: type[BaseModel]) -> int:
         settings = self._settings
         check_roles(request)
-        check_anthropic(self._count if only_counts else self._request, request)
+        check_anthropic(shape, request)
         check_rules(request, prefill=settings.prefill, needs_tools=settings.needs_tools)
         if settings.checks_seals:
             self._thoughts.check(request)
-        tokens = self._cache.prompt(request).total
-        if not only_counts:
-            self._check_window(tokens, request["max_tokens"])
-        return tokens
+        return self._cache.prompt(request).total
 
     def _check_window(self, tokens: int, max_tokens: int) -> None:
         window = self._settings.window_tokens
         if tokens > window:
-            raise Refused(f"prompt is too long: {tokens} tokens > {window} maximum")
+            raise _too_long(tokens, window)
         if tokens + max_tokens > window:
             words = f"input length and `max_tokens` exceed context limit: {tokens} + {max_tokens}"
             raise Refused(
-                f"{words} > {window}, decrease input length or `max_tokens` and try again"
+                f"{words} > {window}, decrease input length or `max_tokens` and try again",
+                is_overflow=True,
             )
 
     def overflow(self, tokens: int) -> Refused:
-        return Refused(f"prompt is too long: {tokens} tokens > {tokens - 1} maximum")
+        return _too_long(tokens, tokens - 1)
 
     def reply(self, request: Mapping[str, Any], says: Says) -> tuple[dict[str, Any], Billed]:
         content = self._content(request, says)
@@ -98,6 +107,11 @@ class Anthropic:
                 {"type": "tool_use", "id": call_id, "name": call.name, "input": call_input}
             )
         return content
+
+
+def _too_long(tokens: int, window: int) -> Refused:
+    words = f"prompt is too long: {tokens} tokens > {window} maximum"
+    return Refused(words, is_overflow=True)
 
 
 def _begins_turn(request: Mapping[str, Any]) -> bool:

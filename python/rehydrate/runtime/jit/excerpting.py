@@ -1,0 +1,52 @@
+"""Excerpting: of an item that is too long for any answer its best lines, and where the whole is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rehydrate.compiler.passes.packing import cut_to, is_divisible
+from rehydrate.compiler.splice import late_tokens
+from rehydrate.errors import RehydrateError
+from rehydrate.ir import Section
+from rehydrate.runtime.jit.desk import Desk
+
+MOST = 2
+"""So many of one answer, the most relevant: dividing a text costs milliseconds."""
+SHARE = 0.25
+"""Of an answer's budget, what one excerpt takes."""
+
+
+def excerpted(desk: Desk, found: Sequence[Section], query: str) -> list[Section]:
+    """The same sections, and in the place of those that could never come whole their best blocks,
+    word for word, each gap marked, under the handle of the whole."""
+    long = [place for place, section in enumerate(found) if is_too_long(desk, section)]
+    best = set(sorted(long, key=lambda place: -found[place].relevance)[:MOST])
+    return [
+        _excerpt(desk, section, query) if place in best else section
+        for place, section in enumerate(found)
+    ]
+
+
+def is_too_long(desk: Desk, section: Section) -> bool:
+    """Whether it would fit into no answer."""
+    return late_tokens(section) > desk.most_tokens
+
+
+def handle_of(desk: Desk, section: Section) -> str | None:
+    """Where the whole of it can be read; None where nobody keeps it."""
+    known = section.handle or section.metadata.get("handle")
+    if known:
+        return str(known)
+    try:
+        return desk.context.originals.put(str(section.content))
+    except RehydrateError:
+        return None
+
+
+def _excerpt(desk: Desk, section: Section, query: str) -> Section:
+    if not is_divisible(section):
+        return section
+    handle = handle_of(desk, section)
+    cut = cut_to(section, query, int(desk.most_tokens * SHARE))
+    return section if handle is None or is_too_long(desk, cut) else replace(cut, handle=handle)

@@ -1,0 +1,40 @@
+"""The examples run offline, and show what they say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+def printed(name: str) -> str:
+    run = subprocess.run(
+        [sys.executable, EXAMPLES / name], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert run.stderr == ""
+    return run.stdout
+
+
+def test_the_agent_gets_last_tuesdays_messages_and_goes_on_in_the_same_turn():
+    said = printed("ask_back.py")
+    assert "Tue 13:08  user: Five times, with 2, 4, 8, 16 and 32 seconds between" in said
+    assert "RetryRule(attempts=5, first_seconds=2.0)" in said
+    assert "Refunds are left out of it" in said
+    assert "fares" not in said  # Wednesday's
+    assert "the prompt extends the one before it" in said
+
+
+def test_three_lines_in_a_loop_of_ones_own_bring_back_what_was_compacted_away():
+    said = printed("own_loop.py")
+    assert "the height of the mast is not among them" in said
+    assert "user: Our boat is 14 m long and its mast is 24.5 m high." in said
+    assert said.rstrip().endswith("I took berth 7, which has no crane above it.")
+
+
+@pytest.mark.parametrize("line", ["jit = ContextJIT(context)", "if jit.handles(call)"])
+def test_the_three_lines_are_three(line):
+    assert (EXAMPLES / "own_loop.py").read_text(encoding="utf-8").count(line) == 1
