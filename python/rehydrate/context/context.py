@@ -217,12 +217,13 @@ class Context:
         with self._lock:
             base = PromptIR() if self._base is None else self._base
             waiting = self._late.sections
+            shown = [str(section.content) for section in (*base.sections, *waiting)]
             spliced = splice(
                 found,
                 carrier=call,
                 budget_tokens=min(budget_tokens, self._room_tokens()),
                 visible=self._visible(),
-                said="\n".join([message.text for message in base.history.messages]),
+                said="\n".join([*(message.text for message in base.history.messages), *shown]),
                 taken=[section.id for section in (*base.sections, *base.late_bound, *waiting)],
             )
             self._late.wait(call, spliced.sections)
