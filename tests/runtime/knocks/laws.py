@@ -58,10 +58,12 @@ def repeated(run: Run) -> Iterator[str]:
         places = range(len(ir.history.entries))
         items = Counter([f"history[{ir.history.place(place)}]" for place in places])
         for section in (*ir.sections, *ir.late_bound):
-            items.update(set(section.provenance.items))
+            # Of what is shown in part, with a handle, the whole and other parts are new.
+            part = "" if section.handle is None else str(section.content)
+            items.update({f"{item}{part}" for item in section.provenance.items})
         for item, times in items.items():
             if times > 1:
-                yield f"prompt {number}: {item} stands {times} times"
+                yield f"prompt {number}: {item[:60]} stands {times} times"
         text = "\n".join(texts(asked.prompt.request))
         late = {str(section.content).strip() for section in ir.late_bound}
         for each in late:
