@@ -115,7 +115,7 @@ MINIMUM_PREFIX: dict[str, int] = {
     "claude-3-5-haiku": 2_048,
     "claude-3-haiku": 2_048,
 }
-"""Tokens that a prefix needs for a cache to keep it, by model; all others: `USUAL_MINIMUM_PREFIX`."""
+"""Tokens that a prefix needs for a cache to keep it, by model; others: `USUAL_MINIMUM_PREFIX`."""
 
 # What may follow a model's name without making it another model: a date, a revision, a variant.
 _REVISION = re.compile(
