@@ -495,7 +495,7 @@ def test_of_what_is_too_long_for_any_answer_the_best_lines_come_with_the_handle_
     lines[1_700] = "01700 ERROR the billing certificate has expired"
     lines[2_900] = "02900 FATAL the radio of the pilot is silent"
     log = "\n".join(lines)
-    budget = Budget(soft_tokens=8_000, hard_tokens=10**7, compact_to=0.1)
+    budget = Budget(soft_tokens=16_000, hard_tokens=10**7, compact_to=0.05)
     context = Context(budget=budget)
     asked = {"type": "tool_use", "id": "toolu_log", "name": "read_log", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "toolu_log", "content": log}
