@@ -229,6 +229,13 @@ class Context:
             self._late.wait(call, spliced.sections)
             return spliced
 
+    def parts_of(self, handle: str) -> str:
+        """What the model sees of a whole that is shown in part, by its handle."""
+        with self._lock:
+            base = PromptIR() if self._base is None else self._base
+            sections = (*base.sections, *base.late_bound, *self._late.sections)
+            return "\n".join([str(each.content) for each in sections if each.handle == handle])
+
     def left_out(self) -> tuple[History, list[datetime]]:
         """The entries that the last prompt does not show, and when each was said."""
         with self._lock:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rehydrate.compiler.passes.packing import cut_to, is_divisible
-from rehydrate.compiler.splice import late_tokens
+from rehydrate.compiler.splice import SHORTEST_QUOTE, late_tokens
 from rehydrate.errors import RehydrateError
 from rehydrate.ir import Section
 from rehydrate.runtime.jit.desk import Desk
@@ -15,11 +15,13 @@ MOST = 2
 """So many of one answer, the most relevant: dividing a text costs milliseconds."""
 SHARE = 0.25
 """Of an answer's budget, what one excerpt takes."""
+_SHOWN = "[shown already]"
 
 
 def excerpted(desk: Desk, found: Sequence[Section], query: str) -> list[Section]:
     """The same sections, and in the place of those that could never come whole their best blocks,
-    word for word, each gap marked, under the handle of the whole."""
+    word for word, each gap marked, under the handle of the whole. Lines that an excerpt before has
+    shown are a gap too."""
     long = [place for place, section in enumerate(found) if is_too_long(desk, section)]
     best = set(sorted(long, key=lambda place: -found[place].relevance)[:MOST])
     return [
@@ -48,5 +50,22 @@ def _excerpt(desk: Desk, section: Section, query: str) -> Section:
     if not is_divisible(section):
         return section
     handle = handle_of(desk, section)
-    cut = cut_to(section, query, int(desk.most_tokens * SHARE))
-    return section if handle is None or is_too_long(desk, cut) else replace(cut, handle=handle)
+    if handle is None:
+        return section
+    rest = _unseen(str(section.content), desk.context.parts_of(handle))
+    cut = cut_to(replace(section, content=rest), query, int(desk.most_tokens * SHARE))
+    return section if rest == _SHOWN or is_too_long(desk, cut) else replace(cut, handle=handle)
+
+
+def _unseen(text: str, shown: str) -> str:
+    """The text, with one mark in the place of lines in a row that are shown already."""
+    if not shown:
+        return text
+    lines: list[str] = []
+    for line in text.split("\n"):
+        is_shown = len(line.strip()) >= SHORTEST_QUOTE and line in shown
+        if not is_shown:
+            lines.append(line)
+        elif lines[-1:] != [_SHOWN]:
+            lines.append(_SHOWN)
+    return "\n".join(lines)
