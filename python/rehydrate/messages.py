@@ -110,8 +110,8 @@ class Conversation(NamedTuple):
     `ignored` are the indices of entries that are no messages (progress lines of a transcript);
     every index of the list is in exactly one unit or in `ignored`. `user_first` says whether the
     provider wants the first message to be the user's. `bound` are the indices of messages that
-    stand for what only the provider holds (an earlier response, a compaction): always kept, since
-    nobody here can tell what would be lost with them.
+    stand for what only the provider holds (an earlier response, a compaction) or without which it
+    refuses the rest (a thought without text that an open tool loop begins with): always kept.
     """
 
     format: str

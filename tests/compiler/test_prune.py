@@ -142,6 +142,30 @@ def test_an_open_tool_loop_stays():
         assert compile(ir, provider).ir.history.places == (2, 3, 4)
 
 
+def test_an_open_tool_loop_keeps_the_thought_that_it_begins_with():
+    """With thinking enabled Anthropic refuses a loop that begins without one."""
+
+    def calls(number, *before):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "get", "input": {}}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": NOISE}
+        return [
+            {"role": "assistant", "content": [*before, call]},
+            {"role": "user", "content": [result]},
+        ]
+
+    thoughts = (
+        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
+        {"type": "redacted_thinking", "data": "d"},
+        {"type": "thinking", "thinking": "", "signature": "s"},
+    )
+    request = ContextRequest("Get it.", budget=Budget(3_000, 50_000))
+    for thought in thoughts:
+        loop = [*calls(1, thought), *calls(2), *calls(3)]
+        entries = ({"role": "user", "content": "Get it."}, *loop)
+        ir = PromptIR(request, history=History(entries, "anthropic"))
+        assert compile(ir, "anthropic").ir.history.places == (0, 1, 2, 5, 6)
+
+
 def test_everything_left_out_can_be_fetched_where_originals_are_kept():
     originals = Kept()
     entries = [{"role": "user", "content": NOISE}, {"role": "user", "content": "Go on."}]

@@ -15,6 +15,7 @@ from rehydrate import Memory, validate
 from rehydrate.context import Context
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError, InvalidMessageError
 from rehydrate.ir import Budget, Provenance, Section
+from rehydrate.runtime.jit import ContextJIT
 from tests import strategies
 
 SESSION = Path(__file__).parents[2] / "examples" / "session.jsonl"
@@ -96,6 +97,31 @@ def test_sources_are_asked_once_a_user_turn():
     context.add({"role": "assistant", "content": "It is done."})
     context.prompt("second question")
     assert asked == ["first question", "second question"]
+
+
+def test_a_name_is_given_once_though_others_of_it_are_gone_or_were_asked_for():
+    said = []
+
+    def clock(request):
+        said.append(len(said))
+        return f"The clock of the tower strikes for the {len(said)}. time."
+
+    context = Context(clock, deadline_ms=None)
+    jit = ContextJIT(context)
+    context.prompt("One.")
+    call = {"type": "tool_use", "id": "t", "name": "request_context", "input": {"query": "clock"}}
+    context.add({"role": "assistant", "content": [call]})
+    context.add({"role": "user", "content": [jit.handle_sync(call)]})
+    context.prompt()
+    for turn in range(4):
+        context.add({"role": "assistant", "content": "Yes."})
+        ir = context.prompt(f"And turn {turn}?").ir
+        names = [section.id for section in (*ir.sections, *ir.late_bound)]
+        assert len(names) == len(set(names)), names
+        assert ir.verify() == []
+        if turn == 1:  # some of the name go, others stay
+            context.compact(ir.tokens - 40)
+    assert len(said) == 6
 
 
 def test_a_soft_budget_that_is_crossed_compacts_and_nothing_is_lost():

@@ -2,16 +2,21 @@
 
 import asyncio
 import threading
+from functools import partial
 
 import anyio
 import anyio.to_thread
 import pytest
 
 from rehydrate import Context, InvalidMessageError
-from rehydrate.runtime.adding import Adding
+from rehydrate.runtime.adding import Once
 from tests.runtime.script import BACKENDS
 
 ENTRIES = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
+
+
+def adding(context):
+    return Once(partial(context.add, *ENTRIES))
 
 
 class SlowContext(Context):
@@ -31,7 +36,7 @@ def test_a_task_cancelled_by_asyncio_in_the_middle_has_added_everything_once():
     context = SlowContext()
 
     async def main():
-        task = asyncio.create_task(Adding(context, ENTRIES).in_thread())
+        task = asyncio.create_task(adding(context).in_thread())
         while not context.begun.is_set():
             await asyncio.sleep(0)
         task.cancel()
@@ -52,7 +57,7 @@ def test_a_task_cancelled_by_asyncio_before_it_got_a_thread_has_added_everything
         release = threading.Event()
         busy = asyncio.create_task(anyio.to_thread.run_sync(release.wait))
         await asyncio.sleep(0)
-        task = asyncio.create_task(Adding(context, ENTRIES).in_thread())
+        task = asyncio.create_task(adding(context).in_thread())
         for _ in range(10):
             await asyncio.sleep(0)
         task.cancel()
@@ -73,7 +78,7 @@ def test_a_cancelled_scope_waits_until_everything_is_added(backend):
     async def main():
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await Adding(context, ENTRIES).in_thread()
+            await adding(context).in_thread()
             return context.history
 
     assert anyio.run(main, backend=backend) == ENTRIES
@@ -81,16 +86,16 @@ def test_a_cancelled_scope_waits_until_everything_is_added(backend):
 
 def test_twice_is_once():
     context = Context()
-    adding = Adding(context, ENTRIES)
-    adding.now()
-    adding.now()
+    once = adding(context)
+    once.now()
+    once.now()
     assert context.history == ENTRIES
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_is_no_message_is_refused(backend):
     async def main():
-        await Adding(Context(), ["no message"]).in_thread()
+        await Once(partial(Context().add, "no message")).in_thread()
 
     with pytest.raises(InvalidMessageError):
         anyio.run(main, backend=backend)

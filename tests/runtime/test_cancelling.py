@@ -9,6 +9,7 @@ from functools import partial
 import anyio
 import anyio.lowlevel
 import pytest
+import trio
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -117,8 +118,7 @@ def test_a_turn_cancelled_anywhere(backend, is_native, provider, steps, parallel
     history = context.history
     assert validate(history, provider) == []
     assert validate([*history, USER], provider) == []
-    # A task.cancel() before the turn has begun is the one thing that comes before the user's words.
-    assert history[:1] == [USER] or (is_native and not history)
+    assert history[:1] == [USER]
     found = results(history)
     for call in voyage.finished:
         # What a thread finished after it was left behind cannot be known.
@@ -133,6 +133,39 @@ def test_a_turn_cancelled_anywhere(backend, is_native, provider, steps, parallel
     after = Interpreter(Script(says("Aye.", provider), provider=provider), jit=False)
     assert anyio.run(partial(after.run, context, "Again."), backend=backend).answer == "Aye."
     assert validate(context.history, provider) == []
+
+
+@pytest.mark.parametrize("where", ["tool", "model"])
+def test_trio_cancels_in_groups_too(where):
+    """A nursery of several tasks raises one: so does whatever opens a connection."""
+
+    async def many(scope):
+        async with trio.open_nursery() as nursery:
+            for _ in range(2):
+                nursery.start_soon(trio.sleep_forever)
+            await anyio.lowlevel.checkpoint()
+            scope.cancel()
+
+    async def main():
+        with anyio.CancelScope() as scope:
+
+            async def crowd() -> None:
+                """Several tasks."""
+                await many(scope)
+
+            async def line(prompt):
+                await many(scope)
+
+            model = Script(calls(("t1", "crowd", {})) if where == "tool" else line)
+            agent = Interpreter(model, [crowd], jit=False, on_event=told.append)
+            await agent.run(context, "Go.")
+
+    context, told = Context(), []
+    trio.run(main)
+    assert told[-1].turn.stopped == "cancelled"
+    assert told[-1].turn.error is None
+    assert len(context.history) == (3 if where == "tool" else 1)
+    assert validate(context.history) == []
 
 
 PROGRAM = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -218,12 +217,13 @@ class Context:
         with self._lock:
             base = PromptIR() if self._base is None else self._base
             waiting = self._late.sections
+            shown = [str(section.content) for section in (*base.sections, *waiting)]
             spliced = splice(
                 found,
                 carrier=call,
                 budget_tokens=min(budget_tokens, self._room_tokens()),
                 visible=self._visible(),
-                said="\n".join([message.text for message in base.history.messages]),
+                said="\n".join([*(message.text for message in base.history.messages), *shown]),
                 taken=[section.id for section in (*base.sections, *base.late_bound, *waiting)],
             )
             self._late.wait(call, spliced.sections)
@@ -343,7 +343,7 @@ class Context:
         given = visible_items(PromptIR(late_bound=late_bound))
         fresh = [
             section if section.is_static else replace(section, id=name, anchor=anchor)
-            for name, section in _new(found.sections, base.sections)
+            for name, section in _new(found.sections, base.sections, late_bound)
             if not given or not _is_given(section, given)
         ]
         sections = (*base.sections, *fresh)
@@ -446,21 +446,25 @@ def _was_pruned(ir: PromptIR) -> bool:
     return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)
 
 
-def _new(found: Sequence[Section], visible: Sequence[Section]) -> Iterator[tuple[str, Section]]:
+def _new(
+    found: Sequence[Section], visible: Sequence[Section], late: Sequence[Section]
+) -> Iterator[tuple[str, Section]]:
     """What the model does not see yet, and under which id.
 
     A function says something else in every turn under one name, as a clock does: what was last
-    said under a name is not said again, and anything else gets a number.
+    said under a name is not said again, and anything else gets a number that is free: others of
+    the name may have gone, or have come as what the model asked for.
     """
-    latest: dict[str, Any] = {}
-    said: Counter[str] = Counter()
-    for section in visible:
-        name = section.id.partition(_NUMBER)[0]
-        latest[name] = section.content
-        said[name] += 1
+    latest = {section.id.partition(_NUMBER)[0]: section.content for section in visible}
+    taken = {section.id for section in (*visible, *late)}
+    asked_for = [section.content for section in late]
     for section in found:
-        times = said[section.id]
-        if not times:
-            yield section.id, section
-        elif not section.is_static and latest[section.id] != section.content:
-            yield f"{section.id}{_NUMBER}{times + 1}", section
+        if section.id in latest and (section.is_static or latest[section.id] == section.content):
+            continue
+        if section.content in asked_for:
+            continue
+        name, number = section.id, 1
+        while name in taken:
+            number += 1
+            name = f"{section.id}{_NUMBER}{number}"
+        yield name, section

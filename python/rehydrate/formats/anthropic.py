@@ -30,7 +30,12 @@ from rehydrate.formats._reading import (
     type_of,
     wrong_content,
 )
-from rehydrate.formats._thinking import THINKING_BLOCKS, Nothing, content_without_thinking
+from rehydrate.formats._thinking import (
+    THINKING_BLOCKS,
+    Nothing,
+    content_without_thinking,
+    is_thinking,
+)
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
 __all__ = [
@@ -119,7 +124,27 @@ def parse(entries: Sequence[Any]) -> Conversation:
             trailing_thought = index if _ends_in_thought(content) else None
         elif role != "system":
             trailing_thought = None
-    return Conversation(NAME, tuple(messages), group(messages, links), (), user_first=True)
+    units = group(messages, links)
+    bound = _opening_thought(entries, messages)
+    return Conversation(NAME, tuple(messages), units, (), user_first=True, bound=bound)
+
+
+def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tuple[int, ...]:
+    """The message that begins the tool loop at the end, if with a thought that has no text (it was
+    redacted, or is not displayed) and so no piece that tells of it.
+
+    With thinking enabled the API refuses a loop that does not begin with a thought.
+    """
+    first: Message | None = None
+    for message in reversed(messages):
+        if message.role == "assistant":
+            first = message
+        elif not message.answers:
+            break
+    if first is None or first is messages[-1] or not _begins_with_thought(entries[first.index]):
+        return ()
+    has_piece = any(piece.kind is _THINKING for piece in first.pieces)
+    return () if has_piece else (first.index,)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -318,6 +343,11 @@ def _read_other(draft: _Draft, block: Mapping[str, Any], kind: PieceKind) -> Non
             draft.images += 1
     else:
         draft.add_readable(block, kind)
+
+
+def _begins_with_thought(entry: Mapping[str, Any]) -> bool:
+    content = entry.get("content")
+    return isinstance(content, (list, tuple)) and bool(content) and is_thinking(content[0])
 
 
 def _ends_in_thought(content: object) -> bool:

@@ -61,8 +61,8 @@ class Law(StrEnum):
     BREAKPOINTS = "breakpoints"
     """At most 4, each once, in the order of the prompt, on the end of something static."""
     ONCE = "once"
-    """Ids are unique, and nothing is said twice: no item stands in two sections, late-bound ones
-    included, and each of these in a result that is there."""
+    """Ids are unique, and nothing is said twice: no item, and no part of one, stands in two
+    sections, late-bound ones included, and each of these in a result that is there."""
     PROVENANCE = "provenance"
     """All content says where it came from."""
     TRUST = "trust"
@@ -340,7 +340,10 @@ def _once(facts: _Facts) -> Iterator[BrokenLaw]:
         if section.id in ids:
             yield BrokenLaw(Law.ONCE, section.id, f"two sections have the id {section.id!r}")
         ids.add(section.id)
-        for item in dict.fromkeys(section.provenance.items):
+        items = section.provenance.items
+        if section.handle is not None:  # a part, and other parts of the whole may come
+            items = tuple([f"{item} ({section.content})" for item in items])
+        for item in dict.fromkeys(items):
             if item in seen and seen[item] != section.id:
                 yield BrokenLaw(
                     Law.ONCE,

@@ -12,6 +12,7 @@ from rehydrate.memory.items import MemoryItem
 from rehydrate.memory.twins import awaitable
 
 if TYPE_CHECKING:
+    from rehydrate.memory.items import Hit
     from rehydrate.memory.memory import Memory
 
 NAME = "load_memory"
@@ -97,29 +98,29 @@ class LoadMemory:
 
     ahandle = awaitable(handle)
 
-    def answer(self, call: ToolCall, max_tokens: int | None = None) -> tuple[str, bool]:
-        """The text that answers a call, and whether it is an error of the call's.
-
-        ``max_tokens`` is the room there is, if it is less than the tool's own limit.
-        """
-        most = self._max_chars
-        if max_tokens is not None:
-            most = min(most, int(max_tokens * CHARS_A_TOKEN))
+    def answer(self, call: ToolCall) -> tuple[str, bool]:
+        """The text that answers a call, and whether it is an error of the call's."""
         try:
-            return cut(self._answer(call.arguments()), most), False
+            return cut(self._answer(call.arguments()), self._max_chars), False
         except RehydrateError as error:
             return f"{NAME}: {error}", True
 
+    def found(self, arguments: Mapping[str, Any]) -> tuple[str, list[Hit] | list[MemoryItem]]:
+        """What is asked for, and what memory has of it: hits of a query, the items of a note.
+
+        Raises InvalidArgumentError, in words that the model can act on.
+        """
+        argument, value = _asked(arguments)
+        if argument == "query":
+            return value, self._memory.search(value, HITS)
+        return value, self._loaded(value)
+
     def _answer(self, arguments: Mapping[str, Any]) -> str:
-        given = {name: value for name, value in arguments.items() if value not in (None, "")}
-        if unknown := sorted(given.keys() - ARGUMENTS):
-            raise InvalidArgumentError(f'there is no {unknown[0]!r}; send "name" or "query"')
-        if len(given) != 1:
-            raise InvalidArgumentError('send one of "name" and "query"')
-        ((argument, value),) = given.items()
-        if not isinstance(value, str):
-            raise InvalidArgumentError(f'"{argument}" is {value!r}; send a string')
-        return self._found(value) if argument == "query" else self._loaded(value)
+        argument, value = _asked(arguments)
+        if argument == "query":
+            return self._found(value)
+        texts = [item.text for item in self._loaded(value)]
+        return texts[0] if len(texts) == 1 else "\n\n".join(text.rstrip("\n") for text in texts)
 
     def _found(self, query: str) -> str:
         hits = self._memory.search(query, HITS)
@@ -127,18 +128,17 @@ class LoadMemory:
             return f"Nothing in memory matches {query!r}."
         return "\n\n".join(f"[{_label(hit.item)}]\n{hit.snippet}" for hit in hits)
 
-    def _loaded(self, name: str) -> str:
+    def _loaded(self, name: str) -> list[MemoryItem]:
         if name.startswith("mem_"):
             try:
-                return self._memory.get(name).text
+                return [self._memory.get(name)]
             except UnknownHandleError:
                 raise InvalidArgumentError(
                     f"memory holds no {name}; it was forgotten, or mistyped. Try a query"
                 ) from None
         items = self._of_source(name)
-        texts = [item.text for item in items if item.tier != "cold"]
-        if texts:
-            return "\n\n".join(text.rstrip("\n") for text in texts)
+        if warm := [item for item in items if item.tier != "cold"]:
+            return warm
         if items:
             raise InvalidArgumentError(f"{name} is in the archive; send a query to search it")
         raise InvalidArgumentError(
@@ -190,6 +190,19 @@ def cut(text: str, max_chars: int) -> str:
         f"{text[:max_chars]}\n\n[truncated: {omitted:,} tokens omitted. call again with stricter "
         "filters to see specific parts.]"
     )
+
+
+def _asked(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """ "name" or "query", and what it says."""
+    given = {name: value for name, value in arguments.items() if value not in (None, "")}
+    if unknown := sorted(given.keys() - ARGUMENTS):
+        raise InvalidArgumentError(f'there is no {unknown[0]!r}; send "name" or "query"')
+    if len(given) != 1:
+        raise InvalidArgumentError('send one of "name" and "query"')
+    ((argument, value),) = given.items()
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f'"{argument}" is {value!r}; send a string')
+    return argument, value
 
 
 def _label(item: MemoryItem) -> str:

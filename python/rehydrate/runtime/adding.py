@@ -1,36 +1,33 @@
-"""Adding to a context what must not get lost, whatever is cancelled meanwhile."""
+"""Once: what must be done, exactly once, whatever is cancelled meanwhile."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
 
 import anyio
 import anyio.to_thread
 
-from rehydrate.context import Context
 
+class Once:
+    """Work that is done exactly once, by whoever comes first: what was said is added to a history
+    so."""
 
-class Adding:
-    """Entries that are added together and exactly once, by whoever comes first."""
-
-    def __init__(self, context: Context, entries: Sequence[Any]) -> None:
-        """Take the entries; nothing is added yet."""
-        self._context = context
-        self._entries = tuple(entries)
+    def __init__(self, work: Callable[[], object]) -> None:
+        """Take the work; nothing is done yet."""
+        self._work = work
         self._lock = threading.Lock()
-        self._is_done = not self._entries
+        self._is_done = False
 
     def now(self) -> None:
-        """Add them here, unless that is done; waits for a thread that is about to."""
+        """Do it here, unless it is done; waits for a thread that is about to."""
         with self._lock:
             if not self._is_done:
                 self._is_done = True
-                self._context.add(*self._entries)
+                self._work()
 
     async def in_thread(self) -> None:
-        """Add them in a worker thread: a large result takes a while to count."""
+        """Do it in a worker thread: a large result takes a while to count."""
         if self._is_done:
             return
         try:

@@ -11,6 +11,7 @@ import anyio
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
+from rehydrate.runtime.cancelling import is_cancellation
 from rehydrate.runtime.results import as_unicode, result_text, said
 from rehydrate.runtime.threads import Threads
 from rehydrate.runtime.tools import Tool, ToolError
@@ -90,7 +91,7 @@ class Calling:
         except Exception as error:
             self._came[place] = Answer(call, said(error), True)
         except BaseException as error:
-            if not isinstance(error, anyio.get_cancelled_exc_class()):
+            if not is_cancellation(error):
                 self._fatal = error  # by hand: a group would wrap it, asyncio's loop end
                 scope.cancel()
             elif anyio.get_current_task().has_pending_cancellation():

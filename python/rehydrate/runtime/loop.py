@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from rehydrate.cache.prefix import PrefixReport
 from rehydrate.context import Context, ContextUsage
@@ -20,10 +21,11 @@ from rehydrate.errors import (
 from rehydrate.formats.calls import ToolCall, result_entries
 from rehydrate.ir import CompiledPrompt, Section, TimeRange
 from rehydrate.memory.twins import awaitable
-from rehydrate.runtime.adding import Adding
+from rehydrate.runtime.adding import Once
 from rehydrate.runtime.agent import JIT, Agent
 from rehydrate.runtime.asking import ask
 from rehydrate.runtime.calling import Answer, Calling, answer_with
+from rehydrate.runtime.cancelling import is_cancellation
 from rehydrate.runtime.events import (
     BudgetSpent,
     Compacted,
@@ -87,17 +89,16 @@ class TurnLoop:
         try:
             with anyio.move_on_after(self._agent.limits.seconds):
                 ended = await self._steps()
-        except anyio.get_cancelled_exc_class():
-            self._record.end("cancelled", None, self._context)
-            raise
         except BaseException as error:
-            self._record.end("failed", error, self._context)
+            if is_cancellation(error):
+                self._record.end("cancelled", None, self._context)
+            else:
+                self._record.end("failed", error, self._context)
             raise
         return self._record.end(*ended, self._context)
 
     async def _steps(self) -> tuple[Stopped, Exception | None]:
-        with anyio.CancelScope(shield=True):  # what the user said stays, whatever comes of it
-            await anyio.to_thread.run_sync(self._begin)
+        await Once(self._begin).in_thread()  # what the user said stays, whatever comes of it
         while True:
             limit = self._limit()
             if limit is not None:
@@ -240,7 +241,7 @@ class TurnLoop:
         if violations or not reply.entries:
             self._record.note(f"step {self._record.steps}: the model said nothing")
         else:
-            await Adding(self._context, reply.entries).in_thread()
+            await self._adding(reply.entries).in_thread()
         self._record.answer = self._paused + reply.text
         if reply.stop == "pause":
             self._paused = self._record.answer
@@ -263,11 +264,14 @@ class TurnLoop:
             raise
         await self._answered(reply, calling).in_thread()
 
-    def _answered(self, reply: Reply, calling: Calling) -> Adding:
+    def _answered(self, reply: Reply, calling: Calling) -> Once:
         for answer in calling.cut_short:
             self._tell_ended(answer)
         results = [answer.result for answer in calling.answers]
-        return Adding(self._context, [*reply.entries, *result_entries(results)])
+        return self._adding([*reply.entries, *result_entries(results)])
+
+    def _adding(self, entries: Sequence[Any]) -> Once:
+        return Once(partial(self._context.add, *entries))
 
     async def _answer(self, call: ToolCall) -> Answer:
         if call.id in self._not_made:

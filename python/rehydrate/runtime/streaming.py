@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 
 from rehydrate.embedding.loops import in_trio
+from rehydrate.runtime.cancelling import is_cancellation
 from rehydrate.runtime.events import Event, OnEvent
 
 
@@ -27,9 +28,9 @@ async def stream(work: Callable[[OnEvent], Awaitable[object]]) -> AsyncGenerator
         try:
             with sender, scope:
                 await work(sender.send_nowait)
-        except anyio.get_cancelled_exc_class():
-            raise
         except BaseException as error:
+            if is_cancellation(error):
+                raise
             failed.append(error)
         finally:
             ended.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
@@ -11,6 +11,7 @@ from rehydrate import _engine
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compiler.counts import COUNTER, counted_sections
 from rehydrate.compiler.originals import TRUST as TOOL_TRUST
+from rehydrate.compiler.sources.lookups import Lookups
 from rehydrate.compiler.sources.source import (
     Found,
     HydrationSource,
@@ -46,6 +47,7 @@ def conversation(
     *,
     name: str = "conversation",
     limit: int = LIMIT,
+    lookups: Collection[str] = (),
     most_tokens: int = MOST_TOKENS,
     **settings: Unpack[SourceSettings],
 ) -> HydrationSource:
@@ -53,12 +55,15 @@ def conversation(
 
     A call and its results are one piece. With a `time_range` only what was said then: what matches,
     or all of it where nothing does. It stops where ``most_tokens`` are reached, of each piece at
-    most a quarter of them counted: who asks may take a part of one that is longer.
+    most a quarter of them counted: who asks may take a part of one that is longer. ``lookups`` are
+    tools that look up what stands elsewhere: their calls are left out, since what they brought is
+    found where it is from, and would come twice.
     """
     priority = settings.setdefault("priority", Priority.NORMAL)
+    without_lookups = Lookups(frozenset(lookups))
 
     def run(request: SourceRequest) -> Found:
-        history, times = left_out()
+        history, times = without_lookups.of(*left_out())
         if not history.entries:
             return Found(off="the prompt shows the whole conversation")
         units = history.conversation.units
@@ -71,7 +76,9 @@ def conversation(
         )
         chosen = _as_many_as_fit(best[:limit], units, history, most_tokens)
         sections = [
-            _section(units[place], history, times, name, priority, worth[place])
+            _section(
+                without_lookups.unit(units[place]), history, times, name, priority, worth[place]
+            )
             for place in sorted(chosen)
         ]
         said = [section for section in sections if section.content]

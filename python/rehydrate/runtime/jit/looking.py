@@ -12,7 +12,9 @@ from rehydrate.compiler.sources.given import sources_of
 from rehydrate.compiler.sources.semantic import semantic
 from rehydrate.compiler.sources.source import HydrationSource
 from rehydrate.compiler.sources.temporal import temporal
+from rehydrate.memory.tools import NAME as LOAD_MEMORY
 from rehydrate.runtime.jit.asking import Asking
+from rehydrate.runtime.jit.definitions import FETCH_WHOLE, REQUEST_CONTEXT
 
 if TYPE_CHECKING:
     from rehydrate.compiler.sources.given import Given
@@ -23,6 +25,8 @@ MOST_ITEMS = 20
 """So many items of a memory are looked for, where a prompt takes 5: the model has asked."""
 BEYOND = 2
 """So many times the budget is looked for, so that the rest can be asked for."""
+LOOKUPS = (REQUEST_CONTEXT, FETCH_WHOLE, LOAD_MEMORY)
+"""What was looked up before is found again where it is from."""
 _ASKED = ("conversation", "temporal", "semantic", "knowledge", "function")
 
 
@@ -41,9 +45,8 @@ class Looking:
         each = [_bound(one, of) if _is_memory(one) else one for one in each]
         self.memories: list[Memory] = [one for one in each if _has_namespace(one)]
         """Those that are bound to a namespace: what they hold can be read by its handle."""
-        self._sources = [
-            ("conversation", conversation(context.left_out, most_tokens=BEYOND * budget_tokens))
-        ]
+        said = conversation(context.left_out, lookups=LOOKUPS, most_tokens=BEYOND * budget_tokens)
+        self._sources = [("conversation", said)]
         for one in each:
             sources = _of_memory(one) if _is_memory(one) else sources_of(one)
             self._sources += [(source.kind or "function", source) for source in sources]
