@@ -19,6 +19,7 @@ from rehydrate.compiler.hydrate import hydrate
 from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
+from rehydrate.compiler.sources.given import each_of
 from rehydrate.compiler.splice import Spliced, splice, visible_items
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
@@ -96,7 +97,7 @@ class Context:
 
         ``clock`` gives seconds since 1970: when what is added was said.
         """
-        self._sources = sources
+        self._sources = tuple(each_of(sources))  # an iterator would be empty the second time
         self._provider: Provider = provider
         self._model = model
         self._system = system
