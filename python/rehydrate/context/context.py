@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from rehydrate.compiler.splice import Spliced, splice, visible_items
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
 from rehydrate.context.late_binding import LateBinding
+from rehydrate.context.unseen import unseen
 from rehydrate.context.usage import ContextUsage
 from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
@@ -48,8 +48,6 @@ _ONCE = ("system", "tools", "hot")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
 _RESERVE_TOKENS = 512
 """What a turn is left for the model's next words when it asks for more."""
-_NUMBER = " @"
-"""Between a section's name and how often something was said under it."""
 
 
 class Context:
@@ -212,14 +210,13 @@ class Context:
         """
         with self._lock:
             base = PromptIR() if self._base is None else self._base
-            waiting = self._late.sections
             spliced = splice(
                 found,
                 carrier=call,
                 budget_tokens=min(budget_tokens, self._room_tokens()),
                 visible=self._visible(),
                 said="\n".join([message.text for message in base.history.messages]),
-                taken=[section.id for section in (*base.sections, *base.late_bound, *waiting)],
+                shown=(*base.sections, *base.late_bound, *self._late.sections),
             )
             self._late.wait(call, spliced.sections)
             return spliced
@@ -335,11 +332,10 @@ class Context:
         # Where the user never spoke (a summary goes on from a compaction) before what came last.
         anchor = len(self._entries) - 1 if turn is None else turn
         late_bound = (*base.late_bound, *self._late.bound(came.messages))
-        given = visible_items(PromptIR(late_bound=late_bound))
+        shown = base.replace(history=history, late_bound=late_bound)
         fresh = [
-            section if section.is_static else replace(section, id=name, anchor=anchor)
-            for name, section in _new(found.sections, base.sections)
-            if not given or not _is_given(section, given)
+            section if section.is_static else replace(section, anchor=anchor)
+            for section in unseen(found.sections, shown)
         ]
         sections = (*base.sections, *fresh)
         ir = PromptIR(
@@ -426,12 +422,6 @@ def _is_same(one: ToolDef, other: ToolDef) -> bool:
     return (one.description, one.schema) == (other.description, other.schema)
 
 
-def _is_given(section: Section, given: frozenset[str]) -> bool:
-    """Whether the model asked for all of it, and has it."""
-    items = section.provenance.items
-    return bool(items) and given.issuperset(items) and not section.is_static
-
-
 def _own_passes() -> tuple[Pass, ...]:
     """The usual ones, with a memory for echoes that no other conversation has a part in."""
     return tuple([RemoveEchoes() if step is remove_echoes else step for step in DEFAULT_PASSES])
@@ -439,23 +429,3 @@ def _own_passes() -> tuple[Pass, ...]:
 
 def _was_pruned(ir: PromptIR) -> bool:
     return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)
-
-
-def _new(found: Sequence[Section], visible: Sequence[Section]) -> Iterator[tuple[str, Section]]:
-    """What the model does not see yet, and under which id.
-
-    A function says something else in every turn under one name, as a clock does: what was last
-    said under a name is not said again, and anything else gets a number.
-    """
-    latest: dict[str, Any] = {}
-    said: Counter[str] = Counter()
-    for section in visible:
-        name = section.id.partition(_NUMBER)[0]
-        latest[name] = section.content
-        said[name] += 1
-    for section in found:
-        times = said[section.id]
-        if not times:
-            yield section.id, section
-        elif not section.is_static and latest[section.id] != section.content:
-            yield f"{section.id}{_NUMBER}{times + 1}", section

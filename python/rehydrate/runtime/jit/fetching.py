@@ -43,7 +43,7 @@ def _rest(desk: Desk, call: ToolCall, handle: str) -> Answered:
         raise InvalidArgumentError(
             f"nothing is kept under {shown(handle)} any more; ask again with request_context"
         ) from None
-    spliced = desk.splice(call, sorted(sections, key=lambda section: section.id))
+    spliced = desk.splice(call, list(sections))
     content = Telling(desk).rest(handle, spliced)
     return Answered(
         call, content, sections=spliced.sections, remaining=len(spliced.rest), query=handle
