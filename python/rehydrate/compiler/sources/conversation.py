@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import TYPE_CHECKING, Unpack
 
@@ -47,13 +48,15 @@ def conversation(
     name: str = "conversation",
     limit: int = LIMIT,
     most_tokens: int = MOST_TOKENS,
+    without: AbstractSet[str] = frozenset(),
     **settings: Unpack[SourceSettings],
 ) -> HydrationSource:
     """The messages that match the observation, word for word, in the order in which they were said.
 
     A call and its results are one piece. With a `time_range` only what was said then: what matches,
     or all of it where nothing does. It stops where ``most_tokens`` are reached, of each piece at
-    most a quarter of them counted: who asks may take a part of one that is longer.
+    most a quarter of them counted: who asks may take a part of one that is longer. ``without`` are
+    tools whose calls and results are passed over: what they gave is found where it is from.
     """
     priority = settings.setdefault("priority", Priority.NORMAL)
 
@@ -61,8 +64,9 @@ def conversation(
         history, times = left_out()
         if not history.entries:
             return Found(off="the prompt shows the whole conversation")
-        units = history.conversation.units
-        worth = _relevance(history.conversation, request.observation)
+        read = [_without(unit, without) for unit in history.conversation.units]
+        units = [unit for unit in read if unit.members]
+        worth = _relevance(history.conversation, units, request.observation)
         if request.time_range is not None:
             worth = _within(request.time_range, units, times, worth)
         best = sorted(
@@ -96,11 +100,25 @@ def _within(
     return within if any(within) else [UNRELATED * is_meant for is_meant in meant]
 
 
-def _relevance(conversation: Conversation, query: str) -> list[float]:
+def _without(unit: Unit, tools: AbstractSet[str]) -> Unit:
+    """The unit; where only these tools are called in it, what was said beside the calls."""
+    pieces = [piece for message in unit.messages for piece in message.pieces]
+    called = {p.text.split(" ", 1)[0] for p in pieces if p.kind == PieceKind.TOOL_INPUT}
+    if not called or called - tools:
+        return unit
+    said = [
+        message._replace(pieces=texts)
+        for message in unit.messages
+        if (texts := tuple([p for p in message.pieces if p.kind == PieceKind.TEXT]))
+    ]
+    return Unit(tuple([message.index for message in said]), tuple(said))
+
+
+def _relevance(conversation: Conversation, units: Sequence[Unit], query: str) -> list[float]:
     """Of each unit that of its best message, less where the query is hardly known here; 1.0 for all
     where there is nothing to look for."""
-    if not query.strip() or not conversation.units:
-        return [1.0] * len(conversation.units)
+    if not query.strip() or not units:
+        return [1.0] * len(units)
     prepared = _engine.prepare(
         conversation,
         weight_of=_PROFILE.weight_of,
@@ -125,12 +143,12 @@ def _relevance(conversation: Conversation, query: str) -> list[float]:
     signals = selection.signals()
     sure = _confidence(signals)
     if sure < LEAST_CONFIDENCE:
-        return [0.0] * len(conversation.units)
+        return [0.0] * len(units)
     of_message = {
         message.index: relevance
         for message, (_, _, relevance, *_) in zip(conversation.messages, signals, strict=True)
     }
-    worth = [max(of_message[member] for member in unit.members) for unit in conversation.units]
+    worth = [max(of_message[member] for member in unit.members) for unit in units]
     return [each * min(1.0, 2 * sure) if each >= LEAST_RELEVANCE else 0.0 for each in worth]
 
 

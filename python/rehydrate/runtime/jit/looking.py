@@ -20,7 +20,9 @@ from rehydrate.compiler.sources.semantic import semantic
 from rehydrate.compiler.sources.source import HydrationSource
 from rehydrate.compiler.sources.temporal import temporal
 from rehydrate.errors import MissingNamespaceError
+from rehydrate.memory.tools import LoadMemory
 from rehydrate.runtime.jit.asking import Asking
+from rehydrate.runtime.jit.definitions import FETCH, REQUEST
 
 if TYPE_CHECKING:
     from rehydrate.compiler.sources.given import Given
@@ -31,6 +33,8 @@ MOST_ITEMS = 20
 """So many items of a memory are looked for, where a prompt takes 5: the model has asked."""
 BEYOND = 2
 """So many times the budget is looked for, so that the rest can be asked for."""
+_OWN = frozenset({REQUEST.name, FETCH.name, LoadMemory.name})
+"""What their calls brought is not looked through again: it stands where it was found."""
 _ASKED = ("conversation", "temporal", "semantic", "knowledge", "function")
 
 
@@ -49,7 +53,8 @@ class Looking:
         each = [_bound(one, of) for one in own]
         self.memories: list[Memory] = [one for one in each if _has_namespace(one)]
         """Those that are bound to a namespace: what they hold can be read by its handle."""
-        asked = [conversation(context.left_out, most_tokens=BEYOND * budget_tokens)]
+        most = BEYOND * budget_tokens
+        asked = [conversation(context.left_out, most_tokens=most, without=_OWN)]
         numbers = memory_numbers(each)
         for one in each:
             asked += _of_memory(one, numbers[id(one)]) if is_memory(one) else sources_of(one)
