@@ -116,3 +116,41 @@ def test_the_rest_comes_in_the_order_in_which_it_was_said():
     places = [int(section.id.rpartition(":")[2]) for section in rest]
     assert len(places) > 3
     assert places == sorted(places)
+
+
+def test_an_answer_that_was_compacted_away_is_not_found_beside_what_it_showed():
+    context = compacted()
+    jit = ContextJIT(context, budget_tokens=1_000, clock=NOON.timestamp)
+    context.prompt("Which of the last berths is the widest?")
+    answer_of(context, jit, call("billing webhook retries"))
+    context.prompt()
+    context.add({"role": "assistant", "content": "The person on call."})
+    context.add({"role": "user", "content": "Now about the berths. " * 10})
+    context.compact(500)
+    context.prompt()
+    assert context.ir.late_bound == ()
+    again = jit.handle_sync(call("billing webhook retries", "toolu_2"))["content"]
+    assert again.count(BILLING) == 1
+    assert "calls request_context" not in again
+
+
+def test_a_part_of_a_text_that_was_read_already_says_where_to_go_on():
+    context, jit = begun(budget=Budget(soft_tokens=60_000, hard_tokens=10**7))
+    handle = context.originals.put("the same line every time\n" * 4_000)
+    first = answer_of(context, jit, fetch(handle, "t1"))
+    again = answer_of(context, jit, fetch(handle, "t2"))
+    assert "are in front of you already" in again
+    assert again.rpartition("offset ")[2] == first.rpartition("offset ")[2]
+    context.prompt()
+    assert context.ir.verify() == []
+
+
+def test_a_note_that_was_loaded_is_not_loaded_again(tmp_path):
+    with Memory.open(tmp_path / "m.db") as memory:
+        alice = memory.within("alice")
+        _, jit = begun(alice)
+        alice.add(MemoryItem(BILLING, source="decisions.md"))
+        asked = {"type": "tool_use", "name": "load_memory", "input": {"name": "decisions.md"}}
+        answers = [jit.handle_sync({**asked, "id": id_})["content"] for id_ in ("t1", "t2")]
+        assert answers[0] == BILLING
+        assert "in front of you already" in answers[1]
