@@ -475,3 +475,15 @@ def test_of_what_is_too_long_for_any_answer_the_best_lines_come_with_the_handle_
     (section,) = [each for each in answered.sections if each.handle]
     first = jit.answer_sync(fetch(section.handle))
     assert log.startswith(first.sections[0].content.partition("\n\ntool: ")[2][:1_000])
+
+
+def test_messages_that_a_source_brings_are_read_as_who_said_what():
+    said = [{"role": "user", "content": "The mast is 24 m high."}]
+    context = Context([lambda request: said if request.observation == "mast" else None])
+    jit = ContextJIT(context)
+    context.prompt("hello")
+    assert "user: The mast is 24 m high.\n" in answer_of(context, jit, call("mast"))
+    context.prompt()
+    assert [section.content for section in context.ir.late_bound] == [
+        "user: The mast is 24 m high."
+    ]

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from rehydrate.compiler.passes.packing import cut_to, is_divisible
 from rehydrate.compiler.splice import late_tokens
-from rehydrate.errors import RehydrateError
 from rehydrate.ir import Section
 from rehydrate.runtime.jit.desk import Desk
 
@@ -40,7 +39,7 @@ def handle_of(desk: Desk, section: Section) -> str | None:
         return str(known)
     try:
         return desk.context.originals.put(str(section.content))
-    except RehydrateError:
+    except Exception:  # whatever kept it from being kept, what was found is answered
         return None
 
 

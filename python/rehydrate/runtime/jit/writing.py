@@ -8,11 +8,21 @@ its own, and an item costs a few tokens where a fence each would cost forty.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import tzinfo
 from hashlib import blake2b
 
-from rehydrate.compiler.fence import NOT_INSTRUCTIONS, attribute
+from rehydrate.compiler.counts import counted_sections
+from rehydrate.compiler.fence import NOT_INSTRUCTIONS, attribute, text_of
 from rehydrate.ir import FULL_TRUST, Section
+
+
+def in_words(section: Section) -> Section:
+    """The section; one of messages as who said what, as it will be read in a result."""
+    if isinstance(section.content, str):
+        return section
+    (read,) = counted_sections([replace(section, content=text_of(section, "auto"), tokens=None)])
+    return read
 
 
 def written(sections: Sequence[Section], zone: tzinfo) -> str:
