@@ -221,6 +221,11 @@ class Context:
             self._late.wait(call, spliced.sections)
             return spliced
 
+    def unsplice(self, call: str, sections: Sequence[Section]) -> None:
+        """Take back what `splice` took in for a call whose result nobody waits for any more."""
+        with self._lock:
+            self._late.give_up(call, sections)
+
     def left_out(self) -> tuple[History, list[datetime]]:
         """The entries that the last prompt does not show, and when each was said."""
         with self._lock:
@@ -392,6 +397,7 @@ class Context:
         self._prefix = report
         self._sent = compiled
         self._go_on_from(compiled.ir)
+        self._late.give_up()  # what has no result now was asked for in vain
 
     def _room_tokens(self) -> int:
         new = self._entries.tokens_since(self._seen) + self._late.tokens
@@ -409,9 +415,8 @@ class Context:
         )
 
     def _go_on_from(self, ir: PromptIR) -> None:
-        if self._late.sections:
-            came = self._entries.since(self._seen).messages
-            self._late.settle(came, is_over=self._entries.turn != self._turn)
+        if self._late:
+            self._late.settle(self._entries.since(self._seen).messages)
         if _was_pruned(ir):
             self._left_out = None
         ir.history.rest()

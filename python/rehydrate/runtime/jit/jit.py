@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.embedding.locks import ForkSafeLock
@@ -127,13 +128,22 @@ class ContextJIT:
 
         from rehydrate.embedding.loops import lending_the_callers_loop
 
-        with lending_the_callers_loop():
-            return await anyio.to_thread.run_sync(
-                partial(self.answer_sync, call), abandon_on_cancel=True
-            )
+        cancelled = Event()
+        try:
+            with lending_the_callers_loop():
+                return await anyio.to_thread.run_sync(
+                    partial(self._answered_to, call, cancelled), abandon_on_cancel=True
+                )
+        except BaseException:
+            cancelled.set()
+            raise
 
     def answer_sync(self, call: Any) -> Answered:
         """`answer` without an event loop."""
+        return self._answered_to(call, Event())
+
+    def _answered_to(self, call: Any, cancelled: Event) -> Answered:
+        """The answer; where nobody waits for it any more, it takes no part in the prompt."""
         read = ToolCall.read(call)
         answerer = None if read is None else self._answerer(read)
         if read is None or answerer is None:
@@ -164,6 +174,9 @@ class ContextJIT:
             said = f"{read.name} failed ({type(error).__name__}: {error}); go on without it"
             answered = Answered(read, said, is_error=True)
         answered = answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)
+        if cancelled.is_set():
+            self._context.unsplice(read.id, answered.sections)
+            return answered
         with self._lock:
             self._answered[key] = answered
             if len(self._answered) > _REMEMBERED:
