@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from hashlib import blake2b
 
 from rehydrate.compiler.counts import counted_sections
@@ -60,10 +60,18 @@ def _heading(section: Section, zone: tzinfo, day: str) -> tuple[str, str]:
     if section.handle:
         words.append(f'whole="{attribute(section.handle)}"')
     if provenance.time is not None:
-        local = provenance.time.astimezone(zone)
+        local = _local(provenance.time, zone)
         before, day = day, f"{local:%a %Y-%m-%d}"
         words += [f"{local:%H:%M}"] if day == before else [day, f"{local:%H:%M}"]
     return " ".join(words), day
+
+
+def _local(time: datetime, zone: tzinfo) -> datetime:
+    """By the clocks of the zone; at the ends of the calendar, where they have no date, as it is."""
+    try:
+        return time.astimezone(zone)
+    except OverflowError:
+        return time
 
 
 def _mark(texts: Sequence[str]) -> str:
