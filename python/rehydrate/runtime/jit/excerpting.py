@@ -48,4 +48,6 @@ def _excerpt(desk: Desk, section: Section, query: str) -> Section:
         return section
     handle = handle_of(desk, section)
     cut = cut_to(section, query, int(desk.most_tokens * SHARE))
+    if is_too_long(desk, cut) and is_divisible(cut):  # of megabytes one block may be too long
+        cut = cut_to(cut, query, int(desk.most_tokens * SHARE))
     return section if handle is None or is_too_long(desk, cut) else replace(cut, handle=handle)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 BUDGET_TOKENS = 4_000
 """What one call may bring: 0.94 of the evidence on LoCoMo (`benches/python/needles.py`)."""
+LEAST_TOKENS = 256
+"""Less could show nothing: the words of an answer take 200."""
 MAX_CALLS = 8
 """So many calls in one turn of the user's are answered."""
 DEADLINE_MS = 1_000.0
@@ -79,9 +81,14 @@ class ContextJIT:
         ``sources`` are asked beside the context's own, and only when the model asks. ``clock``
         gives seconds since 1970.
         """
-        for name, value in (("budget_tokens", budget_tokens), ("max_calls", max_calls)):
-            if type(value) is not int or value < 1:
-                raise InvalidArgumentError(f"{name} is {value!r}; pass a whole number from 1 up")
+        for name, value, least in (
+            ("budget_tokens", budget_tokens, LEAST_TOKENS),
+            ("max_calls", max_calls, 1),
+        ):
+            if type(value) is not int or value < least:
+                raise InvalidArgumentError(
+                    f"{name} is {value!r}; pass a whole number from {least} up"
+                )
         self._context = context
         self._max_calls = max_calls
         self._clock = clock
