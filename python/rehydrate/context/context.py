@@ -221,8 +221,9 @@ class Context:
             self._late.wait(call, spliced.sections)
             return spliced
 
-    def unsplice(self, call: str, sections: Sequence[Section]) -> None:
-        """Take back what `splice` took in for a call whose result nobody waits for any more."""
+    def unsplice(self, call: str, sections: Sequence[Section] | None = None) -> None:
+        """Take back what `splice` took in for a call whose result nobody waits for any more: these
+        sections, or all."""
         with self._lock:
             self._late.give_up(call, sections)
 
@@ -397,7 +398,7 @@ class Context:
         self._prefix = report
         self._sent = compiled
         self._go_on_from(compiled.ir)
-        self._late.give_up()  # what has no result now was asked for in vain
+        self._late.give_all_up()  # what has no result now was asked for in vain
 
     def _room_tokens(self) -> int:
         new = self._entries.tokens_since(self._seen) + self._late.tokens

@@ -58,10 +58,13 @@ class LateBinding:
         for answer in [answer for message in messages for answer in message.answers]:
             self._waiting.pop(answer, None)
 
-    def give_up(self, carrier: str | None = None, sections: Sequence[Section] = ()) -> None:
-        """Wait no more for these sections of a call, or for anything."""
-        if carrier is None:
-            self._waiting.clear()
-        elif carrier in self._waiting:
-            waiting = self._waiting[carrier]
-            self._waiting[carrier] = tuple([one for one in waiting if one not in sections])
+    def give_up(self, carrier: str, sections: Sequence[Section] | None = None) -> None:
+        """Wait no more for these sections of a call, or for all of them."""
+        waiting = self._waiting.pop(carrier, ())
+        left = [one for one in waiting if sections is not None and one not in sections]
+        if left:
+            self._waiting[carrier] = tuple(left)
+
+    def give_all_up(self) -> None:
+        """Wait no more for anything."""
+        self._waiting.clear()

@@ -79,3 +79,42 @@ def test_a_compaction_between_a_call_and_its_result_loses_nothing():
     context.add({"role": "assistant", "content": [asked]}, {"role": "user", "content": [result]})
     context.prompt()
     assert [section.carrier for section in context.ir.late_bound] == ["t1"]
+
+
+def test_what_an_interrupted_call_took_in_is_given_back(monkeypatch):
+    gate = Gate()
+    gate.opened.set()
+    context = Context([gate], deadline_ms=None)
+    jit = ContextJIT(context, deadline_ms=None)
+    context.prompt("hello")
+    splice = context.splice
+
+    def interrupted(*arguments):
+        splice(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(context, "splice", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            jit.handle_sync(call("billing", "t1"))
+    assert BILLING in jit.handle_sync(call("billing", "t1"))["content"]
+
+
+class PanicError(BaseException):
+    """As an extension raises it, and one that cannot say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_what_is_no_exception_is_an_answer_too():
+    def panics(request):
+        if request.observation != "hello":
+            raise PanicError
+
+    context = Context([panics], deadline_ms=None)
+    jit = ContextJIT(context, deadline_ms=None)
+    context.prompt("hello")
+    answered = jit.answer_sync(call("billing"))
+    assert answered.is_error
+    assert "PanicError" in answered.content

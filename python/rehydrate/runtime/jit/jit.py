@@ -24,6 +24,7 @@ from rehydrate.runtime.jit.looking import Looking
 from rehydrate.runtime.jit.remainders import Remainders
 from rehydrate.runtime.jit.requesting import request_context
 from rehydrate.runtime.jit.wallclock import zone_of
+from rehydrate.runtime.results import said
 
 if TYPE_CHECKING:
     from rehydrate.compiler.sources.given import Given
@@ -177,9 +178,12 @@ class ContextJIT:
             answered = answerer(read)
         except RehydrateError as error:
             answered = Answered(read, f"{read.name}: {error}", is_error=True)
-        except Exception as error:
-            said = f"{read.name} failed ({type(error).__name__}: {error}); go on without it"
-            answered = Answered(read, said, is_error=True)
+        except (KeyboardInterrupt, SystemExit):
+            self._context.unsplice(read.id)
+            raise
+        except BaseException as error:  # a panic of an extension is no Exception
+            failed = f"{read.name} failed ({said(error)}); go on without it"
+            answered = Answered(read, failed, is_error=True)
         answered = answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)
         if cancelled.is_set():
             self._context.unsplice(read.id, answered.sections)
