@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rehydrate import Context, Memory, MemoryItem
-from rehydrate.compiler.sources import HydrationSource
+from rehydrate.compiler.sources import HydrationSource, semantic
 from rehydrate.errors import MissingNamespaceError
 from rehydrate.runtime.jit import ContextJIT
 
@@ -80,3 +80,18 @@ def test_sources_that_come_from_an_iterator_are_asked_in_every_turn():
     context = Context((source for source in [lambda request: SLUIS]), deadline_ms=None)
     ContextJIT(context)
     assert SLUIS in str(context.prompt("hello").request)
+
+
+def test_what_a_source_of_a_memory_brings_in_part_is_read_by_its_handle(memories):
+    one, _ = memories
+    rules = "\n".join(f"rule {number}: pay {number * 7} crowns" for number in range(1_500))
+    (item,) = one.add(MemoryItem(f"{rules}\nThe mast limit at Sluis is 24 metres."))
+    context = Context(semantic(one), deadline_ms=None)
+    jit = ContextJIT(context, deadline_ms=None)
+    context.add({"role": "user", "content": "hello"})
+    sections = jit.answer_sync(asked("mast limit at Sluis")).sections
+    (part,) = [section for section in sections if section.handle]
+    assert part.handle == item.handle
+    fetch = {"type": "tool_use", "id": "t2", "name": "fetch_whole"}
+    page = jit.handle_sync({**fetch, "input": {"handle": part.handle}})["content"]
+    assert page.startswith("rule 0: pay 0 crowns\nrule 1:")

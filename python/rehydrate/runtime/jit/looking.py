@@ -51,7 +51,8 @@ class Looking:
         own, of = each_of(context.sources), context.request.identity
         own += [one for one in each_of(more) if one not in own]
         each = [_bound(one, of) for one in own]
-        self.memories: list[Memory] = [one for one in each if _has_namespace(one)]
+        read = [_bound(_memory_of(one), of) for one in each]
+        self.memories: list[Memory] = [one for one in read if _has_namespace(one)]
         """Those that are bound to a namespace: what they hold can be read by its handle."""
         most = BEYOND * budget_tokens
         asked = [conversation(context.left_out, most_tokens=most, without=_OWN)]
@@ -101,6 +102,11 @@ def _under_names_of_their_own(sources: Iterable[HydrationSource]) -> list[Hydrat
         name = numbered(source.name, times[source.name])
         named.append(source if name == source.name else replace(source, name=name))
     return named
+
+
+def _memory_of(given: Any) -> Any:
+    """The memory that a source reads."""
+    return given.memory if isinstance(given, HydrationSource) else given
 
 
 def _bound(given: Any, identity: str) -> Any:
