@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from rehydrate import Budget, Context, Memory, MemoryItem
@@ -154,3 +155,14 @@ def test_a_note_that_was_loaded_is_not_loaded_again(tmp_path):
         answers = [jit.handle_sync({**asked, "id": id_})["content"] for id_ in ("t1", "t2")]
         assert answers[0] == BILLING
         assert "in front of you already" in answers[1]
+
+
+def test_a_call_that_is_sent_again_while_it_is_under_way_has_the_same_answer():
+    context = compacted()
+    jit = ContextJIT(context, budget_tokens=1_000)
+    context.prompt("Which of the last berths is the widest?")
+    asked = call("billing webhook retries")
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(jit.handle_sync, [asked] * 6))
+    assert BILLING in answers[0]["content"]
+    assert all(answer == answers[0] for answer in answers)

@@ -100,6 +100,7 @@ class ContextJIT:
         self._turn: int | None = None
         self._calls = 0
         self._answered: OrderedDict[tuple[str, str, str], Answered] = OrderedDict()
+        self._under_way: dict[tuple[str, str, str], ForkSafeLock] = {}
         context.offer(self.tools())
         context.jit = self
 
@@ -159,40 +160,49 @@ class ContextJIT:
             raise InvalidArgumentError(
                 f"call is {shown(call)}, which is no call of {names}; ask handles(call) first"
             )
-        started = time.perf_counter()
         key = (read.id, read.name, repr(read.raw_arguments))
         with self._lock:
             if self._turn != self._context.turn:
                 self._turn, self._calls = self._context.turn, 0
                 self._answered.clear()
-            if key in self._answered:  # the loop tries again: the same answer
-                return self._answered[key]
-            self._calls += 1
-            is_over = self._calls > self._max_calls
+            alone = self._under_way.setdefault(key, ForkSafeLock())
+        with alone:  # a loop that tries again, even meanwhile, gets the same answer
+            with self._lock:
+                if key in self._answered:
+                    return self._answered[key]
+                self._calls += 1
+                is_over = self._calls > self._max_calls
+            answered = self._limit_reached(read) if is_over else self._answer(read, answerer)
+            is_wanted = not cancelled.is_set()
+            if not is_wanted:
+                self._context.unsplice(read.id, answered.sections)
+            with self._lock:
+                self._under_way.pop(key, None)
+                if is_wanted:
+                    self._answered[key] = answered
+                if len(self._answered) > _REMEMBERED:
+                    self._answered.popitem(last=False)
+        return answered
+
+    def _answer(self, call: ToolCall, answerer: Callable[[ToolCall], Answered]) -> Answered:
+        """What answers the call; what goes wrong is an answer too."""
+        started = time.perf_counter()
         try:
-            if is_over:
-                raise InvalidArgumentError(
-                    f"{self._max_calls} calls in one turn are the limit; answer with what you "
-                    "have, or ask the user"
-                )
-            answered = answerer(read)
+            answered = answerer(call)
         except RehydrateError as error:
-            answered = Answered(read, f"{read.name}: {error}", is_error=True)
+            answered = Answered(call, f"{call.name}: {error}", is_error=True)
         except (KeyboardInterrupt, SystemExit):
-            self._context.unsplice(read.id)
+            self._context.unsplice(call.id)
             raise
         except BaseException as error:  # a panic of an extension is no Exception
-            failed = f"{read.name} failed ({said(error)}); go on without it"
-            answered = Answered(read, failed, is_error=True)
-        answered = answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)
-        if cancelled.is_set():
-            self._context.unsplice(read.id, answered.sections)
-            return answered
-        with self._lock:
-            self._answered[key] = answered
-            if len(self._answered) > _REMEMBERED:
-                self._answered.popitem(last=False)
-        return answered
+            failed = f"{call.name} failed ({said(error)}); go on without it"
+            answered = Answered(call, failed, is_error=True)
+        return answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)
+
+    def _limit_reached(self, call: ToolCall) -> Answered:
+        most = f"{self._max_calls} calls in one turn are the limit"
+        words = f"{call.name}: {most}; answer with what you have, or ask the user"
+        return Answered(call, words, is_error=True)
 
     def _answerer(self, call: ToolCall) -> Callable[[ToolCall], Answered] | None:
         if call.name == REQUEST.name:
