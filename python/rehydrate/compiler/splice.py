@@ -53,7 +53,9 @@ def splice(
         is_nameless = not items or section.handle is not None  # known by its words only
         if (items and not fresh) or (is_nameless and str(section.content) in texts):
             continue
-        if _is_said(section, said) or any(_is_said(section, str(one.content)) for one in new):
+        # What has no room here must not stand for a part of it that has.
+        beside = [str(one.content) for one in new if late_tokens(one) <= budget_tokens]
+        if _is_said(section, said) or any(_is_said(section, text) for text in beside):
             continue
         seen.update(fresh)
         new.append(showing(section, fresh))
