@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from rehydrate.compiler.passes.packing import cut_to, is_divisible
 from rehydrate.compiler.splice import late_tokens
-from rehydrate.errors import RehydrateError
 from rehydrate.ir import Section
 from rehydrate.runtime.jit.desk import Desk
 
@@ -40,7 +39,7 @@ def handle_of(desk: Desk, section: Section) -> str | None:
         return str(known)
     try:
         return desk.context.originals.put(str(section.content))
-    except RehydrateError:
+    except Exception:  # whatever kept it from being kept, what was found is answered
         return None
 
 
@@ -49,4 +48,6 @@ def _excerpt(desk: Desk, section: Section, query: str) -> Section:
         return section
     handle = handle_of(desk, section)
     cut = cut_to(section, query, int(desk.most_tokens * SHARE))
+    if is_too_long(desk, cut) and is_divisible(cut):  # of megabytes one block may be too long
+        cut = cut_to(cut, query, int(desk.most_tokens * SHARE))
     return section if handle is None or is_too_long(desk, cut) else replace(cut, handle=handle)
