@@ -67,7 +67,7 @@ fuzz:  ## every fuzz target for a minute, on the stable toolchain
 wheel: $(BIN)/python  ## the wheel and the sdist, in dist/, checked
 	$(BIN)/python -m pip install -q maturin==1.16.0
 	rm -f dist/rehydrate-*
-	$(BIN)/maturin build --release --sdist --out dist
+	$(BIN)/maturin build --release --sdist --compression-level 9 --out dist
 	$(BIN)/python -m tools.check_wheel dist/rehydrate-*
 
 clean:  ## what can be made again

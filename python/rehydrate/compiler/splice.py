@@ -21,7 +21,7 @@ class Spliced(NamedTuple):
     sections: tuple[Section, ...]
     """Late-bound, in the order in which they were found."""
     rest: tuple[Section, ...] = ()
-    """New too, without room."""
+    """New too, without room, in the same order."""
     visible: int = 0
     """So many of what was found the model sees already."""
 
@@ -33,25 +33,32 @@ def splice(
     budget_tokens: int,
     visible: frozenset[str] = frozenset(),
     said: str = "",
-    taken: Iterable[str] = (),
+    shown: Sequence[Section] = (),
 ) -> Spliced:
     """Whole sections, by priority, relevance and order, as many as fit; nothing else is touched.
 
     ``visible`` are the items that the model sees, by `Provenance.items`; ``said`` is the text of
-    the visible history: a section whose whole text stands in it is visible too. A section that
-    shows something new says which of its items are new. ``taken`` are ids in use. ``carrier`` is
-    the call whose result the sections will stand in.
+    the visible history, and ``shown`` are the sections beside it: a section whose whole text stands
+    there, or in another one that was found, is visible too. A section that shows something new says
+    which of its items are new. ``carrier`` is the call whose result the sections will stand in.
     """
-    ids = set(taken)
+    ids = {section.id for section in shown}
+    texts = {str(section.content) for section in shown}
+    said = "\n".join([said, *texts])
     new: list[Section] = []
     seen = set(visible)
     for section in found:
         items = section.provenance.items
         fresh = tuple([item for item in items if item not in seen])
-        if (items and not fresh) or _is_said(section, said):
+        is_nameless = not items or section.handle is not None  # known by its words only
+        if (items and not fresh) or (is_nameless and str(section.content) in texts):
+            continue
+        # What has no room here must not stand for a part of it that has.
+        beside = [str(one.content) for one in new if late_tokens(one) <= budget_tokens]
+        if _is_said(section, said) or any(_is_said(section, text) for text in beside):
             continue
         seen.update(fresh)
-        new.append(_showing(section, fresh))
+        new.append(showing(section, fresh))
     by_worth = sorted(
         range(len(new)), key=lambda place: (-new[place].priority, -new[place].relevance, place)
     )
@@ -63,7 +70,7 @@ def splice(
             left -= tokens
     return Spliced(
         tuple([_late_bound(new[place], carrier, ids) for place in sorted(kept)]),
-        tuple([new[place] for place in by_worth if place not in kept]),
+        tuple([new[place] for place in range(len(new)) if place not in kept]),
         len(found) - len(new),
     )
 
@@ -87,7 +94,7 @@ def _is_said(section: Section, said: str) -> bool:
     return len(quote) >= SHORTEST_QUOTE and quote in said
 
 
-def _showing(section: Section, items: tuple[str, ...]) -> Section:
+def showing(section: Section, items: tuple[str, ...]) -> Section:
     """The section, which says which of its items are new."""
     if items == section.provenance.items:
         return section

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,12 @@ from rehydrate.compiler.hydrate import hydrate
 from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
+from rehydrate.compiler.sources.given import each_of
 from rehydrate.compiler.splice import Spliced, splice, visible_items
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
 from rehydrate.context.late_binding import LateBinding
+from rehydrate.context.unseen import unseen
 from rehydrate.context.usage import ContextUsage
 from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
@@ -46,8 +48,6 @@ _ONCE = ("system", "tools", "hot")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
 _RESERVE_TOKENS = 512
 """What a turn is left for the model's next words when it asks for more."""
-_NUMBER = " @"
-"""Between a section's name and how often something was said under it."""
 
 
 class Context:
@@ -95,7 +95,7 @@ class Context:
 
         ``clock`` gives seconds since 1970: when what is added was said.
         """
-        self._sources = sources
+        self._sources = tuple(each_of(sources))  # an iterator would be empty the second time
         self._provider: Provider = provider
         self._model = model
         self._system = system
@@ -216,15 +216,13 @@ class Context:
         """
         with self._lock:
             base = PromptIR() if self._base is None else self._base
-            waiting = self._late.sections
-            shown = [str(section.content) for section in (*base.sections, *waiting)]
             spliced = splice(
                 found,
                 carrier=call,
                 budget_tokens=min(budget_tokens, self._room_tokens()),
                 visible=self._visible(),
-                said="\n".join([*(message.text for message in base.history.messages), *shown]),
-                taken=[section.id for section in (*base.sections, *base.late_bound, *waiting)],
+                said="\n".join([message.text for message in base.history.messages]),
+                shown=(*base.sections, *base.late_bound, *self._late.sections),
             )
             self._late.wait(call, spliced.sections)
             return spliced
@@ -235,6 +233,12 @@ class Context:
             base = PromptIR() if self._base is None else self._base
             sections = (*base.sections, *base.late_bound, *self._late.sections)
             return "\n".join([str(each.content) for each in sections if each.handle == handle])
+
+    def unsplice(self, call: str, sections: Sequence[Section] | None = None) -> None:
+        """Take back what `splice` took in for a call whose result nobody waits for any more: these
+        sections, or all."""
+        with self._lock:
+            self._late.give_up(call, sections)
 
     def left_out(self) -> tuple[History, list[datetime]]:
         """The entries that the last prompt does not show, and when each was said."""
@@ -347,11 +351,10 @@ class Context:
         # Where the user never spoke (a summary goes on from a compaction) before what came last.
         anchor = len(self._entries) - 1 if turn is None else turn
         late_bound = (*base.late_bound, *self._late.bound(came.messages))
-        given = visible_items(PromptIR(late_bound=late_bound))
+        shown = base.replace(history=history, late_bound=late_bound)
         fresh = [
-            section if section.is_static else replace(section, id=name, anchor=anchor)
-            for name, section in _new(found.sections, base.sections, late_bound)
-            if not given or not _is_given(section, given)
+            section if section.is_static else replace(section, anchor=anchor)
+            for section in unseen(found.sections, shown)
         ]
         sections = (*base.sections, *fresh)
         ir = PromptIR(
@@ -408,6 +411,7 @@ class Context:
         self._prefix = report
         self._sent = compiled
         self._go_on_from(compiled.ir)
+        self._late.give_all_up()  # what has no result now was asked for in vain
 
     def _room_tokens(self) -> int:
         new = self._entries.tokens_since(self._seen) + self._late.tokens
@@ -425,9 +429,8 @@ class Context:
         )
 
     def _go_on_from(self, ir: PromptIR) -> None:
-        if self._late.sections:
-            came = self._entries.since(self._seen).messages
-            self._late.settle(came, is_over=self._entries.turn != self._turn)
+        if self._late:
+            self._late.settle(self._entries.since(self._seen).messages)
         if _was_pruned(ir):
             self._left_out = None
         ir.history.rest()
@@ -438,12 +441,6 @@ def _is_same(one: ToolDef, other: ToolDef) -> bool:
     return (one.description, one.schema) == (other.description, other.schema)
 
 
-def _is_given(section: Section, given: frozenset[str]) -> bool:
-    """Whether the model asked for all of it, and has it."""
-    items = section.provenance.items
-    return bool(items) and given.issuperset(items) and not section.is_static
-
-
 def _own_passes() -> tuple[Pass, ...]:
     """The usual ones, with a memory for echoes that no other conversation has a part in."""
     return tuple([RemoveEchoes() if step is remove_echoes else step for step in DEFAULT_PASSES])
@@ -451,27 +448,3 @@ def _own_passes() -> tuple[Pass, ...]:
 
 def _was_pruned(ir: PromptIR) -> bool:
     return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)
-
-
-def _new(
-    found: Sequence[Section], visible: Sequence[Section], late: Sequence[Section]
-) -> Iterator[tuple[str, Section]]:
-    """What the model does not see yet, and under which id.
-
-    A function says something else in every turn under one name, as a clock does: what was last
-    said under a name is not said again, and anything else gets a number that is free: others of
-    the name may have gone, or have come as what the model asked for.
-    """
-    latest = {section.id.partition(_NUMBER)[0]: section.content for section in visible}
-    taken = {section.id for section in (*visible, *late)}
-    asked_for = [section.content for section in late]
-    for section in found:
-        if section.id in latest and (section.is_static or latest[section.id] == section.content):
-            continue
-        if section.content in asked_for:
-            continue
-        name, number = section.id, 1
-        while name in taken:
-            number += 1
-            name = f"{section.id}{_NUMBER}{number}"
-        yield name, section

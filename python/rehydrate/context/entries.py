@@ -88,7 +88,8 @@ def _time_of(entry: Any, default: float) -> float:
         return default
     try:
         time = datetime.fromisoformat(said)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        # In UTC, where the first day of the year 1 may be one of the year 0.
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
     except (ValueError, OverflowError):
         return default
 

@@ -333,22 +333,22 @@ def _is_static_end(mark: str, facts: _Facts) -> bool:
 
 
 def _once(facts: _Facts) -> Iterator[BrokenLaw]:
-    seen: dict[str, str] = {}
+    seen: dict[object, str] = {}
     ids: set[str] = set()
     yield from _carried(facts)
     for section in (*facts.ir.sections, *facts.ir.late_bound):
         if section.id in ids:
             yield BrokenLaw(Law.ONCE, section.id, f"two sections have the id {section.id!r}")
         ids.add(section.id)
-        items = section.provenance.items
-        if section.handle is not None:  # a part, and other parts of the whole may come
-            items = tuple([f"{item} ({section.content})" for item in items])
-        for item in dict.fromkeys(items):
-            if item in seen and seen[item] != section.id:
+        for item in dict.fromkeys(section.provenance.items):
+            # A model that saw a part may have asked for another one, or for the whole.
+            part = str(section.content) if section.handle is not None else ""
+            other = seen.get((item, part) if section.late_bound else item, section.id)
+            if other != section.id:
                 yield BrokenLaw(
                     Law.ONCE,
                     section.id,
-                    f"{item!r} stands in section {section.id!r} and in {seen[item]!r}",
+                    f"{item!r} stands in section {section.id!r} and in {other!r}",
                 )
             elif item in facts.positions:
                 yield BrokenLaw(
@@ -356,7 +356,8 @@ def _once(facts: _Facts) -> Iterator[BrokenLaw]:
                     section.id,
                     f"{item!r} stands in section {section.id!r} and in the history",
                 )
-            seen.setdefault(item, section.id)
+            for shown in (item, (item, part)):
+                seen.setdefault(shown, section.id)
     names: set[str] = set()
     for tool in facts.ir.tools:
         if tool.name in names:

@@ -198,4 +198,7 @@ def _said(message: Message) -> str:
         for piece in pieces
         if piece.text.strip()
     ]
+    if message.images:  # a result holds no media, but whoever reads it knows what was there
+        many = "s" if message.images > 1 else ""
+        texts.append(f"[{message.images} image{many} or document{many} stood here]")
     return f"{message.role}: " + "\n".join(texts) if texts else ""

@@ -25,10 +25,38 @@ if TYPE_CHECKING:
 def sources_of(given: Any) -> list[HydrationSource]:
     """A memory is hot, temporal and semantic; a path is knowledge; a function has its own name.
 
-    Raises InvalidArgumentError for anything else.
+    Of several memories the second is "hot 2", "temporal 2" and "semantic 2", and so on. Raises
+    InvalidArgumentError for anything else.
     """
+    each = each_of(given)
+    numbers = memory_numbers(each)
+    return [source for one in each for source in _sources(one, numbers.get(id(one), 1))]
+
+
+def memory_numbers(given: Iterable[Any]) -> dict[int, int]:
+    """The first memory is 1, another one 2: by what `id` says of them."""
+    memories = dict.fromkeys([id(one) for one in given if is_memory(one)])
+    return {memory: number for number, memory in enumerate(memories, 1)}
+
+
+def each_of(given: Any) -> list[Any]:
+    """What was given, one by one: a path or a single source stands for itself."""
     several = not isinstance(given, (str, os.PathLike)) and isinstance(given, Iterable)
-    return [source for one in (given if several else [given]) for source in _sources(one)]
+    return list(given) if several else [given]
+
+
+def is_memory(given: object) -> bool:
+    """Whether it is a memory, as far as sources need one."""
+    return callable(getattr(given, "search", None)) and callable(getattr(given, "hot", None))
+
+
+def numbered(name: str, number: int) -> str:
+    """The name of the first of several, and of the others.
+
+    >>> numbered("semantic", 1), numbered("semantic", 2)
+    ('semantic', 'semantic 2')
+    """
+    return name if number == 1 else f"{name} {number}"
 
 
 def check_names(sources: Sequence[HydrationSource]) -> None:
@@ -43,13 +71,17 @@ def check_names(sources: Sequence[HydrationSource]) -> None:
         names.add(source.name)
 
 
-def _sources(given: Any) -> list[HydrationSource]:
+def _sources(given: Any, number: int) -> list[HydrationSource]:
     if isinstance(given, HydrationSource):
         return [given]
     if isinstance(given, (str, os.PathLike)):
         return [knowledge(given)]
-    if callable(getattr(given, "search", None)) and callable(getattr(given, "hot", None)):
-        return [hot(given), temporal(given), semantic(given)]
+    if is_memory(given):
+        return [
+            hot(given, name=numbered("hot", number)),
+            temporal(given, name=numbered("temporal", number)),
+            semantic(given, name=numbered("semantic", number)),
+        ]
     if callable(given):
         name = getattr(given, "__name__", type(given).__name__)
         return [function("function" if name == "<lambda>" else name, given)]

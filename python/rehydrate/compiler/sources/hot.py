@@ -57,9 +57,8 @@ def hot(
         )
         return Found((section,), degraded=degraded)
 
-    return HydrationSource(
-        name, run, kind="hot", needs_identity=memory.namespace is None, **settings
-    )
+    is_open = memory.namespace is None
+    return HydrationSource(name, run, kind="hot", needs_identity=is_open, memory=memory, **settings)
 
 
 def _cut(found: HotMemory, budget_tokens: int | None) -> tuple[str, str]:

@@ -56,8 +56,9 @@ def semantic(
         sections = choose(hits, request.budget_tokens, name, priority)
         return Found(tuple(sections), degraded=of.degraded)
 
+    is_open = memory.namespace is None
     return HydrationSource(
-        name, run, kind="semantic", needs_identity=memory.namespace is None, **settings
+        name, run, kind="semantic", needs_identity=is_open, memory=memory, **settings
     )
 
 

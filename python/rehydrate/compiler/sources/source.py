@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir import (
@@ -24,6 +24,9 @@ from rehydrate.ir import (
     TimeRange,
     ToolDef,
 )
+
+if TYPE_CHECKING:
+    from rehydrate.memory.memory import Memory
 
 DEADLINE_MS = 200.0
 """So long a source may take unless it says otherwise."""
@@ -125,6 +128,8 @@ class HydrationSource:
     """Says what the turn is about as far as this source can tell, where the request does not."""
     needs_identity: bool = False
     """Whether it can answer only a request that says whose turn it is."""
+    memory: Memory | None = None
+    """The memory that it reads: what it brings in part is whole there, under its handle."""
 
     def __post_init__(self) -> None:
         """Check every field."""

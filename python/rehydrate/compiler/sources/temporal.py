@@ -68,6 +68,7 @@ def temporal(
         ]
         return Found(tuple(sections), degraded=of.degraded)
 
+    is_open = memory.namespace is None
     return HydrationSource(
-        name, run, kind="temporal", needs_identity=memory.namespace is None, **settings
+        name, run, kind="temporal", needs_identity=is_open, memory=memory, **settings
     )

@@ -7,6 +7,7 @@ from datetime import tzinfo
 from typing import TYPE_CHECKING
 
 from rehydrate.compiler.splice import Spliced
+from rehydrate.context.late_binding import RESULT_TOKENS
 from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import Section
 from rehydrate.runtime.jit.looking import Looking
@@ -14,9 +15,6 @@ from rehydrate.runtime.jit.remainders import Remainders
 
 if TYPE_CHECKING:
     from rehydrate.context import Context
-
-NOTICE_TOKENS = 200
-"""What is said beside the items costs at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +30,12 @@ class Desk:
     @property
     def most_tokens(self) -> int:
         """For the items of any answer, however empty the turn is."""
-        return self.budget_tokens - NOTICE_TOKENS
+        return self.budget_tokens - RESULT_TOKENS
 
     @property
     def room_tokens(self) -> int:
         """For the items of one answer."""
-        return min(self.most_tokens, self.context.room_tokens - NOTICE_TOKENS)
+        return min(self.most_tokens, self.context.room_tokens - RESULT_TOKENS)
 
     def splice(self, call: ToolCall, found: list[Section]) -> Spliced:
         """What is new and fits goes into the running prompt."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from rehydrate.compiler.passes.packing import cut_to, is_divisible
 from rehydrate.compiler.splice import SHORTEST_QUOTE, late_tokens
-from rehydrate.errors import RehydrateError
 from rehydrate.ir import Section
 from rehydrate.runtime.jit.desk import Desk
 
@@ -42,7 +41,7 @@ def handle_of(desk: Desk, section: Section) -> str | None:
         return str(known)
     try:
         return desk.context.originals.put(str(section.content))
-    except RehydrateError:
+    except Exception:  # whatever kept it from being kept, what was found is answered
         return None
 
 
@@ -53,7 +52,10 @@ def _excerpt(desk: Desk, section: Section, query: str) -> Section:
     if handle is None:
         return section
     rest = _unseen(str(section.content), desk.context.parts_of(handle))
-    cut = cut_to(replace(section, content=rest), query, int(desk.most_tokens * SHARE))
+    most = int(desk.most_tokens * SHARE)
+    cut = cut_to(replace(section, content=rest), query, most)
+    if is_too_long(desk, cut) and is_divisible(cut):  # of megabytes one block may be too long
+        cut = cut_to(cut, query, most)
     return section if rest == _SHOWN or is_too_long(desk, cut) else replace(cut, handle=handle)
 
 

@@ -43,7 +43,7 @@ def _rest(desk: Desk, call: ToolCall, handle: str) -> Answered:
         raise InvalidArgumentError(
             f"nothing is kept under {shown(handle)} any more; ask again with request_context"
         ) from None
-    spliced = desk.splice(call, sorted(sections, key=lambda section: section.id))
+    spliced = desk.splice(call, list(sections))
     content = Telling(desk).rest(handle, spliced)
     return Answered(
         call, content, sections=spliced.sections, remaining=len(spliced.rest), query=handle
@@ -64,14 +64,14 @@ def _part(desk: Desk, call: ToolCall, handle: str, offset: int) -> Answered:
             "with what you have"
         )
     spliced = desk.splice(call, [_section(handle, source, page)])
-    if spliced.visible:
+    if spliced.visible and page.is_whole:
         return Answered(call, f"{handle} is in front of you already, whole.", query=handle)
-    content = page.text
-    if page.end < page.total:
-        content += (
-            f"\n\n[characters {page.start:,} to {page.end:,} of {page.total:,}; go on with offset "
-            f"{page.end}]"
-        )
+    where = f"characters {page.start:,} to {page.end:,} of {page.total:,}"
+    onward = f"; go on with offset {page.end}" if page.end < page.total else ""
+    if spliced.visible:
+        said = f"[{handle}, {where}, are in front of you already, word for word{onward}]"
+        return Answered(call, said, query=handle)
+    content = f"{page.text}\n\n[{where}{onward}]" if onward else page.text
     return Answered(call, content, sections=spliced.sections, query=handle)
 
 

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.embedding.locks import ForkSafeLock
@@ -23,6 +24,7 @@ from rehydrate.runtime.jit.looking import Looking
 from rehydrate.runtime.jit.remainders import Remainders
 from rehydrate.runtime.jit.requesting import request_context
 from rehydrate.runtime.jit.wallclock import zone_of
+from rehydrate.runtime.results import said
 
 if TYPE_CHECKING:
     from rehydrate.compiler.sources.given import Given
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 BUDGET_TOKENS = 4_000
 """What one call may bring: 0.94 of the evidence on LoCoMo (`benches/python/needles.py`)."""
+LEAST_TOKENS = 256
+"""Less could show nothing: the words of an answer take 200."""
 MAX_CALLS = 8
 """So many calls in one turn of the user's are answered."""
 DEADLINE_MS = 1_000.0
@@ -78,9 +82,14 @@ class ContextJIT:
         ``sources`` are asked beside the context's own, and only when the model asks. ``clock``
         gives seconds since 1970.
         """
-        for name, value in (("budget_tokens", budget_tokens), ("max_calls", max_calls)):
-            if type(value) is not int or value < 1:
-                raise InvalidArgumentError(f"{name} is {value!r}; pass a whole number from 1 up")
+        for name, value, least in (
+            ("budget_tokens", budget_tokens, LEAST_TOKENS),
+            ("max_calls", max_calls, 1),
+        ):
+            if type(value) is not int or value < least:
+                raise InvalidArgumentError(
+                    f"{name} is {value!r}; pass a whole number from {least} up"
+                )
         self._context = context
         self._max_calls = max_calls
         self._clock = clock
@@ -91,6 +100,7 @@ class ContextJIT:
         self._turn: int | None = None
         self._calls = 0
         self._answered: OrderedDict[tuple[str, str, str], Answered] = OrderedDict()
+        self._under_way: dict[tuple[str, str, str], ForkSafeLock] = {}
         context.offer(self.tools())
         context.jit = self
 
@@ -127,13 +137,22 @@ class ContextJIT:
 
         from rehydrate.embedding.loops import lending_the_callers_loop
 
-        with lending_the_callers_loop():
-            return await anyio.to_thread.run_sync(
-                partial(self.answer_sync, call), abandon_on_cancel=True
-            )
+        cancelled = Event()
+        try:
+            with lending_the_callers_loop():
+                return await anyio.to_thread.run_sync(
+                    partial(self._answered_to, call, cancelled), abandon_on_cancel=True
+                )
+        except BaseException:
+            cancelled.set()
+            raise
 
     def answer_sync(self, call: Any) -> Answered:
         """`answer` without an event loop."""
+        return self._answered_to(call, Event())
+
+    def _answered_to(self, call: Any, cancelled: Event) -> Answered:
+        """The answer; where nobody waits for it any more, it takes no part in the prompt."""
         read = ToolCall.read(call)
         answerer = None if read is None else self._answerer(read)
         if read is None or answerer is None:
@@ -141,34 +160,49 @@ class ContextJIT:
             raise InvalidArgumentError(
                 f"call is {shown(call)}, which is no call of {names}; ask handles(call) first"
             )
-        started = time.perf_counter()
         key = (read.id, read.name, repr(read.raw_arguments))
         with self._lock:
             if self._turn != self._context.turn:
                 self._turn, self._calls = self._context.turn, 0
                 self._answered.clear()
-            if key in self._answered:  # the loop tries again: the same answer
-                return self._answered[key]
-            self._calls += 1
-            is_over = self._calls > self._max_calls
-        try:
-            if is_over:
-                raise InvalidArgumentError(
-                    f"{self._max_calls} calls in one turn are the limit; answer with what you "
-                    "have, or ask the user"
-                )
-            answered = answerer(read)
-        except RehydrateError as error:
-            answered = Answered(read, f"{read.name}: {error}", is_error=True)
-        except Exception as error:
-            said = f"{read.name} failed ({type(error).__name__}: {error}); go on without it"
-            answered = Answered(read, said, is_error=True)
-        answered = answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)
-        with self._lock:
-            self._answered[key] = answered
-            if len(self._answered) > _REMEMBERED:
-                self._answered.popitem(last=False)
+            alone = self._under_way.setdefault(key, ForkSafeLock())
+        with alone:  # a loop that tries again, even meanwhile, gets the same answer
+            with self._lock:
+                if key in self._answered:
+                    return self._answered[key]
+                self._calls += 1
+                is_over = self._calls > self._max_calls
+            answered = self._limit_reached(read) if is_over else self._answer(read, answerer)
+            is_wanted = not cancelled.is_set()
+            if not is_wanted:
+                self._context.unsplice(read.id, answered.sections)
+            with self._lock:
+                self._under_way.pop(key, None)
+                if is_wanted:
+                    self._answered[key] = answered
+                if len(self._answered) > _REMEMBERED:
+                    self._answered.popitem(last=False)
         return answered
+
+    def _answer(self, call: ToolCall, answerer: Callable[[ToolCall], Answered]) -> Answered:
+        """What answers the call; what goes wrong is an answer too."""
+        started = time.perf_counter()
+        try:
+            answered = answerer(call)
+        except RehydrateError as error:
+            answered = Answered(call, f"{call.name}: {error}", is_error=True)
+        except (KeyboardInterrupt, SystemExit):
+            self._context.unsplice(call.id)
+            raise
+        except BaseException as error:  # a panic of an extension is no Exception
+            failed = f"{call.name} failed ({said(error)}); go on without it"
+            answered = Answered(call, failed, is_error=True)
+        return answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)
+
+    def _limit_reached(self, call: ToolCall) -> Answered:
+        most = f"{self._max_calls} calls in one turn are the limit"
+        words = f"{call.name}: {most}; answer with what you have, or ask the user"
+        return Answered(call, words, is_error=True)
 
     def _answerer(self, call: ToolCall) -> Callable[[ToolCall], Answered] | None:
         if call.name == REQUEST.name:

@@ -23,15 +23,16 @@ class Remainders:
         self._kept: OrderedDict[str, tuple[Section, ...]] = OrderedDict()
 
     def put(self, sections: Sequence[Section]) -> str:
-        """Keep them, the most relevant first; the same sections have the same handle.
+        """Keep them in their order; the same sections have the same handle.
 
         >>> Remainders().put([])
         'rest_7d64c5272e'
         """
-        ids = "\0".join(section.id for section in sections)
-        handle = PREFIX + blake2b(ids.encode(), digest_size=5).hexdigest()
+        named = "\0".join(f"{section.id}\0{section.content}" for section in sections)
+        hashed = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=5)
+        handle = PREFIX + hashed.hexdigest()
+        self._kept.pop(handle, None)  # to the end; calls side by side see it gone at worst
         self._kept[handle] = tuple(sections)
-        self._kept.move_to_end(handle)
         while len(self._kept) > MOST:
             self._kept.popitem(last=False)
         return handle

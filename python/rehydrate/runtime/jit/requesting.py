@@ -11,6 +11,7 @@ from rehydrate.runtime.jit.asking import Asking
 from rehydrate.runtime.jit.desk import Desk
 from rehydrate.runtime.jit.excerpting import excerpted
 from rehydrate.runtime.jit.telling import Telling
+from rehydrate.runtime.jit.writing import in_words
 
 
 def request_context(desk: Desk, call: ToolCall, now: datetime) -> Answered:
@@ -25,7 +26,7 @@ def request_context(desk: Desk, call: ToolCall, now: datetime) -> Answered:
         )
     reports = [each.report for each in hydrated]
     failed = [report for report in reports if report.status in ("late", "failed")]
-    found = [section for each in hydrated for section in each.sections]
+    found = [in_words(section) for each in hydrated for section in each.sections]
     spliced = desk.splice(call, excerpted(desk, found, asking.query))
     return Answered(
         call,

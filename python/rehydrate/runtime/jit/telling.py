@@ -76,7 +76,8 @@ class Telling:
                 f"[{_items(len(short))} more, {tokens:,} tokens, had no room: fetch_whole "
                 f"{self._desk.remainders.put(short)} gives them]"
             )
-        lines += [self._too_long(section) for section in long[:_LISTED]]
+        by_worth = sorted(long, key=lambda section: -section.relevance)
+        lines += [self._too_long(section) for section in by_worth[:_LISTED]]
         if len(long) > _LISTED:
             lines.append(f"[{_items(len(long) - _LISTED)} more are as long: ask more narrowly]")
         return lines

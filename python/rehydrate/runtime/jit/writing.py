@@ -8,11 +8,21 @@ its own, and an item costs a few tokens where a fence each would cost forty.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
+from dataclasses import replace
+from datetime import datetime, tzinfo
 from hashlib import blake2b
 
-from rehydrate.compiler.fence import NOT_INSTRUCTIONS, attribute
+from rehydrate.compiler.counts import counted_sections
+from rehydrate.compiler.fence import NOT_INSTRUCTIONS, attribute, text_of
 from rehydrate.ir import FULL_TRUST, Section
+
+
+def in_words(section: Section) -> Section:
+    """The section; one of messages as who said what, as it will be read in a result."""
+    if isinstance(section.content, str):
+        return section
+    (read,) = counted_sections([replace(section, content=text_of(section, "auto"), tokens=None)])
+    return read
 
 
 def written(sections: Sequence[Section], zone: tzinfo) -> str:
@@ -50,10 +60,18 @@ def _heading(section: Section, zone: tzinfo, day: str) -> tuple[str, str]:
     if section.handle:
         words.append(f'whole="{attribute(section.handle)}"')
     if provenance.time is not None:
-        local = provenance.time.astimezone(zone)
+        local = _local(provenance.time, zone)
         before, day = day, f"{local:%a %Y-%m-%d}"
         words += [f"{local:%H:%M}"] if day == before else [day, f"{local:%H:%M}"]
     return " ".join(words), day
+
+
+def _local(time: datetime, zone: tzinfo) -> datetime:
+    """By the clocks of the zone; at the ends of the calendar, where they have no date, as it is."""
+    try:
+        return time.astimezone(zone)
+    except OverflowError:
+        return time
 
 
 def _mark(texts: Sequence[str]) -> str:
