@@ -52,22 +52,23 @@ def _excerpt(desk: Desk, section: Section, query: str) -> Section:
     if handle is None:
         return section
     rest = _unseen(str(section.content), desk.context.parts_of(handle))
+    if not rest.replace(_SHOWN, "").strip():
+        return section
     most = int(desk.most_tokens * SHARE)
     cut = cut_to(replace(section, content=rest), query, most)
     if is_too_long(desk, cut) and is_divisible(cut):  # of megabytes one block may be too long
         cut = cut_to(cut, query, most)
-    return section if rest == _SHOWN or is_too_long(desk, cut) else replace(cut, handle=handle)
+    return section if is_too_long(desk, cut) else replace(cut, handle=handle)
 
 
 def _unseen(text: str, shown: str) -> str:
-    """The text, with one mark in the place of lines in a row that are shown already."""
+    """The text, with a mark in the place of each line that is shown already: a gap tells which
+    lines it leaves out, and their numbers are the whole's."""
     if not shown:
         return text
-    lines: list[str] = []
-    for line in text.split("\n"):
-        is_shown = len(line.strip()) >= SHORTEST_QUOTE and line in shown
-        if not is_shown:
-            lines.append(line)
-        elif lines[-1:] != [_SHOWN]:
-            lines.append(_SHOWN)
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            _SHOWN if len(line.strip()) >= SHORTEST_QUOTE and line in shown else line
+            for line in text.split("\n")
+        ]
+    )
