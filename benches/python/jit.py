@@ -52,7 +52,9 @@ def call(number_: int, query: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": f"toolu_{number_}", "name": name, "input": {"query": query}}
 
 
-def begun(memory: Memory, messages: Sequence[Message], shown_tokens: int) -> ContextJIT:
+def begun(
+    memory: Memory, messages: Sequence[Message], shown_tokens: int
+) -> tuple[Context, ContextJIT]:
     """A conversation that was compacted, in the midst of a turn."""
     budget = Budget(soft_tokens=10 * shown_tokens, hard_tokens=10**9)
     context = Context(provider="anthropic", budget=budget, deadline_ms=None)
@@ -62,7 +64,7 @@ def begun(memory: Memory, messages: Sequence[Message], shown_tokens: int) -> Con
         context.add({"role": "user", "content": "Go on."})
     context.compact(int(shown_tokens * 1.35))
     context.prompt()
-    return jit
+    return context, jit
 
 
 def queries_of(messages: Sequence[Message], count: int) -> list[str]:
@@ -79,7 +81,7 @@ def queries_of(messages: Sequence[Message], count: int) -> list[str]:
 
 def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[Row]:
     """One conversation, beside a prompt made anew."""
-    jit = begun(memory, messages, SHOWN_TOKENS)
+    context, jit = begun(memory, messages, SHOWN_TOKENS)
     answers: list[Answered] = []
     made = 0
 
@@ -87,7 +89,7 @@ def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[R
         nonlocal made
         made += 1
         answers.append(jit.answer_sync(call(made, query)))
-        forget(jit)
+        forget(context, answers[-1])
 
     spread = _spread("request_context", ask, asked)
 
@@ -121,9 +123,9 @@ def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[R
     ]
 
 
-def forget(jit: ContextJIT) -> None:
+def forget(context: Context, answered: Answered) -> None:
     """As if the turn were over: what one question brought must not be missing from the next."""
-    jit._context._late.settle((), is_over=True)
+    context.unsplice(answered.call.id)
 
 
 def many(folder: Path, held: Sequence[str]) -> list[Row]:
@@ -145,8 +147,8 @@ def many(folder: Path, held: Sequence[str]) -> list[Row]:
             nonlocal made
             made += 1
             which = draw.randrange(CONVERSATIONS)
-            jits[which].answer_sync(call(made, draw.choice(asked[which])))
-            forget(jits[which])
+            context, jit = jits[which]
+            forget(context, jit.answer_sync(call(made, draw.choice(asked[which]))))
 
         alone = _spread("one of 1,000 conversations", ask, [""] * CALLS)
         at_once = anyio.run(_at_once, jits, asked)
@@ -170,7 +172,9 @@ def many(folder: Path, held: Sequence[str]) -> list[Row]:
     ]
 
 
-async def _at_once(jits: Sequence[ContextJIT], asked: Sequence[Sequence[str]]) -> Spread:
+async def _at_once(
+    jits: Sequence[tuple[Context, ContextJIT]], asked: Sequence[Sequence[str]]
+) -> Spread:
     """Eight tasks, each asking one conversation after the other."""
     taken: list[float] = []
     draw = random.Random(13)
@@ -181,9 +185,10 @@ async def _at_once(jits: Sequence[ContextJIT], asked: Sequence[Sequence[str]]) -
             which = draw.randrange(CONVERSATIONS // AT_ONCE) * AT_ONCE + task
             started = time.perf_counter()
             made = 10**6 * (task + 1) + number_
-            await jits[which].answer(call(made, draw.choice(asked[which])))
+            context, jit = jits[which]
+            answered = await jit.answer(call(made, draw.choice(asked[which])))
             taken.append(time.perf_counter() - started)
-            forget(jits[which])
+            forget(context, answered)
 
     async with anyio.create_task_group() as group:
         for task in range(AT_ONCE):
