@@ -64,7 +64,7 @@ def test_signals_stay_in_their_ranges(case: Case):
 def test_kept_reasons_name_the_pin(case: Case):
     conversation = case.read()
     pins = case.pins()
-    by_hand = {"pinned by the caller"}
+    named = {"pinned by the caller", "bound to what the provider holds"}
     for row in case.compact().explain():
         if conversation.units[row.unit].is_system:
             assert row.reason == "system"
@@ -73,7 +73,7 @@ def test_kept_reasons_name_the_pin(case: Case):
         elif row.unit in (conversation.open_tool_loop(), conversation.thoughts_of_open_loop()):
             assert row.reason == "open tool loop"
         else:
-            assert (row.reason in by_hand) == (row.unit in pins)
+            assert (row.reason in named) == (row.unit in pins)
 
 
 def test_the_share_that_went_is_in_percent_of_tokens_with_one_decimal():
