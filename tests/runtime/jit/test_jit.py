@@ -305,7 +305,7 @@ def test_a_source_that_hangs_or_fails_is_named_and_the_others_answer():
     hangs = threading.Event()
 
     def hanging(request):
-        hangs.wait(10)
+        hangs.wait(60)
 
     def failing(request):
         raise OSError("the store is down")
@@ -316,7 +316,7 @@ def test_a_source_that_hangs_or_fails_is_named_and_the_others_answer():
         lambda request: "Retries: five." if request.observation == "billing" else None,
     ]
     context = Context(sources, deadline_ms=50)
-    jit = ContextJIT(context, deadline_ms=100)
+    jit = ContextJIT(context, deadline_ms=2_000)
     context.prompt("hello")
     try:
         answered = jit.answer_sync(call("billing"))
