@@ -49,7 +49,8 @@ def semantic(
         if not request.observation.strip():
             return Found(off="the request has no observation to look for")
         of = bound(memory, request)
-        seen = min(len(request.visible), most)  # they are likely to be found again
+        # They are likely to be found again, but for what stands in the history: it is no memory.
+        seen = min(sum(not item.startswith("history[") for item in request.visible), most)
         hits = of.search(request.observation, most + seen, **narrowed)
         hits = [hit for hit in hits if hit.handle not in request.visible][:most]
         choose = _wholes if whole else _as_much_as_fits

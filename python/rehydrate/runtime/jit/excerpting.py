@@ -20,7 +20,7 @@ _SHOWN = "[shown already]"
 def excerpted(desk: Desk, found: Sequence[Section], query: str) -> list[Section]:
     """The same sections, and in the place of those that could never come whole their best blocks,
     word for word, each gap marked, under the handle of the whole. Lines that an excerpt before has
-    shown are a gap too."""
+    shown are marked in their place."""
     long = [place for place, section in enumerate(found) if is_too_long(desk, section)]
     best = set(sorted(long, key=lambda place: -found[place].relevance)[:MOST])
     return [
