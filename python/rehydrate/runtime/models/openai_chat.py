@@ -19,8 +19,8 @@ from rehydrate.runtime.models.chat_stream import ChatStream, text_of
 from rehydrate.runtime.models.events import EventStream, ResponseEvents
 from rehydrate.runtime.models.failures import answered
 from rehydrate.runtime.models.model import Reply, Stop
-from rehydrate.runtime.models.openai_client import openai_client
-from rehydrate.runtime.models.sdk import Gathered, SdkModel
+from rehydrate.runtime.models.openai import OpenAIModel
+from rehydrate.runtime.models.sdk import Gathered
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -30,7 +30,7 @@ _STOPS: Mapping[str, Stop] = {"length": "length", "content_filter": "refusal"}
 _RESPONSE_ONLY = frozenset({"annotations", "provider_specific_fields", "function_call", "index"})
 
 
-class OpenAIChatModel(SdkModel):
+class OpenAIChatModel(OpenAIModel):
     """A model of OpenAI's chat completions, or of a server that speaks them (``base_url``): vLLM,
     Ollama, llama.cpp, LiteLLM, OpenRouter.
 
@@ -46,7 +46,6 @@ class OpenAIChatModel(SdkModel):
     """
 
     _provider = "openai_chat"
-    _package = "openai"
 
     def __init__(
         self,
@@ -67,9 +66,6 @@ class OpenAIChatModel(SdkModel):
             timeout_seconds=timeout_seconds,
             options=options,
         )
-
-    def _client(self) -> Any:
-        return openai_client(self._api_key, self._base_url)
 
     def _resource(self, client: Any) -> Any:
         return client.chat.completions

@@ -13,8 +13,8 @@ from rehydrate.ir import CompiledPrompt
 from rehydrate.runtime.models.events import EventStream, ResponseEvents
 from rehydrate.runtime.models.failures import answered
 from rehydrate.runtime.models.model import OnText, Reply, Stop
-from rehydrate.runtime.models.openai_client import openai_client
-from rehydrate.runtime.models.sdk import Gathered, SdkModel
+from rehydrate.runtime.models.openai import OpenAIModel
+from rehydrate.runtime.models.sdk import Gathered
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -25,7 +25,7 @@ _NOT_ENCRYPTED = "encrypted content is not supported"
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
-class OpenAIResponsesModel(SdkModel):
+class OpenAIResponsesModel(OpenAIModel):
     """A model of OpenAI's Responses API, or of a server that speaks it (``base_url``).
 
     The history is the client's: nothing is stored (``store=False``), and reasoning comes encrypted,
@@ -37,7 +37,6 @@ class OpenAIResponsesModel(SdkModel):
     """
 
     _provider = "openai_responses"
-    _package = "openai"
 
     def __init__(
         self,
@@ -75,9 +74,6 @@ class OpenAIResponsesModel(SdkModel):
         others = {key: value for key, value in self._options.items() if key != "include"}
         self._options = {**others, **({"include": rest} if rest else {})}
         return await super().reply(prompt, on_text=on_text)
-
-    def _client(self) -> Any:
-        return openai_client(self._api_key, self._base_url)
 
     def _resource(self, client: Any) -> Any:
         return client.responses
