@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from benches.report import figures
+from benches.report import figures, running
 from benches.report.figures import Figures, part_file
 from benches.report.growing import exponent, of_n_log_n
 from benches.report.rows import HEADER, Part, Row, number
 from benches.report.running import PARTS
 from benches.report.sections import SECTIONS
+from benches.report.sections.preamble import preamble
 from benches.report.sections.threads import loop, threads
 from benches.report.timings import Timing, times
 
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def nothing_measured(**more: object) -> Figures:
-    return Figures({}, None, None, {}, 0.0, 0.0, **more)
+    return Figures({}, None, None, {}, **more)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +66,15 @@ def test_every_section_can_be_written_without_figures():
 def test_a_part_is_a_section_and_a_failed_one_says_so():
     part = Part("Excerpts", "On sessions.", [Row("kept", 1.0, "", 1)], notes="Mind this.")
     assert Part.from_json(part.to_json()) == part
-    of = nothing_measured(parts={"excerpts": part, "threads": None})
+    failed = {"part-threads": "exit 1, ValueError: no room"}
+    of = nothing_measured(
+        parts={"excerpts": part, "threads": None, "jit": None}, run={"failed": failed}
+    )
     text = "\n".join(line for section in SECTIONS for line in section(of))
     assert "## Excerpts\n\nOn sessions.\n\n`python -m benches.python.excerpts`" in text
     assert "| kept | <= 1 |  | **1** | met |  |  |\n\nMind this." in text
-    assert "## Threads\n\nNot measured: the command failed." in text
+    assert "## Threads\n\nNot measured: exit 1, ValueError: no room." in text
+    assert "## Jit\n\nNot measured: the command was not run to its end." in text
 
 
 def test_what_goes_beyond_may_have_no_want_before_it():
@@ -111,12 +116,28 @@ def test_a_loop_of_a_few_minutes_is_not_judged():
 
 
 def test_figures_that_were_cut_short_are_not_there(tmp_path, monkeypatch):
-    for name in ("retention", "footprint", "threads", "rss", "load", "speed"):
+    for name in ("retention", "footprint", "threads", "rss", "run", "speed"):
         (tmp_path / f"{name}.json").write_text('{"half', encoding="utf-8")
     monkeypatch.setattr(figures, "KEPT", tmp_path)
     monkeypatch.setattr(figures, "TARGET", tmp_path)
     of = figures.read()
     assert (of.retention, of.footprint, of.threads, of.rss) == (None, {}, [], [])
+
+
+def test_the_report_names_the_machine_that_the_figures_were_made_on_not_the_one_that_writes_it():
+    run = {"about": {"commit": "abc1234", "packages": "usearch 1.0"}, "load": {"before": 9.0}}
+    text = "\n".join(preamble(nothing_measured(run=run)))
+    assert "- commit: abc1234\n- packages: usearch 1.0" in text
+    assert "**Noisy" in text
+
+
+def test_a_part_that_fails_is_told_with_its_reason_and_the_others_go_on(tmp_path, monkeypatch):
+    for module in (figures, running):
+        monkeypatch.setattr(module, "KEPT", tmp_path)
+    assert running._python("-c", "print(1)", into="good") == ""
+    why = running._python("-c", "print(2); raise ValueError('no room')", into="bad")
+    assert why == "exit 1, ValueError: no room"
+    assert (tmp_path / "good.json").read_text(encoding="utf-8") == "1\n"
 
 
 def test_every_part_that_is_named_exists_and_has_a_file_of_its_own():

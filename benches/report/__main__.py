@@ -32,14 +32,18 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=RESULTS)
     asked = parser.parse_args()
     data = asked.data or figures.ROOT.parent / "shared" / "data"
+    went_well = True
     if not asked.render_only:
         if not Path(data).is_dir():
             print(f"report: no conversations in {data}: retention is left out", file=sys.stderr)
-        running.run_python_benches(str(data) if Path(data).is_dir() else None, asked.build_wheel)
+        went_well = running.run_python_benches(
+            str(data) if Path(data).is_dir() else None, asked.build_wheel
+        )
     of = figures.read(running.PARTS)
     lines = [line for section in SECTIONS for line in section(of)]
     asked.output.write_text("\n".join(lines), encoding="utf-8")
     print(f"wrote {asked.output}")
+    sys.exit(not went_well)
 
 
 if __name__ == "__main__":

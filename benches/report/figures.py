@@ -27,8 +27,8 @@ class Figures:
     criterion_from: tuple[datetime, datetime] | None
     retention: dict[str, Any] | None
     footprint: dict[str, Any]
-    load_before: float
-    load_after: float
+    run: dict[str, Any] = field(default_factory=dict)
+    """Of the Python part: what it ran on, the load before and after, and why what failed did."""
     parts: dict[str, Part | None] = field(default_factory=dict)
     """By module of `benches/python`; None where its command failed."""
     threads: Sequence[dict[str, Any]] = ()
@@ -48,14 +48,12 @@ def read(parts: Sequence[str] = ()) -> Figures:
     for name, timing, modified in _criterion(TARGET / "criterion"):
         timings[name] = timing
         times.append(modified)
-    load = _json(KEPT / "load.json") or {"before": 0.0, "after": 0.0}
     return Figures(
         timings=timings,
         criterion_from=(moment(min(times)), moment(max(times))) if times else None,
         retention=_json(KEPT / "retention.json"),
         footprint=_json(KEPT / "footprint.json") or {},
-        load_before=load["before"],
-        load_after=load["after"],
+        run=_json(KEPT / "run.json") or {},
         parts={name: _part(part_file(name)) for name in parts},
         threads=_rows(KEPT / "threads.json"),
         rss=_rows(KEPT / "rss.json"),

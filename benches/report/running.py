@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 
+from benches.report import machine
 from benches.report.figures import KEPT, ROOT, part_file
 
 PARTS: tuple[str, ...] = (
@@ -31,37 +33,56 @@ CORE = "cargo bench -p rehydrate-core --bench '*'"
 PYTHON = "python -m benches.report"
 
 
-def run_python_benches(data: str | None, build_wheel: bool) -> None:
-    """Everything but Criterion's part; the results go to `KEPT`."""
+def run_python_benches(data: str | None, build_wheel: bool) -> bool:
+    """Everything but Criterion's part; the results go to `KEPT`. Whether all of it ended well."""
     KEPT.mkdir(parents=True, exist_ok=True)
-    load_before = os.getloadavg()[0]
+    about, load_before = machine.about(), os.getloadavg()[0]
     for stale in KEPT.glob("*.json"):
         if stale != RSS:
             stale.unlink()
     names = ("-o", "python_files=bench_*.py", "-o", "python_functions=bench_*")
     kept = ("--benchmark-columns=median,iqr,rounds", f"--benchmark-json={KEPT / 'speed.json'}")
     plain = ("-q", "-W", "default", "-p", "no:cacheprovider")
-    _python("-m", "pytest", "benches/python", *names, *plain, *kept)
+    failed: dict[str, str] = {}
+
+    def measure(*arguments: str, into: str | None = None) -> None:
+        why = _python(*arguments, into=into)
+        if why:
+            failed[into or "speed"] = why
+            print(f"report: {arguments[1]} failed: {why}", file=sys.stderr, flush=True)
+
+    measure("-m", "pytest", "benches/python", *names, *plain, *kept)
     built = ["--build-wheel"] if build_wheel else []
-    _python("-m", "benches.python.footprint", *built, into="footprint", must_succeed=False)
-    _python("-m", "benches.python.threads", into="threads", must_succeed=False)
+    measure("-m", "benches.python.footprint", *built, into="footprint")
+    measure("-m", "benches.python.threads", into="threads")
     if data is not None:
-        _python("-m", "benches.python.retention", data, into="retention", must_succeed=False)
+        measure("-m", "benches.python.retention", data, into="retention")
         os.environ["REHYDRATE_DATA"] = data
     for name in PARTS:
-        _python("-m", f"benches.python.{name}", into=part_file(name).stem, must_succeed=False)
+        measure("-m", f"benches.python.{name}", into=part_file(name).stem)
+    commit = machine.about()["commit"]
+    if commit != about["commit"]:
+        about["commit"] += f" at its beginning, {commit} at its end"
     load = {"before": load_before, "after": os.getloadavg()[0]}
-    (KEPT / "load.json").write_text(json.dumps(load), encoding="utf-8")
+    run = {"about": about, "load": load, "failed": failed}
+    (KEPT / "run.json").write_text(json.dumps(run), encoding="utf-8")
+    return not failed
 
 
-def _python(*arguments: str, into: str | None = None, must_succeed: bool = True) -> None:
+def _python(*arguments: str, into: str | None) -> str:
+    """Run it; why it failed, or nothing."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     }
     print("+ python", *arguments, file=sys.stderr, flush=True)
     command = [sys.executable, *arguments]
-    if into is None:
-        subprocess.run(command, cwd=ROOT, env=environment, check=True)
-        return
-    with (KEPT / f"{into}.json").open("w", encoding="utf-8") as out:
-        subprocess.run(command, cwd=ROOT, env=environment, check=must_succeed, stdout=out)
+    errors = KEPT / f"{into or 'speed'}.err"
+    out = (KEPT / f"{into}.json").open("w", encoding="utf-8") if into else nullcontext(None)
+    with out as stdout, errors.open("w", encoding="utf-8") as stderr:
+        ended = subprocess.run(
+            command, cwd=ROOT, env=environment, check=False, stdout=stdout, stderr=stderr
+        )
+    if not ended.returncode:
+        return ""
+    told = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return f"exit {ended.returncode}, {told[-1] if told else 'and said nothing'}"

@@ -17,8 +17,10 @@ def preamble(of: Figures) -> Iterable[str]:
     yield f"Written by `make bench` on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}."
     yield "Medians. Times depend on the machine and its load; ratios are from one run."
     yield ""
-    yield from (f"- {name}: {value}" for name, value in machine.about().items())
-    yield f"- load average: {of.load_before:.1f} before the Python part, {of.load_after:.1f} after"
+    about, load = of.run.get("about") or machine.about(), of.run.get("load", {})
+    before, after = load.get("before", 0.0), load.get("after", 0.0)
+    yield from (f"- {name}: {value}" for name, value in about.items())
+    yield f"- load average: {before:.1f} before the Python part, {after:.1f} after"
     if of.criterion_from:
         first, last = of.criterion_from
         yield f"- Criterion's figures: from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M}"
@@ -26,6 +28,6 @@ def preamble(of: Figures) -> Iterable[str]:
             yield "- **Stale: some of Criterion's figures are older than the newest source.**"
     else:
         yield "- **Criterion's figures are missing: run `make bench`.**"
-    if of.load_before > 0.75 * (os.cpu_count() or 1):
+    if before > 0.75 * (os.cpu_count() or 1):
         yield "- **Noisy: the machine was busy; absolute times are too long by an unknown factor.**"
     yield ""
