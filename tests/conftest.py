@@ -1,4 +1,8 @@
-"""Hypothesis profiles: "default", and "deep" for CI (HYPOTHESIS_PROFILE=deep); and Ctrl-C."""
+"""Hypothesis profiles: "default", "deep" for CI, "random" to search for more; and Ctrl-C.
+
+HYPOTHESIS_PROFILE names one. The first two draw the same examples in every run, so that a test that
+fails has been broken by a change; "random" draws others each time, for a nightly run or by hand.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from hypothesis import HealthCheck, settings
 # No deadline and no "too slow": a busy machine is not a bug.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
 
-settings.register_profile("default", max_examples=40, **_PATIENT)
+settings.register_profile("default", max_examples=40, derandomize=True, **_PATIENT)
 settings.register_profile("deep", max_examples=500, derandomize=True, **_PATIENT)
+settings.register_profile("random", max_examples=500, **_PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 # A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.

@@ -116,7 +116,7 @@ def _user_contents() -> st.SearchStrategy[Any]:
 
 def _result_contents() -> st.SearchStrategy[Any]:
     blocks = st.one_of(texts.map(_text), st.just({"type": "image", "source": _IMAGE}))
-    return st.one_of(texts, st.just(""), st.none(), st.lists(blocks, max_size=3))
+    return st.one_of(texts, st.just(""), st.lists(blocks, max_size=3))
 
 
 @st.composite
@@ -463,7 +463,7 @@ def damaged(draw: Draw, entries: list[Entry]) -> list[Entry]:
         if not broken:
             break
         place = draw(st.integers(0, len(broken) - 1))
-        kinds = ["drop", "double", "move", "empty", "null", "drop_block", "lose_id"]
+        kinds = ["drop", "double", "move", "empty", "null", "drop_block", "null_block", "lose_id"]
         kind = draw(st.sampled_from(kinds))
         if kind == "drop":
             del broken[place]
@@ -492,6 +492,11 @@ def _with_damaged_content(draw: Draw, entry: Any, kind: str) -> Any:
     if kind == "drop_block" and isinstance(content, list) and content:
         place = draw(st.integers(0, len(content) - 1))
         content = [*content[:place], *content[place + 1 :]]
+    elif kind == "null_block" and isinstance(content, list) and content:
+        place = draw(st.integers(0, len(content) - 1))
+        if isinstance(content[place], dict) and "content" in content[place]:
+            content = [*content]
+            content[place] = {**content[place], "content": None}
     elif kind == "empty":
         content = ""
     elif kind == "null":

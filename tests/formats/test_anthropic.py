@@ -165,6 +165,7 @@ PLANTED = {
     "tool_result_without_call": ([user(result("z")), *ROUND], [0]),
     "duplicate_id": ([*ROUND, assistant(call("a")), user(result("a"))], [3]),
     "duplicate_result": ([*ROUND, user(result("a"))], [3]),
+    "null_result_content": ([HELLO, assistant(call("a")), user(result("a", None))], [2]),
     "results_not_first": ([HELLO, assistant(call("a")), user(text("wait"), result("a"))], [2]),
     "results_not_together": (
         [HELLO, assistant(call("a"), call("b")), user(result("a")), user(result("b"))],
@@ -216,6 +217,19 @@ def test_a_call_unanswered_at_the_very_end_is_an_open_loop():
 def test_an_empty_last_assistant_message_is_a_prefill():
     assert broken(HELLO, {"role": "assistant", "content": ""}) == []
     assert broken(HELLO, {"role": "assistant", "content": None}) == [(1, "empty_content")]
+
+
+def test_no_answer_begins_with_an_empty_message_after_a_tool_call():
+    empty = {"role": "assistant", "content": ""}
+    assert broken(HELLO, assistant(text("I look.")), empty) == []
+    assert broken(HELLO, assistant(call("a")), empty) == [(2, "empty_content")]
+    assert broken(HELLO, assistant(call("a")), user(result("a")), empty) == []
+
+
+def test_a_result_may_lack_a_content_or_have_an_empty_one():
+    bare = {"type": "tool_result", "tool_use_id": "a"}
+    for done in (bare, {**bare, "content": ""}, {**bare, "content": []}):
+        assert broken(HELLO, assistant(call("a")), user(done)) == []
 
 
 def test_system_entries_stand_outside_of_the_rules():

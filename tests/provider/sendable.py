@@ -47,7 +47,11 @@ def request_of(format: str, entries: Sequence[Entry]) -> Entry:
 
 
 def _closed_anthropic(entries: list[Entry]) -> list[Entry]:
-    last = list(takewhile(lambda entry: entry["role"] == "assistant", reversed(entries)))
+    # Results that are there already get those that are missing into their own message.
+    is_answering = bool(entries) and _is_of_results(entries[-1])
+    results = list(entries[-1]["content"]) if is_answering else []
+    spoken = entries[:-1] if is_answering else entries
+    last = list(takewhile(lambda entry: entry["role"] == "assistant", reversed(spoken)))
     calls = [
         block["id"]
         for entry in reversed(last)
@@ -55,21 +59,24 @@ def _closed_anthropic(entries: list[Entry]) -> list[Entry]:
         for block in entry["content"]
         if block["type"] == "tool_use"
     ]
-    for entry in entries:
-        if entry["role"] == "user" and isinstance(entry["content"], list):
-            entry["content"] = [_with_content(block) for block in entry["content"]]
-    if calls:
-        results = [{"type": "tool_result", "tool_use_id": call, "content": "ok"} for call in calls]
-        return [*entries, {"role": "user", "content": results}]
+    answered = {block["tool_use_id"] for block in results}
+    results += [
+        {"type": "tool_result", "tool_use_id": call, "content": "ok"}
+        for call in calls
+        if call not in answered
+    ]
+    if results:
+        return [*spoken, {"role": "user", "content": results}]
     if last and not last[0]["content"]:  # an empty start of an answer may only stand last
         entries = entries[:-1]
     return [*entries, {"role": "user", "content": "Go on."}]
 
 
-def _with_content(block: Entry) -> Entry:
-    """Without a null for a content: the API's types say that it is left out."""
-    is_null = block["type"] == "tool_result" and block.get("content", "") is None
-    return {key: value for key, value in block.items() if key != "content"} if is_null else block
+def _is_of_results(entry: Entry) -> bool:
+    blocks = entry["content"]
+    if entry["role"] != "user" or not isinstance(blocks, list) or not blocks:
+        return False
+    return all(block["type"] == "tool_result" for block in blocks)
 
 
 def _closed_chat(entries: list[Entry]) -> list[Entry]:

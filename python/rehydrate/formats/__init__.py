@@ -119,9 +119,12 @@ def validate(messages: Sequence[Any], format: str = "auto") -> list[Violation]: 
     |---|---|---|
     | first_not_user | A | the first message, leaving out system ones, is not the user's |
     | unknown_role | A, O, R | a role that the provider does not know |
-    | empty_content | A | no content, in any but a last assistant message |
+    | empty_content | A | no content, in any but a last assistant message that no tool call is \
+before |
     | empty_text | A | an empty text block, or nothing but whitespace in a message |
     | null_content_without_calls | O, R, P | content is null (or absent), and no tool calls either |
+    | null_result_content | A | a tool_result whose content is null; it may be left out, or an \
+empty string |
     | unanswered_tool_call | A, O, R | no result in the next message (A), directly after it (O), \
 anywhere after it (R) |
     | tool_result_without_call | A, R | a result whose call is not in the turn before it (A), \

@@ -11,7 +11,7 @@ That is what keeps a valid list valid, and an invalid one no worse, when whole u
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
@@ -42,10 +42,9 @@ def broken_rules(spoken: Sequence[Spoken]) -> list[Violation]:
         what = f"the first message is the {spoken[0].role}'s, it must be the user's"
         found.append(Violation(spoken[0].index, "first_not_user", what))
     cache_controls = 0
+    can_begin = _can_begin_an_answer(spoken)
     for message in spoken:
-        # The API lets the last message be an empty start for the assistant to go on from.
-        is_prefill = message is spoken[-1] and message.role == "assistant"
-        found += _message_rules(message, is_prefill)
+        found += _message_rules(message, can_begin and message is spoken[-1])
         for index, block in message.blocks:
             found += _shape_rules(index, block, message.role)
             for part in (block, *_inner_blocks(block)):
@@ -62,6 +61,17 @@ def broken_rules(spoken: Sequence[Spoken]) -> list[Violation]:
             pairing.settle()
     found += pairing.found
     return sorted(found, key=lambda violation: violation.index)
+
+
+def _can_begin_an_answer(spoken: Sequence[Spoken]) -> bool:
+    """Whether the last message may be an empty start for the assistant to go on from.
+
+    Not where a tool was called in the same turn: its results come next, and then the empty message
+    is the last no more.
+    """
+    last_turn = takewhile(lambda message: message.role == "assistant", reversed(spoken))
+    kinds = [type_of(block) for message in last_turn for _, block in message.blocks]
+    return bool(spoken) and spoken[-1].role == "assistant" and _CLIENT_CALL not in kinds
 
 
 def _message_rules(message: Spoken, is_prefill: bool) -> Iterable[Violation]:
@@ -102,6 +112,9 @@ def _shape_rules(index: int, block: Mapping[str, Any], role: str) -> Iterable[Vi
         belongs_to, id_key = "assistant", "id"
     elif kind == "tool_result":
         belongs_to, id_key = "user", "tool_use_id"
+        if block.get("content", "") is None:
+            what = "the content of a tool_result is null; leave it out, or make it a string"
+            yield Violation(index, "null_result_content", what)
     if belongs_to is not None:
         if role != belongs_to:
             what = f"a {kind} block stands in a message of the {role}'s"

@@ -96,18 +96,19 @@ def test_a_child_that_closes_leaves_the_parents_store_open(path: Path):
 
 def test_an_interpreter_ends_while_an_index_is_built(path: Path):
     for close in ("", "memory.close()"):
-        for _ in range(3):
+        for number in range(3):
             ended = run_python(
                 f"""
-                import sys, uuid
+                import sys
                 from rehydrate import Memory
 
                 memory = Memory.open(sys.argv[1], namespace="a")
-                memory.add([f"item {{n}} {{uuid.uuid4()}}" for n in range(2_100)])
-                memory.add([f"item {{n}} {{uuid.uuid4()}}" for n in range(2_100)])
+                for half in ("a", "b"):
+                    memory.add([f"item {{n}} of {{sys.argv[2]}}{{half}}" for n in range(2_100)])
                 {close}
                 """,
                 str(path),
+                f"{close}{number}",
             )
             assert (ended.code, ended.out, ended.err) == (0, "", "")
     with Memory.open(path, namespace="a") as memory:
