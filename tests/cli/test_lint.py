@@ -109,3 +109,28 @@ def test_every_line_fits_a_narrow_terminal(run, noisy, write):
 
 def test_the_help_names_every_rule_as_the_linter_does():
     assert {name: rule.about for name, rule in RULES.items()} == command._RULES
+
+
+def test_a_file_of_requests_shows_how_the_system_prompt_grew(run, write):
+    notes = [f"- Learned in turn {n}: the harbour's gate {n} opens at dawn." for n in range(20)]
+    requests = [
+        {
+            "system": "\n".join(["Be brief.", *notes[:n]]),
+            "messages": [{"role": "user", "content": "?"}],
+        }
+        for n in range(20)
+    ]
+    write("requests.jsonl", [json.dumps(request) for request in requests])
+    done = run("lint", "requests.jsonl")
+    assert done.returncode == 1
+    assert "growing_system: a system prompt that grows" in done.stdout.decode()
+    write("same.jsonl", [json.dumps(requests[0])] * 20)
+    assert run("lint", "same.jsonl").returncode == 0
+
+
+def test_a_line_that_is_no_request_among_requests_is_named(run, write):
+    body = {"messages": [{"role": "user", "content": "hi"}]}
+    write("mixed.jsonl", [json.dumps(body), "{"])
+    done = run("lint", "mixed.jsonl")
+    assert done.returncode == 2
+    assert b"mixed.jsonl" in done.stderr

@@ -33,7 +33,7 @@ _HISTORY = re.compile(r"history\[(\d+)\]")
 
 _EXAMPLES = """\
 FILE is a conversation, as for `rehydrate compact`, the body of a request with its tools and system
-prompt, or a PromptIR or compiled prompt as JSON.
+prompt, the bodies of a session's requests, one a line, or a PromptIR or compiled prompt as JSON.
 
 Exit code: 0 without findings of the --fail-on severity or a graver one, else 1.
 
@@ -94,12 +94,14 @@ _RULES = {
     "base64": "binary data as text",
     "echo": "content that stands earlier already",
     "raw_log": "logs in full",
+    "search_dump": "searches that return whole files",
     "unused_result": "tool results never used again",
     "whole_file": "long files in full",
     "heavy_tools": "heavy tool schemas",
     "thinking": "thinking of turns that are over",
     "growth": "tokens a turn, and when the budget is crossed",
-    "unstable_prefix": "times and ids that break the cache",
+    "growing_system": "a system prompt that grows",
+    "unstable_prefix": "dates, times and ids that break the cache",
     "breakpoints": "cache marks too many, too early or missing",
 }
 
@@ -164,10 +166,29 @@ def _source(name: str, text: str) -> _Source:
             value = None
         if isinstance(value, dict) and value.get("rehydrate") in ("prompt_ir", "compiled_prompt"):
             return _Source(name, _prompt(value))
+    requests = _requests(text)
+    if requests:
+        return _Source(name, requests)
     document = document_of(name, text)
     if {"system", "instructions", "tools", "model"} & {*document.around}:
         return _Source(name, json.loads(text), document)
     return _Source(name, document.entries, document)
+
+
+def _requests(text: str) -> list[Any]:
+    """The bodies of a session's requests, one a line; none where a line is anything else."""
+    from rehydrate.linting.subject import is_request
+
+    lines = [line for line in text.splitlines() if line.strip()]
+    bodies: list[Any] = []
+    for line in lines if len(lines) > 1 else ():
+        try:
+            bodies.append(json.loads(line))
+        except (ValueError, RecursionError):  # the reader of documents says what is wrong
+            return []
+        if not is_request(bodies[-1]):
+            return []
+    return bodies
 
 
 def _prompt(value: dict[str, Any]) -> Any:

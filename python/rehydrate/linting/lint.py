@@ -24,10 +24,12 @@ def lint(
 ) -> list[Finding]:
     """What a prompt or a session spends tokens on to no use, gravest first.
 
-    ``target`` are messages of any format, the body of a request, a PromptIR or a CompiledPrompt;
-    ``tools`` and ``system`` are what is sent with messages that come alone. ``model`` says which
-    prefixes its cache keeps. ``rules`` are the names of those to apply (None: all of `RULES`).
-    Nothing is changed. A text that one rule has named is not named again by a milder one.
+    ``target`` are messages of any format, the body of a request, a PromptIR or a CompiledPrompt, or
+    a list of such requests as a session sent them: then the last is linted, and whether the system
+    prompt grew on the way. ``tools`` and ``system`` are what is sent with messages that come alone.
+    ``model`` says which prefixes its cache keeps. ``rules`` are the names of those to apply (None:
+    all of `RULES`). Nothing is changed. A text that one rule has named is not named again by a
+    milder one.
 
     >>> log = "\\n".join(f"12:00:{n % 60:02} INFO request {n} served" for n in range(500))
     >>> [finding.rule for finding in lint([{"role": "user", "content": log}])]

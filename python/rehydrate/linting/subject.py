@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate.formats._reading import compact_json
 from rehydrate.ir import Budget, CompiledPrompt, PromptIR, Segment, ToolDef
-from rehydrate.messages import Conversation, Message, Piece, PieceKind
+from rehydrate.messages import Conversation, Message, Piece, PieceKind, normal_role
 
 COUNTER = "o200k_base"
+_LISTS = ("messages", "input", "output")
 
 
 class Text(NamedTuple):
@@ -50,6 +52,8 @@ class Subject:
     """Where among the texts the prompt of now begins: a transcript goes on behind a compaction."""
     marks_cache: bool
     """Whether the prompt is a whole one for a provider that keeps only what is marked."""
+    systems: tuple[Text, ...] = ()
+    """The system's words in each of a session's requests, in order, where these are known."""
 
     @property
     def tokens(self) -> int:
@@ -86,7 +90,13 @@ class Subject:
         model: str = "",
         budget: Budget | None = None,
     ) -> Subject:
-        """Read messages, the body of a request, a PromptIR or a CompiledPrompt."""
+        """Read messages, the body of a request, a PromptIR or a CompiledPrompt; of a list of such
+        requests the last, and what the system says in all."""
+        if _are_requests(target):
+            last = cls.of(
+                target[-1], format=format, tools=tools, system=system, model=model, budget=budget
+            )
+            return replace(last, systems=_systems(target))
         budget = budget or _budget(target)
         if isinstance(target, PromptIR):
             return _of_ir(target, budget, model)
@@ -99,9 +109,7 @@ class Subject:
             system = system or target.get("system") or target.get("instructions")
             tools = tools or target.get("tools") or ()
             model = model or str(target.get("model") or "")
-            target = next(
-                (target[key] for key in ("messages", "input", "output") if key in target), ()
-            )
+            target = _listed(target)
         definitions = counted(tools)
         conversation = formats.parse(target, format)
         ids = _message_ids(segments, len(target))
@@ -167,6 +175,52 @@ def _budget(target: Any) -> Budget:
     return ir.budget if isinstance(ir, PromptIR) else Budget()
 
 
+def _listed(body: Mapping[str, Any]) -> Any:
+    """The messages of a request's body."""
+    return next((body[key] for key in _LISTS if key in body), ())
+
+
+def _are_requests(target: Any) -> bool:
+    """Whether it is a list of requests: bodies, prompts, or lists of messages."""
+    return isinstance(target, (list, tuple)) and bool(target) and all(map(is_request, target))
+
+
+def is_request(entry: Any) -> bool:
+    """Whether it is what one request sends, and no message."""
+    if isinstance(entry, Mapping):
+        is_entry = "role" in entry or "type" in entry
+        return not is_entry and isinstance(_listed(entry), (list, tuple, str)) and bool(entry)
+    return isinstance(entry, (list, CompiledPrompt, PromptIR))
+
+
+def _systems(requests: Sequence[Any]) -> tuple[Text, ...]:
+    """What the system says in each of them, as one text."""
+    return counted_texts([_system_of(request) for request in requests])
+
+
+def _system_of(request: Any) -> Text:
+    if isinstance(request, PromptIR):
+        said = [str(section.content) for section in request.sections if section.is_static]
+        return Text("system", "\n".join(said), PieceKind.TEXT, 0, "system")
+    body = request.request if isinstance(request, CompiledPrompt) else request
+    texts: list[Text] = []
+    if isinstance(body, Mapping):
+        texts += _system_texts(body.get("system") or body.get("instructions"))
+        body = _listed(body)
+    entries = body if isinstance(body, (list, tuple)) else ()
+    leading = list(takewhile(_is_system, entries))
+    if leading:
+        texts += _texts(formats.parse(leading), _message_ids((), len(leading)))[1]
+    place = texts[0].place if texts else "system"
+    return Text(place, "\n".join([text.text for text in texts]), PieceKind.TEXT, 0, "system")
+
+
+def _is_system(entry: Any) -> bool:
+    if isinstance(entry, Mapping):
+        return normal_role(str(entry.get("role"))) == "system"
+    return getattr(entry, "type", None) == "system"
+
+
 def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
     history = ir.history
     conversation = formats.parse(history.entries, history.format if history.entries else "auto")
@@ -225,7 +279,7 @@ def _texts(
             step += 1
         before = message.role
         asked.update(_calls(message))
-        by = [asked.get(call, ("", "")) for call in message.answers]
+        by = [asked.get(call, ("", "")) for call in message.answers] or _own_call(message)
         results = sum(piece.kind is PieceKind.TOOL_RESULT for piece in message.pieces)
         found = 0
         for piece in message.pieces:
@@ -249,6 +303,15 @@ def _calls(message: Message) -> Iterator[tuple[str, tuple[str, str]]]:
         for call, text in zip(message.calls, inputs, strict=True):
             name, _, value = text.partition(" ")
             yield call, (name, value)
+
+
+def _own_call(message: Message) -> list[tuple[str, str]]:
+    """The call of a server's tool that has its results in its own item."""
+    inputs = [piece.text for piece in message.pieces if piece.kind is PieceKind.TOOL_INPUT]
+    if message.role != "assistant" or len(inputs) != 1:
+        return []
+    name, _, value = inputs[0].partition(" ")
+    return [(name, value)]
 
 
 def _system_texts(system: Any) -> list[Text]:
