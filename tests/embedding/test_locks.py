@@ -15,7 +15,7 @@ def test_a_lock_that_another_thread_holds_is_free_in_a_child_and_still_held_in_t
     ended = run_python(
         """
         import os, signal, threading
-        from rehydrate.embedding.locks import ForkSafeLock
+        from rehydrate._concurrency.locks import ForkSafeLock
 
         lock, held, over = ForkSafeLock(), threading.Event(), threading.Event()
 
@@ -62,7 +62,8 @@ _EMBEDDING = """
 import os, signal, sys, threading
 import numpy as np
 import rehydrate
-from rehydrate.embedding import cache, loops, own
+from rehydrate._concurrency import loops
+from rehydrate.embedding import cache, own
 from rehydrate.embedding import named as named_models
 
 def embed(texts):

@@ -5,10 +5,10 @@ import threading
 from functools import partial
 
 import anyio
-import anyio.to_thread
 import pytest
 
 from rehydrate import Context, InvalidMessageError
+from rehydrate._concurrency.pool import COMPUTING
 from rehydrate.runtime.adding import Once
 from tests.runtime.script import BACKENDS
 
@@ -36,7 +36,7 @@ def test_a_task_cancelled_by_asyncio_in_the_middle_has_added_everything_once():
     context = SlowContext()
 
     async def main():
-        task = asyncio.create_task(adding(context).in_thread())
+        task = asyncio.create_task(adding(context).anow())
         while not context.begun.is_set():
             await asyncio.sleep(0)
         task.cancel()
@@ -53,11 +53,10 @@ def test_a_task_cancelled_by_asyncio_before_it_got_a_thread_has_added_everything
     context = Context()
 
     async def main():
-        anyio.to_thread.current_default_thread_limiter().total_tokens = 1
         release = threading.Event()
-        busy = asyncio.create_task(anyio.to_thread.run_sync(release.wait))
-        await asyncio.sleep(0)
-        task = asyncio.create_task(adding(context).in_thread())
+        for _ in range(COMPUTING.size):
+            COMPUTING.start(release.wait)
+        task = asyncio.create_task(adding(context).anow())
         for _ in range(10):
             await asyncio.sleep(0)
         task.cancel()
@@ -65,7 +64,6 @@ def test_a_task_cancelled_by_asyncio_before_it_got_a_thread_has_added_everything
             await task
         history = context.history
         release.set()
-        await busy
         return history
 
     assert asyncio.run(main()) == ENTRIES
@@ -78,7 +76,7 @@ def test_a_cancelled_scope_waits_until_everything_is_added(backend):
     async def main():
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await adding(context).in_thread()
+            await adding(context).anow()
             return context.history
 
     assert anyio.run(main, backend=backend) == ENTRIES
@@ -95,7 +93,7 @@ def test_twice_is_once():
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_is_no_message_is_refused(backend):
     async def main():
-        await Once(partial(Context().add, "no message")).in_thread()
+        await Once(partial(Context().add, "no message")).anow()
 
     with pytest.raises(InvalidMessageError):
         anyio.run(main, backend=backend)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
+from rehydrate._concurrency.pool import waiting
 from rehydrate.messages import Conversation, Message, PieceKind
 
 RECALLED_NEIGHBOURS = 3
@@ -72,7 +73,8 @@ def memory_coverage(memory: Memory, asked: Any, degraded: list[str]) -> list[flo
         degraded.append("memory: no vectors to recall with; nothing counts as covered")
         return None
     try:
-        recalled = list(memory.recall(asked, RECALLED_NEIGHBOURS))
+        with waiting():  # a memory of the caller's own may be behind a network
+            recalled = list(memory.recall(asked, RECALLED_NEIGHBOURS))
         if len(recalled) != len(asked):
             raise ValueError(f"{len(recalled)} rows for {len(asked)} messages")
         rows = [_numbers(row) for row in recalled]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from rehydrate import _engine, formats
+from rehydrate._concurrency.twins import computed
 from rehydrate.compact.arguments import (
     check_choices,
     checked_budget,
@@ -245,25 +245,7 @@ def compact_context(
     return Compaction(survivors, indices, stats, report)
 
 
-async def acompact_context(
-    messages: Sequence[Any],
-    query: str | None = None,
-    target_ratio: float = 0.4,
-    **options: Any,
-) -> Compaction:
-    """``compact_context`` in a worker thread, for asyncio and trio: the event loop goes on.
-
-    Takes the same arguments and raises the same errors. An async embedder runs on the caller's own
-    event loop, and is cancelled with the caller. Otherwise cancelling leaves the thread to finish
-    by itself; nothing depends on its outcome.
-    """
-    import anyio.to_thread
-
-    from rehydrate.embedding.loops import lending_the_callers_loop
-
-    work = partial(compact_context, messages, query, target_ratio, **options)
-    with lending_the_callers_loop():
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+acompact_context = computed(compact_context)
 
 
 def _covered(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
+from rehydrate._concurrency.twins import computed
 from rehydrate.compiler.counts import COUNTER
 from rehydrate.compiler.running import Outcome, run_sources
 from rehydrate.compiler.sources.given import check_names, sources_of
@@ -33,8 +33,6 @@ from rehydrate.ir import (
 
 if TYPE_CHECKING:
     from rehydrate.compiler.sources.given import Given, Source
-
-T = TypeVar("T")
 
 
 class HydrateOptions(TypedDict, total=False):
@@ -106,15 +104,7 @@ def hydrate(
     return _prompt(asked, [came.get(source.name, _left_out(source)) for source in named])
 
 
-async def ahydrate(
-    request: ContextRequest | str = "", sources: Given = (), **options: Unpack[HydrateOptions]
-) -> PromptIR:
-    """`hydrate` for asyncio and trio: the event loop goes on, and async sources run on it.
-
-    Takes the same arguments and raises the same errors. Async sources are cancelled with the
-    caller; sync ones are left to finish by themselves.
-    """
-    return await _in_thread(partial(hydrate, request, sources, **options))
+ahydrate = computed(hydrate)
 
 
 def hydrate_source(
@@ -158,11 +148,7 @@ def hydrate_sources(
     return [Hydrated(each.found.sections, each.report, each.found.dropped) for each in outcomes]
 
 
-async def ahydrate_source(
-    request: ContextRequest | str, source: Source, **options: Unpack[SourceOptions]
-) -> Hydrated:
-    """`hydrate_source` for asyncio and trio: the event loop goes on."""
-    return await _in_thread(partial(hydrate_source, request, source, **options))
+ahydrate_source = computed(hydrate_source)
 
 
 def _laid_down(options: HydrateOptions) -> list[HydrationSource]:
@@ -277,12 +263,3 @@ def _check_options(operation: str, options: Any, known: type[Any]) -> None:
     if unknown := sorted(options.keys() - known.__annotations__):
         names = ", ".join(known.__annotations__)
         raise InvalidArgumentError(f"{operation} has no {unknown[0]!r}; its options are {names}")
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    import anyio.to_thread
-
-    from rehydrate.embedding.loops import lending_the_callers_loop
-
-    with lending_the_callers_loop():
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)

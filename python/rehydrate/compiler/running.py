@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from contextvars import copy_context
 from typing import NamedTuple
 
+from rehydrate._concurrency import loops
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._concurrency.pool import waiting
+from rehydrate._concurrency.threads import run_in_thread
 from rehydrate.compiler.fitting import fit
 from rehydrate.compiler.sources.answers import found_in
 from rehydrate.compiler.sources.source import Found, HydrationSource, SourceRequest
-from rehydrate.compiler.threads import run_in_thread
-from rehydrate.embedding import loops
-from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.ir import SourceReport, SourceStatus
 
 MOST_LEFT_BEHIND = 32
@@ -110,7 +111,8 @@ class _Call:
         """What came of it, once that is there or its time is over."""
         deadline = self._deadline
         left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
-        is_done = self._done.wait(left_s)
+        with waiting():
+            is_done = self._done.wait(left_s)
         if isinstance(self._error, _BusyError):
             return self._without("late", str(self._error))
         if deadline is not None and not (is_done and self._ended <= deadline):

@@ -6,8 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._concurrency.handover import run_locked
+from rehydrate._concurrency.hybrid_lock import HybridLock
 from rehydrate.cache.prefix import PrefixReport, prefix_report
 from rehydrate.cache.prices import minimum_prefix
 from rehydrate.compiler.compile import DEFAULT_PASSES
@@ -22,10 +25,10 @@ from rehydrate.compiler.sources.given import each_of
 from rehydrate.compiler.splice import Spliced, splice, visible_items
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
+from rehydrate.context.estimate import INLINE_MS, is_short_to_add, prompt_ms
 from rehydrate.context.late_binding import LateBinding
 from rehydrate.context.unseen import unseen
 from rehydrate.context.usage import ContextUsage
-from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.ir import (
     Budget,
@@ -39,7 +42,6 @@ from rehydrate.ir import (
     TimeRange,
     ToolDef,
 )
-from rehydrate.memory.twins import awaitable
 
 if TYPE_CHECKING:
     from rehydrate.compiler.sources.given import Given
@@ -102,6 +104,7 @@ class Context:
         self._tools = tuple([ToolDef.read(tool) for tool in tools])
         self._request = ContextRequest("", strategy, budget, thread, None, identity)
         self._passes = _own_passes() if passes is None else tuple(passes)
+        self._is_all_our_own = passes is None and originals is None
         self._originals = HeldOriginals() if originals is None else originals
         self._deadline_ms = deadline_ms
         self._entries = Entries(format or provider)
@@ -110,7 +113,7 @@ class Context:
         self._clock = clock
         self._left_out: tuple[History, list[datetime]] | None = None
         self._late = LateBinding()
-        self._lock = ForkSafeLock()
+        self._lock = HybridLock()
         self._known = Known()
         self._base: PromptIR | None = None
         self._sent: CompiledPrompt | None = None
@@ -128,7 +131,16 @@ class Context:
         none; raises InvalidMessageError for what is no message.
         """
         with self._lock:
-            self._entries.extend(entries, self._clock() if at is None else at.timestamp())
+            self._add(entries, at)
+
+    async def aadd(self, *entries: Any, at: datetime | None = None) -> None:
+        """`add` for asyncio and trio: it awaits who else uses this context; large entries are read
+        and counted in a worker thread."""
+        is_short = is_short_to_add(entries)
+        await run_locked(self._lock, partial(self._add, entries, at), lambda: is_short)
+
+    def _add(self, entries: Sequence[Any], at: datetime | None) -> None:
+        self._entries.extend(entries, self._clock() if at is None else at.timestamp())
 
     def offer(self, tools: Iterable[Any]) -> None:
         """Have the model offered these tools too, in any provider's shape.
@@ -163,22 +175,55 @@ class Context:
         Raises BudgetExceededError where the job's hard limit is crossed, or where what must be in
         the prompt has no room: then nothing is as if sent, and nothing is lost.
         """
+        with self._lock:
+            return self._prompt(observation, time_range)
+
+    async def aprompt(
+        self, observation: str | None = None, *, time_range: TimeRange | None = None
+    ) -> CompiledPrompt:
+        """`prompt` for asyncio and trio, with the same arguments, result and errors.
+
+        Work of a few milliseconds runs where it is called; a prompt that asks sources, compacts or
+        has much to read is made in a worker thread. Who waits for another call on this context
+        holds no thread. Cancelled before its turn, nothing was done; cancelled later, the prompt is
+        made to its end, and nobody gets it.
+        """
+        work = partial(self._prompt, observation, time_range)
+        return await run_locked(
+            self._lock, work, partial(self._is_short_prompt, observation, time_range)
+        )
+
+    def _prompt(self, observation: str | None, time_range: TimeRange | None) -> CompiledPrompt:
         if observation is not None and not isinstance(observation, str):
             kind = type(observation).__name__
             raise InvalidArgumentError(f"observation is of type {kind}; pass a string, or None")
-        with self._lock:
-            if observation:
-                said = user_message(observation, self._entries.format)
-                self._entries.extend([said], self._clock())
-            if not len(self._entries):
-                raise InvalidArgumentError(
-                    "there is nothing to answer; add a message, or pass an observation"
-                )
-            compiled = self._compiled(self._next_ir(observation or "", time_range))
-            self._send(compiled)
-            return compiled
+        if observation:
+            said = user_message(observation, self._entries.format)
+            self._entries.extend([said], self._clock())
+        if not len(self._entries):
+            raise InvalidArgumentError(
+                "there is nothing to answer; add a message, or pass an observation"
+            )
+        compiled = self._compiled(self._next_ir(observation or "", time_range))
+        self._send(compiled)
+        return compiled
 
-    aprompt = awaitable(prompt)
+    def _is_short_prompt(self, observation: str | None, time_range: TimeRange | None) -> bool:
+        """Whether the next prompt takes no longer than the event loop can spare."""
+        base = self._base
+        is_new_turn = (
+            base is None or bool(observation) or time_range is not None
+        ) or self._entries.turn != self._turn
+        if not self._is_all_our_own or (is_new_turn and self._sources):
+            return False  # what others wrote may take any time
+        said_chars = len(observation) if isinstance(observation, str) else 0
+        new_tokens = self._entries.tokens_since(self._seen) + said_chars // 3
+        shown_tokens = 0 if base is None else base.tokens
+        budget = self._request.budget
+        if upper_bound(shown_tokens + new_tokens, self._provider) > budget.soft_tokens:
+            return False  # it is compacted
+        visible = 0 if base is None else len(base.history.entries)
+        return prompt_ms(visible, len(self._entries) - self._seen + 1, new_tokens) <= INLINE_MS
 
     def compact(
         self, budget_tokens: int | None = None, *, keep_last: int | None = None
@@ -190,21 +235,29 @@ class Context:
         what went.
         """
         with self._lock:
-            if not len(self._entries):
-                raise InvalidArgumentError("there is nothing to compact; add a message first")
-            ir = self._next_ir("", None)
-            budget = ir.budget
-            target = budget.target_tokens if budget_tokens is None else budget_tokens
-            last = budget.keep_last if keep_last is None else keep_last
-            hard = max(target, budget.hard_tokens)
-            tight = Budget(target, hard, compact_to=1.0, keep_last=last)
-            compiled = self._compiled(ir.replace(request=replace(ir.request, budget=tight)))
-            self._go_on_from(compiled.ir.replace(request=ir.request))
-            self._compactions += _was_pruned(compiled.ir)
-            assert self._base is not None
-            return self._base
+            return self._compact(budget_tokens, keep_last)
 
-    acompact = awaitable(compact)
+    async def acompact(
+        self, budget_tokens: int | None = None, *, keep_last: int | None = None
+    ) -> PromptIR:
+        """`compact` for asyncio and trio, in a worker thread; the rest is as in `aprompt`."""
+        work = partial(self._compact, budget_tokens, keep_last)
+        return await run_locked(self._lock, work, lambda: False)
+
+    def _compact(self, budget_tokens: int | None, keep_last: int | None) -> PromptIR:
+        if not len(self._entries):
+            raise InvalidArgumentError("there is nothing to compact; add a message first")
+        ir = self._next_ir("", None)
+        budget = ir.budget
+        target = budget.target_tokens if budget_tokens is None else budget_tokens
+        last = budget.keep_last if keep_last is None else keep_last
+        hard = max(target, budget.hard_tokens)
+        tight = Budget(target, hard, compact_to=1.0, keep_last=last)
+        compiled = self._compiled(ir.replace(request=replace(ir.request, budget=tight)))
+        self._go_on_from(compiled.ir.replace(request=ir.request))
+        self._compactions += _was_pruned(compiled.ir)
+        assert self._base is not None
+        return self._base
 
     def splice(self, call: str, found: Sequence[Section], budget_tokens: int) -> Spliced:
         """Take into the turn what was found for a call of the model's; its result shows it.
@@ -309,23 +362,29 @@ class Context:
         return self._originals
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a call on it is under way at this moment, which another would wait for."""
+        return self._lock.is_held
+
+    @property
     def usage(self) -> ContextUsage:
-        """How full the window is, and what the job has spent."""
-        with self._lock:
-            budget, base = self._request.budget, self._base
-            tokens = base.tokens if base else 0
-            return ContextUsage(
-                tokens=tokens,
-                upper_bound_tokens=upper_bound(tokens, self._provider),
-                soft_tokens=budget.soft_tokens,
-                job_tokens=self._job_tokens,
-                hard_tokens=budget.hard_tokens,
-                prompts=self._prompts,
-                compactions=self._compactions,
-                entries=len(self._entries),
-                visible_entries=len(base.history.entries) if base else 0,
-                sections=len(base.sections) if base else 0,
-            )
+        """How full the window is, and what the job has spent; as of the last prompt where one is
+        being made."""
+        # Without the lock, as `history` is: a server asks for it on its event loop.
+        budget, base = self._request.budget, self._base
+        tokens = base.tokens if base else 0
+        return ContextUsage(
+            tokens=tokens,
+            upper_bound_tokens=upper_bound(tokens, self._provider),
+            soft_tokens=budget.soft_tokens,
+            job_tokens=self._job_tokens,
+            hard_tokens=budget.hard_tokens,
+            prompts=self._prompts,
+            compactions=self._compactions,
+            entries=len(self._entries),
+            visible_entries=len(base.history.entries) if base else 0,
+            sections=len(base.sections) if base else 0,
+        )
 
     def new_job(self) -> None:
         """Start the next job: the hard budget counts from here."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from rehydrate.embedding.locks import ForkSafeLock
+from rehydrate._concurrency.locks import ForkSafeLock
 
 State = Literal["closed", "open", "half-open"]
 

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rehydrate.embedding.locks import ForkSafeLock
+from rehydrate._concurrency.locks import ForkSafeLock
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any, Protocol
 
-from rehydrate.embedding import loops
-from rehydrate.embedding.locks import ForkSafeLock
+from rehydrate._concurrency import loops
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._concurrency.pool import waiting
 
 
 class UnansweredError(TimeoutError):
@@ -84,7 +85,8 @@ class _Call:
 
     def outcome(self, wait_s: float | None) -> Any:
         try:
-            self._done.wait(wait_s)
+            with waiting():
+                self._done.wait(wait_s)
         finally:  # also where Ctrl-C ends the waiting
             with self._lock:
                 self._is_abandoned = not self._done.is_set()

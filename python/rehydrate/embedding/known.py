@@ -9,11 +9,11 @@ from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._concurrency.loops import CancelledError
 from rehydrate.embedding import cache
 from rehydrate.embedding.breaker import Breaker
 from rehydrate.embedding.calls import BusyError
-from rehydrate.embedding.locks import ForkSafeLock
-from rehydrate.embedding.loops import CancelledError
 from rehydrate.embedding.protocol import unit_rows
 
 if TYPE_CHECKING:

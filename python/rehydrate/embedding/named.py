@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._concurrency.pool import waiting
 from rehydrate.embedding.breaker import Breaker
 from rehydrate.embedding.known import said
-from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.errors import EmbedderError
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class NamedModel:
                 self._loading = threading.Event()
                 threading.Thread(target=self._load_now, args=(self._loading,), daemon=True).start()
             loading = self._loading
-        loading.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        with waiting():
+            loading.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
         if self._loaded is not None:
             return self._loaded
         if loading.is_set():

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._concurrency.loops import CancelledError
 from rehydrate.embedding.breaker import Breaker, State
 from rehydrate.embedding.calls import BusyError, UnansweredError, call_within
 from rehydrate.embedding.known import Known, KnownFunctions, not_by_itself, said, unnamed_space
-from rehydrate.embedding.loops import CancelledError
 from rehydrate.embedding.protocol import Attempt
 from rehydrate.errors import EmbedderError, InvalidArgumentError
 

@@ -9,6 +9,7 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from rehydrate._concurrency.twins import stored
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.arguments import (
     checked_filters,
@@ -37,7 +38,6 @@ from rehydrate.memory.items import (
     VerifyReport,
 )
 from rehydrate.memory.redaction import Redactor, redactor_of
-from rehydrate.memory.twins import awaitable
 from rehydrate.memory.vectors import Embedding
 
 if TYPE_CHECKING:
@@ -447,22 +447,22 @@ class Memory:
             if vectors is not None:
                 give([item.handle for item in batch], vectors, namespace=namespace)
 
-    aadd = awaitable(add)
-    aget = awaitable(get)
-    alist = awaitable(list)  # noqa: A003  the method, not the builtin
-    asearch = awaitable(search)
-    arecall = awaitable(recall)
-    aforget = awaitable(forget)
-    apurge = awaitable(purge)
-    aset_tier = awaitable(set_tier)
-    alink = awaitable(link)
-    ahot = awaitable(hot)
-    async_ = awaitable(sync)  # "a" and "sync" make a keyword
-    aexport = awaitable(export)
-    aimport = awaitable(import_)
-    astats = awaitable(stats)
-    anamespaces = awaitable(namespaces)
-    averify = awaitable(verify)
-    arebuild = awaitable(rebuild)
-    adrop_vectors = awaitable(drop_vectors)
-    aclose = awaitable(close)
+    aadd = stored(add)
+    aget = stored(get)
+    alist = stored(list)  # noqa: A003  the method, not the builtin
+    asearch = stored(search)
+    arecall = stored(recall)
+    aforget = stored(forget)
+    apurge = stored(purge)
+    aset_tier = stored(set_tier)
+    alink = stored(link)
+    ahot = stored(hot)
+    async_ = stored(sync)  # "a" and "sync" make a keyword
+    aexport = stored(export)
+    aimport = stored(import_)
+    astats = stored(stats)
+    anamespaces = stored(namespaces)
+    averify = stored(verify)
+    arebuild = stored(rebuild)
+    adrop_vectors = stored(drop_vectors)
+    aclose = stored(close)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._concurrency.twins import stored
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.chunks import CHARS_A_TOKEN
 from rehydrate.memory.items import MemoryItem
-from rehydrate.memory.twins import awaitable
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import Hit
@@ -96,7 +96,7 @@ class LoadMemory:
         text, is_error = self.answer(read)
         return read.result(text, is_error=is_error)
 
-    ahandle = awaitable(handle)
+    ahandle = stored(handle)
 
     def answer(self, call: ToolCall) -> tuple[str, bool]:
         """The text that answers a call, and whether it is an error of the call's."""

@@ -6,16 +6,20 @@ import threading
 from collections.abc import Callable
 
 import anyio
-import anyio.to_thread
+
+from rehydrate._concurrency.handover import hand_over
 
 
 class Once:
     """Work that is done exactly once, by whoever comes first: what was said is added to a history
     so."""
 
-    def __init__(self, work: Callable[[], object]) -> None:
-        """Take the work; nothing is done yet."""
+    def __init__(
+        self, work: Callable[[], object], is_short: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Take the work, and whether it may be done on the event loop; nothing is done yet."""
         self._work = work
+        self._is_short = is_short
         self._lock = threading.Lock()
         self._is_done = False
 
@@ -26,13 +30,16 @@ class Once:
                 self._is_done = True
                 self._work()
 
-    async def in_thread(self) -> None:
-        """Do it in a worker thread: a large result takes a while to count."""
+    async def anow(self) -> None:
+        """Do it, in a worker thread where it may take a while: a large result has to be counted."""
         if self._is_done:
+            return
+        if self._is_short():
+            self.now()
             return
         try:
             with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(self.now)
+                await hand_over(self.now)
         except BaseException:
             # A shield holds off anyio's cancellation, and not a task.cancel() of asyncio's.
             self.now()

@@ -10,10 +10,10 @@ from weakref import WeakSet
 
 import anyio
 
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._concurrency.loops import in_trio
 from rehydrate.cache.prices import Price, price_of
 from rehydrate.context import Context
-from rehydrate.embedding.locks import ForkSafeLock
-from rehydrate.embedding.loops import in_trio
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir import PROVIDERS, TimeRange, ToolDef
 from rehydrate.runtime.agent import JIT, Agent

@@ -9,9 +9,9 @@ from typing import Any
 
 import anyio
 
-from rehydrate.cache.prefix import PrefixReport
 from rehydrate.context import Context, ContextUsage
 from rehydrate.context.entries import user_message
+from rehydrate.context.estimate import is_short_to_add
 from rehydrate.errors import (
     BudgetExceededError,
     ContextOverflowError,
@@ -20,7 +20,6 @@ from rehydrate.errors import (
 )
 from rehydrate.formats.calls import ToolCall, result_entries
 from rehydrate.ir import CompiledPrompt, Section, TimeRange
-from rehydrate.memory.twins import awaitable
 from rehydrate.runtime.adding import Once
 from rehydrate.runtime.agent import JIT, Agent
 from rehydrate.runtime.asking import ask
@@ -98,7 +97,7 @@ class TurnLoop:
         return self._record.end(*ended, self._context)
 
     async def _steps(self) -> tuple[Stopped, Exception | None]:
-        await Once(self._begin).in_thread()  # what the user said stays, whatever comes of it
+        await Once(self._begin).anow()  # what the user said stays, whatever comes of it
         while True:
             limit = self._limit()
             if limit is not None:
@@ -159,7 +158,8 @@ class TurnLoop:
     async def _prompt(self) -> CompiledPrompt:
         started = time.perf_counter()
         time_range, self._time_range = self._time_range, None
-        compiled, prefix, self._window = await _prompted(self._context, time_range)
+        compiled = await self._context.aprompt(time_range=time_range)
+        prefix, self._window = self._context.prefix, self._context.usage
         for trace in compiled.ir.meta.trace:
             if trace.name == "prune" and trace.changed:
                 self._record.tell(Compacted(trace.before_tokens, trace.after_tokens, "budget"))
@@ -241,7 +241,7 @@ class TurnLoop:
         if violations or not reply.entries:
             self._record.note(f"step {self._record.steps}: the model said nothing")
         else:
-            await self._adding(reply.entries).in_thread()
+            await self._adding(reply.entries).anow()
         self._record.answer = self._paused + reply.text
         if reply.stop == "pause":
             self._paused = self._record.answer
@@ -262,7 +262,7 @@ class TurnLoop:
         except BaseException:
             self._answered(reply, calling).now()
             raise
-        await self._answered(reply, calling).in_thread()
+        await self._answered(reply, calling).anow()
 
     def _answered(self, reply: Reply, calling: Calling) -> Once:
         for answer in calling.cut_short:
@@ -271,7 +271,10 @@ class TurnLoop:
         return self._adding([*reply.entries, *result_entries(results)])
 
     def _adding(self, entries: Sequence[Any]) -> Once:
-        return Once(partial(self._context.add, *entries))
+        return Once(
+            partial(self._context.add, *entries),
+            lambda: is_short_to_add(entries) and not self._context.is_busy,
+        )
 
     async def _answer(self, call: ToolCall) -> Answer:
         if call.id in self._not_made:
@@ -326,13 +329,3 @@ class TurnLoop:
             result=content,
         )
         self._record.tell(ended)
-
-
-def _prompt_of(
-    context: Context, time_range: TimeRange | None
-) -> tuple[CompiledPrompt, PrefixReport | None, ContextUsage]:
-    compiled = context.prompt(time_range=time_range)
-    return compiled, context.prefix, context.usage
-
-
-_prompted = awaitable(_prompt_of)

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from rehydrate.embedding.loops import in_trio
+from rehydrate._concurrency.loops import in_trio
 from rehydrate.runtime.cancelling import is_cancellation
 from rehydrate.runtime.events import Event, OnEvent
 

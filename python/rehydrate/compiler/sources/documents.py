@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
+from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.compiler.counts import COUNTER
-from rehydrate.embedding.locks import ForkSafeLock
 from rehydrate.memory.chunks import chunks, split_front_matter
 from rehydrate.memory.folder import SUFFIXES, files_in, read_note
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit

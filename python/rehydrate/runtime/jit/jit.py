@@ -10,7 +10,8 @@ from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.embedding.locks import ForkSafeLock
+from rehydrate._concurrency.handover import hand_over
+from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import InvalidArgumentError, RehydrateError
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.tools import LoadMemory
@@ -133,16 +134,9 @@ class ContextJIT:
 
     async def answer(self, call: Any) -> Answered:
         """The answer to a call with what it brought and what it cost, for asyncio and trio."""
-        import anyio.to_thread
-
-        from rehydrate.embedding.loops import lending_the_callers_loop
-
         cancelled = Event()
         try:
-            with lending_the_callers_loop():
-                return await anyio.to_thread.run_sync(
-                    partial(self._answered_to, call, cancelled), abandon_on_cancel=True
-                )
+            return await hand_over(partial(self._answered_to, call, cancelled))
         except BaseException:
             cancelled.set()
             raise

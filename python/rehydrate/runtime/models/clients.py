@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from rehydrate.embedding.loops import in_trio
+from rehydrate._concurrency.loops import in_trio
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 
 

@@ -34,14 +34,18 @@ class ForkSafeLock:
         """Let go of it."""
         self._lock.release()
 
+    def _renew(self) -> None:
+        """Be free, in a forked child."""
+        self._lock = threading.Lock()
+
 
 _locks: WeakSet[ForkSafeLock] = WeakSet()
 
 
-def _renew() -> None:
+def _renew_all() -> None:
     for lock in _locks:
-        lock._lock = threading.Lock()
+        lock._renew()
 
 
 if hasattr(os, "register_at_fork"):  # Windows does not fork
-    os.register_at_fork(after_in_child=_renew)
+    os.register_at_fork(after_in_child=_renew_all)

@@ -19,7 +19,7 @@ KEPT = 8
 class _Thread:
     def __init__(self) -> None:
         self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        threading.Thread(target=self._work, name="rehydrate-source", daemon=True).start()
+        threading.Thread(target=self._work, name="rehydrate-worker", daemon=True).start()
 
     def give(self, task: Callable[[], None]) -> None:
         self._tasks.put(task)
@@ -39,7 +39,10 @@ _idle: deque[_Thread] = deque()
 
 
 def run_in_thread(task: Callable[[], None]) -> None:
-    """Start a task that raises nothing, in a thread that is idle or a new one."""
+    """Start a task that raises nothing, in a thread that is idle or a new one.
+
+    Raises RuntimeError where no thread can be started: too many, or the interpreter ends.
+    """
     try:
         thread = _idle.pop()
     except IndexError:

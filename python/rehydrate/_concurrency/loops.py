@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from os import getpid
 from typing import Any
 
-from rehydrate.embedding.locks import ForkSafeLock
+from rehydrate._concurrency.locks import ForkSafeLock
 
 _GRACE_S = 1.0
 """How long a loop may take to notice that a call's time is over."""
@@ -110,6 +110,20 @@ def runner() -> Runner:
     if loop is not None and loop.is_elsewhere:
         return loop.run
     return _run_in_trio if in_trio() else _run_in_background
+
+
+def from_any_thread() -> Callable[[Callable[[], object]], object]:
+    """What makes the loop that runs now call a function, from any thread.
+
+    It raises RuntimeError once the loop has ended.
+    """
+    if in_trio():
+        import trio
+
+        return trio.lowlevel.current_trio_token().run_sync_soon
+    import asyncio
+
+    return asyncio.get_running_loop().call_soon_threadsafe
 
 
 def in_trio() -> bool:

@@ -1,0 +1,92 @@
+"""From a coroutine to a thread and back: the one way in which this package leaves an event loop."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from typing import TypeVar
+
+from rehydrate._concurrency.hybrid_lock import HybridLock
+from rehydrate._concurrency.loops import from_any_thread, lending_the_callers_loop
+from rehydrate._concurrency.pool import COMPUTING, WorkerPool
+from rehydrate._concurrency.threads import run_in_thread
+
+T = TypeVar("T")
+
+
+async def hand_over(
+    work: Callable[[], T],
+    pool: WorkerPool | None = COMPUTING,
+    *,
+    after: Callable[[], object] = lambda: None,
+) -> T:
+    """What `work` returns or raises, on asyncio and trio, in a thread of the pool; None: in one of
+    its own, for what may hang.
+
+    Async embedders and sources that it awaits run on the caller's own loop, and are cancelled with
+    the caller. Otherwise work that has begun is left to finish by itself, and work that waits for
+    its place never begins. `after` runs once in any case: it lets go of what the work needs.
+
+    anyio's own threads are not used: there are 40 for the whole process, a coroutine that waits for
+    one waits for everybody's work, and on asyncio they keep the process from exiting.
+    """
+    import anyio
+
+    done = anyio.Event()
+    came: list[T] = []
+    failed: list[BaseException] = []
+    call_on_loop = from_any_thread()
+
+    def task() -> None:
+        try:
+            came.append(context.run(work))
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            after()
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            call_on_loop(done.set)
+
+    with lending_the_callers_loop():
+        context = copy_context()
+        if (sniffio := sys.modules.get("sniffio")) is not None:
+            # It says which loop runs here; in the thread none does, and the work may start one.
+            context.run(sniffio.current_async_library_cvar.set, None)
+        try:
+            (run_in_thread if pool is None else pool.start)(task)
+        except RuntimeError:  # no more threads, or the interpreter is about to exit
+            after()
+            raise
+        try:
+            await done.wait()
+        except BaseException:
+            if pool is not None and pool.withdraw(task):
+                after()
+            raise
+    if failed:
+        try:
+            raise failed[0]
+        finally:
+            failed.clear()  # else the error holds this frame, and the frame the error
+    return came[0]
+
+
+async def run_locked(lock: HybridLock, work: Callable[[], T], is_short: Callable[[], bool]) -> T:
+    """What `work` returns or raises, with `lock` held by the thread that does it.
+
+    What `is_short` runs on the event loop, the rest in the pool. It is asked with the lock held.
+    """
+    await lock.acquire()
+    try:
+        is_inline = is_short()
+        if is_inline:
+            return work()
+    except BaseException:
+        is_inline = True
+        raise
+    finally:
+        if is_inline:
+            lock.release()
+    return await hand_over(work, after=lock.release)
