@@ -93,6 +93,7 @@ EXPORTED = [
     "Violation",
     "__version__",
     "acompact_context",
+    "acompile",
     "ahydrate",
     "compact_context",
     "compile",

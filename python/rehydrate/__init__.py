@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from rehydrate.cache.simulate import simulate
     from rehydrate.cache.worth import worth_compacting
     from rehydrate.compiler.caps import Caps
-    from rehydrate.compiler.compile import compile  # noqa: A004  the contract's word
+    from rehydrate.compiler.compile import acompile, compile  # noqa: A004  the contract's word
     from rehydrate.compiler.hydrate import ahydrate, hydrate
     from rehydrate.compiler.originals import HeldOriginals, MemoryOriginals
     from rehydrate.compiler.sources import HydrationSource
@@ -180,6 +180,7 @@ __all__ = [
     "Violation",
     "__version__",
     "acompact_context",
+    "acompile",
     "ahydrate",
     "compact_context",
     "compile",
@@ -237,6 +238,7 @@ _LOADED_WHEN_NAMED = {
     "TimeRange": "rehydrate.ir",
     "ToolDef": "rehydrate.ir",
     "VerifyReport": "rehydrate.memory.items",
+    "acompile": "rehydrate.compiler.compile",
     "ahydrate": "rehydrate.compiler.hydrate",
     "compile": "rehydrate.compiler.compile",
     "hydrate": "rehydrate.compiler.hydrate",

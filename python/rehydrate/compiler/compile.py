@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
+from rehydrate._concurrency.twins import computed
 from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.fence import fenced, text_of
@@ -98,6 +99,9 @@ def compile(  # noqa: A001  the contract's word
         ir = _run(step, ir, target)
     check_hard_budget(ir, provider)
     return _rendered(ir, target, given)
+
+
+acompile = computed(compile)
 
 
 def check_hard_budget(ir: PromptIR, provider: Provider) -> None:
