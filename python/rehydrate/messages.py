@@ -166,17 +166,20 @@ class Conversation(NamedTuple):
             return None
         return self.units_holding([first.index])[0]
 
-    def pins(self) -> dict[int, str]:
-        """The units always kept, and why: system, last user turn, open tool loop, bound ones."""
+    def pins(self, *, thoughts: bool = True) -> dict[int, str]:
+        """The units always kept, and why: system, last user turn, open tool loop, bound ones.
+
+        Without ``thoughts`` not those that are kept for the thinking alone that a loop begins with.
+        """
         pins = {position: "system" for position, unit in enumerate(self.units) if unit.is_system}
         for position, why in (
             (self.last_user_turn(), "last user turn"),
             (self.open_tool_loop(), "open tool loop"),
-            (self.thoughts_of_open_loop(), "open tool loop"),
+            (self.thoughts_of_open_loop() if thoughts else None, "open tool loop"),
         ):
             if position is not None:
                 pins.setdefault(position, why)
-        for position in self.units_holding(self.bound) if self.bound else ():
+        for position in self.units_holding(self.bound) if self.bound and thoughts else ():
             pins.setdefault(position, "bound to what the provider holds")
         return pins
 

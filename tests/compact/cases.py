@@ -134,6 +134,7 @@ def cases(draw: Draw, *, broken: bool = False, only: str | None = None) -> Case:
         "memory": draw(st.sampled_from([None, MeasuredMemory()])),
         "counter": draw(st.sampled_from([None, None, "words", "cl100k_base", words])),
         "pin": pins,
+        "thinking": "keep",  # what "auto" does has laws of its own: test_thinking_auto.py
         **draw(_targets),
     }
     return Case(name, entries, options, tuple(pinned))

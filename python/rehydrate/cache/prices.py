@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats.model_names import known_name
 from rehydrate.ir import USUAL_MINIMUM_PREFIX
 
 Ttl = Literal["5m", "1h"]
@@ -117,12 +117,6 @@ MINIMUM_PREFIX: dict[str, int] = {
 }
 """Tokens that a prefix needs for a cache to keep it, by model; others: `USUAL_MINIMUM_PREFIX`."""
 
-# What may follow a model's name without making it another model: a date, a revision, a variant.
-_REVISION = re.compile(
-    r"(-\d{8}|-\d{4}-\d\d-\d\d|-latest|-v\d+|@[\w.-]+|:[\w.-]+|\[[\w.-]+\])*", re.ASCII
-)
-_VENDOR = re.compile(r"^.*/|^(\w+\.)*anthropic\.")
-
 
 def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price:
     """The price of a model by its name, with or without vendor, date and revision.
@@ -133,7 +127,7 @@ def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price:
     3
     """
     table = PRICES if prices is None else prices
-    known = _known(model, table)
+    known = known_name(model, table)
     if known is None:
         raise InvalidArgumentError(
             f"no price is known of model {model!r}; pass price=Price(input=..., output=...), or "
@@ -148,7 +142,7 @@ def minimum_prefix(model: str) -> int:
     >>> minimum_prefix("claude-opus-4-5-20251101"), minimum_prefix("gpt-5")
     (4096, 1024)
     """
-    known = _known(model, MINIMUM_PREFIX)
+    known = known_name(model, MINIMUM_PREFIX)
     return USUAL_MINIMUM_PREFIX if known is None else MINIMUM_PREFIX[known]
 
 
@@ -157,18 +151,3 @@ def check_ttl(ttl: str) -> str:
     if ttl not in TTL_SECONDS:
         raise InvalidArgumentError(f"ttl is {ttl!r}; choose '5m' or '1h'")
     return ttl
-
-
-def _known(model: str, table: Mapping[str, object]) -> str | None:
-    if model in table:
-        return model
-    name = _VENDOR.sub("", model.lower())
-    for spelled in (name, name.replace(".", "-")):  # some gateways write claude-sonnet-4.5
-        fits = [
-            key
-            for key in table
-            if spelled.startswith(key) and _REVISION.fullmatch(spelled, len(key))
-        ]
-        if fits:
-            return max(fits, key=len)
-    return None

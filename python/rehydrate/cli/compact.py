@@ -84,8 +84,14 @@ def add_parser(commands: Any) -> None:
     )  # fmt: skip
 
     what.add_argument(
-        "--thinking", metavar="T", default="keep", choices=THINKING,
-        help="keep (default), or strip: without the model's thinking, but for an open tool loop",
+        "--thinking", metavar="T", default="auto", choices=THINKING,
+        help="auto (default): what the model takes back of its thinking; keep: all of it; "
+        "strip: none, but for an open tool loop",
+    )  # fmt: skip
+    what.add_argument(
+        "--model", metavar="NAME", default="",
+        help="the model that is asked next, for --thinking auto; default: the one that the "
+        "transcript names, else a Claude that takes no thinking behind a change",
     )  # fmt: skip
 
     how = parser.add_argument_group("how to judge")
@@ -178,6 +184,7 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
                 format=options.format,
                 granularity=options.granularity,
                 thinking=options.thinking,
+                model=options.model,
                 pin=options.pin,
                 distill_novel=options.distill,
                 keep_dropped=options.keep_dropped,

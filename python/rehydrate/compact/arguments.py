@@ -19,8 +19,9 @@ MAX_DEADLINE_MS = 1e10
 GRANULARITIES = ("message", "excerpt")
 """What is kept or left out as a whole: messages, or also blocks of long texts."""
 
-THINKING = ("keep", "strip")
-"""What becomes of the model's thinking in messages that are kept."""
+THINKING = ("auto", "keep", "strip")
+"""What becomes of the model's thinking in messages that are kept: "auto" keeps what the model takes
+back, which is what stands before the first change where it binds thinking to its prefix."""
 
 
 def checked_ratio(ratio: object) -> float:
@@ -73,16 +74,23 @@ def checked_query(query: object) -> str | None:
     return query if query and query.strip() else None
 
 
-def check_choices(granularity: object, thinking: object) -> None:
-    """Refuse what is none of the words to choose from."""
-    for name, value, choices in (
-        ("granularity", granularity, GRANULARITIES),
-        ("thinking", thinking, THINKING),
-    ):
+def check_choices(**chosen: object) -> None:
+    """Refuse what is none of the words to choose from: ``granularity``, ``thinking``."""
+    for name, value in chosen.items():
+        choices = {"granularity": GRANULARITIES, "thinking": THINKING}[name]
         if value not in choices:
             raise InvalidArgumentError(
                 f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}"
             )
+
+
+def checked_model(model: object) -> str:
+    """The name of the model that is asked next; "" where nobody says it."""
+    if isinstance(model, str):
+        return model
+    raise InvalidArgumentError(
+        f'model is a {type(model).__name__}; pass the model\'s name as the provider has it, or ""'
+    )
 
 
 def check_memory(memory: object) -> None:

@@ -37,10 +37,11 @@ class Stats(NamedTuple):
     excerpted: int
     """Messages kept in part, each gap in their texts marked; 0 under granularity "message"."""
     stripped: int
-    """Messages that were changed or left out for their thinking, before anything was measured: no
-    other figure speaks of it; 0 under thinking "keep"."""
+    """Messages that were changed or left out for their thinking; 0 under thinking "keep". Under
+    "strip" that was before anything was measured, and no other figure speaks of it; under "auto"
+    `before_tokens` has their thinking, and `after_tokens` has not."""
     stripped_tokens: int
-    """Tokens they lost by it; with `before_tokens` these are all that came in."""
+    """Tokens they lost by it; under "strip" these and `before_tokens` are all that came in."""
     embedding: bool
     """Whether the embedder that was asked for really gave vectors. Without a query nothing is
     compared, and the newest text alone is embedded, which shows that the embedder works."""
@@ -123,7 +124,10 @@ class UnitReport(NamedTuple):
     blocks: tuple[BlockReport, ...] = ()
     """The blocks of those of its texts that may be kept in part."""
     stripped_tokens: int = 0
-    """Tokens of thinking that it lost before it was measured, under thinking "strip"."""
+    """Tokens of thinking that it lost: before it was measured under thinking "strip", behind the
+    first change under "auto"."""
+    stripped: str = ""
+    """Why it lost its thinking, under "auto"; "" where it lost none."""
 
 
 class Explanation:
@@ -161,8 +165,9 @@ class Explanation:
 
 def _rows(unit: UnitReport) -> Iterator[str]:
     yield _row(unit)
-    if unit.stripped_tokens:
-        yield f"{'':>5} {'':>11} {'':<9} {unit.stripped_tokens:>7,} {'':>39}  omit  thinking"
+    if unit.stripped_tokens or unit.stripped:
+        why = f": {unit.stripped}" if unit.stripped else ""
+        yield f"{'':>5} {'':>11} {'':<9} {unit.stripped_tokens:>7,} {'':>39}  omit  thinking{why}"
     if not unit.kept or all(block.kept for block in unit.blocks):
         return
     for run in block_runs(unit.blocks):

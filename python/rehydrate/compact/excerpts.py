@@ -183,6 +183,8 @@ class Excerpt(NamedTuple):
 
     entry: Any
     tokens: int
+    message: Message
+    """What is left of it, as compaction reads it."""
 
 
 class Cut:
@@ -228,6 +230,18 @@ class Cut:
             if 0 in self.kept[text]
         ]
 
+    def changed(self, *, at_most: bool = False) -> list[int]:
+        """The places, in the list that came in, of messages that are kept in part.
+
+        `fit` may find more, for the sake of the marks: with ``at_most`` all that it may find.
+        """
+        partial = {place for place, texts in self.texts_of.items() if self._is_partial(texts)}
+        partial.update(self.excerpts)
+        if partial and at_most:
+            partial.update(self.texts_of)
+        messages = self._divisible.conversation.messages
+        return [messages[place].index for place in partial]
+
     def fit(self, kept_tokens: Sequence[int], target_tokens: int, handle_of: HandleOf) -> None:
         """Write the marks, with handles where there are some, so that the target is kept.
 
@@ -261,6 +275,10 @@ class Cut:
         """By the place of a message in the list that came in, what is kept of it."""
         messages = self._divisible.conversation.messages
         return {messages[place].index: each.entry for place, each in self.excerpts.items()}
+
+    def messages(self) -> dict[int, Message]:
+        """By the same place, what is left of it, as compaction reads it."""
+        return {each.message.index: each.message for each in self.excerpts.values()}
 
     def saved_tokens(self, kept_tokens: Sequence[int]) -> int:
         """The tokens of what is left out of messages."""
@@ -299,4 +317,4 @@ class Cut:
             messages.append(message._replace(pieces=tuple(pieces)))
             entries.append(replace(self._divisible.entries[message.index], texts))
         tokens = _engine.message_tokens(messages, self._divisible.counter)
-        return [Excerpt(*pair) for pair in zip(entries, tokens, strict=True)]
+        return [Excerpt(*each) for each in zip(entries, tokens, messages, strict=True)]

@@ -55,6 +55,10 @@ class Report:
         self._scoring = scoring
         self._cut = cut
         self._stripped_tokens = stripped_tokens or {}
+        self.stale: Mapping[int, int] = {}
+        """By the place of a message that lost its thinking behind the first change, the tokens."""
+        self.first_change = 0
+        """The place of that change."""
         self.handles: Mapping[int, str] = {}
         """By the place of a dropped message, where memory has it."""
 
@@ -90,6 +94,7 @@ class Report:
         for unit, (best, tokens, gain, own, worth) in enumerate(self._selection.units()):
             whole = self._conversation.units[unit]
             structural, recency, semantic, coverage, odds, score = signals[best]
+            stale = [self.stale[index] for index in whole.members if index in self.stale]
             new = (gain - own) / worth if worth > 0 else 1.0
             reason = self._kept(unit) if kept[unit] else self._dropped(tokens, coverage, new)
             rows.append(
@@ -108,9 +113,10 @@ class Report:
                     kept=kept[unit],
                     reason=reason,
                     preview=_preview(whole),
-                    kept_tokens=tokens - saved.get(unit, 0) if kept[unit] else 0,
+                    kept_tokens=tokens - saved.get(unit, 0) - sum(stale) if kept[unit] else 0,
                     blocks=tuple(blocks.get(unit, ())),
-                    stripped_tokens=self._stripped_tokens.get(unit, 0),
+                    stripped_tokens=self._stripped_tokens.get(unit, 0) + sum(stale),
+                    stripped=f"message {self.first_change} changed before it" if stale else "",
                 )
             )
         return Explanation(tuple(rows))

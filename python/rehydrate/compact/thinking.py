@@ -1,17 +1,30 @@
-"""thinking="strip": the conversation without the model's thinking, but for its open tool loop.
+"""What becomes of the model's thinking: "auto", "keep" or "strip".
 
-Providers take what was said without the thoughts that led to it. They do not take a tool loop under
-way that lost them, so what the model said since the user's last turn stays as it is while its
-tools are at work.
+"strip" takes it out of all but an open tool loop, before anything is measured: providers take what
+was said without the thoughts that led to it. They do not all take a tool loop under way that lost
+them, so what the model said since the user's last turn stays as it is while its tools are at work.
+
+"auto" takes it out behind the first change, for models that refuse it there. The blocks that stay
+are then the first ones of the conversation, in one run: a gap would be refused as well.
+https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate import _engine, formats
-from rehydrate.messages import Conversation, Message, Unit
+from rehydrate.formats._reading import type_of
+from rehydrate.formats.thinking_models import UNBOUND, ThinkingModel, thinking_model
+from rehydrate.messages import Conversation, Message, PieceKind, Unit
+
+if TYPE_CHECKING:
+    from rehydrate.compact.excerpts import Cut
+
+WAITS = "waits for the end of the turn"
+"""Why a unit is kept that might have gone, where no change is safe."""
 
 
 class Stripped(NamedTuple):
@@ -43,7 +56,7 @@ def treat_thinking(
 
     The entries are not changed.
     """
-    if policy == "keep":
+    if policy != "strip":
         return Stripped(conversation, entries, {}, {})
     rest, shown = without_thinking(conversation, entries)
     changed = _changed(conversation, shown, entries)
@@ -56,6 +69,140 @@ def treat_thinking(
     spared = zip(changed, lost, _engine.message_tokens(left, counter), strict=True)
     tokens = {place: was - now for place, was, now in spared}
     return Stripped(rest, shown, tokens, _by_unit(tokens, conversation, rest))
+
+
+class Binding(NamedTuple):
+    """What a conversation's thinking is bound to, for the model that is asked next."""
+
+    conversation: Conversation
+    entries: Sequence[Any]
+    model: ThinkingModel
+
+    @classmethod
+    def of(
+        cls, policy: str, conversation: Conversation, entries: Sequence[Any], model: str
+    ) -> Self:
+        """That of the model of this name; none at all where the policy is another than "auto"."""
+        name = conversation.format
+        row = thinking_model(model, name, entries) if policy == "auto" else UNBOUND
+        return cls(conversation, entries, row)
+
+    @property
+    def needs_thoughts(self) -> bool:
+        """Whether an open tool loop must keep the thinking that it begins with."""
+        return not self.model.refuses_changed_prefix or self.model.open_loop == "leading"
+
+    def first_change(
+        self, kept_units: Sequence[bool], cut: Cut | None, *, at_most: bool = False
+    ) -> int | None:
+        """The place of the first message that goes, or of which a part goes; None where none does,
+        or nothing is bound to it. With ``at_most`` also of one that may yet be cut."""
+        if not self.model.refuses_changed_prefix:
+            return None
+        changed = [
+            index
+            for unit, whole in enumerate(self.conversation.units)
+            if not kept_units[unit]
+            for index in whole.members
+        ]
+        changed += cut.changed(at_most=at_most) if cut is not None else ()
+        start = self._behind() if changed else 0
+        return min([index for index in changed if index >= start], default=None)
+
+    def waits(self, kept_units: Sequence[bool], cut: Cut | None) -> bool:
+        """Whether a compaction that keeps these must wait for the end of the turn."""
+        if self.model.open_loop == "any":
+            return False
+        first = self.first_change(kept_units, cut, at_most=True)
+        return first is not None and self.must_wait(first)
+
+    def must_wait(self, first: int) -> bool:
+        """Whether neither with nor without thinking behind this change the open tool loop is sure
+        to be taken: the model refuses the thinking, and the loop's beginning without it."""
+        start = _loop_start(self.conversation)
+        if start is None:
+            return False
+        said = (m.index for m in self.conversation.messages if m.role == "assistant")
+        beginning = next((index for index in said if index >= start), -1)
+        if beginning < first:
+            return False
+        entry = self.entries[beginning]
+        return formats.FORMATS[self.conversation.format].without_thinking([entry])[0] is not entry
+
+    def _behind(self) -> int:
+        """From which place on a change matters: that of the last summary of the API's own.
+
+        Thinking behind a `compaction` block is bound to the block, and not to what came before it.
+        """
+        if self.conversation.format != "anthropic":
+            return 0
+        for message in reversed(self.conversation.messages):
+            content = self.entries[message.index].get("content")
+            if isinstance(content, (list, tuple)) and any(
+                isinstance(block, Mapping) and type_of(block) == "compaction" for block in content
+            ):
+                return message.index
+        return 0
+
+
+def why_waiting(model: str) -> str:
+    """What `degraded` says of a compaction that waits."""
+    named = f"model {model!r}" if model else "the model, which nobody named,"
+    return (
+        f"thinking: the compaction waits for the end of the turn, since {named} may refuse the "
+        "open tool loop with its thinking behind a change as well as without it; pass the model's "
+        'name, register it in THINKING_MODELS, or choose thinking="keep" or "strip"'
+    )
+
+
+class Rest(NamedTuple):
+    """What is kept of a compacted conversation once it has no thinking behind its first change."""
+
+    indices: list[int]
+    entries: list[Any]
+    """Parallel to the indices."""
+    tokens: dict[int, int]
+    """By the place of each message that was changed or left out, the tokens it lost by it."""
+
+
+def without_stale(
+    conversation: Conversation,
+    indices: Sequence[int],
+    entries: Sequence[Any],
+    first: int,
+    parts: Mapping[int, Message],
+    counter: str | _engine.CustomCounter,
+) -> Rest:
+    """The kept entries, without the thinking of those that came in at ``first`` or behind it.
+
+    ``parts`` are the messages that are kept in part, as they are now, by place.
+    """
+    start = bisect_left(indices, first)
+    shown = formats.FORMATS[conversation.format].without_thinking(entries[start:])
+    after = dict(zip(indices[start:], shown, strict=True))
+    lost = [
+        index
+        for index, entry in zip(indices[start:], entries[start:], strict=True)
+        if after[index] is not entry
+    ]
+    whole = {message.index: message for message in conversation.messages} if lost else {}
+    had = [parts.get(index, whole[index]) for index in lost]
+    left = [_spoken(each) if after[each.index] is not None else _nothing(each) for each in had]
+    before, now = _engine.message_tokens(had, counter), _engine.message_tokens(left, counter)
+    return Rest(
+        [*indices[:start], *(index for index in after if after[index] is not None)],
+        [*entries[:start], *(entry for entry in after.values() if entry is not None)],
+        {index: was - is_now for index, was, is_now in zip(lost, before, now, strict=True)},
+    )
+
+
+def _spoken(message: Message) -> Message:
+    pieces = [piece for piece in message.pieces if piece.kind != PieceKind.THINKING]
+    return message._replace(pieces=tuple(pieces))
+
+
+def _nothing(message: Message) -> Message:
+    return Message(message.index, "", ())
 
 
 def without_thinking(conversation: Conversation, entries: Sequence[Any]) -> Unthinking:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate._concurrency.twins import computed
@@ -14,6 +14,7 @@ from rehydrate.compact.arguments import (
     check_choices,
     checked_budget,
     checked_deadline,
+    checked_model,
     checked_query,
     checked_ratio,
     checked_writing,
@@ -28,10 +29,16 @@ from rehydrate.compact.recall import (
     recalls_texts,
     texts_to_recall,
 )
-from rehydrate.compact.remembering import Remembering
+from rehydrate.compact.remembering import Distilled, Remembering
 from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compact.thinking import treat_thinking
+from rehydrate.compact.thinking import (
+    WAITS,
+    Binding,
+    treat_thinking,
+    why_waiting,
+    without_stale,
+)
 from rehydrate.compact.vectors import Vectors, message_vectors, own_vectors
 from rehydrate.embedding.choice import model_of
 from rehydrate.formats._reading import as_sequence
@@ -54,7 +61,8 @@ def compact_context(
     counter: str | Callable[[str], int] | None = None,
     format: str = "auto",  # noqa: A002  the field's word
     granularity: str = "message",
-    thinking: str = "keep",
+    thinking: str = "auto",
+    model: str = "",
     pin: Iterable[int | Mapping[str, Any]] = (),
     deadline_ms: float | None = None,
     distill_novel: bool = False,
@@ -91,9 +99,14 @@ def compact_context(
     best of them. Kept blocks are verbatim; each gap is marked in its place, as in
     ``[... 42 lines omitted, 118-159 ...]``, and counted. A message kept in part is a new object.
 
-    ``thinking="strip"`` takes the model's thinking out of all but an open tool loop, before
-    anything is measured: the room is used for what was said. A message that lost some is a new
-    object.
+    ``thinking="auto"`` keeps what the ``model`` takes back. Newer Claude models take a thinking
+    block only while everything before it is what it was, so behind the first message that went or
+    is kept in part they lose it; others keep all of theirs (``THINKING_MODELS`` is the table). A
+    Claude that nobody named counts as one of the newer. In an open tool loop where nothing is
+    sure to be taken, nothing is changed, and ``stats.degraded`` says that the compaction waits for
+    the end of the turn. ``"keep"`` leaves all thinking where it is. ``"strip"`` takes it out of all
+    but an open tool loop, before anything is measured: the room is used for what was said. A
+    message that lost some is a new object.
 
     With a ``memory`` (a ``rehydrate.Memory``, or anything with ``recall(vectors, k)``), what it
     already holds is cheaper to drop. Into a ``rehydrate.Memory`` it writes on request, secrets
@@ -123,9 +136,10 @@ def compact_context(
     ratio = checked_ratio(target_ratio)
     budget = checked_budget(budget_tokens)
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
-    check_choices(granularity, thinking)
+    check_choices(granularity=granularity, thinking=thinking)
+    model = checked_model(model)
     asked = checked_query(query)
-    model = model_of(embedder)
+    own_model = model_of(embedder)
     deadline = checked_deadline(deadline_ms)
     writing = checked_writing(
         memory,
@@ -141,7 +155,8 @@ def compact_context(
     conversation, shown, stripped, stripped_by_unit = treat_thinking(
         thinking, formats.parse(messages, format), messages, counted_by
     )
-    pins = pinned_units(conversation, messages, pin)
+    binding = Binding.of(thinking, conversation, messages, model)
+    pins = pinned_units(conversation, messages, pin, thoughts=binding.needs_thoughts)
     divisible = (
         Divisible.find(conversation, shown, pins, counted_by) if granularity == "excerpt" else None
     )
@@ -150,7 +165,7 @@ def compact_context(
         weight_of=profile.weight_of,
         pinned=[unit in pins for unit in range(len(conversation.units))],
         counter=counted_by,
-        embed=embedder is not None and (model is None or (calibrated and asked is not None)),
+        embed=embedder is not None and (own_model is None or (calibrated and asked is not None)),
         calibrated=calibrated,
         coverage=profile.packing == "coverage",
         asked=asked is not None,
@@ -163,10 +178,10 @@ def compact_context(
 
     degraded: list[str] = []
     found = None
-    if model is not None:
+    if own_model is not None:
         compared = divisible.parts(prepared) if divisible else conversation
         found = own_vectors(
-            model,
+            own_model,
             compared,
             prepared,
             asked,
@@ -175,8 +190,11 @@ def compact_context(
             deadline=deadline,
             degraded=degraded,
         )
-    covered = _covered(memory, conversation, divisible, found, prepared, model is None, degraded)
-    selection = prepared.select(
+    covered = _covered(
+        memory, conversation, divisible, found, prepared, own_model is None, degraded
+    )
+    select = partial(
+        prepared.select,
         query=asked,
         vectors=None if found is None else found.rows,
         places=None if found is None else found.places,
@@ -185,54 +203,36 @@ def compact_context(
         weights=(profile.recency, profile.semantic, profile.novelty),
         calibrated=calibrated,
         coverage=profile.packing == "coverage",
-        target_tokens=target,
     )
-
+    selection = select(target_tokens=target)
     cut = Cut(divisible, prepared, selection) if divisible else None
-    report = Report(
-        conversation,
-        selection,
-        message_tokens,
-        pins,
-        target,
-        profile,
-        cut,
-        stripped_by_unit,
-    )
-    kept = report.kept_messages
-    kept_tokens = [t if keep else 0 for t, keep in zip(message_tokens, kept, strict=True)]
-    indices = [m.index for m, keep in zip(conversation.messages, kept, strict=True) if keep]
-    after = sum(kept_tokens)
-    dropped = len(kept) - len(indices)
-    survivors = [shown[index] for index in indices]
-    excerpted = 0
+    if binding.waits(selection.kept, cut):
+        degraded.append(why_waiting(model))
+        pins = dict.fromkeys(range(len(conversation.units)), WAITS)
+        selection, cut = select(target_tokens=before), None
+    chosen = _Chosen(binding, shown, message_tokens, pins, target, profile, selection, cut)
     writer = Remembering(writing, conversation, messages, degraded)
-    distilled = writer.write(report, cut)
-    if cut:
-        cut.fit(kept_tokens, target, writer.handle_of)
-        entry_of = cut.entries()
-        survivors = [entry_of.get(index, shown[index]) for index in indices]
-        after -= cut.saved_tokens(kept_tokens)
-        excerpted = len(entry_of)
-    changed = dropped > 0 or excerpted > 0 or bool(stripped)
+    kept = _keep(chosen, writer, counted_by, stripped, stripped_by_unit)
+    report, lost = kept.report, before - kept.tokens
+    changed = kept.dropped > 0 or kept.excerpted > 0 or bool(kept.stripped)
     stats = Stats(
         before_tokens=before,
-        after_tokens=after,
+        after_tokens=kept.tokens,
         target_tokens=target,
-        dropped=dropped,
-        dropped_pct=_percent(before - after, before),
-        dropped_messages_pct=_percent(dropped, len(kept)),
+        dropped=kept.dropped,
+        dropped_pct=_percent(lost, before),
+        dropped_messages_pct=_percent(kept.dropped, len(conversation.messages)),
         units=len(conversation.units),
         pinned_tokens=selection.pinned_tokens,
-        over_budget=after > target,
+        over_budget=kept.tokens > target,
         changed=changed,
-        covered_pct=_percent(_covered_tokens(report), before - after) if covered else 0.0,
-        excerpted=excerpted,
-        stripped=len(stripped),
-        stripped_tokens=sum(stripped.values()),
-        embedding=selection.embedding if model is None else found is not None,
-        distilled=distilled.count,
-        distilled_kinds=distilled.kinds,
+        covered_pct=_percent(_covered_tokens(report), lost) if covered else 0.0,
+        excerpted=kept.excerpted,
+        stripped=len(kept.stripped),
+        stripped_tokens=sum(kept.stripped.values()),
+        embedding=selection.embedding if own_model is None else found is not None,
+        distilled=kept.distilled.count,
+        distilled_kinds=kept.distilled.kinds,
         ignored=len(conversation.ignored),
         degraded=tuple(degraded),
         counter=_engine.counter_name(counted_by),
@@ -241,11 +241,73 @@ def compact_context(
     )
     stats = writer.record(stats)
     if not changed:
-        survivors, indices = list(messages), list(range(len(messages)))
-    return Compaction(survivors, indices, stats, report)
+        return Compaction(list(messages), list(range(len(messages))), stats, report)
+    return Compaction(kept.entries, kept.indices, stats, report)
 
 
 acompact_context = computed(compact_context)
+
+
+class _Chosen(NamedTuple):
+    """What was decided: the units that are kept, and the blocks of their texts."""
+
+    binding: Binding
+    shown: Sequence[Any]
+    """The entries, without what was taken out of them before anything was measured."""
+    message_tokens: Sequence[int]
+    pins: Mapping[int, str]
+    target_tokens: int
+    scoring: Scoring
+    selection: _native.Selection
+    cut: Cut | None
+
+
+class _Kept(NamedTuple):
+    """What is left of the conversation, and the figures of it."""
+
+    entries: list[Any]
+    indices: list[int]
+    tokens: int
+    dropped: int
+    excerpted: int
+    stripped: Mapping[int, int]
+    distilled: Distilled
+    report: Report
+
+
+def _keep(
+    chosen: _Chosen,
+    writer: Remembering,
+    counter: str | _engine.CustomCounter,
+    stripped: Mapping[int, int],
+    stripped_by_unit: Mapping[int, int],
+) -> _Kept:
+    """The entries that are kept, made anew where a part of them goes; writes what is remembered."""
+    binding, shown, message_tokens, pins, target, profile, selection, cut = chosen
+    conversation = binding.conversation
+    report = Report(
+        conversation, selection, message_tokens, pins, target, profile, cut, stripped_by_unit
+    )
+    kept = report.kept_messages
+    kept_tokens = [t if keep else 0 for t, keep in zip(message_tokens, kept, strict=True)]
+    indices = [m.index for m, keep in zip(conversation.messages, kept, strict=True) if keep]
+    after, dropped = sum(kept_tokens), len(kept) - len(indices)
+    survivors = [shown[index] for index in indices]
+    excerpted, parts = 0, {}
+    distilled = writer.write(report, cut)
+    if cut:
+        cut.fit(kept_tokens, target, writer.handle_of)
+        entry_of, parts = cut.entries(), cut.messages()
+        survivors = [entry_of.get(index, shown[index]) for index in indices]
+        after -= cut.saved_tokens(kept_tokens)
+        excerpted = len(entry_of)
+    first = binding.first_change(selection.kept, cut)
+    if first is not None:
+        rest = without_stale(conversation, indices, survivors, first, parts, counter)
+        indices, survivors, stripped = rest
+        after -= sum(stripped.values())
+        report.stale, report.first_change = stripped, first
+    return _Kept(survivors, indices, after, dropped, excerpted, stripped, distilled, report)
 
 
 def _covered(

@@ -61,7 +61,8 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
     units = compaction.explain().units
     stats = compaction.stats
     conversation = formats.parse(messages, stats.format)
-    if stats.stripped:  # what was compacted had no thinking any more
+    if stats.stripped and not any(unit.stripped for unit in units):
+        # What was compacted had no thinking any more.
         conversation = without_thinking(conversation, tuple(messages)).conversation
     try:
         return [_row(*both) for both in zip(units, conversation.units, strict=True)]
@@ -82,7 +83,12 @@ def _row(unit: UnitReport, whole: Unit) -> Row:
             message.role,
             message.images,
             tuple(
-                Text(piece.kind, tuple(_runs(piece.text, unit, blocks.get((message.index, place)))))
+                Text(
+                    piece.kind,
+                    (Run(piece.text, "", False),)
+                    if unit.stripped and piece.kind is PieceKind.THINKING
+                    else tuple(_runs(piece.text, unit, blocks.get((message.index, place)))),
+                )
                 for place, piece in enumerate(message.pieces)
             ),
         )

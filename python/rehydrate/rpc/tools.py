@@ -72,7 +72,14 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     "thinking": {
         "type": "string",
         "enum": [*THINKING],
-        "description": "Whether kept messages keep the model's thinking; an open tool loop does.",
+        "description": "The model's thinking in kept messages: auto keeps what the model takes "
+        "back (newer Claude models refuse it behind a change), keep all of it, strip none but "
+        "that of an open tool loop.",
+    },
+    "model": {
+        "type": "string",
+        "description": "The model that is asked next, which decides what thinking auto keeps; "
+        "empty: a Claude that takes none behind a change.",
     },
     "deadline_ms": {
         "type": ["number", "null"],
