@@ -171,7 +171,8 @@ def test_the_signature_of_compact_context_is_the_contracts():
         "counter": None,
         "format": "auto",
         "granularity": "message",
-        "thinking": "keep",
+        "thinking": "auto",
+        "model": "",
         "pin": (),
         "deadline_ms": None,
         "distill_novel": False,
@@ -204,6 +205,7 @@ def test_the_fields_of_the_results_are_these():
             "kept_tokens",
             "blocks",
             "stripped_tokens",
+            "stripped",
         ),
     )
     assert rehydrate.BlockReport._fields == (

@@ -278,10 +278,10 @@ def test_every_row_says_where_the_provider_says_so():
         assert thinking_model(f"us.anthropic.{name}-v1:0") is row
 
 
-NEWER = "fable-5-1 fable-5-2 mythos-5-1 mythos-5-2 opus-5-5 sonnet-5-5 haiku-5-5 opus-6".split()
+NEWER = ["fable-5-1", "fable-5-2", "mythos-5-1", "mythos-5-2", "opus-5-5", "sonnet-5-5"]
 
 
-@pytest.mark.parametrize("model", ["", *(f"claude-{name}" for name in NEWER)])
+@pytest.mark.parametrize("model", ["", *(f"claude-{n}" for n in [*NEWER, "haiku-5-5", "opus-6"])])
 def test_the_newer_models_and_the_unknown_bind_thinking_to_its_prefix(model):
     assert thinking_model(model, "anthropic").refuses_changed_prefix
 

@@ -24,18 +24,23 @@ from rehydrate.formats import (
     openai_responses,
     plain,
 )
+from rehydrate.formats._binding import entries_of, stale_thinking
 from rehydrate.formats._excerpting import Path, Places
 from rehydrate.formats._langchain_chat import langchain_to_openai, openai_to_langchain
 from rehydrate.formats._reading import HINT, PROOF, as_sequence
+from rehydrate.formats.thinking_models import THINKING_MODELS, ThinkingModel, thinking_model
 from rehydrate.messages import Conversation
 
 __all__ = [
     "FORMATS",
+    "THINKING_MODELS",
     "Format",
+    "ThinkingModel",
     "detect_format",
     "langchain_to_openai",
     "openai_to_langchain",
     "parse",
+    "thinking_model",
     "validate",
 ]
 
@@ -112,7 +117,13 @@ def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noq
     return _format(entries, format).parse(entries)
 
 
-def validate(messages: Sequence[Any], format: str = "auto") -> list[Violation]:  # noqa: A002
+def validate(
+    messages: Sequence[Any] | Mapping[str, Any],
+    format: str = "auto",  # noqa: A002
+    *,
+    sent: Sequence[Any] | Mapping[str, Any] | None = None,
+    model: str = "",
+) -> list[Violation]:
     """Every violation of the provider's rules, ordered by index; an empty list means valid.
 
     | rule | formats | what is wrong |
@@ -146,20 +157,39 @@ an output_text or refusal outside of the assistant's, an input part in it (R) |
     | cache_control_on_empty_text | A | a cache_control on an empty text block |
     | cache_control_on_thinking | A | a cache_control on a thinking block |
     | thinking_without_signature | A | a thinking block that lost its signature |
+    | thinking_after_changed_prefix | A, O | with ``sent``: thinking behind something that is \
+not as it was sent, or behind a gap in the thinking |
 
     A is anthropic, and claude_code after merging its lines as Claude Code does when it sends; O is
     openai_chat, and langchain as sent there; R is openai_responses without a
     `previous_response_id`, in whose response a missing call may stand; P is plain. A tool call that
     is unanswered at the very end, with nothing after it but results of its own turn, is an open
     loop and no violation, although no provider takes it before the results are there. The indices
-    are those of `messages`. Nothing is changed. Raises InvalidMessageError for what is no message,
-    UnknownFormatError for a name.
+    are those of `messages`.
+
+    ``sent`` is what was sent before, where it is this conversation as it goes on: then the thinking
+    is found that the ``model`` would refuse (`THINKING_MODELS`; a Claude that nobody named is of
+    the strictest kind). Both may be whole requests, so that `system` and `tools` are compared too.
+
+    Nothing is changed. Raises InvalidMessageError for what is no message, UnknownFormatError for a
+    name.
 
     >>> validate([{"role": "assistant", "content": None}], format="openai_chat")[0].rule
     'null_content_without_calls'
+    >>> thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    >>> said = {"role": "assistant", "content": [thought, {"type": "text", "text": "Berth 4."}]}
+    >>> sent = [{"role": "user", "content": "Which berth?"}, said]
+    >>> after = [{"role": "user", "content": "Which berth is free?"}, said]
+    >>> print(*validate(after, sent=sent, model="claude-opus-5-5")[0], sep=" | ")
+    1 | thinking_after_changed_prefix | thinking behind a change: message 0 is not what was sent
     """
-    entries = as_sequence(messages)
-    return _format(entries, format).validate(entries)
+    entries = as_sequence(messages if sent is None else entries_of(messages))
+    module = _format(entries, format)
+    found = module.validate(entries)
+    if sent is None or not thinking_model(model, module.NAME, entries).refuses_changed_prefix:
+        return found
+    as_sequence(entries_of(sent))
+    return sorted([*found, *stale_thinking(messages, sent)], key=lambda each: each.index)
 
 
 def _format(entries: Sequence[Any], name: str) -> Format:
