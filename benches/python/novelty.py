@@ -32,7 +32,13 @@ from rehydrate.retention import (
 from rehydrate.retention.reading import steps, text_of
 
 RATIOS = (0.1, 0.2, 0.4)
-KEPT_ANYWAY = {"last user turn", "open tool loop", "system", "a user turn must come first"}
+KEPT_ANYWAY = {
+    "last user turn",
+    "reply that the user answers",
+    "open tool loop",
+    "system",
+    "a user turn must come first",
+}
 PART_CHARACTERS = 800
 """About 200 tokens, as the chunks of a synced note have."""
 WAYS = ("without memory", "with memory")

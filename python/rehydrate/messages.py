@@ -149,6 +149,19 @@ class Conversation(NamedTuple):
                         return position if units[position].calls_tools else None
         return None
 
+    def answered_reply(self) -> int | None:
+        """The unit with what the assistant said last before the last user turn: what the user
+        answers, as in "yes, the second one"."""
+        has_user_turn = False
+        for message in reversed(self.messages):
+            if not has_user_turn:
+                has_user_turn = message.is_user_turn
+            elif message.role == "assistant" and any(
+                piece.kind == PieceKind.TEXT and piece.text.strip() for piece in message.pieces
+            ):
+                return self.units_holding([message.index])[0]
+        return None
+
     def thoughts_of_open_loop(self) -> int | None:
         """The unit in which the model began the turn of an open tool loop, if it began by thinking.
 
@@ -166,16 +179,19 @@ class Conversation(NamedTuple):
             return None
         return self.units_holding([first.index])[0]
 
-    def pins(self, *, thoughts: bool = True) -> dict[int, str]:
-        """The units always kept, and why: system, last user turn, open tool loop, bound ones.
+    def pins(self, *, thoughts: bool = True, reply: bool = True) -> dict[int, str]:
+        """The units always kept, and why: system, last user turn and the reply that it answers,
+        open tool loop, bound ones.
 
-        Without ``thoughts`` not those that are kept for the thinking alone that a loop begins with.
+        Without ``thoughts`` not those that are kept for the thinking alone that a loop begins with,
+        without ``reply`` not the reply.
         """
         pins = {position: "system" for position, unit in enumerate(self.units) if unit.is_system}
         for position, why in (
             (self.last_user_turn(), "last user turn"),
             (self.open_tool_loop(), "open tool loop"),
             (self.thoughts_of_open_loop() if thoughts else None, "open tool loop"),
+            (self.answered_reply() if reply else None, "reply that the user answers"),
         ):
             if position is not None:
                 pins.setdefault(position, why)

@@ -252,7 +252,7 @@ def test_an_excerpt_is_written_anew_and_all_else_byte_for_byte(run, write, is_ar
     log = "".join(f"2026-02-17 12:00 request_{n} served\n" for n in range(90))
     lines = [
         '{"role": "user",  "content": "Begin."}',
-        json.dumps({"role": "assistant", "content": log}),
+        json.dumps({"role": "user", "content": log}),
         '{"role":"user","content":"Go \\u006fn."}',
     ]
     text = "[" + " ,\n".join(lines) + "]" if is_array else "\n".join(lines) + "\n"

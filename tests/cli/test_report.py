@@ -189,6 +189,7 @@ def test_every_reason_that_compaction_gives_has_a_short_form():
         assert len(short) <= report_module.SHORT_CELLS
         known = beginning.strip() in source or beginning in (
             *("last user turn", "open tool loop", "pinned by the caller", "system"),
+            "reply that the user",
         )
         assert known, beginning
 
@@ -230,7 +231,7 @@ def test_what_is_kept_of_a_text_fits_the_terminal(width):
     log = "".join(f"request_{n} served\n" for n in range(200))
     messages = [
         {"role": "user", "content": "Begin."},
-        {"role": "assistant", "content": log},
+        {"role": "user", "content": log},
         {"role": "user", "content": "Go on."},
     ]
     compaction = rehydrate.compact_context(messages, target_ratio=0.4, granularity="excerpt")

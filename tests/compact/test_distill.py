@@ -24,9 +24,12 @@ def memory() -> Memory:
 
 
 def distil(memory: Any, *lines: str, **options: Any) -> Any:
-    """Compact a talk to nothing but its last turn."""
+    """Compact a talk to nothing but its end, which says nothing worth remembering."""
     given = {"budget_tokens": 0, "memory": memory, "distill_novel": True} | options
-    return compact_context(talk(*lines, "user: Go on."), **given)
+    # What the assistant said last would be kept as the reply that the user answers.
+    is_answered = any(line.startswith("assistant: ") for line in lines)
+    end = ("user: Well.", "assistant: Yes.", "user: Go on.") if is_answered else ("user: Go on.",)
+    return compact_context(talk(*lines, *end), **given)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +148,7 @@ def test_thinking_is_nobodys_news(memory: Memory):
                 {"type": "text", "text": f"The budget {LONG}"},
             ],
         },
-        *talk("user: Go on."),
+        *talk("user: Well.", "assistant: Yes.", "user: Go on."),
     ]
     compact_context(messages, budget_tokens=0, memory=memory, distill_novel=True)
     assert [item.text for item in memory.list(newest_first=False)][-1] == f"The budget {LONG}"

@@ -72,13 +72,15 @@ def test_kept_reasons_name_the_pin(case: Case):
             assert row.reason == "last user turn"
         elif row.unit in (conversation.open_tool_loop(), conversation.thoughts_of_open_loop()):
             assert row.reason == "open tool loop"
+        elif case.scoring.keeps_reply and row.unit == conversation.answered_reply():
+            assert row.reason == "reply that the user answers"
         else:
             assert (row.reason in named) == (row.unit in pins)
 
 
 def test_the_share_that_went_is_in_percent_of_tokens_with_one_decimal():
     # The example of the contract: (48200 - 18600) / 48200 = 61.4 %.
-    messages = talk("user: 10000", "assistant: 19600", "user: 18600")
+    messages = talk("user: 10000", "user: 19600", "user: 18600")
     compaction = compact_context(messages, counter=int, budget_tokens=18600)
     stats = compaction.stats
     assert (stats.before_tokens, stats.after_tokens, stats.dropped) == (48200, 18600, 2)
@@ -138,7 +140,7 @@ def test_a_preview_is_the_beginning_of_the_text_on_one_line():
 
 
 def test_the_wire_shape_is_a_copy_of_the_list_around_the_same_messages():
-    messages = talk("user: one", "assistant: two", "user: three")
+    messages = talk("user: one", "user: two", "user: three")
     compaction = compact_context(messages, budget_tokens=1, embedder=HashEmbedder())
     wire = compaction.to_dict()
     assert wire["messages"] == compaction.messages

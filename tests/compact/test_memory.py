@@ -154,7 +154,7 @@ def test_what_the_model_thought_and_half_a_surrogate_pair_are_no_part_of_the_tex
 def test_blocks_of_a_long_text_are_asked_about_one_by_one():
     log = "\n".join(f"line {n}: service {n % 7} answered in {n} ms" for n in range(100))
     memory = RecordingTexts()
-    messages = talk("user: Why?", f"assistant: {log}", "user: Go on.")
+    messages = talk("user: Why?", f"user: {log}", "user: Go on.")
     compact_context(messages, memory=memory, granularity="excerpt", target_ratio=0.3)
     ((texts, _),) = memory.asked
     assert len(texts) > 10

@@ -18,7 +18,8 @@ TALK = talk(
     "system: Be brief.",
     "user: My parcel with the number 81-4471 has not arrived at all.",
     "assistant: I am sorry to hear that. Let me look that up for you.",
-    f"assistant: {LOG}",
+    f"tool: {LOG}",
+    "assistant: There it is.",
     "user: I prefer parcels that arrive, whatever their number may be.",
     "user: What was the number of my parcel?",
 )

@@ -79,7 +79,7 @@ def test_another_namespace_knows_nothing_of_it(memory: Memory):
 
 def test_handles_lead_back_through_the_file(memory: Memory):
     log = "\n".join(f"line {n}: service {n % 7} answered in {n * 13 % 101} ms" for n in range(300))
-    messages = [*TALK[:2], *talk(f"assistant: {log}", "user: Go on.")]
+    messages = [*TALK[:2], *talk(f"user: {log}", "user: Go on.")]
     compaction = compact_context(
         messages,
         budget_tokens=700,

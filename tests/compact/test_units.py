@@ -46,11 +46,45 @@ def test_parallel_calls_and_their_results_are_one_unit():
 
 
 def test_an_open_tool_loop_is_kept_whole_whatever_it_costs():
-    messages = [*talk("user: " + LONG, "assistant: ok", "user: go"), call("a", "b"), result("a")]
+    messages = [*talk("user: " + LONG, "user: ok", "user: go"), call("a", "b"), result("a")]
     compaction = compact_context(messages, budget_tokens=1)
     assert compaction.messages == messages[2:]
     assert compaction.stats.over_budget
     assert reasons(compaction)[3] == reasons(compaction)[4] == "open tool loop"
+
+
+OPTIONS = "Option 1: berth 4 at noon. Option 2: berth 7 at dusk."
+
+
+def test_the_reply_that_the_user_answers_is_always_kept():
+    messages = talk(
+        *("user: " + LONG, "assistant: " + LONG, "user: Which berths?", f"assistant: {OPTIONS}"),
+        *("tool: noted", "user: Thanks.", "user: Yes, do the second option, please."),
+    )
+    compaction = compact_context(messages, budget_tokens=1)
+    assert OPTIONS in contents(compaction)
+    assert reasons(compaction)[3] == "reply that the user answers"
+    assert compaction.stats.over_budget
+
+
+def test_the_reply_is_what_was_said_last_and_stays_while_its_answer_is_worked_on():
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+    messages = [
+        *talk("user: " + LONG, "assistant: " + LONG),
+        *talk("user: Which berths?", f"assistant: {OPTIONS}"),
+        {"role": "assistant", "content": [thought]},
+        *talk("user: Yes, the second."),
+        *(call("a"), result("a"), *talk("assistant: Booked. " + LONG), call("b"), result("b")),
+    ]
+    compaction = compact_context(messages, budget_tokens=1)
+    assert messages[3] in compaction.messages
+    assert messages[8] not in compaction.messages
+
+
+@pytest.mark.parametrize("profile", ["chitta", rehydrate.Scoring(signals="raw")])
+def test_the_reference_formula_goes_by_scores_alone_for_the_reply(profile: Any):
+    messages = talk("user: one", f"assistant: {OPTIONS}", "user: two")
+    assert contents(compact_context(messages, budget_tokens=1, scoring=profile)) == ["two"]
 
 
 def test_system_messages_anywhere_are_kept_and_charged_first():
@@ -58,27 +92,28 @@ def test_system_messages_anywhere_are_kept_and_charged_first():
     compaction = compact_context(messages, budget_tokens=70, counter=words)
     assert contents(compaction)[0] == LONG
     assert "three" in contents(compaction)
-    assert compaction.stats.pinned_tokens == 62
+    assert compaction.stats.pinned_tokens == 63
     assert compaction.stats.after_tokens <= 70
 
 
 def test_a_developer_message_is_a_system_message():
-    messages = talk("developer: " + LONG, "user: one", "assistant: two", "user: three")
+    messages = talk("developer: " + LONG, "user: one", "user: two", "user: three")
     compaction = compact_context(messages, budget_tokens=0)
     assert contents(compaction) == [LONG, "three"]
     assert reasons(compaction)[0] == "system"
 
 
 def test_pinned_units_alone_may_exceed_the_budget_and_then_nothing_else_is_kept():
-    messages = talk("user: a b c", "assistant: d", "user: e", "assistant: f", "user: g h i j")
+    messages = talk("user: a b c", "assistant: d", "user: e", "user: f", "user: g h i j")
     compaction = compact_context(messages, budget_tokens=3, counter=words)
-    assert contents(compaction) == ["g h i j"]
+    assert contents(compaction) == ["a b c", "d", "g h i j"]
     assert compaction.stats.over_budget
-    assert compaction.stats.pinned_tokens == compaction.stats.after_tokens == 4
+    assert compaction.stats.pinned_tokens == 5
+    assert compaction.stats.after_tokens == 8  # with the user turn that must come first
 
 
 def test_nothing_else_is_kept_either_when_only_the_leader_of_a_pin_exceeds_the_budget():
-    messages = talk("user: " + LONG, "assistant: pinned words", "assistant: tiny", "user: last")
+    messages = talk("user: " + LONG, "assistant: pinned words", "user: tiny", "user: last")
     compaction = compact_context(messages, pin=[1], budget_tokens=6, counter=words)
     assert contents(compaction) == [LONG, "pinned words", "last"]
     assert compaction.stats.over_budget
@@ -104,12 +139,12 @@ def test_a_conversation_that_did_not_begin_with_the_user_need_not_end_up_so():
     assert contents(compaction) == ["yes", "bye"]
 
 
-@pytest.mark.parametrize("pin", [[1], [-3], (1,), {1}])
+@pytest.mark.parametrize("pin", [[1], [-4], (1,), {1}])
 def test_a_pin_is_an_index_from_either_end(pin: object):
-    messages = talk("user: one", "assistant: two", "user: three", "user: four")
+    messages = talk("user: one", "assistant: two", "user: 3", "assistant: four", "user: five")
     compaction = compact_context(messages, pin=pin, budget_tokens=0)
     assert reasons(compaction)[1] == "pinned by the caller"
-    assert contents(compaction) == ["one", "two", "four"]
+    assert contents(compaction) == ["one", "two", "four", "five"]
 
 
 def test_a_pin_may_be_the_very_message():
@@ -119,9 +154,10 @@ def test_a_pin_may_be_the_very_message():
 
 
 def test_a_pin_on_a_result_keeps_its_call():
-    messages = [*talk("user: go"), call("a"), result("a"), *talk("assistant: k", "user: bye")]
+    end = talk("assistant: k", "user: on", "assistant: done", "user: bye")
+    messages = [*talk("user: go"), call("a"), result("a"), *end]
     compaction = compact_context(messages, pin=[2], budget_tokens=0)
-    assert compaction.messages == [messages[0], messages[1], messages[2], messages[4]]
+    assert compaction.messages == [*messages[:3], *messages[5:]]
     assert validate(compaction.messages, "anthropic") == []
 
 

@@ -284,3 +284,44 @@ def test_a_context_weighs_little_beside_its_messages():
         tracemalloc.stop()
     assert sum(len(str(entry)) for entry in session) > 500_000
     assert held < 200_000
+
+
+SECOND = "There are two ways. Option 1: move the crane. Option 2: wait for the tide."
+
+
+@pytest.mark.parametrize("soft_tokens", [400, 2_000, 8_000])
+def test_the_reply_that_the_user_answers_stays_at_the_defaults(soft_tokens):
+    context = Context(budget=Budget(soft_tokens=soft_tokens))
+    for turn in range(200):
+        context.add(
+            {"role": "user", "content": f"What is at quay {turn}, and until when will it be?"},
+            {"role": "assistant", "content": f"A crane, number {turn}, until {turn}:30. " * 3},
+        )
+    context.add({"role": "user", "content": "How do we get the ship out?"})
+    reply = {"role": "assistant", "content": SECOND}
+    context.add(reply)
+    prompt = context.prompt("yes, the second one please, and what was at quay 3 and quay 4?")
+    assert context.usage.compactions == 1
+    assert any(message is reply for message in prompt.messages)
+
+
+def test_the_last_twelve_messages_stay_where_there_is_room():
+    assert Budget().keep_last == 12
+    context = Context(provider="openai_chat", budget=Budget(soft_tokens=2_000))
+    for turn in range(100):
+        context.add(
+            {"role": "user", "content": f"What is at quay {turn}?"},
+            {"role": "assistant", "content": f"A crane, number {turn}, until {turn}:30. " * 3},
+        )
+    prompt = context.prompt("ok, go on")
+    assert prompt.messages[-12:] == context.history[-12:]
+
+
+def test_the_last_messages_never_take_more_than_half_of_the_room():
+    context = Context(provider="openai_chat", budget=Budget(soft_tokens=2_000))
+    said = {"role": "user", "content": "The password of the gate is swordfish-77. " * 4}
+    context.add(said)
+    for turn in range(40):
+        context.add({"role": "user", "content": f"Line {turn} of the noise. " * 40})
+    prompt = context.prompt("What was the password of the gate?")
+    assert any(message is said for message in prompt.messages)

@@ -39,9 +39,19 @@ _REASONS = (
     ("among the best scores", "best scores", "among the best scores"),
     ("a user turn must come first", "must lead", "a user turn must come first"),
     ("last user turn", "last user turn", "the user's last turn is always kept"),
+    ("reply that the user", "reply", "the reply that the user answers is always kept"),
     ("open tool loop", "open loop", "a tool loop that goes on is always kept"),
     ("system", "system", "system messages are always kept"),
     ("pinned by the caller", "pinned", "pinned with --pin"),
+)
+_PINS = frozenset(
+    {
+        "system",
+        "last user turn",
+        "reply that the user answers",
+        "open tool loop",
+        "pinned by the caller",
+    }
 )
 _ROLE_STYLES = {
     "system": "magenta",
@@ -325,7 +335,7 @@ def _short(reason: str) -> tuple[str, str]:
 
 
 def _is_pin(reason: str) -> bool:
-    return reason in ("system", "last user turn", "open tool loop", "pinned by the caller")
+    return reason in _PINS
 
 
 # The foot

@@ -15,18 +15,20 @@ def pinned_units(
     pin: Iterable[Any],
     *,
     thoughts: bool = True,
+    reply: bool = True,
 ) -> dict[int, str]:
     """Units that are always kept, with the reason: the conversation's own and the caller's.
 
     `pin` holds indices into `messages` or the very objects; without `thoughts` nothing is kept for
-    the thinking alone that an open tool loop begins with. Raises InvalidArgumentError for
+    the thinking alone that an open tool loop begins with, and without `reply` not the assistant's
+    reply that the last user turn answers. Raises InvalidArgumentError for
     anything else.
     """
     if isinstance(pin, (int, str, Mapping)) or not isinstance(pin, Iterable):
         raise InvalidArgumentError(
             f"pin is of type {type(pin).__name__}; pass a list of indices or message objects"
         )
-    pins = conversation.pins(thoughts=thoughts)
+    pins = conversation.pins(thoughts=thoughts, reply=reply)
     wanted = [_index_of(messages, entry) for entry in pin]
     for unit in conversation.units_holding(wanted) if wanted else ():
         pins.setdefault(unit, "pinned by the caller")

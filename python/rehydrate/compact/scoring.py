@@ -128,6 +128,12 @@ class Scoring:
                 "or pass a Scoring(...)"
             ) from None
 
+    @property
+    def keeps_reply(self) -> bool:
+        """Whether the reply that the last user turn answers is always kept: chitta's formula to the
+        letter has no such rule, and its golden cases drop it."""
+        return self.signals == "calibrated"
+
     def weight_of(self, role: str) -> float:
         """Structural weight of a role."""
         return self.structural.get(role, UNKNOWN_ROLE_WEIGHT)

@@ -78,8 +78,8 @@ def compact_context(
     entries of a transcript) or ``"plain"`` role and content; ``format`` names it where detection
     should not. Tool calls and their results are kept or dropped together, so a valid conversation
     stays valid.
-    Always kept: system messages, the last user turn, an open tool loop at the end, and what
-    ``pin`` names (indices, or the message objects themselves).
+    Always kept: system messages, the last user turn and the assistant's reply that it answers, an
+    open tool loop at the end, and what ``pin`` names (indices, or the message objects themselves).
 
     The target is ``floor(total * target_ratio)`` tokens (the ratio is clamped to 0.05-1.0), or
     ``budget_tokens``. ``query`` says what the next turn is about; without one, what a working
@@ -124,13 +124,15 @@ def compact_context(
     ...     [
     ...         {"role": "user", "content": "My order number is 81-4471, please note it."},
     ...         {"role": "assistant", "content": "Noted. Shall we talk about something else now?"},
+    ...         {"role": "user", "content": "Is it raining in the harbour?"},
+    ...         {"role": "assistant", "content": "Not yet."},
     ...         {"role": "user", "content": "What was my order number?"},
     ...     ],
     ...     query="order number",
-    ...     target_ratio=0.8,
+    ...     target_ratio=0.6,
     ... )
     >>> [message["content"] for message in kept.messages]
-    ['My order number is 81-4471, please note it.', 'What was my order number?']
+    ['My order number is 81-4471, please note it.', 'Not yet.', 'What was my order number?']
     """
     started = time.perf_counter()
     profile = scoring if isinstance(scoring, Scoring) else Scoring.named(scoring)
@@ -157,7 +159,13 @@ def compact_context(
         thinking, formats.parse(messages, format), messages, counted_by
     )
     binding = Binding.of(thinking, conversation, messages, model)
-    pins = pinned_units(conversation, messages, pin, thoughts=binding.needs_thoughts)
+    pins = pinned_units(
+        conversation,
+        messages,
+        pin,
+        thoughts=binding.needs_thoughts,
+        reply=profile.keeps_reply,
+    )
     divisible = (
         Divisible.find(conversation, shown, pins, counted_by) if granularity == "excerpt" else None
     )

@@ -230,9 +230,9 @@ class Context:
     ) -> PromptIR:
         """Compact now: the next prompt has at most so many tokens, and a new prefix.
 
-        None: what a crossed soft budget leaves. ``keep_last`` messages stay whatever they are
-        worth, if they leave half of the room; None: the budget's. The IR returned says in `meta`
-        what went.
+        None: what a crossed soft budget leaves. The last ``keep_last`` messages stay whatever they
+        are worth, as far as they take no more than half of the room; None: the budget's. The IR
+        returned says in `meta` what went.
         """
         with self._lock:
             return self._compact(budget_tokens, keep_last)

@@ -8,6 +8,7 @@ from rehydrate.errors import InvalidArgumentError
 
 SOFT_TOKENS = 50_000
 HARD_TOKENS = 180_000
+KEEP_LAST = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,9 @@ class Budget:
     compact_to: float = 0.6
     """The share of `soft_tokens` that is left after a compaction: room for the turns to come, since
     each compaction breaks the cached prefix."""
-    keep_last: int = 0
-    """So many messages at the end stay before anything competes, if they leave half of the room."""
+    keep_last: int = KEEP_LAST
+    """So many messages at the end stay before anything competes, as far as they take no more than
+    half of the room, newest first."""
 
     def __post_init__(self) -> None:
         """Refuse what is no budget."""

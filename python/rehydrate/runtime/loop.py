@@ -44,8 +44,6 @@ from rehydrate.runtime.record import Record
 from rehydrate.runtime.replies import call_ids, fit_reply, would_be_refused
 from rehydrate.runtime.turn import Stopped, Turn
 
-KEEP_LAST = 12
-"""So many messages stay as they are when a prompt is halved."""
 _MOST_OVERFLOWS = 3
 """So many times a prompt that the provider finds too long is halved."""
 _CUT_OFF = (
@@ -180,7 +178,7 @@ class TurnLoop:
 
     async def _halve(self, prompt: CompiledPrompt) -> bool:
         """Compact to half of what was too much; whether that made it shorter."""
-        ir = await self._context.acompact(max(prompt.tokens // 2, 1), keep_last=KEEP_LAST)
+        ir = await self._context.acompact(max(prompt.tokens // 2, 1))
         self._record.tell(Compacted(prompt.tokens, ir.tokens, "overflow"))
         return ir.tokens < prompt.tokens
 

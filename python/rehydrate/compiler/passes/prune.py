@@ -35,11 +35,12 @@ def prune(ir: PromptIR, target: Target) -> PromptIR:
     """The IR, cut to the budget's target if the upper bound of its tokens is over the soft one.
 
     What must stay is taken first: tools; sections that are critical, a constraint or instructions;
-    of every other section its ``min_tokens``; of the history system entries, the last user turn and
-    an open tool loop. Then the budget's last messages, if there is room. Then priority by priority:
-    a level that fits whole stays whole; the first that does not fit shares the room by one packing
-    over its sections and, on the level of the history, its entries (long sections are cut to their
-    best blocks, entries are kept or go whole); below it everything goes but ``min_tokens``.
+    of every other section its ``min_tokens``; of the history system entries, the last user turn,
+    the reply that it answers and an open tool loop. Then the budget's last messages, in half of the
+    room. Then priority by priority: a level that fits whole stays whole; the first that does not
+    fit shares the room by one packing over its sections and, on the level of the history, its
+    entries (long sections are cut to their best blocks, entries are kept or go whole); below it
+    everything goes but ``min_tokens``.
 
     Raises BudgetExceededError where what must stay is over the hard budget. Over the soft one it
     is kept, and ``meta.degraded`` says so.
@@ -107,15 +108,20 @@ class _Pruning:
         return tokens
 
     def _keep_last(self, left: int) -> int:
-        """Keep the last messages, if they take no more than half of the room; what they cost."""
+        """Keep the last messages, newest first, while they take no more than half of the room; what
+        they cost."""
         count = self._ir.budget.keep_last
         last = [message.index for message in self._conversation.messages[-count:]] if count else []
-        units = set(self._conversation.units_holding(last)) - self._kept_units
-        tokens = sum(map(self._unit_tokens, units))
-        if tokens > left // 2:
-            return 0
-        self._kept_units |= units
-        return tokens
+        used = 0
+        for unit in reversed(self._conversation.units_holding(last)):
+            if unit in self._kept_units:
+                continue
+            tokens = self._unit_tokens(unit)
+            if used + tokens > left // 2:
+                break
+            self._kept_units.add(unit)
+            used += tokens
+        return used
 
     def _check(self, must: int) -> None:
         needed, budget = upper_bound(must, self._target.provider), self._ir.budget.hard_tokens
