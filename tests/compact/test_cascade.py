@@ -196,7 +196,7 @@ def test_partial_failure_says_how_much_came():
     compaction = compact_context(LONG, QUERY, embedder=embedder)
     assert compaction.stats.embedding
     (said,) = compaction.stats.degraded
-    assert said.startswith("embedder: ConnectionError: no route to host; ")
+    assert said.startswith("embedder: ConnectionError; ")
     assert said.endswith("; 50 of 201 texts embedded; the rest went on with the built-in model")
 
 

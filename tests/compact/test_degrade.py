@@ -64,7 +64,7 @@ def test_a_broken_embedder_is_done_without(how: str, query: str | None, scoring:
 
 def test_what_went_wrong_with_the_embedder_is_said():
     (said,) = compact_context(TALK, embedder=raises).stats.degraded
-    assert "ConnectionError: no route to host" in said
+    assert "ConnectionError;" in said
     wrong = compact_context(TALK, "a query", embedder=lambda texts: np.ones((2, 3)))
     (said,) = wrong.stats.degraded
     assert f"shape (2, 3) for {ROWS + 1} texts" in said

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from rehydrate.compiler import hydrate, running
 from rehydrate.compiler.sources import Found, HydrationSource, SourceRequest, function
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir import History, PromptIR, Provenance, Section
 from tests.compiler.test_hydrate import said
 from tests.knocks.nasty import FORMATS, NASTY, outcome
@@ -56,11 +57,11 @@ class UnspeakableError(Exception):
 @pytest.mark.parametrize(
     ("error", "detail"),
     [
-        (TypeError("no such field"), "TypeError: no such field"),
+        (TypeError("no such field"), "TypeError"),
         (TimeoutError(), "TimeoutError"),
-        (UnspeakableError(), "UnspeakableError: its message cannot be read"),
-        (ExceptionGroup("two", [ValueError("a")]), "ExceptionGroup: two"),
-        (ValueError("x" * 10_000), "ValueError: " + "x" * 488 + "..."),
+        (UnspeakableError(), "UnspeakableError"),
+        (ExceptionGroup("two", [ValueError("a")]), "ExceptionGroup"),
+        (InvalidArgumentError("k is 0; pass 1"), "InvalidArgumentError: k is 0; pass 1"),
     ],
 )
 def test_a_source_that_fails_is_left_out_and_the_report_says_why(error: Exception, detail: str):
@@ -68,7 +69,7 @@ def test_a_source_that_fails_is_left_out_and_the_report_says_why(error: Exceptio
     assert [section.id for section in ir.sections] == ["good"]
     report = report_of(ir, "bad")
     assert report.status == "failed"
-    assert report.detail.startswith(detail)
+    assert report.detail == detail
 
 
 def test_a_source_that_is_late_is_left_out_and_what_it_brings_is_thrown_away():
@@ -140,7 +141,7 @@ def test_a_source_that_talks_nonsense_is_a_failing_one(nonsense: Any, kind: Any)
 
 def test_a_source_in_the_callers_thread_may_fail_too():
     bad = HydrationSource("bad", raising(OSError("gone")), blocking=False)
-    assert report_of(hydrate("x", bad), "bad").detail == "OSError: gone"
+    assert report_of(hydrate("x", bad), "bad").detail == "OSError"
 
 
 @pytest.mark.parametrize("observe", [lambda: 1 // 0, lambda: 17, lambda: ""])
@@ -170,7 +171,7 @@ def test_an_async_source_is_awaited_and_may_fail():
 
     ir = hydrate("x", [good, bad], deadline_ms=None)
     assert [section.content for section in ir.sections] == ["x"]
-    assert report_of(ir, "bad").detail == "LookupError: nowhere"
+    assert report_of(ir, "bad").detail == "LookupError"
 
 
 def test_a_late_async_source_is_cancelled():

@@ -113,26 +113,26 @@ class UnprintableError(Exception):
 
 
 WRONG = {
-    "an error": (ValueError("no such berth"), "ValueError: no such berth"),
+    "an error": (ValueError("no such berth"), "{tool} failed (ValueError)"),
     "an error of its own words": (ToolError("the crane is down"), "the crane is down"),
-    "an error without words": (KeyError(), "KeyError"),
+    "an error without words": (KeyError(), "{tool} failed (KeyError)"),
     "an error that cannot be read": (
         UnprintableError(),
-        "UnprintableError: its message cannot be read",
+        "{tool} failed (UnprintableError)",
     ),
     "several errors": (
         ExceptionGroup("several", [ValueError("one")]),
-        "ExceptionGroup: several (1 sub-exception)",
+        "{tool} failed (ExceptionGroup)",
     ),
-    "a timeout of its own": (TimeoutError("the crane"), "TimeoutError: the crane"),
-    "an end of iteration": (StopAsyncIteration("x"), "StopAsyncIteration: x"),
+    "a timeout of its own": (TimeoutError("the crane"), "{tool} failed (TimeoutError)"),
+    "an end of iteration": (StopAsyncIteration("x"), "{tool} failed (StopAsyncIteration)"),
 }
 
 
 @both
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize(("error", "expected"), WRONG.values(), ids=WRONG)
-def test_a_tool_that_raises_is_answered_with_what_it_raised(backend, is_async, error, expected):
+def test_a_tool_that_raises_is_answered_with_its_type(backend, is_async, error, expected):
     def sync() -> str:
         """Fails."""
         raise error
@@ -142,7 +142,8 @@ def test_a_tool_that_raises_is_answered_with_what_it_raised(backend, is_async, e
         raise error
 
     tool = on_loop if is_async else sync
-    assert answers(("a", tool.__name__, {}), tools=[tool], backend=backend) == {"a": expected}
+    found = answers(("a", tool.__name__, {}), tools=[tool], backend=backend)
+    assert found == {"a": expected.format(tool=tool.__name__)}
 
 
 def test_errors_are_marked_as_such_where_the_provider_has_a_mark():
@@ -178,7 +179,7 @@ def test_a_result_that_holds_itself_is_an_error():
     itself.append(itself)
     tool = Tool("get", "", {"type": "object"}, lambda: itself)
     found = answers(("a", "get", {}), tools=[tool])
-    assert found == {"a": "ValueError: the result holds itself, or is nested too deeply"}
+    assert found == {"a": "get failed: the result holds itself, or is nested too deeply"}
 
 
 def test_a_huge_result_is_in_the_history_as_a_whole_and_capped_in_the_prompt():

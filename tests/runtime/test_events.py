@@ -141,7 +141,7 @@ def test_a_listener_that_fails_breaks_nothing_and_is_noted_once():
     model = Script(calls(("a", "berth", {"quay": "B"})), says("Berth 4."))
     turn = Interpreter(model, [berth], jit=False, on_event=fails).run_sync(Context(), "Which?")
     assert (turn.answer, turn.stopped) == ("Berth 4.", "answer")
-    assert turn.notes == ("on_event failed at turn_started: KeyError: 'no such widget'",)
+    assert turn.notes == ("on_event failed at turn_started: KeyError",)
     assert heard[-1] == "turn_ended"
 
 

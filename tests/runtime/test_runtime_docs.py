@@ -18,7 +18,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "runtime.md").read_text(encoding="u
 
 def test_the_examples_print_what_the_page_says():
     blocks = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names = {}
     for code, expected in blocks:
         with redirect_stdout(StringIO()) as printed:

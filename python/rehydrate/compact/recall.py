@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from rehydrate._concurrency.pool import waiting
+from rehydrate.failing import words_of
 from rehydrate.messages import Conversation, Message, PieceKind
 
 RECALLED_NEIGHBOURS = 3
@@ -79,7 +80,7 @@ def memory_coverage(memory: Memory, asked: Any, degraded: list[str]) -> list[flo
             raise ValueError(f"{len(recalled)} rows for {len(asked)} messages")
         rows = [_numbers(row) for row in recalled]
     except Exception as error:
-        degraded.append(f"memory: {type(error).__name__}: {error}; nothing counts as covered")
+        degraded.append(f"memory: {words_of(error, 'memory')}; nothing counts as covered")
         return None
     troubles = getattr(memory, "degraded", ())
     if troubles and not any(rows):  # an embedder that failed leaves every row empty

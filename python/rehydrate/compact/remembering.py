@@ -22,6 +22,7 @@ from rehydrate.compact.distilling import (
 )
 from rehydrate.compact.once import once
 from rehydrate.compact.recall import clean
+from rehydrate.failing import words_of
 from rehydrate.messages import Conversation, Message
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Remembering:
 
     def _give_up(self, error: Exception, lost: str) -> None:
         """Say what is lost, and write nothing more: one that waits in vain would do so again."""
-        self._degraded.append(f"memory: {_named(error)}; {lost}")
+        self._degraded.append(f"memory: {words_of(error, 'memory')}; {lost}")
         self._writing = None
 
     def _novel(self, dropped: Iterable[DroppedUnit]) -> list[MemoryItem]:
@@ -195,7 +196,7 @@ class Remembering:
         try:
             yield
         except (TypeError, ValueError, RecursionError) as error:
-            said = f"memory: message {message.index} is not kept: {_named(error)}"
+            said = f"memory: message {message.index} is not kept: {words_of(error, 'memory')}"
             self._degraded.append(said)
 
     def _origin(self, message: Message | None = None) -> dict[str, Any]:
@@ -292,7 +293,3 @@ def _said_at(entry: Any) -> datetime | None:
     except ValueError:
         return None
     return moment if moment is not None and moment.tzinfo is not None else None
-
-
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"

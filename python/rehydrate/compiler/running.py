@@ -21,13 +21,13 @@ from rehydrate._concurrency.threads import run_in_thread
 from rehydrate.compiler.fitting import fit
 from rehydrate.compiler.sources.answers import found_in
 from rehydrate.compiler.sources.source import Found, HydrationSource, SourceRequest
+from rehydrate.failing import words_of
 from rehydrate.ir import SourceReport, SourceStatus
 
 MOST_LEFT_BEHIND = 32
 """So many late calls of one source may still be under way before it is not called any more."""
 _GRACE_S = 0.005
 """How much longer than its deadline an async source is awaited: first it is late, then ended."""
-_DETAIL_CHARS = 500
 
 
 class Outcome(NamedTuple):
@@ -118,7 +118,8 @@ class _Call:
         if deadline is not None and not (is_done and self._ended <= deadline):
             return self._without("late", f"no answer within {self.source.deadline_ms:g} ms")
         if isinstance(self._error, Exception):
-            return self._without("failed", _said(self._error))
+            told = words_of(self._error, f"source {self.source.name!r}")
+            return self._without("failed", told)
         self.raise_what_is_no_failure()
         assert self._found is not None
         return self._outcome_of(self._found)
@@ -177,13 +178,3 @@ _lock = ForkSafeLock()
 
 if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(after_in_child=_left_behind.clear)  # a child has none of those threads
-
-
-def _said(error: Exception) -> str:
-    """An error's type and message, of which nothing may fail in its turn."""
-    try:
-        message = str(error)
-    except Exception:
-        message = "its message cannot be read"
-    said = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    return said if len(said) <= _DETAIL_CHARS else f"{said[:_DETAIL_CHARS]}..."

@@ -10,9 +10,10 @@ from typing import Any, Protocol
 from rehydrate._concurrency import loops
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.pool import waiting
+from rehydrate.failing import OwnWordsError
 
 
-class UnansweredError(TimeoutError):
+class UnansweredError(OwnWordsError, TimeoutError):
     """A call that did not come back in the time there was."""
 
 

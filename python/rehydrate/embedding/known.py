@@ -14,7 +14,8 @@ from rehydrate._concurrency.loops import CancelledError
 from rehydrate.embedding import cache
 from rehydrate.embedding.breaker import Breaker
 from rehydrate.embedding.calls import BusyError
-from rehydrate.embedding.protocol import unit_rows
+from rehydrate.embedding.protocol import RowsError, unit_rows
+from rehydrate.failing import OwnWordsError, words_of
 
 if TYPE_CHECKING:
     from rehydrate.embedding.protocol import Rows
@@ -57,7 +58,7 @@ class Known:
         with self._lock:
             self._dim = self._dim or rows.shape[1]
             if rows.shape[1] != self._dim:
-                raise ValueError(
+                raise RowsError(
                     f"{rows.shape[1]} dimensions where there were {self._dim} before; "
                     "make another rehydrate.Embedder for another model"
                 )
@@ -131,13 +132,17 @@ class KnownFunctions:
 _at_work: ContextVar[tuple[Any, ...]] = ContextVar("rehydrate_embedders_at_work", default=())
 
 
+class RecursiveEmbedderError(OwnWordsError, RuntimeError):
+    """An embedder asks for itself."""
+
+
 @contextmanager
 def not_by_itself(function: Callable[..., Any]) -> Iterator[None]:
-    """Raise RuntimeError where `function` is asked for while it answers, by itself: each call has
-    a thread, so that nothing else would end the recursion."""
+    """Raise RecursiveEmbedderError where `function` is asked for while it answers, by itself: each
+    call has a thread, so that nothing else would end the recursion."""
     at_work = _at_work.get()
     if any(other == function for other in at_work):
-        raise RuntimeError("it compacts with itself as the embedder")
+        raise RecursiveEmbedderError("it compacts with itself as the embedder")
     token = _at_work.set((*at_work, function))
     try:
         yield
@@ -146,7 +151,6 @@ def not_by_itself(function: Callable[..., Any]) -> Iterator[None]:
 
 
 def said(error: BaseException) -> str:
-    """An error in a few words: what a service answers may be a page."""
-    words = " ".join(str(error).split())
-    shown = words if len(words) <= MAX_SAID_CHARACTERS else f"{words[:MAX_SAID_CHARACTERS]}..."
-    return f"{type(error).__name__}: {shown}"
+    """An error in a few words: its type, and what this package says itself."""
+    words = words_of(error, "embedder")
+    return words if len(words) <= MAX_SAID_CHARACTERS else f"{words[:MAX_SAID_CHARACTERS]}..."

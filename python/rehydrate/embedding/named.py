@@ -52,6 +52,8 @@ class NamedModel:
         if self._loaded is not None:
             return self._loaded
         with self._lock:
+            if self._loaded is not None:  # meanwhile
+                return self._loaded
             if self._loading is None or self._pid != os.getpid():  # a fork leaves the thread behind
                 if not self._breaker.allows():
                     raise EmbedderError(f"model {self.name!r} cannot be loaded: {self._breaker}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from rehydrate.failing import OwnWordsError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -30,6 +32,10 @@ class Model(Protocol):
         """
 
 
+class RowsError(OwnWordsError, ValueError):
+    """An answer whose shape fits nothing."""
+
+
 class Attempt(NamedTuple):
     """What came of embedding some texts: their rows (None: not one), and what went wrong."""
 
@@ -40,7 +46,7 @@ class Attempt(NamedTuple):
 def unit_rows(found: Any, texts: int) -> tuple[Rows, int]:
     """Whatever an embedder returned, as rows of length 1, and how many of them were not finite.
 
-    Those, and rows of zeros, come back as zeros: "no vector". Raises ValueError where the shape is
+    Those, and rows of zeros, come back as zeros: "no vector". Raises RowsError where the shape is
     not (texts, dimensions).
 
     >>> rows, broken = unit_rows([[0.0, 2.0], [float("nan"), 1.0], [0.0, 0.0]], 3)
@@ -54,7 +60,7 @@ def unit_rows(found: Any, texts: int) -> tuple[Rows, int]:
             found = ready()
     rows = np.asarray(found, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[0] != texts or rows.shape[1] == 0:
-        raise ValueError(f"shape {rows.shape} for {texts} texts")
+        raise RowsError(f"shape {rows.shape} for {texts} texts")
     with np.errstate(all="ignore"):
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         units = (rows / lengths).astype(np.float32)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.twins import stored
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
+from rehydrate.failing import type_of
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.chunks import CHARS_A_TOKEN
 from rehydrate.memory.items import MemoryItem
@@ -102,8 +103,10 @@ class LoadMemory:
         """The text that answers a call, and whether it is an error of the call's."""
         try:
             return cut(self._answer(call.arguments()), self._max_chars), False
-        except RehydrateError as error:
+        except (InvalidArgumentError, UnknownHandleError) as error:
             return f"{NAME}: {error}", True
+        except RehydrateError as error:  # of the store: where its file is, is not for the model
+            return f"{NAME} failed ({type_of(error, NAME)}); go on without it", True
 
     def found(self, arguments: Mapping[str, Any]) -> tuple[str, list[Hit] | list[MemoryItem]]:
         """What is asked for, and what memory has of it: hits of a query, the items of a note.

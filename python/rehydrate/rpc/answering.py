@@ -22,6 +22,7 @@ from typing import Any
 
 from rehydrate import __version__
 from rehydrate.compact.recall import Memory
+from rehydrate.failing import words_of
 from rehydrate.rpc import tools
 
 PARSE_ERROR = -32700
@@ -88,7 +89,7 @@ class Server:
         except Refusal as refusal:
             return _refusal(usable, refusal.code, str(refusal))
         except Exception as error:  # above all a RecursionError: the reply is a little deeper
-            told = f"no reply can be made: {type(error).__name__}: {error}"
+            told = f"no reply can be made: {words_of(error, 'rpc')}"
             return _refusal(usable, INTERNAL_ERROR, told)
 
     def _run(self, method: str, params: object) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def _call(memory: Memory | None, params: Mapping[str, Any]) -> dict[str, Any]:
     except tools.WRONG_ARGUMENTS as error:
         raise Refusal(INVALID_PARAMS, str(error)) from None
     except Exception as error:
-        message = f"{type(error).__name__}: {error}; the messages were not changed"
+        message = f"{words_of(error, tools.NAME)}; the messages were not changed"
         return {"content": [{"type": "text", "text": message}], "isError": True}
     return {
         "content": [{"type": "text", "text": _encode(found)}],

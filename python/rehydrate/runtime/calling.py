@@ -12,7 +12,7 @@ import anyio
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.runtime.cancelling import is_cancellation
-from rehydrate.runtime.results import as_unicode, result_text, said
+from rehydrate.runtime.results import as_unicode, failed, result_text
 from rehydrate.runtime.threads import Threads
 from rehydrate.runtime.tools import Tool, ToolError
 
@@ -89,7 +89,7 @@ class Calling:
         try:
             self._came[place] = await self._answer(call)
         except Exception as error:
-            self._came[place] = Answer(call, said(error), True)
+            self._came[place] = Answer(call, failed(error, call.name), True)
         except BaseException as error:
             if not is_cancellation(error):
                 self._fatal = error  # by hand: a group would wrap it, asyncio's loop end
@@ -118,7 +118,7 @@ async def answer_with(
     except ToolError as error:
         content, is_error = as_unicode(str(error)), True
     except Exception as error:
-        content, is_error = said(error), True
+        content, is_error = failed(error, call.name), True
     return Answer(call, content, is_error, (time.perf_counter() - started) * 1e3)
 
 

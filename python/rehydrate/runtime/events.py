@@ -31,7 +31,8 @@ class Event:
             for one in dataclasses.fields(self)
             if with_content or one.name not in self.content
         ]
-        return {"event": self.name, **{each: _plain(getattr(self, each)) for each in fields}}
+        said = {each: _plain(getattr(self, each), with_content=with_content) for each in fields}
+        return {"event": self.name, **said}
 
 
 OnEvent = Callable[[Event], None]
@@ -217,9 +218,9 @@ class TurnEnded(Event):
         return {"event": self.name, **self.turn.outcome(with_content=with_content)}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, *, with_content: bool) -> Any:
     if isinstance(value, BaseException):
-        return said(value)
+        return said(value) if with_content else type(value).__name__
     try:
         return plain(value)
     except (ValueError, RecursionError):  # what a model of somebody's own makes

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.runtime.results import result_text, said
+from rehydrate.runtime.results import failed, result_text
 from rehydrate.runtime.tools import Tool, ToolError
 
 MAX_NAME = 64
@@ -88,7 +88,7 @@ def _caller(session: Any, name: str) -> Callable[..., Awaitable[str]]:
         try:
             result = await session.call_tool(name, arguments)
         except Exception as error:
-            raise ToolError(_why(error)) from error
+            raise ToolError(_why(error, name)) from error
         text = "\n".join(_texts(result))
         if _either(result, "is_error", "isError"):
             raise ToolError(text or f"{name} failed, and the server does not say why")
@@ -97,8 +97,8 @@ def _caller(session: Any, name: str) -> Callable[..., Awaitable[str]]:
     return call
 
 
-def _why(error: Exception) -> str:
-    """What the model is told of an exception of the SDK's, in words and not in its types."""
+def _why(error: Exception, name: str) -> str:
+    """What the model is told of an exception of the SDK's: what the server says, else its type."""
     code, message = getattr(error, "code", None), str(error)
     # The code alone is no proof: servers use it for errors of their own.
     is_cut = code == _CONNECTION_CLOSED and "closed" in message.lower()
@@ -107,7 +107,7 @@ def _why(error: Exception) -> str:
             "the MCP server is not connected any more; its tools cannot be used for now, and "
             "whether this call took effect is unknown"
         )
-    return message if code is not None and message else said(error)
+    return message if code is not None and message else failed(error, name)
 
 
 _CONNECTION_CLOSED = -32000

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rehydrate.cache.cost import Usage, cost
 from rehydrate.cache.prices import Price
 from rehydrate.context import Context
+from rehydrate.failing import words_of
 from rehydrate.runtime.events import Event, Noted, OnEvent, TextDelta, TurnEnded
-from rehydrate.runtime.results import said
 from rehydrate.runtime.turn import Stopped, Turn
 
 
@@ -47,7 +47,9 @@ class Record:
             except Exception as error:
                 if listener not in self._failed:
                     self._failed.append(listener)
-                    self._notes.append(f"on_event failed at {event.name}: {said(error)}")
+                    self._notes.append(
+                        f"on_event failed at {event.name}: {words_of(error, 'on_event')}"
+                    )
 
     def note(self, note: str) -> None:
         """Keep it for whoever reads the turn, and tell it."""

@@ -10,15 +10,21 @@ from datetime import date, datetime, time, timedelta
 from enum import Enum
 from typing import Any
 
+from rehydrate.failing import OwnWordsError, type_of
+
 NOTHING = "(nothing returned)"
+
+
+class EndlessResultError(OwnWordsError, ValueError):
+    """A value that holds itself."""
 
 
 def result_text(value: Any) -> str:
     """A string as it is, None in words, anything else as compact JSON.
 
     Dataclasses, named tuples and pydantic's models are objects, sets and tuples lists, times ISO
-    8601, bytes their text or base64; what JSON has no words for is its `str`. Raises ValueError for
-    a value that holds itself.
+    8601, bytes their text or base64; what JSON has no words for is its `str`. Raises
+    EndlessResultError for a value that holds itself.
 
     >>> result_text({"berth": 4, "free": True})
     '{"berth":4,"free":true}'
@@ -43,6 +49,18 @@ def as_unicode(text: str) -> str:
     return str(text)
 
 
+def failed(error: BaseException, name: str) -> str:
+    """What the model is told of an exception that nobody wrote for it: its type.
+
+    >>> failed(KeyError("password=hunter2"), "berths")
+    'berths failed (KeyError)'
+    """
+    kind = type_of(error, name)
+    return (
+        f"{name} failed: {error}" if isinstance(error, OwnWordsError) else f"{name} failed ({kind})"
+    )
+
+
 def said(error: BaseException) -> str:
     """An error's type and message, of which nothing may fail in its turn.
 
@@ -61,7 +79,7 @@ def _json(value: Any) -> str:
     try:
         return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
     except RecursionError:
-        raise ValueError("the result holds itself, or is nested too deeply") from None
+        raise EndlessResultError("the result holds itself, or is nested too deeply") from None
 
 
 def _plain(value: Any) -> Any:  # noqa: PLR0911  a table of kinds

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rehydrate.failing import type_of
 from rehydrate.runtime.instruments import Attributes, Instruments
 from rehydrate.runtime.results import result_text
 
@@ -90,10 +92,12 @@ class Spans:
             opened.span.set_attribute(name, result_text(value))
 
     def note_failure(self) -> None:
-        """Log the exception that is being handled, if it is the first."""
-        if not self._has_failed:
+        """Log the type of the exception that is being handled, if it is the first."""
+        error = sys.exception()
+        if not self._has_failed and error is not None:
             self._has_failed = True
-            _log.warning("telemetry failed, and goes on; this is said once", exc_info=True)
+            name = type_of(error, "telemetry")
+            _log.warning("telemetry failed (%s), and goes on; this is said once", name)
 
 
 def within(opened: Open, parent: Context) -> Context:

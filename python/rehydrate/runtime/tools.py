@@ -15,7 +15,11 @@ from rehydrate.runtime.signature import Signature
 class ToolError(RehydrateError):
     """A tool failed, and this is what the model is to read of it, word for word.
 
-    Any other exception of a tool is told to the model too, with its type before the message.
+    Of any other exception of a tool the model is told the type alone: its text may hold anything.
+
+    >>> raise ToolError("there is no berth 9; berths are 1 to 7")
+    Traceback (most recent call last):
+    rehydrate.runtime.tools.ToolError: there is no berth 9; berths are 1 to 7
     """
 
 

@@ -10,6 +10,7 @@ from rehydrate import _engine, formats
 from rehydrate.compiler.caps.notices import LONGEST_HANDLE
 from rehydrate.compiler.originals import About, Originals
 from rehydrate.compiler.target import traced
+from rehydrate.failing import words_of
 from rehydrate.ir.prompt import PromptIR
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Changes:
             if not isinstance(handle, str) or not 0 < len(handle) <= LONGEST_HANDLE:
                 raise ValueError(f"the handle is no string of 1 to {LONGEST_HANDLE} characters")
         except Exception as error:
-            said = f"{self._name}: {type(error).__name__}: {error}; the result stays whole"
+            said = f"{self._name}: {words_of(error, 'originals')}; the result stays whole"
             if said not in self._degraded:
                 self._degraded.append(said)
             return None

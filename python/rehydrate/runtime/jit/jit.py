@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.handover import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.errors import InvalidArgumentError, RehydrateError
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.runtime.jit.answered import Answered
@@ -25,7 +25,7 @@ from rehydrate.runtime.jit.looking import Looking
 from rehydrate.runtime.jit.remainders import Remainders
 from rehydrate.runtime.jit.requesting import request_context
 from rehydrate.runtime.jit.wallclock import zone_of
-from rehydrate.runtime.results import said
+from rehydrate.runtime.results import failed
 
 if TYPE_CHECKING:
     from rehydrate.compiler.sources.given import Given
@@ -183,14 +183,14 @@ class ContextJIT:
         started = time.perf_counter()
         try:
             answered = answerer(call)
-        except RehydrateError as error:
+        except InvalidArgumentError as error:
             answered = Answered(call, f"{call.name}: {error}", is_error=True)
         except (KeyboardInterrupt, SystemExit):
             self._context.unsplice(call.id)
             raise
         except BaseException as error:  # a panic of an extension is no Exception
-            failed = f"{call.name} failed ({said(error)}); go on without it"
-            answered = Answered(call, failed, is_error=True)
+            told = f"{failed(error, call.name)}; go on without it"
+            answered = Answered(call, told, is_error=True)
         return answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)
 
     def _limit_reached(self, call: ToolCall) -> Answered:

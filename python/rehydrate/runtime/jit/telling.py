@@ -35,7 +35,7 @@ class Telling:
         if asking.time_range is not None:
             what += f", {describe(asking.time_range, self._desk.zone)}"
         troubles = [
-            f"{report.name} gave no answer ({report.detail}): what it knows is missing here. Ask "
+            f"{report.name} gave no answer ({_why(report)}): what it knows is missing here. Ask "
             "again later, or go on without it."
             for report in failed
         ]
@@ -91,3 +91,8 @@ class Telling:
 
 def _items(count: int) -> str:
     return "1 item" if count == 1 else f"{count:,} items"
+
+
+def _why(report: SourceReport) -> str:
+    """Why a source gave no answer; of an exception the type alone: its text may be private."""
+    return report.detail.partition(":")[0] if report.status == "failed" else report.detail
