@@ -11,12 +11,11 @@ Its own level counts, not the root's: a program that logs everything does not lo
 
 from __future__ import annotations
 
-import logging
+import sys
 
 from rehydrate.errors import RehydrateError
 
 LOGGER = "rehydrate.errors"
-_log = logging.getLogger(LOGGER)
 
 
 class OwnWordsError(Exception):
@@ -29,8 +28,11 @@ def type_of(error: BaseException, part: str) -> str:
     >>> type_of(RuntimeError("password=hunter2"), "source billing")
     'RuntimeError'
     """
-    if _log.level and _log.isEnabledFor(logging.DEBUG):
-        _log.debug("%s failed", part, exc_info=error)
+    logging = sys.modules.get("logging")  # slow to import; who set a level has imported it
+    if logging is not None:
+        log = logging.getLogger(LOGGER)
+        if log.level and log.isEnabledFor(logging.DEBUG):
+            log.debug("%s failed", part, exc_info=error)
     return type(error).__name__
 
 
