@@ -32,6 +32,7 @@ from rehydrate.compiler.render import (
     render_tool,
 )
 from rehydrate.compiler.render.sent import Sent
+from rehydrate.compiler.stale import first_change, without_stale_thinking
 from rehydrate.compiler.target import Pass, Target, pass_name, traced
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
 from rehydrate.ir import (
@@ -69,6 +70,8 @@ def compile(  # noqa: A001  the contract's word
     originals: Originals | None = None,
     minimum_prefix: int = USUAL_MINIMUM_PREFIX,
     known: Known | None = None,
+    thinking: str = "auto",
+    sent: CompiledPrompt | None = None,
 ) -> CompiledPrompt:
     """What is sent: the arguments of the provider's SDK, with segments that say where each is from.
 
@@ -79,6 +82,12 @@ def compile(  # noqa: A001  the contract's word
     keeps the whole of what a pass shortens, ``minimum_prefix`` is the model's (a cache breakpoint
     on less is worth nothing). ``known``, kept from one prompt of a conversation to the next, makes
     a turn cost what is new; its messages must not be changed meanwhile.
+
+    ``sent`` is the prompt of this conversation that was sent before. Where this one does not go on
+    from it, the thinking behind the first difference (system and tools included) is left out for
+    a ``model`` that refuses it there; without ``sent``, behind the first entry that is left out.
+    `THINKING_MODELS` says which do, and a Claude that nobody named counts as one; in its open tool
+    loop nothing is cut below the hard budget. ``thinking="keep"`` leaves all as it is.
 
     The same IR gives the same bytes. Raises BudgetExceededError where what must be sent is more
     than the hard budget, InvalidArgumentError for a prompt without any message or a tool of
@@ -92,13 +101,21 @@ def compile(  # noqa: A001  the contract's word
         raise InvalidArgumentError(
             f"provider is {provider!r}; choose one of {', '.join(map(repr, PROVIDERS))}"
         )
-    target = Target(provider, model, originals, minimum_prefix, Known() if known is None else known)
+    if thinking not in ("auto", "keep"):
+        raise InvalidArgumentError(f"thinking is {thinking!r}; choose 'auto' or 'keep'")
+    known = Known() if known is None else known
+    target = Target(provider, model, originals, minimum_prefix, thinking, known)
     given = ir.history
     ir = counted(_with_message(ir))
     for step in DEFAULT_PASSES if passes is None else passes:
         ir = _run(step, ir, target)
     check_hard_budget(ir, provider)
-    return _rendered(ir, target, given)
+    compiled = _rendered(ir, target, given)
+    first = first_change(compiled, sent) if thinking == "auto" else None
+    if first is None:
+        return compiled
+    after = without_stale_thinking(ir, target, first)
+    return compiled if after is ir else _rendered(after, target, given)
 
 
 acompile = computed(compile)

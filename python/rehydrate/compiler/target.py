@@ -20,6 +20,8 @@ class Target:
     """Where a pass keeps the whole of what it shortens. None: nowhere."""
     minimum_prefix: int = USUAL_MINIMUM_PREFIX
     """A cache breakpoint is worth nothing on a shorter prefix."""
+    thinking: str = "auto"
+    """What becomes of the model's thinking behind something that is not as it was sent."""
     known: Known = field(default_factory=Known, repr=False, compare=False)
     """What the prompt before found out."""
 

@@ -21,6 +21,7 @@ from rehydrate.compiler.hydrate import hydrate
 from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
+from rehydrate.compiler.passes.prune import prune, prune_now
 from rehydrate.compiler.sources.given import each_of
 from rehydrate.compiler.splice import Spliced, splice, visible_items
 from rehydrate.compiler.target import Pass
@@ -55,9 +56,13 @@ _RESERVE_TOKENS = 512
 class Context:
     """One conversation: add what happens, ask for the next prompt.
 
-    Each prompt extends the one before, byte for byte, so that the provider's cache holds: what a
-    turn was given from memory stays where it was sent. Only a compaction breaks the prefix, and
-    `prefix` says what it cost. Nothing that was added is ever lost: `history` has all of it.
+    It is append-only by construction: each prompt extends the one before, byte for byte, so that
+    the provider's cache holds, and with it the model's thinking, which newer models take back only
+    behind the prefix that it was made under. What a turn was given from memory stays where it was
+    sent. Only a compaction (or a tool offered later) breaks the prefix: `prefix` says what it cost,
+    and of the thinking behind the break goes what the ``model`` would refuse, for good
+    (``thinking="auto"``; "keep" leaves it). Nothing that was added is ever lost: `history` has all
+    of it.
 
     ``provider`` is "anthropic", "openai_chat" or "openai_responses"; ``format`` that of the entries
     that are added, the provider's own unless named. ``sources`` are asked once a user turn: a
@@ -81,6 +86,7 @@ class Context:
         *,
         provider: Provider = "anthropic",
         model: str = "",
+        thinking: str = "auto",
         system: str | Section | Sequence[str | Section] | None = None,
         tools: Iterable[Any] = (),
         budget: Budget = Budget(),  # noqa: B008  it is frozen
@@ -100,6 +106,7 @@ class Context:
         self._sources = tuple(each_of(sources))  # an iterator would be empty the second time
         self._provider: Provider = provider
         self._model = model
+        self._thinking = thinking
         self._system = system
         self._tools = tuple([ToolDef.read(tool) for tool in tools])
         self._request = ContextRequest("", strategy, budget, thread, None, identity)
@@ -232,7 +239,8 @@ class Context:
 
         None: what a crossed soft budget leaves. The last ``keep_last`` messages stay whatever they
         are worth, as far as they take no more than half of the room; None: the budget's. The IR
-        returned says in `meta` what went.
+        returned says in `meta` what went. Without ``budget_tokens`` it waits for the end of a turn
+        whose open tool loop the model may refuse however it is cut, and `meta.degraded` says so.
         """
         with self._lock:
             return self._compact(budget_tokens, keep_last)
@@ -253,7 +261,8 @@ class Context:
         last = budget.keep_last if keep_last is None else keep_last
         hard = max(target, budget.hard_tokens)
         tight = Budget(target, hard, compact_to=1.0, keep_last=last)
-        compiled = self._compiled(ir.replace(request=replace(ir.request, budget=tight)))
+        ir_now = ir.replace(request=replace(ir.request, budget=tight))
+        compiled = self._compiled(ir_now, waits=budget_tokens is None)
         self._go_on_from(compiled.ir.replace(request=ir.request))
         self._compactions += _was_pruned(compiled.ir)
         assert self._base is not None
@@ -441,15 +450,20 @@ class Context:
         found = hydrate(later, self._sources, deadline_ms=self._deadline_ms)
         return found.replace(request=request)
 
-    def _compiled(self, ir: PromptIR) -> CompiledPrompt:
+    def _compiled(self, ir: PromptIR, *, waits: bool = True) -> CompiledPrompt:
+        passes = self._passes
+        if not waits:
+            passes = tuple([prune_now if step is prune else step for step in passes])
         return compile_ir(
             ir,
             self._provider,
             model=self._model,
-            passes=self._passes,
+            passes=passes,
             originals=self._originals,
             minimum_prefix=minimum_prefix(self._model),
             known=self._known,
+            thinking=self._thinking,
+            sent=self._sent,
         )
 
     def _send(self, compiled: CompiledPrompt) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.compiler.counting import prompt_tokens, room, section_tokens, upper_bound
 from rehydrate.compiler.passes.packing import Candidates, cut_to, is_divisible, pack
+from rehydrate.compiler.stale import binding_of, waits_for_the_turn
 from rehydrate.compiler.target import Target, traced
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats._reading import compact_json
@@ -43,23 +45,36 @@ def prune(ir: PromptIR, target: Target) -> PromptIR:
     everything goes but ``min_tokens``.
 
     Raises BudgetExceededError where what must stay is over the hard budget. Over the soft one it
-    is kept, and ``meta.degraded`` says so.
+    is kept, and ``meta.degraded`` says so; and so is all of it in an open tool loop that the model
+    may refuse however it is cut, until the turn has ended or the hard budget is crossed.
     """
+    return _pruned(ir, target, waits=True)
+
+
+def prune_now(ir: PromptIR, target: Target) -> PromptIR:
+    """As `prune`, but it never waits for the end of a turn."""
+    return _pruned(ir, target, waits=False)
+
+
+def _pruned(ir: PromptIR, target: Target, *, waits: bool) -> PromptIR:
     before = upper_bound(prompt_tokens(ir), target.provider)
     if before <= ir.budget.soft_tokens:
         return traced("prune", ir, ir)
-    return _Pruning(ir, target).run(before)
+    waits = waits and before <= ir.budget.hard_tokens
+    return _Pruning(ir, target, waits=waits).run(before)
 
 
 class _Pruning:
     """One prompt on its way to its target."""
 
-    def __init__(self, ir: PromptIR, target: Target) -> None:
+    def __init__(self, ir: PromptIR, target: Target, *, waits: bool) -> None:
         self._ir = ir
         self._target = target
+        self._waits = waits
         self._conversation: Conversation = ir.history.conversation
         self._query = ir.request.observation.strip() or _last_words(self._conversation)
-        self._pins = frozenset(self._conversation.pins())
+        needs_thoughts = binding_of(ir, target).needs_thoughts
+        self._pins = frozenset(self._conversation.pins(thoughts=needs_thoughts))
         self._kept_units = set(self._pins)
         self._sections: dict[str, Section | None] = {}
         """By id: itself, a cut one, None where it goes; what has no entry is not decided."""
@@ -91,7 +106,22 @@ class _Pruning:
             else:
                 contested = level.name.lower()
                 self._share(waiting, max(left, 0), has_history=has_history)
+        if self._waits and self._must_wait():
+            return self._as_it_is(before)
         return self._pruned(before, must, contested)
+
+    def _must_wait(self) -> bool:
+        sections = self._ir.sections
+        change = any(self._sections[section.id] is not section for section in sections)
+        kept = [unit in self._kept_units for unit in range(len(self._conversation.units))]
+        return waits_for_the_turn(self._ir, self._target, kept, sections_change=change)
+
+    def _as_it_is(self, before: int) -> PromptIR:
+        ir, soft = self._ir, self._ir.budget.soft_tokens
+        said = why_waiting(self._target.model)
+        degraded = ir.meta.degraded if said in ir.meta.degraded else (*ir.meta.degraded, said)
+        note = f"{before:,} tokens at most, over the soft budget of {soft:,}; it {WAITS}"
+        return traced("prune", ir, ir.replace(meta=replace(ir.meta, degraded=degraded)), (), [note])
 
     def _take_what_must_stay(self) -> int:
         """Decide on what must stay; what it costs, the floors of the rest included."""
