@@ -131,8 +131,8 @@ def test_a_wheel_that_is_not_as_its_record_says_is_refused(tmp_path, capsys):
 
 
 def test_a_wheel_that_is_too_large_is_refused(tmp_path, capsys):
-    assert main([str(pack(tmp_path, {**sound(), NATIVE: bytes(15_000_001)}))]) == 1
-    assert "at most 15,000,000 are allowed" in capsys.readouterr().err
+    assert main([str(pack(tmp_path, {**sound(), NATIVE: bytes(20_000_001)}))]) == 1
+    assert "at most 20,000,000 are allowed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def footprint(of: Figures) -> Iterable[str]:
             "wheel",
             wheel["bytes"] / 1e6 if wheel else None,
             "MB",
-            15,
+            20,
             beside=wheel["name"]
             if wheel
             else "none in dist/: `make wheel` first, or `--build-wheel`",
