@@ -120,6 +120,14 @@ def test_the_exported_names_are_these():
     assert all(hasattr(rehydrate, name) for name in EXPORTED)
 
 
+def test_every_exported_name_is_shown_by_dir_before_anything_is_loaded():
+    program = "import rehydrate; print(sorted(set(rehydrate.__all__) - set(dir(rehydrate))))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
+
+
 @pytest.mark.parametrize("name", sorted(set(EXPORTED) - {"__version__"}))
 def test_an_exported_name_has_a_docstring_and_every_public_part_of_it_too(name: str):
     exported = getattr(rehydrate, name)

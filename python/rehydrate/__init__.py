@@ -250,6 +250,11 @@ _LOADED_WHEN_NAMED = {
 }
 
 
+def __dir__() -> list[str]:
+    """Every public name, those that are not loaded yet too."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Load what few programs name when one does: `import rehydrate` stays light."""
     if name in _LOADED_WHEN_NAMED:

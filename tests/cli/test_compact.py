@@ -279,7 +279,10 @@ def test_an_excerpt_is_written_anew_and_all_else_byte_for_byte(run, write, is_ar
 def test_the_page_shows_the_session_before_and_after(run, chat, write, tmp_path):
     write("chat.json", [*chat, {"role": "user", "content": "</script> & שלום"}])
     done = run("compact", "chat.json", "--query", "Lisbon", "--html", "page.html")
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (done.returncode, done.stdout) == (0, b"")
+    said = done.stderr.decode()
+    assert said.startswith("wrote page.html: chat.json before and after, ")
+    assert said.endswith(" messages dropped\n") and "->" in said
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert "chat.json: before and after" in page and "</span> Lisbon</p>" in page

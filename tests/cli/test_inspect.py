@@ -45,7 +45,8 @@ def test_without_a_page_the_prompt_is_a_table(run, write, chat):
 def test_a_session_of_every_provider_has_a_page(run, write, tmp_path, entries):
     write("session.json", entries)
     done = run("inspect", "session.json", "-o", "page.html", "--query", "the port")
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr.startswith(b"wrote page.html: the prompt of session.json, ")
     page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
     for part in ("8443", "keeps every law", "the port", "session.json", "Scores", "Passes"):
         assert part in page.text, part
@@ -54,7 +55,7 @@ def test_a_session_of_every_provider_has_a_page(run, write, tmp_path, entries):
 def test_a_transcript_has_a_page_with_the_scores_of_its_units(run, write, tmp_path, transcript):
     write("session.jsonl", transcript)
     done = run("inspect", "session.jsonl", "-o", "page.html", "--budget", "1k")
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.returncode == 0
     text = Page((tmp_path / "page.html").read_text(encoding="utf-8")).text
     assert "of 1,000" in text and "Left out" in text and "tool use" in text
 

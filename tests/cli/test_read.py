@@ -56,6 +56,20 @@ def test_line_separators_inside_a_string_do_not_end_a_line(tmp_path):
     assert len(document.entries) == 2
 
 
+def test_a_trajectory_of_swe_agents_is_read_by_its_history(tmp_path):
+    history = [{"role": "user", "content": "fix"}, {"role": "assistant", "content": "done"}]
+    steps = [{"action": "ls", "query": history}]
+    text = json.dumps({"trajectory": steps, "history": history, "info": {}})
+    document = _read(tmp_path, text)
+    assert document.entries == history
+    assert document.around == ("trajectory", "info")
+    assert json.loads(document.keep([0])) == {
+        "trajectory": steps,
+        "history": history[:1],
+        "info": {},
+    }
+
+
 def test_what_surrounds_the_messages_of_a_request_passes_through(tmp_path):
     body = '{"model": "m", "messages" : [ {"a": 1}, {"b": 2} ], "max_tokens": 1e3, "tools": []}'
     document = _read(tmp_path, body)
@@ -129,7 +143,7 @@ def test_what_is_kept_of_any_array_parses_to_the_kept_entries(
         ('{"role": "user"', "Expecting ',' delimiter at column 16"),
         ('{\n"a": 1}\n{\n"a": 2}', "line 3 of /x.json begins a second JSON value"),
         ('{"model": "m", "prompt": []}', "(it holds model, prompt)"),
-        ('{"model": "m", "input": "hi"}', "'input' or 'output' list (it holds model, input)"),
+        ('{"model": "m", "input": "hi"}', "'output' or 'history' list (it holds model, input)"),
         ('{"messages": []}\n{"messages": []}', "line 1 of /x.json holds a whole conversation"),
         ('{"input": [], "a": 1}\n{"input": []}', "line 1 of /x.json holds a whole conversation"),
         ("[" * 100_000, "nested too deeply"),

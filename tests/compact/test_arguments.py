@@ -31,11 +31,19 @@ def fails(_text: str) -> int:
 
 # Options, and what the message must hold: the argument, the value, the remedy.
 BAD_OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
-    ({"target_ratio": NAN}, ["target_ratio", "nan", "pass a number", "0.05-1.0"]),
-    ({"target_ratio": True}, ["target_ratio", "True", "pass a number"]),
-    ({"target_ratio": "0.4"}, ["target_ratio", "'0.4'", "pass a number"]),
-    ({"target_ratio": None}, ["target_ratio", "None", "pass a number"]),
-    ({"target_ratio": 1j}, ["target_ratio", "1j", "pass a number"]),
+    ({"target_ratio": NAN}, ["target_ratio", "nan", "a number above 0 and up to 1", "0.05"]),
+    ({"target_ratio": True}, ["target_ratio", "True", "a number above 0"]),
+    ({"target_ratio": "0.4"}, ["target_ratio", "'0.4'", "a number above 0"]),
+    ({"target_ratio": None}, ["target_ratio", "None", "a number above 0"]),
+    ({"target_ratio": 1j}, ["target_ratio", "1j", "a number above 0"]),
+    ({"target_ratio": 40}, ["target_ratio", "40", "did you mean 0.4?"]),
+    ({"target_ratio": 1.5}, ["target_ratio", "1.5", "did you mean 0.015?"]),
+    ({"target_ratio": 8_000}, ["target_ratio", "8000", "budget_tokens"]),
+    ({"target_ratio": 10**400}, ["target_ratio", "budget_tokens"]),
+    ({"target_ratio": float("inf")}, ["target_ratio", "inf", "budget_tokens"]),
+    ({"target_ratio": 0}, ["target_ratio is 0;", "budget_tokens=0 keeps only what is always"]),
+    ({"target_ratio": -0.4}, ["target_ratio is -0.4;", "a number above 0"]),
+    ({"target_ratio": np.float64(40)}, ["target_ratio", "did you mean 0.4?"]),
     ({"budget_tokens": -1}, ["budget_tokens", "-1", "from 0 up", "target_ratio"]),
     ({"budget_tokens": 10.0}, ["budget_tokens", "10.0", "whole number"]),
     ({"budget_tokens": True}, ["budget_tokens", "True", "whole number"]),
@@ -167,13 +175,12 @@ def test_an_entry_that_is_no_message_is_named_by_its_index(entry: Any, expected:
 @pytest.mark.parametrize(
     ("ratio", "target"),
     [
-        *((0.4, 4), (0.05, 0), (0.99, 9), (0.7, 7), (np.float64(0.3), 3), (1, 10)),
-        *((0, 0), (-3, 0), (1e-9, 0), (7, 10), (10**400, 10)),
-        *((float("inf"), 10), (float("-inf"), 0)),
+        *((0.4, 16), (0.05, 2), (0.99, 39), (0.7, 28), (np.float64(0.3), 12), (1, 40)),
+        *((0.01, 2), (1e-9, 2)),
     ],
 )
-def test_a_ratio_outside_its_range_is_clamped(ratio: float, target: int):
-    messages = talk(*(f"assistant: {n}" for n in range(10)))
+def test_a_ratio_under_the_least_is_taken_as_the_least(ratio: float, target: int):
+    messages = talk(*(f"assistant: {n % 10}{n % 10}" for n in range(20)))
     assert compact_context(messages, target_ratio=ratio, counter=len).stats.target_tokens == target
 
 

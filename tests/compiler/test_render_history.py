@@ -286,3 +286,17 @@ def test_langchain_messages_are_told_to_every_provider():
     for provider, expected in roles.items():
         messages, _ = rendered(entries, "langchain", provider)
         assert [message["role"] for message in messages] == expected
+
+
+def test_what_was_spoken_goes_to_another_provider_by_its_words():
+    audio = {"id": "audio_1", "transcript": "It is port 8443."}
+    talk = [
+        {"role": "user", "content": "Which port?"},
+        {"role": "assistant", "content": None, "audio": audio},
+        {"role": "user", "content": "And the host?"},
+        {"role": "assistant", "audio": {"id": "audio_2"}},
+        {"role": "user", "content": "Thanks."},
+    ]
+    messages, history = rendered(talk, "openai_chat", "anthropic")
+    assert "It is port 8443." in json.dumps(messages)
+    assert any("speech without its words is not sent" in note for note in history.notes)

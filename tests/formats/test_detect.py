@@ -27,6 +27,7 @@ MARKED = {"role": "user", "content": [{"type": "text", "text": "hi", "cache_cont
 CALLS = {"role": "assistant", "content": None, "tool_calls": [{"id": "a"}]}
 USES = {"role": "assistant", "content": [{"type": "tool_use", "id": "a"}]}
 THINKS = {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}
+REFUSES = {"role": "assistant", "content": [{"type": "refusal", "refusal": "I cannot."}]}
 LINE = {"type": "user", "message": TEXT, "uuid": "1"}
 
 
@@ -49,6 +50,9 @@ LINE = {"type": "user", "message": TEXT, "uuid": "1"}
         ([{"type": "call_of_the_future", "call_id": "a"}], "openai_responses"),
         ([{"role": "user", "content": [{"type": "input_text"}]}], "openai_responses"),
         ([{"type": "message", "role": "user", "content": "hi"}], "openai_responses"),
+        ([{"type": "message", **REFUSES}], "openai_responses"),
+        ([REFUSES], "openai_chat"),
+        ([TEXT, {"role": "assistant", "audio": {"id": "audio_1"}}], "openai_chat"),
         ([{"type": "message", "role": "assistant", "content": USES["content"]}], "anthropic"),
         ([LINE], "claude_code"),
         ([{"type": "file-history-snapshot", "messageId": "m"}, LINE], "claude_code"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rehydrate.formats import parse, validate
+from rehydrate.formats import detect_format, parse, validate
 from rehydrate.messages import PieceKind
 
 USER = {"role": "user", "content": "hi"}
@@ -56,6 +56,22 @@ def test_a_refusal_and_a_spoken_answer_are_text():
         "Yes.",
     ]
     assert broken(USER, refused, spoken) == []
+
+
+def test_speech_without_a_content_is_a_message_of_chats_and_costs_as_a_medium():
+    spoken = {"role": "assistant", "audio": {"id": "audio_1"}}
+    assert detect_format([USER, spoken]) == "openai_chat"
+    assert validate([USER, spoken, USER]) == []
+    assert parse([USER, spoken]).messages[1].images == 1
+    said = {"role": "assistant", "audio": {"id": "audio_1", "data": "QUJD", "transcript": "Yes."}}
+    (message,) = parse([said]).messages
+    assert (message.text, message.images) == ("Yes.", 0)
+
+
+def test_a_tool_message_of_swe_agents_answers_the_first_of_its_ids():
+    observed = {"role": "tool", "content": "a.py", "tool_call_ids": ["a"]}
+    assert members(USER, calling("a"), observed, USER) == [(0,), (1, 2), (3,)]
+    assert broken(USER, calling("a"), observed, USER) == []
 
 
 def test_arguments_that_are_an_object_and_custom_tools_are_read():

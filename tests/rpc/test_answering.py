@@ -155,7 +155,7 @@ def test_unknown_names_and_wrong_params_have_their_codes(method, params, expecte
         ({"messages": [3]}, "message 0 is an int"),
         ({"messages": [{"role": "user", "content": 7}]}, "message 0: content is an int"),
         ({"query": 3}, "query is a int; pass a string or None"),
-        ({"target_ratio": "0.4"}, "target_ratio is '0.4'; pass a number"),
+        ({"target_ratio": "0.4"}, "target_ratio is '0.4'; pass the share"),
         ({"target_ratio": True}, "target_ratio is True"),
         ({"budget_tokens": -1}, "budget_tokens is -1; pass a whole number of tokens from 0 up"),
         ({"budget_tokens": 1.5}, "budget_tokens is 1.5"),

@@ -11,7 +11,7 @@ from typing import Any
 
 from rehydrate._engine import COUNTERS
 from rehydrate.cli.failure import INTERNAL, Failure
-from rehydrate.cli.output import say, show, write
+from rehydrate.cli.output import say, say_written, show, write
 from rehydrate.cli.read import Document, as_json, read
 from rehydrate.cli.remembering import add_memory_options, add_writing_options, opened_memory
 from rehydrate.cli.terminal import Terminal
@@ -263,6 +263,12 @@ def _write_page(document: Document, compaction: Compaction, options: argparse.Na
 
     page = side_by_side(document.entries, compaction, query=options.query, title=_title(document))
     write(page, options.html, option="--html")
+    stats = compaction.stats
+    say_written(
+        options.html,
+        f"{document.name} before and after, {stats.before_tokens:,} -> {stats.after_tokens:,} "
+        f"tokens, {stats.dropped:,} of {len(document.entries) - stats.ignored:,} messages dropped",
+    )
 
 
 def _title(document: Document) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.cli.failure import Failure
-from rehydrate.cli.output import say, show, write
+from rehydrate.cli.output import say, say_written, show, write
 from rehydrate.cli.read import Document, document_of, text_of
 from rehydrate.cli.remembering import add_memory_options, opened_memory
 from rehydrate.cli.terminal import Terminal
@@ -86,6 +86,8 @@ def run(options: argparse.Namespace) -> int:
         from rehydrate.page.inspector import inspector_page
 
         write(inspector_page(prompt, units=units, title=name), page)
+        if page is not None:
+            say_written(page, f"the prompt of {name}, {_ir(prompt).tokens:,} tokens")
     if not (options.json or options.output):
         show(_lines(prompt), Terminal.of(sys.stdout, "auto"))
     return 0

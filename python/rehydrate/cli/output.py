@@ -36,6 +36,11 @@ def show(lines: Iterable[str], terminal: Terminal) -> None:
     _write_out(text.encode(terminal.encoding, errors="replace"))
 
 
+def say_written(path: Path, what: str) -> None:
+    """A page that was asked for and is in its file, so that nobody wonders whether it is."""
+    say(f"wrote {path}: {what}")
+
+
 def say(line: str) -> None:
     """One line to the user on standard error, with nothing in it that a terminal would obey."""
     if sys.stderr is None:

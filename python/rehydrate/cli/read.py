@@ -19,8 +19,9 @@ from rehydrate.cli.failure import Failure
 
 EXPECTED = "a JSON array of messages, JSON Lines, or a Claude Code transcript"
 
-# Where an object keeps its messages, best first: a request, a Responses request, a response.
-_LISTS = ("messages", "input", "output")
+# Where an object keeps its messages, best first: a request, a Responses request, a response, a
+# trajectory of SWE-agent's.
+_LISTS = ("messages", "input", "output", "history")
 
 _decode = json.JSONDecoder().raw_decode
 _blank = re.compile(r"[ \t\r\n]*")
@@ -233,7 +234,8 @@ def _object_document(name: str, text: str, start: int) -> Document:
         return _lines_document(name, text, whole=True)
     shown = ", ".join(list(keys)[:6]) or "nothing"
     raise Failure(
-        f"{name} is an object without a 'messages', 'input' or 'output' list (it holds {shown}); "
+        f"{name} is an object without a 'messages', 'input', 'output' or 'history' list (it holds "
+        f"{shown}); "
         "pass one with it, or the list itself"
     )
 

@@ -25,17 +25,26 @@ back, which is what stands before the first change where it binds thinking to it
 
 
 def checked_ratio(ratio: object) -> float:
-    """The share of the tokens to keep, from 0.05 to 1."""
-    if (
-        not isinstance(ratio, (int, float))
-        or isinstance(ratio, bool)
-        or (isinstance(ratio, float) and math.isnan(ratio))
-    ):
-        raise InvalidArgumentError(
-            f"target_ratio is {ratio!r}; pass a number, the share of the tokens to keep "
-            f"(clamped to {MIN_RATIO}-1.0)"
-        )
-    return float(min(max(ratio, MIN_RATIO), 1.0))  # a float only now: an int may be too large
+    """The share of the tokens to keep: above 0, at most 1, and never less than 0.05."""
+    if isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio <= 1:
+        return max(float(ratio), MIN_RATIO)
+    raise InvalidArgumentError(
+        f"target_ratio is {ratio!r}; pass the share of the tokens to keep, a number above 0 and up "
+        f"to 1 (what is less than {MIN_RATIO} is taken as that){_instead_of(ratio)}"
+    )
+
+
+def _instead_of(ratio: object) -> str:
+    """What was meant by a number that is no share."""
+    if not isinstance(ratio, (int, float)) or isinstance(ratio, bool):
+        return ""
+    if isinstance(ratio, float) and math.isnan(ratio):
+        return ""
+    if 1 < ratio <= 100:
+        return f"; did you mean {ratio / 100:g}?"
+    if ratio > 100:
+        return "; a number of tokens is budget_tokens"
+    return "; budget_tokens=0 keeps only what is always kept"
 
 
 def checked_budget(budget: Any) -> int | None:

@@ -81,7 +81,7 @@ def compact_context(
     Always kept: system messages, the last user turn and the assistant's reply that it answers, an
     open tool loop at the end, and what ``pin`` names (indices, or the message objects themselves).
 
-    The target is ``floor(total * target_ratio)`` tokens (the ratio is clamped to 0.05-1.0), or
+    The target is ``floor(total * target_ratio)`` tokens (a ratio below 0.05 is taken as that), or
     ``budget_tokens``. ``query`` says what the next turn is about; without one, what a working
     agent is likely to need again is kept. ``scoring`` is a profile (``"balanced"``, ``"chitta"``)
     or a ``Scoring``.

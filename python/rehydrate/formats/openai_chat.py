@@ -1,7 +1,8 @@
 """OpenAI chat messages: `tool_calls` on the assistant's side, one `tool` message for each id.
 
 The deprecated `function_call` with its `function` message is paired by the function's name. A tool
-message without an id (Ollama writes none) belongs to the calls that it directly follows.
+message without an id (Ollama writes none) belongs to the calls that it directly follows; SWE-agent
+writes its id as the one of `tool_call_ids`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ NAME = "openai_chat"
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
 
+_NATIVE_KEYS = ("tool_calls", "tool_call_id", "tool_call_ids", "function_call", "audio")
 _NATIVE_PARTS = frozenset({"image_url", "input_audio", "video_url", "file"})
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _REASONING_KEYS = ("reasoning_content", "reasoning")
@@ -51,10 +53,10 @@ class _Call(NamedTuple):
 
 
 def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: tool calls, a tool message's id, a media part. HINT: the developer role."""
+    """PROOF: tool calls, a tool message's id, speech, a media part. HINT: the developer role."""
     if "role" not in entry:
         return NONE
-    if entry.get("tool_calls") or entry.get("tool_call_id") or entry.get("function_call"):
+    if any(entry.get(key) for key in _NATIVE_KEYS):
         return PROOF
     content = entry.get("content")
     if isinstance(content, (list, tuple)):
@@ -92,7 +94,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
         else:
             made: list[_Call] = []
             if len(entry) > 2 or "content" not in entry:  # more than role and content
-                _read_extras(entry, pieces)
+                images += _read_extras(entry, pieces)
                 made = _calls(entry, index)
                 calls = tuple([call.id for call in made if call.id is not None])
                 pieces += [Piece(call.text, _TOOL_INPUT) for call in made]
@@ -210,6 +212,9 @@ def _answer_id(entry: Mapping[str, Any]) -> str | None:
     answer = entry.get("tool_call_id")
     if isinstance(answer, str):
         return answer
+    answers = entry.get("tool_call_ids")
+    if isinstance(answers, (list, tuple)) and answers and isinstance(answers[0], str):
+        return answers[0]
     name = entry.get("name")
     if entry["role"] == "function" and isinstance(name, str):
         return function_id(name)
@@ -267,11 +272,14 @@ def _read_content(content: object, index: int, kind: PieceKind, pieces: list[Pie
     return images
 
 
-def _read_extras(entry: Mapping[str, Any], pieces: list[Piece]) -> None:
-    """Read what an assistant may say outside of its content."""
+def _read_extras(entry: Mapping[str, Any], pieces: list[Piece]) -> int:
+    """Read what an assistant may say outside of its content; returns 1 for speech without words."""
     refusal = entry.get("refusal")
     if refusal and isinstance(refusal, str):
         pieces.append(Piece(refusal, _TEXT))
     audio = entry.get("audio")
-    if isinstance(audio, Mapping):
-        pieces += [Piece(text, _TEXT) for text in readable_texts(audio.get("transcript"))]
+    if not isinstance(audio, Mapping) or not audio:
+        return 0
+    spoken = [Piece(text, _TEXT) for text in readable_texts(audio.get("transcript"))]
+    pieces += spoken
+    return not spoken

@@ -84,8 +84,10 @@ def detect(entry: Mapping[str, Any]) -> int:
         return PROOF if kind in _TYPES or (kind and "call_id" in entry) else NONE
     content = entry.get("content")
     if isinstance(content, (list, tuple)):
-        parts = (type_of(part) for part in content if isinstance(part, Mapping))
-        return NONE if _NATIVE_PARTS.isdisjoint(parts) else PROOF
+        parts = {type_of(part) for part in content if isinstance(part, Mapping)}
+        # Chat has refusals among its parts too, but no `type` beside the role.
+        is_refusal = kind == "message" and "refusal" in parts
+        return NONE if _NATIVE_PARTS.isdisjoint(parts) and not is_refusal else PROOF
     return HINT if kind == "message" else NONE
 
 

@@ -13,7 +13,7 @@ from rehydrate.ir import Budget, CompiledPrompt, PromptIR, Segment, ToolDef
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, normal_role
 
 COUNTER = "o200k_base"
-_LISTS = ("messages", "input", "output")
+_LISTS = ("messages", "input", "output", "history")
 
 
 class Text(NamedTuple):

@@ -40,8 +40,9 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     },
     "target_ratio": {
         "type": "number",
-        "description": "Share of the tokens to keep; what lies outside 0.05 to 1 is taken as the "
-        "nearer end.",
+        "exclusiveMinimum": 0,
+        "maximum": 1,
+        "description": "Share of the tokens to keep, from 0.05 (what is less is taken as that).",
     },
     "budget_tokens": {
         "type": ["integer", "null"],

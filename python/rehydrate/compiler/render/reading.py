@@ -152,7 +152,11 @@ def _openai_chat(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
         said = _spoken(reader, entry, role, (place,))
         if any(entry.get(key) for key in ("reasoning_content", "reasoning", "thinking_blocks")):
             reader.lose("thinking is not sent, it is for the model that thought it:", place)
-        more: list[Part] = [*_texts(entry.get("refusal"))]
+        audio = entry.get("audio")
+        spoken = audio.get("transcript") if isinstance(audio, Mapping) else None
+        more: list[Part] = [*_texts(entry.get("refusal")), *_texts(spoken)]
+        if isinstance(audio, Mapping) and not spoken:
+            reader.lose("speech without its words is not sent:", place)
         for raw in as_parts(entry.get("tool_calls"), place, "tool_calls"):
             more += _chat_call(raw, f"call_{place}")
         legacy = entry.get("function_call")
