@@ -100,6 +100,8 @@ if TYPE_CHECKING:
     from rehydrate.memory.tools import LoadMemory
     from rehydrate.runtime.interpreter import Interpreter
     from rehydrate.runtime.jit import ContextJIT
+    from rehydrate.text_cache import cache_limit, cached_bytes, clear_cache
+    from rehydrate.warming import WarmedPart, WarmUp, awarm_up, warm_up
 
 __all__ = [
     "Added",
@@ -178,10 +180,16 @@ __all__ = [
     "UnreadableIRError",
     "VerifyReport",
     "Violation",
+    "WarmUp",
+    "WarmedPart",
     "__version__",
     "acompact_context",
     "acompile",
     "ahydrate",
+    "awarm_up",
+    "cache_limit",
+    "cached_bytes",
+    "clear_cache",
     "compact_context",
     "compile",
     "count_tokens",
@@ -193,6 +201,7 @@ __all__ = [
     "prefix_report",
     "simulate",
     "validate",
+    "warm_up",
     "worth_compacting",
 ]
 
@@ -238,14 +247,21 @@ _LOADED_WHEN_NAMED = {
     "TimeRange": "rehydrate.ir",
     "ToolDef": "rehydrate.ir",
     "VerifyReport": "rehydrate.memory.items",
+    "WarmUp": "rehydrate.warming",
+    "WarmedPart": "rehydrate.warming",
     "acompile": "rehydrate.compiler.compile",
     "ahydrate": "rehydrate.compiler.hydrate",
+    "awarm_up": "rehydrate.warming",
+    "cache_limit": "rehydrate.text_cache",
+    "cached_bytes": "rehydrate.text_cache",
+    "clear_cache": "rehydrate.text_cache",
     "compile": "rehydrate.compiler.compile",
     "hydrate": "rehydrate.compiler.hydrate",
     "lint": "rehydrate.linting",
     "load_model": "rehydrate.embedding.onnx",
     "prefix_report": "rehydrate.cache",
     "simulate": "rehydrate.cache",
+    "warm_up": "rehydrate.warming",
     "worth_compacting": "rehydrate.cache",
 }
 

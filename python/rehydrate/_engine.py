@@ -31,6 +31,9 @@ MEDIA_TOKENS = 1_600
 """Tokens an image or a document counts for: what Anthropic bills for its largest unscaled image, an
 upper bound for OpenAI's too. Their base64 payload is never counted as text."""
 
+CACHE_BYTES = 256 << 20
+"""What the cache of a process holds unless `limit_cache` says otherwise."""
+
 _ROLE_CODES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 _OTHER_ROLE = 4
 
@@ -195,6 +198,21 @@ def open_store(path: str | os.PathLike[str], **options: Any) -> _native.Store:
 def needles(groups: Sequence[Sequence[str]]) -> _native.Needles:
     """Short ASCII strings, made ready to be found in texts in one pass, whatever their case."""
     return _native.Needles(groups)
+
+
+def limit_cache(limit_bytes: int) -> None:
+    """Hold about so many bytes of what is worked out of texts."""
+    _native.set_cache_limit(limit_bytes)
+
+
+def cached_bytes() -> int:
+    """What that takes now."""
+    return _native.cached_bytes()
+
+
+def clear_cache() -> None:
+    """Forget it."""
+    _native.clear_cache()
 
 
 def isa() -> str:

@@ -92,6 +92,39 @@ async def test_short_work_runs_on_the_loops_own_thread_and_long_work_does_not():
     assert await run_locked(lock, threading.get_ident, lambda: False) != here
 
 
+@pytest.mark.parametrize("locks", [1, 30])
+async def test_short_work_after_short_work_lets_others_run_in_between(locks: int):
+    held, ticks = [HybridLock() for _ in range(locks)], 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while ticks < 20:
+            ticks += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(tick)
+        for number in range(30):
+            await run_locked(held[number % locks], lambda: None, lambda: True)
+    assert ticks == 20
+
+
+async def test_one_short_piece_of_work_waits_for_no_turn_of_the_loop():
+    await anyio.sleep(0.001)
+    order: list[str] = []
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(anyio.lowlevel.checkpoint)
+        await anyio.lowlevel.checkpoint()
+        tasks.start_soon(_noting, order)
+        await run_locked(HybridLock(), lambda: order.append("work"), lambda: True)
+        assert order == ["work"]
+    assert order == ["work", "other"]
+
+
+async def _noting(order: list[str]) -> None:
+    order.append("other")
+
+
 TWINS = [
     *((Memory, name) for name in vars(Memory) if f"a{name}".rstrip("_") in vars(Memory)),
     (Memory, "sync"),

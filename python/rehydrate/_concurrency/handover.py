@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
@@ -73,15 +74,42 @@ async def hand_over(
     return came[0]
 
 
+class _Turn(threading.local):
+    """The event loop's turn, in the thread that it runs in."""
+
+    is_used = False
+    """Whether short work ran in it already."""
+
+
+_turn = _Turn()
+
+
+def _begin_turn() -> None:
+    _turn.is_used = False
+
+
+async def _let_others_run() -> None:
+    """One short piece of work a turn of the loop: many at once, or one after the other without
+    anything to wait for in between, would hold it up as a long one does."""
+    import anyio.lowlevel
+
+    if _turn.is_used:
+        await anyio.lowlevel.checkpoint()
+        _begin_turn()  # by ourselves too: the loop that was to do it may have ended
+
+
 async def run_locked(lock: HybridLock, work: Callable[[], T], is_short: Callable[[], bool]) -> T:
     """What `work` returns or raises, with `lock` held by the thread that does it.
 
     What `is_short` runs on the event loop, the rest in the pool. It is asked with the lock held.
     """
+    await _let_others_run()
     await lock.acquire()
     try:
         is_inline = is_short()
         if is_inline:
+            _turn.is_used = True
+            from_any_thread()(_begin_turn)
             return work()
     except BaseException:
         is_inline = True

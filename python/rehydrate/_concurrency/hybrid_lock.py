@@ -56,8 +56,7 @@ class HybridLock(ForkSafeLock):
         """Take it. Cancelled, the caller has not got it, and nothing of theirs is left in line."""
         import anyio.lowlevel
 
-        # Also where it is free: a loop of short prompts must let others run, and be cancellable.
-        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint_if_cancelled()  # also where it is free
         if not self._sleepers and self._lock.acquire(blocking=False):
             return
         sleeper = _Sleeper()

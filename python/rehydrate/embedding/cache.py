@@ -64,9 +64,18 @@ class VectorCache:
                 old = self._rows.pop(key, None)
                 self._bytes += _cost(row) - (0 if old is None else _cost(old))
                 self._rows[key] = row
-            while self._bytes > self.capacity_bytes:
-                _, dropped = self._rows.popitem(last=False)
-                self._bytes -= _cost(dropped)
+            self._shrink()
+
+    def limit(self, capacity_bytes: int) -> None:
+        """Hold at most `capacity_bytes` from now on."""
+        with self._lock:
+            self.capacity_bytes = capacity_bytes
+            self._shrink()
+
+    def _shrink(self) -> None:
+        while self._bytes > self.capacity_bytes:
+            _, dropped = self._rows.popitem(last=False)
+            self._bytes -= _cost(dropped)
 
     def clear(self) -> None:
         """Forget everything."""

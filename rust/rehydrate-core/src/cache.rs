@@ -1,5 +1,6 @@
 //! A bounded cache keyed by content hash, shared by all threads of a process.
 use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHasher;
@@ -32,7 +33,7 @@ type Map<V> = std::collections::HashMap<ContentHash, V, BuildHasherDefault<FxHas
 /// clones.
 pub struct ContentCache<V> {
     shards: [Mutex<Shard<V>>; SHARDS],
-    young_bytes_limit: usize,
+    young_bytes_limit: AtomicUsize,
 }
 
 /// A cache that nobody else can use until this is dropped.
@@ -55,7 +56,16 @@ impl<V: Cached> ContentCache<V> {
     #[must_use]
     pub fn new(capacity_bytes: usize) -> Self {
         let shard = || Mutex::new(Shard { young: Map::default(), old: Map::default(), young_bytes: 0 });
-        Self { shards: std::array::from_fn(|_| shard()), young_bytes_limit: capacity_bytes / 2 / SHARDS }
+        Self { shards: std::array::from_fn(|_| shard()), young_bytes_limit: AtomicUsize::new(share(capacity_bytes)) }
+    }
+
+    /// Hold at most about so many bytes from now on; what is more than that is forgotten, the older first.
+    pub fn set_capacity(&self, capacity_bytes: usize) {
+        let limit = share(capacity_bytes);
+        self.young_bytes_limit.store(limit, Ordering::Relaxed);
+        for shard in &self.shards {
+            lock(shard).shrink(limit);
+        }
     }
 
     /// The value under `key` where it `suffices`, or else what `grow` makes of it, or of nothing. `grow` runs outside the
@@ -66,12 +76,13 @@ impl<V: Cached> ContentCache<V> {
         suffices: impl Fn(&V) -> bool,
         grow: impl FnOnce(Option<&V>) -> V,
     ) -> V {
-        let found = self.shard(key).get(key, self.young_bytes_limit);
+        let limit = self.young_bytes_limit.load(Ordering::Relaxed);
+        let found = self.shard(key).get(key, limit);
         match found {
             Some(value) if suffices(&value) => value,
             found => {
                 let grown = grow(found.as_ref());
-                self.shard(key).insert(key, grown, suffices, self.young_bytes_limit)
+                self.shard(key).insert(key, grown, suffices, limit)
             }
         }
     }
@@ -122,6 +133,11 @@ fn lock<V>(shard: &Mutex<Shard<V>>) -> MutexGuard<'_, Shard<V>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What the young generation of one shard may hold.
+fn share(capacity_bytes: usize) -> usize {
+    capacity_bytes / 2 / SHARDS
+}
+
 fn charge<V: Cached>(value: &V) -> usize {
     value.held_bytes() + ContentCache::<V>::PLACE_BYTES
 }
@@ -133,6 +149,16 @@ impl<V: Cached> Shard<V> {
         }
         let value = self.old.remove(&key)?;
         Some(self.insert(key, value, |_| true, limit))
+    }
+
+    /// Hold at most `limit` bytes a generation, if need be by holding nothing.
+    fn shrink(&mut self, limit: usize) {
+        if self.old.values().map(charge).sum::<usize>() > limit {
+            self.old = Map::default();
+        }
+        if self.young_bytes > limit {
+            (self.young, self.young_bytes) = (Map::default(), 0);
+        }
     }
 
     /// Put `value` in, unless what is there `suffices`; what is there then.
@@ -186,6 +212,26 @@ mod tests {
     #[test]
     fn the_same_text_in_two_domains_is_two_keys() {
         assert_ne!(content_hash("text", 0), content_hash("text", 1));
+    }
+
+    #[test]
+    fn a_smaller_capacity_holds_at_once_and_a_larger_one_from_then_on() {
+        let cache = ContentCache::new(SHARDS * 2 * 10 * CHARGE);
+        let fill = |round: u128| {
+            for key in 0..1_000 {
+                cache.get_or_grow(round * 1_000 + key, |_| true, |_| Ten(key));
+            }
+        };
+        fill(0);
+        let full = cache.held_bytes();
+        let smaller = SHARDS * 2 * 3 * CHARGE;
+        cache.set_capacity(smaller);
+        assert!(cache.held_bytes() <= smaller);
+        fill(1);
+        assert!(!cache.is_empty() && cache.held_bytes() <= smaller);
+        cache.set_capacity(SHARDS * 2 * 40 * CHARGE);
+        fill(2);
+        assert!(cache.held_bytes() > full);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The facade: a conversation in, the same conversation with everything known of its texts out. Wiring only.
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use once_cell::race::OnceBox;
 
@@ -16,6 +17,7 @@ use crate::unit::{Conversation, Message, Piece, PieceKind};
 
 /// Bytes of derived data a process keeps unless told otherwise.
 pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
+static SHARED_CACHE_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_CACHE_BYTES);
 /// The part of the cache that holds where long texts are divided: a few dozen bytes for each of their blocks.
 const DIVISIONS_SHARE: usize = 8;
 
@@ -40,7 +42,7 @@ impl Engine {
     #[must_use]
     pub fn shared() -> &'static Self {
         static ENGINE: OnceBox<Engine> = OnceBox::new();
-        ENGINE.get_or_init(|| Box::new(Self::new(DEFAULT_CACHE_BYTES)))
+        ENGINE.get_or_init(|| Box::new(Self::new(SHARED_CACHE_BYTES.load(Ordering::Relaxed))))
     }
 
     /// Count and analyse every text of `conversation`. `counts`, where the caller counts by a measure of its own, has the
@@ -169,6 +171,14 @@ impl Engine {
         let piece = Piece { text, kind: PieceKind::Text };
         let wanted = Wanted { counter: Some(counter), needs: Needs::default() };
         counter.tokens_of(self.analysis(piece, &wanted).count(counter).unwrap_or_default())
+    }
+
+    /// Have the shared engine, and those of children forked later, hold about so many bytes.
+    pub fn limit_shared(cache_bytes: usize) {
+        SHARED_CACHE_BYTES.store(cache_bytes, Ordering::Relaxed);
+        let (shared, divisions) = (Self::shared(), cache_bytes / DIVISIONS_SHARE);
+        shared.cache.set_capacity(cache_bytes - divisions);
+        shared.divisions.set_capacity(divisions);
     }
 
     /// Forget everything derived from texts so far.

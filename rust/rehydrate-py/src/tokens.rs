@@ -19,6 +19,12 @@ pub fn clear_cache(py: Python<'_>) {
     py.detach(|| Engine::shared().clear_cache());
 }
 
+/// Hold about so many bytes of what is derived from texts, in this process.
+#[pyfunction]
+pub fn set_cache_limit(py: Python<'_>, limit_bytes: usize) {
+    py.detach(|| Engine::limit_shared(limit_bytes));
+}
+
 /// Bytes of derived data held, by the cache's own account.
 #[pyfunction]
 pub fn cached_bytes(py: Python<'_>) -> usize {

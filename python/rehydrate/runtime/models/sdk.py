@@ -73,7 +73,7 @@ class SdkModel(ABC):
         self._base_url = base_url
         self._timeout_seconds = timeout_seconds
         self._options = dict(options)
-        self._clients = Clients(self._package, self._client, client)
+        self._clients = Clients(self._package, self._client, client, prepare=self._resource)
 
     @property
     def provider(self) -> Provider:
@@ -101,6 +101,14 @@ class SdkModel(ABC):
         with reading(self._provider):
             self._check(body)
             return self._read(body, prompt)
+
+    def load(self) -> None:
+        """Import the SDK and what a request needs, so that the first one need not."""
+        self._clients.load()
+
+    async def aload(self) -> None:
+        """`load` for asyncio and trio, in a thread, and this loop's client with it."""
+        await self._clients.current()
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; a client that was passed stays open."""
