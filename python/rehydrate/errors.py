@@ -207,9 +207,18 @@ class BudgetExceededError(RehydrateError, ValueError):
     section 'tools' needs 900 tokens, budget is 800; raise budget or lower min_tokens
     """
 
-    def __init__(self, subject: str, needed_tokens: int, budget_tokens: int, remedy: str) -> None:
-        """Take what needs the room, how much it needs, how much there is, and what helps."""
-        super().__init__(subject, needed_tokens, budget_tokens, remedy)
+    def __init__(
+        self,
+        subject: str,
+        needed_tokens: int,
+        budget_tokens: int,
+        remedy: str,
+        limit: str = "budget",
+    ) -> None:
+        """Take what needs the room, how much it needs, how much there is, what helps, and the name
+        of the limit."""
+        super().__init__(subject, needed_tokens, budget_tokens, remedy, limit)
+        self.limit = limit
         self.subject = subject
         self.needed_tokens = needed_tokens
         self.budget_tokens = budget_tokens
@@ -218,7 +227,7 @@ class BudgetExceededError(RehydrateError, ValueError):
     def __str__(self) -> str:
         """Name the subject, the need, the limit and the remedy."""
         return (
-            f"{self.subject} needs {self.needed_tokens:,} tokens, budget is "
+            f"{self.subject} needs {self.needed_tokens:,} tokens, {self.limit} is "
             f"{self.budget_tokens:,}; {self.remedy}"
         )
 

@@ -101,7 +101,7 @@ def test_instructions_of_the_systems_stay_even_at_a_low_priority():
 
 
 def test_over_the_hard_budget_names_the_largest_section():
-    with pytest.raises(BudgetExceededError, match="section 'semantic:mem_1' most of all"):
+    with pytest.raises(BudgetExceededError, match="largest part is section 'semantic:mem_1'"):
         prune(found(1, content=LONG, priority="critical"), system_section(), soft=100, hard=200)
 
 

@@ -1,6 +1,7 @@
 """Context: prompts extend one another, nothing is lost, budgets hold, threads may share it."""
 
 import json
+import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -164,17 +165,118 @@ def test_compact_shortens_the_next_prompt_to_what_was_asked():
     assert len(context.history) == 83
 
 
-def test_a_job_over_its_hard_budget_stops_before_anything_is_sent():
-    context = Context(provider="openai_chat", budget=Budget(500, 600))
+def test_a_job_over_its_limit_stops_before_anything_is_sent():
+    context = Context(provider="openai_chat", budget=Budget(500, 600, max_job_tokens=600))
     context.prompt("hello " * 300)
     context.add({"role": "assistant", "content": "hi"})
-    usage = context.usage
-    with pytest.raises(BudgetExceededError, match=r"the job needs .* raise budget.hard_tokens"):
+    usage, history = context.usage, context.history
+    said = r"the job needs 7\d\d tokens, Budget.max_job_tokens is 600; .* context.new_job\(\)"
+    with pytest.raises(BudgetExceededError, match=said):
         context.prompt("hello " * 400)
-    assert context.usage._replace(entries=usage.entries) == usage
-    assert len(context.history) == 3
+    assert context.usage == usage
+    assert context.history == history
     context.new_job()
-    assert context.prompt().messages[-1]["content"] == "hello " * 400
+    assert context.prompt("hello " * 400).messages[-1]["content"] == "hello " * 400
+    assert len(context.history) == 3
+    assert context.usage.job_share < 1.0
+
+
+def test_a_job_has_no_limit_unless_it_is_given_one():
+    context = Context(provider="openai_chat", budget=Budget(soft_tokens=2_000, hard_tokens=2_500))
+    for turn in range(60):
+        context.prompt(f"Question {turn} about berth {turn * 7}? " * 4)
+        context.add({"role": "assistant", "content": f"Answer {turn}: the crane. " * 6})
+    usage = context.usage
+    assert usage.job_tokens > usage.hard_tokens
+    assert (usage.max_job_tokens, usage.job_share) == (None, None)
+    assert usage.hard_share < 1.0
+
+
+def test_the_hard_budget_is_the_limit_of_one_request_and_says_what_to_do():
+    context = Context(provider="openai_chat", budget=Budget(500, 600))
+    said = (
+        r"what must stay in the prompt needs 9\d\d tokens, Budget.hard_tokens is 600; the largest "
+        r"part is what must stay of the history with 9\d\d: shorten it, .*raise Budget.hard_tokens"
+    )
+    with pytest.raises(BudgetExceededError, match=said):
+        context.prompt("hello " * 900)
+    assert context.history == []
+
+
+def test_the_budget_of_a_live_context_can_be_changed():
+    context = Context(provider="openai_chat", budget=Budget(500, 600))
+    with pytest.raises(BudgetExceededError):
+        context.prompt("hello " * 900)
+    context.budget = Budget(soft_tokens=500, hard_tokens=1_000)
+    assert context.prompt("hello " * 900).tokens > 600
+    assert context.usage.hard_tokens == context.budget.hard_tokens == 1_000
+    with pytest.raises(InvalidArgumentError, match="budget is of type int; pass a Budget"):
+        context.budget = 1_000
+    context.budget = Budget(soft_tokens=100_000, max_job_tokens=2_000)
+    assert context.room_tokens < 1_500
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is gone"), KeyboardInterrupt()])
+def test_a_prompt_that_raises_leaves_the_context_as_it_was(error):
+    failing = []
+
+    def fail(ir, target):
+        if failing:
+            raise failing.pop()
+        return ir
+
+    context = Context(provider="openai_chat", passes=[fail])
+    context.prompt("first")
+    context.add({"role": "assistant", "content": "yes"})
+    before = context.usage, context.history, context.ir, context.turn
+    failing.append(error)
+    with pytest.raises(type(error)):
+        context.prompt("second")
+    assert (context.usage, context.history, context.ir, context.turn) == before
+    assert context.prompt("second").messages[-1] == {"role": "user", "content": "second"}
+    assert [entry["content"] for entry in context.history] == ["first", "yes", "second"]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_prompt_that_is_cancelled_leaves_the_context_as_it_was(backend):
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow(request):
+        if request.observation == "second":
+            asked.set()
+            go_on.wait(60)
+        return f"On {request.observation}."
+
+    async def main():
+        context = Context(slow, provider="openai_chat", deadline_ms=None)
+        await context.aprompt("first")
+        await context.aadd({"role": "assistant", "content": "yes"})
+        before, usage = context.history, context.usage
+        async with anyio.create_task_group() as group:
+            group.start_soon(context.aprompt, "second")
+            await anyio.to_thread.run_sync(asked.wait)
+            group.cancel_scope.cancel()
+        assert context.history == before  # while its thread still goes on
+        go_on.set()
+        assert await anyio.to_thread.run_sync(lambda: context.room_tokens) > 0
+        assert context.usage == usage
+        await context.aprompt("second")
+        return context
+
+    context = anyio.run(main, backend=backend)
+    assert [entry["content"] for entry in context.history] == ["first", "yes", "second"]
+    assert context.usage.prompts == 2
+
+
+def test_a_prompt_stands_once_something_came_after_it():
+    context = Context(provider="openai_chat")
+    context.prompt("first")
+    call = context._call
+    context.add({"role": "assistant", "content": "yes"})
+    call.is_given_up = True
+    assert [entry["content"] for entry in context.history] == ["first", "yes"]
+    context.prompt("second")
+    assert len(context.history) == 3
 
 
 def test_what_is_no_message_is_refused_and_changes_nothing():

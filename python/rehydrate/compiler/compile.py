@@ -131,10 +131,12 @@ def check_hard_budget(ir: PromptIR, provider: Provider) -> None:
     parts["the history"] = ir.history.total_tokens
     largest = max(parts, key=lambda name: parts[name])
     raise BudgetExceededError(
-        f"the prompt, {largest} most of all with {parts[largest]:,},",
+        "the prompt",
         needed,
         budget,
-        "raise hard_tokens, or lower the priority and min_tokens of what may go",
+        f"the largest part is {largest} with {parts[largest]:,}: shorten it, lower the priority "
+        "and min_tokens of what may go, or raise Budget.hard_tokens",
+        "Budget.hard_tokens",
     )
 
 

@@ -28,6 +28,7 @@ from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
 from rehydrate.context.estimate import INLINE_MS, is_short_to_add, prompt_ms
 from rehydrate.context.late_binding import LateBinding
+from rehydrate.context.undo import Before, PromptCall
 from rehydrate.context.unseen import unseen
 from rehydrate.context.usage import ContextUsage
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
@@ -49,6 +50,11 @@ if TYPE_CHECKING:
 
 _ONCE = ("system", "tools", "hot")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
+_OF_PROMPTS = (
+    *("_base", "_sent", "_seen", "_turn", "_prefix", "_left_out"),
+    *("_job_tokens", "_prompts", "_compactions"),
+)
+"""What making a prompt changes, beside the entries and what the model asked for."""
 _RESERVE_TOKENS = 512
 """What a turn is left for the model's next words when it asks for more."""
 
@@ -67,7 +73,8 @@ class Context:
     ``provider`` is "anthropic", "openai_chat" or "openai_responses"; ``format`` that of the entries
     that are added, the provider's own unless named. ``sources`` are asked once a user turn: a
     `Memory`, the path of a document or folder, a function, or a list of these. Crossing the
-    budget's soft limit compacts; crossing its hard limit raises BudgetExceededError.
+    budget's soft limit compacts; a prompt over its hard limit raises BudgetExceededError, and so
+    does a job over its limit, where one is set. `budget` may be changed at any time.
 
     Any number of threads may use it; entries must not be changed after they were added.
 
@@ -130,6 +137,8 @@ class Context:
         self._job_tokens = 0
         self._prompts = 0
         self._compactions = 0
+        self._call: PromptCall | None = None
+        """The last call that changed something, if it was of `prompt`."""
 
     def add(self, *entries: Any, at: datetime | None = None) -> None:
         """Add what happened, in order: messages, or items of OpenAI Responses.
@@ -147,6 +156,7 @@ class Context:
         await run_locked(self._lock, partial(self._add, entries, at), lambda: is_short)
 
     def _add(self, entries: Sequence[Any], at: datetime | None) -> None:
+        self._settle()
         self._entries.extend(entries, self._clock() if at is None else at.timestamp())
 
     def offer(self, tools: Iterable[Any]) -> None:
@@ -157,6 +167,7 @@ class Context:
         """
         offered = [ToolDef.read(tool) for tool in tools]
         with self._lock:
+            self._settle()
             known = {tool.name: tool for tool in self._tools}
             for tool in offered:
                 if tool.name in known and not _is_same(tool, known[tool.name]):
@@ -179,11 +190,12 @@ class Context:
         what was added. In a new user turn the sources are asked about it (in later prompts of the
         turn, its tool loop, they are not); ``time_range`` is the time that is meant.
 
-        Raises BudgetExceededError where the job's hard limit is crossed, or where what must be in
-        the prompt has no room: then nothing is as if sent, and nothing is lost.
+        Raises BudgetExceededError for a prompt over the hard budget, and for a job over its own.
+        Whatever it raises, also when interrupted, the context is what it was before: the same
+        observation can be asked again, and stands in the history once.
         """
         with self._lock:
-            return self._prompt(observation, time_range)
+            return self._prompt(observation, time_range, PromptCall())
 
     async def aprompt(
         self, observation: str | None = None, *, time_range: TimeRange | None = None
@@ -192,15 +204,32 @@ class Context:
 
         Work of a few milliseconds runs where it is called; a prompt that asks sources, compacts or
         has much to read is made in a worker thread. Who waits for another call on this context
-        holds no thread. Cancelled before its turn, nothing was done; cancelled later, the prompt is
-        made to its end, and nobody gets it.
+        holds no thread. Cancelled, the context is what it was before, as soon as the thread is done
+        with it, unless something was added meanwhile.
         """
-        work = partial(self._prompt, observation, time_range)
-        return await run_locked(
-            self._lock, work, partial(self._is_short_prompt, observation, time_range)
-        )
+        call = PromptCall()
+        work = partial(self._prompt, observation, time_range, call)
+        is_short = partial(self._is_short_prompt, observation, time_range)
+        try:
+            return await run_locked(self._lock, work, is_short)
+        except BaseException:
+            call.is_given_up = True
+            raise
 
-    def _prompt(self, observation: str | None, time_range: TimeRange | None) -> CompiledPrompt:
+    def _prompt(
+        self, observation: str | None, time_range: TimeRange | None, call: PromptCall
+    ) -> CompiledPrompt:
+        self._settle()
+        call.before = self._before()
+        self._call = call
+        try:
+            return self._prompted(observation, time_range)
+        except BaseException:
+            self._call = None
+            self._restore(call.before)
+            raise
+
+    def _prompted(self, observation: str | None, time_range: TimeRange | None) -> CompiledPrompt:
         if observation is not None and not isinstance(observation, str):
             kind = type(observation).__name__
             raise InvalidArgumentError(f"observation is of type {kind}; pass a string, or None")
@@ -214,6 +243,32 @@ class Context:
         compiled = self._compiled(self._next_ir(observation or "", time_range))
         self._send(compiled)
         return compiled
+
+    def _before(self) -> Before:
+        fields = {name: getattr(self, name) for name in _OF_PROMPTS}
+        return Before(self._entries.mark(), {**fields, "_late": self._late.copy()})
+
+    def _restore(self, before: Before) -> None:
+        self._entries.back_to(before.entries)
+        for name, value in before.fields.items():
+            setattr(self, name, value)
+
+    def _given_up(self) -> Before | None:
+        """What was before the last prompt, if nobody got it and nothing came after it."""
+        call = self._call
+        return call.before if call is not None and call.is_given_up else None
+
+    def _undo(self) -> None:
+        """Put back what was before a prompt that nobody got."""
+        before = self._given_up()
+        if before is not None:
+            self._call = None
+            self._restore(before)
+
+    def _settle(self) -> None:
+        """The same, before something new comes: the last prompt stands from now on."""
+        self._undo()
+        self._call = None
 
     def _is_short_prompt(self, observation: str | None, time_range: TimeRange | None) -> bool:
         """Whether the next prompt takes no longer than the event loop can spare."""
@@ -253,6 +308,7 @@ class Context:
         return await run_locked(self._lock, work, lambda: False)
 
     def _compact(self, budget_tokens: int | None, keep_last: int | None) -> PromptIR:
+        self._settle()
         if not len(self._entries):
             raise InvalidArgumentError("there is nothing to compact; add a message first")
         ir = self._next_ir("", None)
@@ -277,6 +333,7 @@ class Context:
         `late_bound`.
         """
         with self._lock:
+            self._settle()
             base = PromptIR() if self._base is None else self._base
             spliced = splice(
                 found,
@@ -292,6 +349,7 @@ class Context:
     def parts_of(self, handle: str) -> str:
         """What the model sees of a whole that is shown in part, by its handle."""
         with self._lock:
+            self._undo()
             base = PromptIR() if self._base is None else self._base
             sections = (*base.sections, *base.late_bound, *self._late.sections)
             return "\n".join([str(each.content) for each in sections if each.handle == handle])
@@ -300,11 +358,13 @@ class Context:
         """Take back what `splice` took in for a call whose result nobody waits for any more: these
         sections, or all."""
         with self._lock:
+            self._settle()
             self._late.give_up(call, sections)
 
     def left_out(self) -> tuple[History, list[datetime]]:
         """The entries that the last prompt does not show, and when each was said."""
         with self._lock:
+            self._undo()
             if self._left_out is None:
                 history = PromptIR().history if self._base is None else self._base.history
                 shown = [history.place(position) for position in range(len(history.entries))]
@@ -316,18 +376,41 @@ class Context:
     def visible(self) -> frozenset[str]:
         """What the model sees whole, by `Provenance.items`; entries of the history too."""
         with self._lock:
+            self._undo()
             return self._visible()
 
     @property
     def room_tokens(self) -> int:
-        """What the running turn can take without being compacted, and the job without its end."""
+        """What the running turn can take without being compacted, and the job within its limit."""
         with self._lock:
+            self._undo()
             return self._room_tokens()
 
     @property
     def request(self) -> ContextRequest:
         """What all its prompts have in common: strategy, budget, thread and identity."""
         return self._request
+
+    @property
+    def budget(self) -> Budget:
+        """The limits of its prompts; set another one at any time, for the prompts to come.
+
+        >>> context = Context()
+        >>> context.budget = Budget(soft_tokens=100_000, max_job_tokens=2_000_000)
+        >>> context.usage.soft_tokens
+        100000
+        """
+        return self._request.budget
+
+    @budget.setter
+    def budget(self, budget: Budget) -> None:
+        if not isinstance(budget, Budget):
+            raise InvalidArgumentError(
+                f"budget is of type {type(budget).__name__}; pass a Budget, as in "
+                "Budget(soft_tokens=100_000)"
+            )
+        with self._lock:
+            self._request = replace(self._request, budget=budget)
 
     @property
     def sources(self) -> Given:
@@ -353,7 +436,8 @@ class Context:
     def history(self) -> list[Any]:
         """Everything that was added, in order: the very objects, whatever a prompt left out."""
         # Without the lock: it must be there at once, also while a prompt waits for its sources.
-        return self._entries.all()
+        before = self._given_up()
+        return self._entries.all(None if before is None else before.entries.length)
 
     @property
     def ir(self) -> PromptIR | None:
@@ -386,8 +470,9 @@ class Context:
             tokens=tokens,
             upper_bound_tokens=upper_bound(tokens, self._provider),
             soft_tokens=budget.soft_tokens,
-            job_tokens=self._job_tokens,
             hard_tokens=budget.hard_tokens,
+            job_tokens=self._job_tokens,
+            max_job_tokens=budget.max_job_tokens,
             prompts=self._prompts,
             compactions=self._compactions,
             entries=len(self._entries),
@@ -396,8 +481,9 @@ class Context:
         )
 
     def new_job(self) -> None:
-        """Start the next job: the hard budget counts from here."""
+        """Start the next job: `Budget.max_job_tokens` counts from here."""
         with self._lock:
+            self._settle()
             self._job_tokens = 0
 
     def _next_ir(self, observation: str, time_range: TimeRange | None) -> PromptIR:
@@ -467,16 +553,18 @@ class Context:
         )
 
     def _send(self, compiled: CompiledPrompt) -> None:
-        """Note what is now before the model; a job out of budget stops here instead."""
+        """Note what is now before the model; a job over its limit stops here instead."""
         report = None if self._sent is None else prefix_report(self._sent, compiled)
         fresh = compiled.tokens - (report.shared_tokens if report else 0)
-        hard = self._request.budget.hard_tokens
-        if self._job_tokens + fresh > hard:
+        most = self._request.budget.max_job_tokens
+        if most is not None and self._job_tokens + fresh > most:
             raise BudgetExceededError(
                 "the job",
                 self._job_tokens + fresh,
-                hard,
-                "stop here, raise budget.hard_tokens, or call new_job() where a new one begins",
+                most,
+                "end it here, set context.budget to one with more, or call context.new_job() "
+                "where a new job begins",
+                "Budget.max_job_tokens",
             )
         self._job_tokens += fresh
         self._compactions += _was_pruned(compiled.ir)
@@ -490,8 +578,10 @@ class Context:
         new = self._entries.tokens_since(self._seen) + self._late.tokens
         shown = 0 if self._base is None else prompt_tokens(self._base)
         budget = self._request.budget
-        turn = room(budget.soft_tokens, self._provider) - shown
-        return max(min(turn, budget.hard_tokens - self._job_tokens) - new - _RESERVE_TOKENS, 0)
+        left = room(budget.soft_tokens, self._provider) - shown
+        if budget.max_job_tokens is not None:
+            left = min(left, budget.max_job_tokens - self._job_tokens)
+        return max(left - new - _RESERVE_TOKENS, 0)
 
     def _visible(self) -> frozenset[str]:
         base = PromptIR() if self._base is None else self._base

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from rehydrate import formats
 from rehydrate.compiler.counts import entry_tokens
@@ -13,8 +13,17 @@ from rehydrate.formats._reading import as_sequence
 from rehydrate.ir import History
 
 
+class EntriesMark(NamedTuple):
+    """How far the entries went at a time."""
+
+    length: int
+    turn: int | None
+    said_last: str
+
+
 class Entries:
-    """What was added, in order: nothing is ever changed or taken out."""
+    """What was added, in order: nothing is changed, and taken out only with a prompt that nobody
+    got."""
 
     __slots__ = ("_entries", "_said_last", "_times", "_tokens", "format", "turn")
 
@@ -47,6 +56,16 @@ class Entries:
         self._entries += added
         self._tokens += tokens
 
+    def mark(self) -> EntriesMark:
+        """How far they go now."""
+        return EntriesMark(len(self._entries), self.turn, self._said_last)
+
+    def back_to(self, mark: EntriesMark) -> None:
+        """Take out what was added since."""
+        for column in (self._entries, self._tokens, self._times):
+            del column[mark.length :]
+        self.turn, self._said_last = mark.turn, mark.said_last
+
     def since(self, place: int) -> History:
         """Those from a place on."""
         return History(
@@ -76,9 +95,9 @@ class Entries:
         """The words of the last user turn; "" where there is none."""
         return self._said_last
 
-    def all(self) -> list[Any]:
-        """Every entry, in order."""
-        return list(self._entries)
+    def all(self, until: int | None = None) -> list[Any]:
+        """Every entry, in order, or the first so many."""
+        return self._entries[:until]
 
 
 def _time_of(entry: Any, default: float) -> float:

@@ -26,6 +26,12 @@ class LateBinding:
         """Nothing was asked for yet."""
         self._waiting: dict[str, tuple[Section, ...]] = {}
 
+    def copy(self) -> LateBinding:
+        """What is waited for now."""
+        copy = LateBinding()
+        copy._waiting = dict(self._waiting)
+        return copy
+
     def wait(self, carrier: str, sections: Iterable[Section]) -> None:
         """Note what the result of this call will show; a second result shows more."""
         self._waiting[carrier] = (*self._waiting.get(carrier, ()), *sections)

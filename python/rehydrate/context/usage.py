@@ -13,10 +13,13 @@ class ContextUsage(NamedTuple):
     upper_bound_tokens: int
     """What a provider may count for it at most: what is compared with the soft budget."""
     soft_tokens: int
+    hard_tokens: int
+    """Of one request."""
     job_tokens: int
     """What this job has put before the model: of each prompt what the one before did not begin
     with, since a cache gives back the rest."""
-    hard_tokens: int
+    max_job_tokens: int | None
+    """None: no limit."""
     prompts: int
     compactions: int
     entries: int
@@ -33,5 +36,11 @@ class ContextUsage(NamedTuple):
 
     @property
     def hard_share(self) -> float:
-        """How much of the job's budget is spent."""
-        return self.job_tokens / self.hard_tokens
+        """How full the largest request is that may be sent: above 1.0 it is not."""
+        return self.upper_bound_tokens / self.hard_tokens
+
+    @property
+    def job_share(self) -> float | None:
+        """How much of the job's budget is spent; None where it has none."""
+        most = self.max_job_tokens
+        return None if most is None else self.job_tokens / most

@@ -1,4 +1,4 @@
-"""Budget: how many tokens a turn and a job may take."""
+"""Budget: how many tokens a turn, a request and a job may take."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ KEEP_LAST = 12
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Numbers, not wishes: crossing the soft one compacts, crossing the hard one stops.
+    """Numbers, not wishes: a prompt over the soft one is compacted, one over the hard one is not
+    sent.
 
     Counts that are estimates (any provider's but OpenAI's) are compared by their upper bound; tool
     schemas and images count too. Raises InvalidArgumentError for a value outside its limits.
@@ -25,13 +26,16 @@ class Budget:
     soft_tokens: int = SOFT_TOKENS
     """A prompt with more is compacted."""
     hard_tokens: int = HARD_TOKENS
-    """A job that put more before the model is stopped: BudgetExceeded."""
+    """A request with more is not sent: BudgetExceededError. The model's window, less a margin."""
     compact_to: float = 0.6
     """The share of `soft_tokens` that is left after a compaction: room for the turns to come, since
     each compaction breaks the cached prefix."""
     keep_last: int = KEEP_LAST
     """So many messages at the end stay before anything competes, as far as they take no more than
     half of the room, newest first."""
+    max_job_tokens: int | None = None
+    """What all requests of a job put before the model in all, a prefix that the last one had too
+    counted once; a job that would put more is stopped: BudgetExceededError. None: no limit."""
 
     def __post_init__(self) -> None:
         """Refuse what is no budget."""
@@ -41,6 +45,11 @@ class Budget:
                 raise InvalidArgumentError(
                     f"budget: {name} is {tokens!r}; pass a whole number from 1 up"
                 )
+        most = self.max_job_tokens
+        if most is not None and (type(most) is not int or most < 1):
+            raise InvalidArgumentError(
+                f"budget: max_job_tokens is {most!r}; pass a whole number from 1 up, or None"
+            )
         if type(self.keep_last) is not int or self.keep_last < 0:
             raise InvalidArgumentError(
                 f"budget: keep_last is {self.keep_last!r}; pass a whole number from 0 up"

@@ -191,8 +191,9 @@ class BudgetSpent(Event):
     window_tokens: int
     """Of the last prompt, as an upper bound."""
     soft_tokens: int
-    job_tokens: int
     hard_tokens: int
+    job_tokens: int
+    max_job_tokens: int | None
     dollars: float | None
     max_dollars: float | None
 

@@ -214,8 +214,9 @@ class TurnLoop:
                     max_steps=limits.steps,
                     window_tokens=window.upper_bound_tokens,
                     soft_tokens=window.soft_tokens,
-                    job_tokens=window.job_tokens,
                     hard_tokens=window.hard_tokens,
+                    job_tokens=window.job_tokens,
+                    max_job_tokens=window.max_job_tokens,
                     dollars=record.dollars,
                     max_dollars=limits.dollars,
                 )

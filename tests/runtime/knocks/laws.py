@@ -140,7 +140,7 @@ def _misfit(run: Run, turn: Turn, was_cancelled: bool, replies: list[Says]) -> s
         "step_limit": turn.steps == plan.steps,
         "time_limit": plan.seconds is not None,
         "money_limit": plan.dollars is not None and (turn.dollars or 0) >= plan.dollars,
-        "budget_exceeded": plan.hard_tokens < 1_000_000 or plan.is_small,
+        "budget_exceeded": plan.max_job_tokens is not None or plan.is_small,
         "cancelled": was_cancelled,
         "failed": _has_failed(run, turn),
     }

@@ -29,7 +29,7 @@ class Plan:
     thinking: dict | None
     turns: int
     soft_tokens: int
-    hard_tokens: int
+    max_job_tokens: int | None
     system_chars: int
     sources: tuple[str, ...]
     storm: float
@@ -80,7 +80,7 @@ def plan_of(seed: int, number: int) -> Plan:
         thinking=_thinking(wire, dice),
         turns=dice.choice([1, 2, 3, 3, 4, 6, 9]),
         soft_tokens=soft,
-        hard_tokens=dice.choices([10_000_000, soft * 3], [15, 1])[0],
+        max_job_tokens=dice.choices([None, soft * 3], [15, 1])[0],
         system_chars=dice.choice([0, 60, 4_000]),
         sources=tuple(source for source in SOURCES if dice.random() < 0.3),
         storm=dice.choice([0.0, 0.08, 0.3]),

@@ -89,7 +89,7 @@ class Run:
             provider=plan.wire,
             model=plan.model,
             system=("You are the harbour's assistant. " * 200)[: plan.system_chars] or None,
-            budget=Budget(plan.soft_tokens, plan.hard_tokens),
+            budget=Budget(plan.soft_tokens, 10_000_000, max_job_tokens=plan.max_job_tokens),
             deadline_ms=60,
         )
 

@@ -43,7 +43,7 @@ def one(request):
             thinking=None,
             turns=4,
             soft_tokens=50_000,
-            hard_tokens=10_000_000,
+            max_job_tokens=None,
             system_chars=4_000,
             sources=("memory",),
             steps=8,

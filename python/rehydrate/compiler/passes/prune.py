@@ -167,10 +167,12 @@ class _Pruning:
         parts["what must stay of the history"] = sum(map(self._unit_tokens, self._pins))
         largest = max(parts, key=lambda name: parts[name])
         raise BudgetExceededError(
-            f"what must stay, {largest} most of all with {parts[largest]:,},",
+            "what must stay in the prompt",
             needed,
             budget,
-            "raise hard_tokens, or lower its priority or min_tokens",
+            f"the largest part is {largest} with {parts[largest]:,}: shorten it, lower its "
+            "priority or min_tokens, or raise Budget.hard_tokens",
+            "Budget.hard_tokens",
         )
 
     def _share(self, waiting: list[Section], left: int, *, has_history: bool) -> None:
