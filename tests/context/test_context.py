@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate import Memory, validate
+from rehydrate import Memory, MemoryItem, validate
+from rehydrate.compiler.sources import HydrationSource, function
 from rehydrate.context import Context
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError, InvalidMessageError
-from rehydrate.ir import Budget, Provenance, Section
+from rehydrate.ir import Budget, Priority, Provenance, Section
 from rehydrate.runtime.jit import ContextJIT
 from tests import strategies
 
@@ -427,3 +428,117 @@ def test_the_last_messages_never_take_more_than_half_of_the_room():
         context.add({"role": "user", "content": f"Line {turn} of the noise. " * 40})
     prompt = context.prompt("What was the password of the gate?")
     assert any(message is said for message in prompt.messages)
+
+
+class Rules:
+    """Hot memory whose next answers are laid down: a text, or an error."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def source(self):
+        return HydrationSource("hot", self.run, kind="hot", deadline_ms=None)
+
+    def run(self, request):
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        where = Provenance(request.source)
+        return [Section(request.source, answer, where, stability="static", priority=Priority.HIGH)]
+
+
+def test_hot_memory_that_failed_once_is_asked_again_in_the_next_turn_and_the_prefix_holds():
+    rules = Rules(OSError("secret://x:y@z"), "Never delete production.")
+    context = Context(rules.source(), system="Be brief.", provider="openai_chat")
+    first = context.prompt("Which port is staging?")
+    assert first.ir.meta.degraded == ("hot: failed: OSError",)
+    context.add({"role": "assistant", "content": "8443."})
+    second = context.prompt("And production?")
+    assert context.prefix.extends
+    assert second.ir.meta.degraded == ()
+    assert "Never delete production." in json.dumps(second.messages[-2])
+    context.add({"role": "assistant", "content": "443."})
+    third = context.prompt("Thanks.")
+    assert json.dumps(third.messages).count("Never delete production.") == 1
+    assert context.prefix.extends
+
+
+def test_hot_memory_that_is_late_says_so_in_each_prompt_until_it_is_there():
+    go_on = threading.Event()
+
+    def wait(request):
+        go_on.wait(60)
+        return "Never delete production."
+
+    source = HydrationSource("hot", wait, kind="hot", deadline_ms=20.0)
+    context = Context(source, provider="openai_chat", deadline_ms=20.0)
+    for turn in range(3):
+        prompt = context.prompt(f"Question {turn}?")
+        assert prompt.ir.meta.degraded == ("hot: late: no answer within 20 ms",)
+        context.add({"role": "assistant", "content": "Yes."})
+    go_on.set()
+
+
+def test_hot_memory_is_as_it_is_now_after_each_compaction():
+    rules = Rules("The state is RED.", "The state is GREEN.")
+    context = Context(rules.source(), system="Be brief.", provider="openai_chat")
+    for turn in range(30):
+        context.prompt(f"Question {turn}?")
+        context.add({"role": "assistant", "content": f"Answer {turn}, which is long. " * 9})
+    before = context.prompt("And?")
+    assert "RED" in json.dumps(before.messages)
+    context.compact(600)
+    after = json.dumps(context.prompt("And now?").messages)
+    assert "GREEN" in after
+    assert "RED" not in after
+    assert after.index("GREEN") < after.index("Answer 29")
+
+
+def test_a_compaction_that_the_budget_asks_for_reads_hot_memory_again_too():
+    rules = Rules("The state is RED.", "The state is GREEN.")
+    budget = Budget(soft_tokens=1_500)
+    context = Context(rules.source(), provider="openai_chat", budget=budget)
+    while not context.usage.compactions:
+        context.add({"role": "user", "content": "Next."})
+        prompt = context.prompt()
+        assert ("GREEN" if context.usage.compactions else "RED") in json.dumps(prompt.messages)
+        context.add({"role": "assistant", "content": "Answer, which is long. " * 20})
+    assert not context.prefix.extends
+
+
+def test_hot_memory_that_came_late_stands_in_front_after_the_next_compaction():
+    rules = Rules(OSError("busy"), "Never delete production.")
+    context = Context(rules.source(), system="Be brief.", provider="openai_chat")
+    for turn in range(20):
+        context.prompt(f"Question {turn}?")
+        context.add({"role": "assistant", "content": f"Answer {turn}, which is long. " * 9})
+    context.compact(600)
+    (section,) = [each for each in context.ir.sections if each.id == "hot"]
+    assert section.is_static
+    said = json.dumps(context.prompt("And now?").messages)
+    assert said.count("Never delete production.") == 1
+
+
+def test_hot_memory_is_cut_at_a_hundred_lines_and_not_by_its_tokens(tmp_path):
+    def told(lines):
+        said = "when the operator asks, confirm the vessel, the quay, the tide and the permit"
+        return "\n".join(f"- rule {number}: {said}, and only then act" for number in range(lines))
+
+    with Memory.open(tmp_path / "m.db") as memory:
+        for lines in (100, 140):
+            of = memory.within(f"of {lines}")
+            of.add([MemoryItem(told(lines), tier="hot")])
+            prompt = Context(of, deadline_ms=None).prompt("hi")
+            (hot,) = [each for each in prompt.ir.sections if each.id == "hot"]
+            assert hot.tokens > 2_500
+            assert hot.content == told(100)
+            assert any("hot memory has 140 lines" in each for each in prompt.ir.meta.degraded) == (
+                lines == 140
+            )
+
+
+def test_a_source_of_which_nothing_fits_is_named():
+    source = function("notes", lambda request: "word " * 500, budget_tokens=100)
+    prompt = Context(source, deadline_ms=None).prompt("hi")
+    said = "notes: left out: nothing of what it found fits, source 'notes' may take 100 tokens"
+    assert prompt.ir.meta.degraded == (said,)

@@ -26,8 +26,13 @@ def fit(found: Found, request: SourceRequest) -> Found:
     kept = _fitting(new, request.budget_tokens)
     reason = f"source {request.source!r} may take {request.budget_tokens or 0:,} tokens"
     dropped += [_dropped(section, request, reason) for section in new if section.id not in kept]
+    degraded = found.degraded
+    if new and not kept:
+        degraded += (f"{request.source}: left out: nothing of what it found fits, {reason}",)
     return found._replace(
-        sections=tuple([section for section in new if section.id in kept]), dropped=tuple(dropped)
+        sections=tuple([section for section in new if section.id in kept]),
+        dropped=tuple(dropped),
+        degraded=degraded,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
@@ -254,9 +254,17 @@ def _prompt(asked: ContextRequest, outcomes: Sequence[Outcome]) -> PromptIR:
             sources=tuple([outcome.report for outcome in outcomes]),
             dropped=tuple(dropped),
             before_tokens=prompt.tokens + sum(one.tokens for one in dropped),
-            degraded=tuple(dict.fromkeys(note for each in found for note in each.degraded)),
+            degraded=tuple(dict.fromkeys(note for each in outcomes for note in _degraded(each))),
         )
     )
+
+
+def _degraded(outcome: Outcome) -> Iterator[str]:
+    """What of one source is missing from the prompt, and what it did otherwise."""
+    report = outcome.report
+    if report.status in ("late", "failed"):
+        yield f"{report.name}: {report.status}: {report.detail}"
+    yield from outcome.found.degraded
 
 
 def _check_options(operation: str, options: Any, known: type[Any]) -> None:

@@ -22,7 +22,8 @@ from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.compiler.passes.prune import prune, prune_now
-from rehydrate.compiler.sources.given import each_of
+from rehydrate.compiler.sources.given import each_of, sources_of
+from rehydrate.compiler.sources.source import HydrationSource
 from rehydrate.compiler.splice import Spliced, splice, visible_items
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
@@ -41,6 +42,7 @@ from rehydrate.ir import (
     PromptIR,
     Provider,
     Section,
+    Stability,
     TimeRange,
     ToolDef,
 )
@@ -48,11 +50,11 @@ from rehydrate.ir import (
 if TYPE_CHECKING:
     from rehydrate.compiler.sources.given import Given
 
-_ONCE = ("system", "tools", "hot")
+_ONCE = ("system", "tools")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
 _OF_PROMPTS = (
     *("_base", "_sent", "_seen", "_turn", "_prefix", "_left_out"),
-    *("_job_tokens", "_prompts", "_compactions"),
+    *("_job_tokens", "_prompts", "_compactions", "_missing"),
 )
 """What making a prompt changes, beside the entries and what the model asked for."""
 _RESERVE_TOKENS = 512
@@ -137,6 +139,8 @@ class Context:
         self._job_tokens = 0
         self._prompts = 0
         self._compactions = 0
+        self._missing: frozenset[str] | None = None
+        """The hot sources that did not answer when they were asked last; None: nobody asked."""
         self._call: PromptCall | None = None
         """The last call that changed something, if it was of `prompt`."""
 
@@ -240,7 +244,10 @@ class Context:
             raise InvalidArgumentError(
                 "there is nothing to answer; add a message, or pass an observation"
             )
-        compiled = self._compiled(self._next_ir(observation or "", time_range))
+        ir = self._next_ir(observation or "", time_range)
+        compiled = self._compiled(ir)
+        if _was_pruned(compiled.ir) and (fresh := self._with_hot(ir)) is not ir:
+            compiled = self._compiled(fresh)
         self._send(compiled)
         return compiled
 
@@ -319,6 +326,8 @@ class Context:
         tight = Budget(target, hard, compact_to=1.0, keep_last=last)
         ir_now = ir.replace(request=replace(ir.request, budget=tight))
         compiled = self._compiled(ir_now, waits=budget_tokens is None)
+        if _was_pruned(compiled.ir) and (fresh := self._with_hot(ir_now)) is not ir_now:
+            compiled = self._compiled(fresh, waits=budget_tokens is None)
         self._go_on_from(compiled.ir.replace(request=ir.request))
         self._compactions += _was_pruned(compiled.ir)
         assert self._base is not None
@@ -523,18 +532,58 @@ class Context:
         return ir.replace(meta=replace(ir.meta, before_tokens=ir.tokens))
 
     def _hydrated(self, request: ContextRequest, *, is_first: bool) -> PromptIR:
+        sources = sources_of(self._sources)
         if is_first:
-            return hydrate(
+            found = hydrate(
                 request,
-                self._sources,
+                sources,
                 system=self._system,
                 tools=self._tools,
                 deadline_ms=self._deadline_ms,
             )
-        shares = dict(request.strategy.shares) | dict.fromkeys(_ONCE, 0.0)
-        later = replace(request, strategy=replace(request.strategy, shares=shares))
-        found = hydrate(later, self._sources, deadline_ms=self._deadline_ms)
-        return found.replace(request=request)
+        else:
+            shares = dict(request.strategy.shares) | dict.fromkeys(_ONCE, 0.0)
+            later = replace(request, strategy=replace(request.strategy, shares=shares))
+            missing = self._missing or ()
+            asked = [each for each in sources if each.kind != "hot" or each.name in missing]
+            found = hydrate(later, asked, deadline_ms=self._deadline_ms).replace(request=request)
+        self._note_missing(found, sources)
+        if is_first:
+            return found
+        # Hot memory that is late stands before the turn that it came in: the prefix holds.
+        hot = {each.name for each in sources if each.kind == "hot"}
+        return found.with_sections(
+            [
+                replace(section, stability=Stability.DYNAMIC)
+                if section.provenance.source in hot
+                else section
+                for section in found.sections
+            ]
+        )
+
+    def _with_hot(self, ir: PromptIR) -> PromptIR:
+        """The IR with hot memory as it is now: its prefix breaks anyway. What does not answer stays
+        as it was."""
+        hot = [each for each in sources_of(self._sources) if each.kind == "hot"]
+        if not hot or self._base is None:  # with the first prompt they were asked just now
+            return ir
+        found = hydrate(ir.request, hot, deadline_ms=self._deadline_ms)
+        self._note_missing(found, hot)
+        answered = {report.name for report in found.meta.sources if report.status == "ok"}
+        fresh = [each for each in found.sections if each.provenance.source in answered]
+        shown = [each for each in ir.sections if each.provenance.source in answered]
+        degraded = tuple(dict.fromkeys((*ir.meta.degraded, *found.meta.degraded)))
+        if shown == fresh and degraded == ir.meta.degraded:
+            return ir
+        others = [each for each in ir.sections if each.provenance.source not in answered]
+        return ir.replace(sections=(*fresh, *others), meta=replace(ir.meta, degraded=degraded))
+
+    def _note_missing(self, found: PromptIR, sources: Sequence[HydrationSource]) -> None:
+        hot = {each.name for each in sources if each.kind == "hot"}
+        reports = [report for report in found.meta.sources if report.name in hot]
+        if reports:
+            late = [report.name for report in reports if report.status in ("late", "failed")]
+            self._missing = frozenset(late)
 
     def _compiled(self, ir: PromptIR, *, waits: bool = True) -> CompiledPrompt:
         passes = self._passes

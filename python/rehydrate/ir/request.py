@@ -31,7 +31,7 @@ class ContextStrategy:
     """
 
     shares: Mapping[str, float] = field(
-        default_factory=lambda: {"hot": 0.05, "temporal": 0.1, "semantic": 0.15, "knowledge": 0.15},
+        default_factory=lambda: {"temporal": 0.1, "semantic": 0.15, "knowledge": 0.15},
         hash=False,
     )
     exclusive: bool = False
