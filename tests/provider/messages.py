@@ -12,7 +12,7 @@ from tests.provider.ids import Ids
 from tests.provider.messages_cache import PromptCache
 from tests.provider.messages_rules import check_roles, check_rules
 from tests.provider.messages_shape import request_shape
-from tests.provider.messages_thinking import Thoughts
+from tests.provider.messages_thinking import BETA, Thoughts, Transformed
 from tests.provider.messages_wire import events_of, message_of
 from tests.provider.refused import Refused
 from tests.provider.says import Says
@@ -31,6 +31,8 @@ class Anthropic:
         self._ids = ids
         self._request, self._count = request_shape(settings.extra_blocks)
         self._thoughts = Thoughts(settings.seal, binds_prefix=settings.binds_thinking)
+        self._betas: frozenset[str] = frozenset()
+        self._transformed = Transformed([], None)
         self._cache = PromptCache(weights, settings.clock, settings.minimum_prefix)
 
     def check_headers(self, headers: Mapping[str, str]) -> None:
@@ -38,6 +40,8 @@ class Anthropic:
             raise Refused("x-api-key header is required", status=401)
         if "anthropic-version" not in headers:
             raise Refused("anthropic-version: header is required")
+        betas = headers.get("anthropic-beta", "").split(",")
+        self._betas = frozenset(beta.strip() for beta in betas)  # of the one request at a time
 
     def check(self, request: Mapping[str, Any]) -> int:
         """The tokens of the prompt. Raises Refused where there is anything wrong with it."""
@@ -55,7 +59,8 @@ class Anthropic:
         check_anthropic(shape, request)
         check_rules(request, prefill=settings.prefill, needs_tools=settings.needs_tools)
         if settings.checks_seals:
-            self._thoughts.check(request)
+            has_controls = BETA in self._betas
+            self._transformed = self._thoughts.check(request, has_controls=has_controls)
         return self._cache.prompt(request).total
 
     def _check_window(self, tokens: int, max_tokens: int) -> None:
@@ -78,7 +83,10 @@ class Anthropic:
         billed = self._cache.bill(self._cache.prompt(request))
         billed = billed._replace(output=max(1, self._weights.content(content)))
         stop = says.stop or ("tool_use" if says.calls else "end_turn")
-        return message_of(request, self._ids.new("msg_01"), content, stop, billed), billed
+        message = message_of(request, self._ids.new("msg_01"), content, stop, billed)
+        if BETA in self._betas:
+            message["input_transformations"] = self._transformed.entries
+        return message, billed
 
     def events(self, body: Mapping[str, Any], _request: Mapping[str, Any]) -> Iterator[bytes]:
         return events_of(body)
@@ -95,7 +103,11 @@ class Anthropic:
             thought = "Let me think."  # a model that must think begins each turn with a thought
         if thought is not None and thinking["type"] != "disabled":
             shown = "" if thinking.get("display") == "omitted" else thought
-            content.append(self._thoughts.sign(shown, request))
+            last = self._transformed.last
+            if says.is_redacted:
+                content.append(self._thoughts.redact(request, last))
+            else:
+                content.append(self._thoughts.sign(shown, request, last))
         if says.text:
             content.append({"type": "text", "text": says.text})
         for call in says.calls:

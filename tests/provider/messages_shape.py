@@ -129,14 +129,27 @@ _TOOLS = Annotated[
     Annotated[_TOOL, Tag("custom")] | Annotated[_SERVER_TOOL, Tag("server")],
     Discriminator(_kind_of_tool),
 ]
+_BINDING = (
+    shape(
+        "block_binding",
+        prefix_mismatch_behavior=(literal("error", "drop_block") | None, None),
+    )
+    | None,
+    None,
+)
 _THINKING = _one_of(
     [
         _block(
             "enabled",
             budget_tokens=Annotated[int, Field(ge=1024)],
             display=(literal("summarized", "omitted") | None, None),
+            block_binding=_BINDING,
         ),
-        _block("adaptive", display=(literal("summarized", "omitted") | None, None)),
+        _block(
+            "adaptive",
+            display=(literal("summarized", "omitted") | None, None),
+            block_binding=_BINDING,
+        ),
         _block("between_tools"),
         _block("disabled"),
     ]

@@ -28,6 +28,8 @@ class Says:
     calls: tuple[Call, ...] = ()
     thinking: str | None = None
     """A thought to sign and give; also an empty one is given. None: none, unless it must be."""
+    is_redacted: bool = False
+    """Whether the thought is given without a word of it (Anthropic only)."""
     stop: Stop | None = None
     """Why it ended early; None: it is done, or waits for its calls."""
 

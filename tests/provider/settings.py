@@ -20,8 +20,9 @@ class Settings:
     seal: Seal = field(default_factory=lambda: Seal(b"the provider's own"))
     checks_seals: bool = True
     """Whether thoughts must be the provider's own; not so for conversations from elsewhere."""
-    binds_thinking: bool = False
-    """Whether a thought counts only after the conversation that it was given in."""
+    binds_thinking: bool | None = False
+    """Whether a thought counts only behind what it was given behind; None: as it is for the model
+    that is asked."""
     prefill: bool = False
     """Whether the assistant may speak last, as models before Claude 4.6 allow."""
     needs_tools: bool = True

@@ -3,7 +3,9 @@
 Neither knows the other's rules: each was written from the providers' own words.
 """
 
+import copy
 import json
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +15,11 @@ from rehydrate.compiler.compile import compile
 from rehydrate.formats import validate
 from rehydrate.ir import ContextRequest, History, PromptIR, Provenance, ToolDef
 from tests.ir.irs import lawful_irs
+from tests.provider.refused import Refused
+from tests.provider.says import Call, Says
 from tests.provider.sendable import request_of, sendable
-from tests.provider.verdict import refusal
+from tests.provider.settings import Settings
+from tests.provider.verdict import apis, refusal
 from tests.strategies import BY_FORMAT, damaged
 
 FORMATS = ["anthropic", "openai_chat", "openai_responses"]
@@ -54,3 +59,95 @@ def test_what_is_compiled_is_taken_by_whom_it_is_for(format, provider, data):
     if provider == "anthropic":
         request["max_tokens"] = 100
     assert refusal(provider, request, **ELSEWHERE) is None
+
+
+class Talk(NamedTuple):
+    """A conversation that a provider took part in: its requests, the last not yet answered."""
+
+    api: object
+    sent: dict
+    """The last request that was answered."""
+    after: dict
+    """The next one, as it should be."""
+
+
+LIST_TOOL = {"name": "get", "description": "Gets it.", "input_schema": {"type": "object"}}
+
+
+@st.composite
+def talks(draw):
+    api = apis(Settings(binds_thinking=True))["anthropic"]
+    request = {
+        "model": "claude-opus-5-5",
+        "max_tokens": 100,
+        "system": "Be brief.",
+        "tools": [LIST_TOOL],
+        "thinking": {"type": "adaptive"},
+        "messages": [{"role": "user", "content": "Go."}],
+    }
+    for number in range(draw(st.integers(1, 6))):
+        sent = copy.deepcopy(request)
+        api.check(request)
+        calls = (Call("get", {"n": number}),) if draw(st.booleans()) else ()
+        thinks = draw(st.sampled_from([None, "Hm.", "", "Let me see."]))
+        says = Says(f"Answer {number}.", calls, thinks, is_redacted=thinks == "Hm.")
+        content = api.reply(request, says)[0]["content"]
+        request["messages"].append({"role": "assistant", "content": content})
+        said = {"type": "text", "text": f"And {number}?"}
+        if calls:
+            said = {"type": "tool_result", "tool_use_id": content[-1]["id"], "content": "ok"}
+        request["messages"].append({"role": "user", "content": [said]})
+    return Talk(api, sent, request)
+
+
+@st.composite
+def edits(draw, request):
+    """The request, changed as careless code would."""
+    changed = copy.deepcopy(request)
+    messages = changed["messages"]
+    for _ in range(draw(st.integers(0, 3))):
+        place = draw(st.integers(0, len(messages) - 1))
+        content = messages[place]["content"]
+        kind = draw(st.sampled_from(["think", "think", "text", "drop", "put", "system", "tools"]))
+        if kind == "think" and messages[place]["role"] == "assistant":
+            rest = [each for each in content if "thinking" not in each["type"]]
+            messages[place]["content"] = rest
+        elif kind == "text":
+            texts = [each for each in content if isinstance(each, dict) and "text" in each]
+            for block in texts[:1]:
+                block["text"] = draw(st.sampled_from(["Changed.", block["text"]]))
+        elif kind == "drop" and len(messages) > 2:
+            del messages[place]
+        elif kind == "put":
+            messages.insert(place, {"role": "user", "content": "By the way."})
+        elif kind == "system":
+            changed["system"] = draw(st.sampled_from(["Be brief.", "Be long."]))
+        elif kind == "tools":
+            changed["tools"] = [LIST_TOOL] * draw(st.integers(1, 1))
+            changed["tools"] += draw(st.sampled_from([[], [{**LIST_TOOL, "name": "put"}]]))
+    return changed
+
+
+@given(st.data())
+def test_both_say_the_same_of_thinking_behind_a_changed_prefix(data):
+    talk = data.draw(talks())
+    assert verdict_of(talk.api, talk.after) is None
+    assert validate(talk.after, "anthropic", sent=talk.sent) == []
+    changed = data.draw(edits(talk.after))
+    found = validate(changed, "anthropic", sent=talk.sent, model="claude-opus-5-5")
+    stale = [each for each in found if each.rule == "thinking_after_changed_prefix"]
+    if len(stale) < len(found) or changed["messages"][-1]["role"] != "user":
+        return  # refused for something else
+    words = verdict_of(talk.api, changed)
+    assert (words is not None) == bool(stale), (words, stale)
+    if words is not None:
+        assert words.startswith(f"messages.{stale[0].index}.content.")
+        assert "The block is bound to a different conversation." in words
+
+
+def verdict_of(api, request):
+    try:
+        api.check(request)
+    except Refused as refused:
+        return refused.message
+    return None

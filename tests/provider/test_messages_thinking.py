@@ -125,14 +125,135 @@ def test_another_providers_thought_is_refused(messages):
         assert refusal(client, edited(messages, 1, signature="c2ln")) is None
 
 
-def test_a_newer_models_thought_belongs_to_its_conversation():
-    with anthropic_served(brain, binds_thinking=True) as (_, client):
-        messages = round_of(client, [ASK])
-        later = round_of(client, messages)
-        assert refusal(client, later) is None
-        marked = copy.deepcopy(later)
-        marked[2]["content"][0]["cache_control"] = {"type": "ephemeral"}
-        assert refusal(client, marked) is None
-        longer = [{"role": "user", "content": "First of all."}, *later]
-        words = "messages.2.content.0: Invalid `signature` in `thinking` block. The block is"
-        assert refusal(client, longer).startswith(words)
+BOUND = {"binds_thinking": True}
+CONTROLS = {"anthropic-beta": "thinking-binding-controls-2026-08-01"}
+ADAPTIVE = {"type": "adaptive"}
+DROPS = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
+
+
+@pytest.fixture
+def bound():
+    with anthropic_served(brain, **BOUND) as (_, client):
+        first = round_of(client, [ASK], ADAPTIVE)
+        second = round_of(client, first, ADAPTIVE)
+        yield client, round_of(client, second, ADAPTIVE)
+
+
+def without_it_says(where, reason):
+    words = (
+        f"{where}: Invalid `signature` in `thinking` block. The block is bound to a different "
+        "conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` "
+        'to "drop_block". That setting requires the `thinking-binding-controls-2026-08-01` value '
+        "in the `anthropic-beta` header. "
+    )
+    return words + reason
+
+
+def test_a_newer_models_thought_belongs_to_its_conversation(bound):
+    client, later = bound
+    assert refusal(client, later, ADAPTIVE) is None
+    marked = copy.deepcopy(later)
+    marked[2]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    assert refusal(client, marked, ADAPTIVE) is None
+    longer = [{"role": "user", "content": "First of all."}, *later]
+    said = "Content that preceded this block when it was created is missing or differs."
+    assert refusal(client, longer, ADAPTIVE) == without_it_says("messages.2.content.0", said)
+
+
+def test_the_system_prompt_and_the_tools_come_before_every_thought(bound):
+    client, later = bound
+    for changed, said in (
+        ({"system": "Be brief."}, "The `system` prompt differs"),
+        ({"tools": [*TOOLS, {"name": "put", "input_schema": {"type": "object"}}]}, "The `tools`"),
+    ):
+        request = {**asked(later, ADAPTIVE), **changed}
+        words = refusal_of(client, "/v1/messages", request)
+        assert words.startswith(without_it_says("messages.1.content.0", said))
+    deferred = {"name": "put", "input_schema": {"type": "object"}, "defer_loading": True}
+    request = {**asked(later, ADAPTIVE), "tools": [*TOOLS, deferred]}
+    assert refusal_of(client, "/v1/messages", request) is None
+
+
+def test_thoughts_go_from_the_front_and_the_end_and_leave_no_gap(bound):
+    client, later = bound
+    assert refusal(client, without_thought(later, 1), ADAPTIVE) is None
+    assert refusal(client, without_thought(later, 5), ADAPTIVE) is None
+    words = refusal(client, without_thought(later, 3), ADAPTIVE)
+    said = "The `thinking` block that preceded this one when it was created is missing from this"
+    assert words.startswith(without_it_says("messages.5.content.0", said))
+
+
+def test_a_thought_that_comes_back_is_refused_by_those_that_came_meanwhile(bound):
+    client, later = bound
+    gone = without_thought(later, 1)
+    for place in (3, 5):
+        gone = without_thought(gone, place)
+    after = round_of(client, gone, ADAPTIVE)
+    assert refusal(client, after, ADAPTIVE) is None
+    back = [*later, *after[len(gone) :]]
+    assert "messages.7.content.0" in refusal(client, back, ADAPTIVE)
+
+
+def test_the_controls_need_their_header(bound):
+    client, later = bound
+    words = "thinking.adaptive.block_binding: Extra inputs are not permitted"
+    assert refusal(client, later, DROPS) == words
+
+
+def test_blocks_are_dropped_where_that_is_asked_for_and_the_answer_says_which(bound):
+    client, later = bound
+    longer = [{"role": "user", "content": "First of all."}, *later]
+
+    def answered(messages, thinking):
+        request = asked(messages, thinking)
+        return client.post(
+            "/v1/messages", cast_to=object, body=request, options={"headers": CONTROLS}
+        )
+
+    assert answered(later, ADAPTIVE)["input_transformations"] == []
+    body = answered(longer, DROPS)
+    assert body["input_transformations"] == [
+        {
+            "type": "thinking_dropped",
+            "path": f"messages.{place}.content.0",
+            "reason": "prefix_binding_mismatch",
+        }
+        for place in (2, 4, 6)
+    ]
+    # What is thought from then on stays valid behind them.
+    result = {"type": "tool_result", "tool_use_id": body["content"][-1]["id"], "content": "found"}
+    goes_on = [
+        *longer,
+        {"role": "assistant", "content": body["content"]},
+        {"role": "user", "content": [result]},
+    ]
+    assert len(answered(goes_on, DROPS)["input_transformations"]) == 3
+    for place in (2, 4, 6):
+        goes_on = without_thought(goes_on, place)
+    assert refusal(client, goes_on, ADAPTIVE) is None
+
+
+def test_it_depends_on_the_model_which_thoughts_are_bound_and_which_are_read():
+    def request(messages, model):
+        return {**asked(messages, ADAPTIVE), "model": model}
+
+    with anthropic_served(brain, binds_thinking=None) as (_, client):
+        for model, is_bound in (("claude-opus-5-5", True), ("claude-opus-5", False)):
+            body = client.messages.create(**request([ASK], model))
+            content = body.model_dump(exclude_none=True)["content"]
+            result = {"type": "tool_result", "tool_use_id": content[-1]["id"], "content": "ok"}
+            later = [
+                {"role": "user", "content": "Another."},
+                {"role": "assistant", "content": content},
+                {"role": "user", "content": [result]},
+            ]
+            words = refusal_of(client, "/v1/messages", request(later, model))
+            assert (words is not None) == is_bound
+        sent = {**request([ASK, *later[1:]], "claude-opus-5-5"), "thinking": DROPS}
+        headers = {"headers": CONTROLS}
+        body = client.post("/v1/messages", cast_to=object, body=sent, options=headers)
+        assert body["input_transformations"] == []  # it reads what Opus 5 thought
+        sent["model"] = "claude-haiku-5-5"
+        body = client.post("/v1/messages", cast_to=object, body=sent, options=headers)
+        (dropped,) = body["input_transformations"]
+        assert dropped["reason"] == "model_binding_mismatch"

@@ -63,6 +63,7 @@ def _openai(input: float, output: float, read: float) -> Price:  # noqa: A002  t
 
 
 PRICES: dict[str, Price] = {
+    "claude-fable-5-2": Price(8, 40, read=0.025),
     "claude-fable-5-1": Price(10, 50, read=0.025),
     "claude-fable-5": Price(10, 50),
     "claude-opus-5-5": Price(4, 20, read=0.05),
@@ -79,6 +80,7 @@ PRICES: dict[str, Price] = {
     "claude-sonnet-4-5": Price(3, 15),
     "claude-sonnet-4": Price(3, 15),
     "claude-3-7-sonnet": Price(3, 15),
+    "claude-haiku-5-5": Price(0.1, 0.5),
     "claude-haiku-4-5": Price(1, 5),
     "claude-3-5-haiku": Price(0.8, 4),
     "gpt-5.4": _openai(2.5, 15, 0.1),
@@ -104,6 +106,8 @@ MINIMUM_PREFIX: dict[str, int] = {
     "claude-fable-5": 512,
     "claude-opus-5-5": 512,
     "claude-opus-5": 512,
+    "claude-sonnet-5-5": 512,
+    "claude-haiku-5-5": 512,
     "claude-opus-4-8": 1_024,
     # 2,048 in some places that quote the documentation: the larger one never wastes a breakpoint.
     "claude-opus-4-7": 4_096,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -108,6 +108,17 @@ class ModelReplied(Event):
     model: str = ""
     response_id: str = ""
     text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class InputTransformed(Event):
+    """The provider changed the prompt before the model saw it, as by dropping a thinking block
+    whose prefix is not what it was."""
+
+    name: ClassVar[str] = "input_transformed"
+    step: int
+    transformations: tuple[Mapping[str, Any], ...] = field(hash=False)
+    """As the provider says them: type, path and reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ from rehydrate.runtime.events import (
     BudgetSpent,
     Compacted,
     ContextRequested,
+    InputTransformed,
     ModelReplied,
     OnEvent,
     PromptBuilt,
@@ -207,6 +208,9 @@ class TurnLoop:
                 text=reply.text,
             )
         )
+        if reply.input_transformations:
+            record.tell(InputTransformed(record.steps, reply.input_transformations))
+            record.note(_transformed(record.steps, reply.input_transformations))
         if (window := self._window) is not None:
             record.tell(
                 BudgetSpent(
@@ -328,3 +332,14 @@ class TurnLoop:
             result=content,
         )
         self._record.tell(ended)
+
+
+def _transformed(step: int, transformations: Sequence[Mapping[str, Any]]) -> str:
+    """What a note says of what the provider did to a prompt."""
+    reasons = ", ".join(sorted({str(each.get("reason")) for each in transformations}))
+    count = len(transformations)
+    what = "thinking block" if count == 1 else "thinking blocks"
+    return (
+        f"step {step}: the provider reports {count} {what} that it did not take as they were "
+        f"({reasons}), first {transformations[0].get('path')}"
+    )

@@ -53,7 +53,7 @@ class Tools:
         """Fails."""
         self._began(tag)
         await anyio.lowlevel.checkpoint()
-        self.comes(tag, f"LookupError: no such berth: {tag}")
+        self.comes(tag, "raising failed (LookupError)")
         raise LookupError(f"no such berth: {tag}")
 
     def refusing(self, tag: str, size: int = 1) -> str:

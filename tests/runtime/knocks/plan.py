@@ -8,8 +8,13 @@ from typing import Literal
 
 Way = Literal["run", "events", "sync"]
 SOURCES = ("memory", "clock", "fails", "hangs", "late", "says_nothing", "notes")
+MANUAL = ("claude-sonnet-4-5", "claude-haiku-4-5")
+"""Those whose thinking has a budget of its own; the others are adaptive."""
 MODELS = {
-    "anthropic": ("claude-sonnet-4-5", "claude-opus-4-5", "claude-haiku-4-5"),
+    "anthropic": (
+        *("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1"),
+        *("claude-fable-5-2", "claude-opus-5", "claude-sonnet-4-5", "claude-haiku-4-5"),
+    ),
     "openai_chat": ("gpt-5", "local-model"),
     "openai_responses": ("gpt-5",),
 }
@@ -23,6 +28,8 @@ class Plan:
     """Of the seed and the run: all other dice of the run are cast by it."""
     wire: str
     model: str
+    is_named: bool
+    """Whether the context is told which model it is."""
     backend: Literal["asyncio", "trio"]
     way: Way
     streams: bool
@@ -70,14 +77,16 @@ def plan_of(seed: int, number: int) -> Plan:
     way: Way = dice.choices(["run", "events", "sync"], [6, 3, 1])[0]
     backend = "asyncio" if way == "sync" else dice.choice(["asyncio", "trio"])
     soft = dice.choice([2_500, 4_000, 4_000, 8_000, 8_000, 50_000])
+    model = dice.choice(MODELS[wire])
     return Plan(
         name=name,
         wire=wire,
-        model=dice.choice(MODELS[wire]),
+        model=model,
+        is_named=dice.random() < 0.8,
         backend=backend,
         way=way,
         streams=way == "events" or dice.random() < 0.5,
-        thinking=_thinking(wire, dice),
+        thinking=_thinking(model, dice),
         turns=dice.choice([1, 2, 3, 3, 4, 6, 9]),
         soft_tokens=soft,
         max_job_tokens=dice.choices([None, soft * 3], [15, 1])[0],
@@ -100,8 +109,9 @@ def plan_of(seed: int, number: int) -> Plan:
     )
 
 
-def _thinking(wire: str, dice: Random) -> dict | None:
-    kind = dice.choice(["none", "enabled", "adaptive"]) if wire == "anthropic" else "none"
-    if kind == "none":
+def _thinking(model: str, dice: Random) -> dict | None:
+    if not model.startswith("claude") or dice.random() < 0.2:
         return None
-    return {"type": kind, **({"budget_tokens": 1_024} if kind == "enabled" else {})}
+    if model in MANUAL:
+        return {"type": "enabled", "budget_tokens": 1_024}
+    return {"type": "adaptive"}

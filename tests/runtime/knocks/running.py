@@ -82,12 +82,15 @@ class Run:
         self.jit: HeardJIT
         self.model: HeardModel
         self.provider = StrictProvider(
-            self.brain, faults=self.brain.fault, minimum_prefix=minimum_prefix(plan.model)
+            self.brain,
+            faults=self.brain.fault,
+            minimum_prefix=minimum_prefix(plan.model if plan.is_named else ""),
+            binds_thinking=None,  # as the model does
         )
         self.context = Context(
             self.sources.all,
             provider=plan.wire,
-            model=plan.model,
+            model=plan.model if plan.is_named else "",
             system=("You are the harbour's assistant. " * 200)[: plan.system_chars] or None,
             budget=Budget(plan.soft_tokens, 10_000_000, max_job_tokens=plan.max_job_tokens),
             deadline_ms=60,

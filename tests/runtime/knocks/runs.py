@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import gc
+import json
 import multiprocessing
 import random
 import sys
@@ -27,7 +28,8 @@ from tests.runtime.knocks.running import Run, run
 
 _HANGS_SECONDS = 300
 _TOLD = (
-    "runs", "turns", "requests", "tool calls", "context calls", "late-bound", "compactions",
+    "runs", "turns", "requests", "bound thinking", "tool calls", "context calls", "late-bound",
+    "compactions", "thinking left out", "prompts that wait",
     "cancellations", "retries", "overflows", "refused", "lost", "repeated",
     "prefix breaks reported", "unreported", "uncached", "unfitting", "failures", "cache reads",
     "prompt tokens",
@@ -77,6 +79,15 @@ def _totals(one: Run) -> Counter:
             "late-bound": sum(len(each.sections) for each in one.jit.answered.values()),
             "calls": len(calls),
             "compactions": one.context.usage.compactions,
+            "bound thinking": _sent_bound(one),
+            "thinking left out": sum(
+                any(trace.name == "thinking" for trace in asked.prompt.ir.meta.trace)
+                for asked in one.model.asked
+            ),
+            "prompts that wait": sum(
+                any("waits for the end" in said for said in asked.prompt.ir.meta.degraded)
+                for asked in one.model.asked
+            ),
             "cancellations": sum(was_cancelled for _, was_cancelled in one.ended),
             "retries": sum(isinstance(each, Retrying) for turn in turns for each in turn.events),
             "overflows": sum(
@@ -92,6 +103,14 @@ def _totals(one: Run) -> Counter:
     )
     found.update(f"stopped: {turn.stopped}" for turn in turns)
     return found
+
+
+def _sent_bound(one: Run) -> int:
+    """The requests that carried thinking to a model that binds it to its prefix."""
+    binding = ("5-5", "5-1", "5-2")
+    if not (one.plan.model.startswith("claude") and one.plan.model.endswith(binding)):
+        return 0
+    return sum('"signature"' in json.dumps(each.body) for each in one.provider.requests)
 
 
 def main() -> None:

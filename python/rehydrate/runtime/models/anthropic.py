@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate.cache.cost import Usage
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import CompiledPrompt
 from rehydrate.runtime.models.events import EventStream, SdkEvents
@@ -27,6 +28,10 @@ _STOPS: Mapping[str, Stop] = {
     "pause_turn": "pause",
 }
 _THINKING = ("thinking", "redacted_thinking")
+_CONTROLS = "thinking-binding-controls-2026-08-01"
+"""The beta in which the API takes ``block_binding`` and reports what it dropped."""
+
+PrefixMismatch = Literal["error", "drop_block"]
 
 
 class AnthropicModel(SdkModel):
@@ -36,6 +41,12 @@ class AnthropicModel(SdkModel):
     ``api_key`` or the environment when first used. ``max_tokens`` is the longest answer.
     ``timeout_seconds`` and ``options`` go to ``messages.create`` as they are: ``thinking``,
     ``tool_choice``, ``temperature``, ``betas``. The SDK's retries are off.
+
+    ``prefix_mismatch`` says what becomes of thinking whose prefix has changed, with newer models:
+    "error" refuses the request, "drop_block" has the API leave the block out. It is asked for with
+    adaptive thinking, unless ``thinking`` says otherwise, and in a beta: then every `Reply` says
+    in `input_transformations` what was dropped. None leaves it to the API, and it says nothing. A
+    `Context` sends no such thinking; where one of your own might, store the choice with it.
 
     Thinking blocks and their signatures, server tools and blocks yet unknown come back in
     `Reply.entries` as they came. What is cut off in the midst of a call or a thought is left out,
@@ -57,9 +68,12 @@ class AnthropicModel(SdkModel):
         base_url: str | None = None,
         max_tokens: int = MAX_TOKENS,
         timeout_seconds: float | None = None,
+        prefix_mismatch: PrefixMismatch | None = None,
         **options: Any,
     ) -> None:
         """Take the model's name; raises MissingPackageError without the SDK."""
+        if prefix_mismatch is not None:
+            options = _with_binding(prefix_mismatch, options)
         super().__init__(
             name,
             client=client,
@@ -104,6 +118,7 @@ class AnthropicModel(SdkModel):
             "calls" if calls else stop,
             str(body.get("model") or self._name),
             str(body.get("id") or ""),
+            tuple(body.get("input_transformations") or ()),
         )
 
 
@@ -133,6 +148,8 @@ class AnthropicStream:
                 return str(delta.get("text") or "")
         elif kind == "message_delta":
             self._message |= event["delta"]
+            if event.get("input_transformations") is not None:
+                self._message["input_transformations"] = event["input_transformations"]
             fresh = {key: value for key, value in (event.get("usage") or {}).items() if value}
             self._message["usage"] = {**(self._message.get("usage") or {}), **fresh}
         return ""
@@ -145,6 +162,27 @@ class AnthropicStream:
             if written:
                 self._blocks[index]["input"] = _input(written)
         return {**self._message, "content": [self._blocks[each] for each in sorted(self._blocks)]}
+
+
+def _with_binding(prefix_mismatch: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, and what asks for this behaviour."""
+    if prefix_mismatch not in ("error", "drop_block"):
+        raise InvalidArgumentError(
+            f"prefix_mismatch is {prefix_mismatch!r}; choose 'error' or 'drop_block', or None"
+        )
+    thinking = options.get("thinking") or {"type": "adaptive"}
+    if thinking.get("type") not in ("adaptive", "enabled"):
+        raise InvalidArgumentError(
+            f"prefix_mismatch goes with adaptive thinking, and thinking is {thinking!r}; leave one "
+            "of them out"
+        )
+    binding = {**(thinking.get("block_binding") or {}), "prefix_mismatch_behavior": prefix_mismatch}
+    betas = [*(options.get("betas") or ())]
+    return {
+        **options,
+        "thinking": {**thinking, "block_binding": binding},
+        "betas": betas if _CONTROLS in betas else [*betas, _CONTROLS],
+    }
 
 
 def _to_send_again(blocks: Sequence[Any], stop: Stop) -> list[Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from rehydrate.cache.cost import Usage
@@ -36,6 +36,10 @@ class Reply:
     """The model that answered, as the provider names it."""
     id: str = ""
     """The response's, as the provider names it."""
+    input_transformations: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    """What the provider did to the prompt before the model saw it, where it was asked to say so:
+    ``{"type": "thinking_dropped", "path": "messages.1.content.0", "reason": ...}`` is a thinking
+    block that it left out."""
 
 
 @runtime_checkable
