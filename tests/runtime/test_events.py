@@ -1,5 +1,6 @@
 """Events: in order, complete, JSON values; and the turn as a stream of them."""
 
+import dataclasses
 import json
 from functools import partial
 
@@ -66,6 +67,15 @@ def test_a_turn_tells_what_happens_in_order():
     assert ended.chars == len(ended.result)
 
 
+class Reporting(ScriptedModel):
+    """A model whose provider dropped a thinking block of each prompt."""
+
+    async def reply(self, prompt, *, on_text=None):
+        dropped = {"type": "thinking_dropped", "path": "messages.1.content.0", "reason": "any"}
+        reply = await super().reply(prompt, on_text=on_text)
+        return dataclasses.replace(reply, input_transformations=(dropped,))
+
+
 def every_kind_of_event(tmp_path):
     """A turn with all that can happen in one."""
     memory = Memory.open(tmp_path / "m.db").within("alice")
@@ -79,7 +89,7 @@ def every_kind_of_event(tmp_path):
     for number in range(40):
         context.add({"role": "user", "content": f"note {number}: " + "deep water " * 60})
         context.add({"role": "assistant", "content": f"noted {number}"})
-    model = ScriptedModel(
+    model = Reporting(
         [
             call("berth", quay="B"),
             ProviderUnavailableError("anthropic", 529, SECRET),
