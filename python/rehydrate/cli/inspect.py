@@ -180,6 +180,7 @@ def _scores(document: Document, ir: PromptIR, options: argparse.Namespace) -> Ex
         ir.request.observation or None,
         budget_tokens=ir.history.total_tokens,
         format=form,
+        thinking="keep",  # the scores are asked for, and no request is made of them
     ).explain()
 
 

@@ -129,6 +129,8 @@ reasoning behind a change, without an error
 (https://developers.openai.com/api/docs/guides/keep-prefix-unchanged)."""
 
 _CLAUDE = re.compile(r"claude|fable|mythos|opus|sonnet|haiku", re.IGNORECASE)
+_BESIDE = "thinking_blocks"
+"""Where gateways put Claude's thinking, beside the content."""
 _OWN_FORMATS = ("anthropic", "claude_code")
 """What is written in them goes to Claude, or to a server that speaks as its API does."""
 
@@ -148,9 +150,17 @@ def thinking_model(model: str, format: str = "", entries: Sequence[Any] = ()) ->
     known = known_name(name, THINKING_MODELS) if name else None
     if known is not None:
         return THINKING_MODELS[known]
-    if format in _OWN_FORMATS or _CLAUDE.search(name) or any(map(_is_claudes, entries)):
+    if format in _OWN_FORMATS or _CLAUDE.search(name):
         return UNKNOWN_CLAUDE
-    return UNBOUND
+    if format in ("plain", "openai_responses"):  # no block of Claude's stands in them
+        return UNBOUND
+    # On the hot path: most messages are texts, which hold none.
+    rich = [
+        each
+        for each in entries
+        if type(each) is not dict or type(each.get("content")) is not str or _BESIDE in each
+    ]
+    return UNKNOWN_CLAUDE if any(map(_is_claudes, rich)) else UNBOUND
 
 
 def _name_in(entries: Sequence[Any], format: str) -> str:  # noqa: A002
@@ -177,7 +187,7 @@ def _is_claudes(entry: Any) -> bool:
 
 
 def _blocks_of(entry: Any) -> Iterator[Any]:
-    for key in ("content", "thinking_blocks"):
+    for key in ("content", _BESIDE):
         blocks = entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
         if isinstance(blocks, (list, tuple)):
             yield from blocks

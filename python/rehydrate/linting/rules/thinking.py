@@ -28,5 +28,5 @@ def left_over(subject: Subject) -> Iterator[Finding]:
             thoughts[0].place,
             tokens,
             f"{len(thoughts)} thinking blocks of earlier turns, {tokens:,} tokens",
-            'leave them out when you compact: compact_context(thinking="strip")',
+            'leave them out when you compact, all of them: compact_context(thinking="strip")',
         )
