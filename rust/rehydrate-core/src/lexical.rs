@@ -4,6 +4,7 @@ use once_cell::race::OnceBox;
 use crate::interrupt::{self, Pace, STRETCH_BYTES, checkpoint, stretches};
 
 use crate::packed::{self, Numbers};
+use crate::scripts::{self, Script};
 
 /// The content words of a text: lower-cased, stemmed, without stop words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -83,8 +84,9 @@ pub(crate) fn label(text: &str) -> Option<&str> {
     (text.as_bytes().get(colon + 1) == Some(&b' ') && !label.contains('\n')).then_some(label)
 }
 
-/// Hashes of the content words of `text`, in order, with repeats: maximal runs of letters and digits, and each CJK
-/// character by itself, since nothing stands between words there.
+/// Hashes of the content words of `text`, in order, with repeats: maximal runs of Latin letters and digits. In other
+/// scripts a word counts as itself and as its n-grams, which its prefixes and endings leave alone, and what is written
+/// without spaces as n-grams only.
 #[must_use]
 pub fn words(text: &str) -> Vec<u32> {
     let mut found = Vec::with_capacity(text.len() / 6);
@@ -118,18 +120,30 @@ fn find_words(text: &str, found: &mut Vec<u32>) {
             }
             continue;
         }
-        if is_cjk(char) {
+        if let Some((script, run)) = scripts::foreign_run(rest) {
             finish(&mut word, found);
-            word.push(char);
-            finish(&mut word, found);
-        } else if char.is_alphanumeric() {
+            find_foreign(run, script, found);
+            rest = &rest[run.len()..];
+            continue;
+        }
+        if char.is_alphanumeric() {
             word.extend(char.to_lowercase());
-        } else {
+        } else if !scripts::is_mark(char) {
             finish(&mut word, found);
         }
         rest = &rest[char.len_utf8()..];
     }
     finish(&mut word, found);
+}
+
+fn find_foreign(run: &str, script: Script, found: &mut Vec<u32>) {
+    let mut pace = Pace::default();
+    if script != Script::Spaced {
+        found.extend(scripts::shorter_and_grams(run, script).inspect(|_| pace.step()).map(hash));
+        return;
+    }
+    let form = scripts::form(run);
+    found.extend(scripts::form_and_grams(&form, script).inspect(|_| pace.step()).map(hash));
 }
 
 /// Whether a lower-cased word says nothing of a subject.
@@ -169,12 +183,6 @@ pub(crate) fn stem(word: &mut String) -> &str {
         word.pop();
     }
     word
-}
-
-/// Scripts written without spaces: ideographs, kana, Thai and their like are told apart character by character.
-pub(crate) fn is_cjk(char: char) -> bool {
-    matches!(u32::from(char), 0x0E00..=0x0EFF | 0x1000..=0x109F | 0x1780..=0x17FF | 0x2E80..=0x2FDF | 0x3040..=0x30FF
-        | 0x31F0..=0x31FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x20000..=0x3FFFF)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough to tell a conversation's words apart")]
@@ -298,10 +306,19 @@ mod tests {
     }
 
     #[test]
-    fn other_scripts_are_words_and_cjk_characters_stand_alone() {
-        assert_eq!(words("Größe שלום").len(), 2);
-        assert_eq!(words("漢字テスト").len(), 5);
+    fn other_scripts_are_words_and_their_n_grams() {
+        assert_eq!(words("Größe").len(), 1);
         assert_eq!(words("GRÖSSE"), words("grösse"));
+        assert_eq!(words("שלום").len(), 3);
+        assert_eq!(words("漢字テスト").len(), 5 + 4);
+        assert_eq!(words("छूट").len(), 1, "vowel signs split no word");
+        let shares = |a: &str, b: &str| words(a).iter().any(|word| words(b).contains(word));
+        for (asked, said) in
+            [("חשבוניות", "שהחשבוניות"), ("فواتير", "والفواتير"), ("счёт", "счета"), ("발행", "발행하고")]
+        {
+            assert!(shares(asked, said), "{asked} {said}");
+        }
+        assert!(!shares("скрипка", "поезд"));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod parts;
 pub mod prepared;
 mod relevance;
 pub mod score;
+mod scripts;
 pub mod select;
 mod semantic;
 mod soft_match;

@@ -7,6 +7,10 @@ use crate::lexical::idf;
 const NEAR: f32 = 0.3;
 /// A longer query is judged by its rarest tokens.
 const QUERY_TOKENS: usize = 32;
+/// And by so many n-grams of other scripts: a word has several.
+const QUERY_GRAMS: usize = 256;
+/// What one of them that no message holds counts: every other one is of two words, or of an ending, and says nothing.
+const UNSEEN_GRAM: f64 = 0.5;
 /// Tokens that are looked for at once: one row of bytes a token of the vocabulary, one vector instruction a row.
 const LANES: usize = 16;
 /// Tokens that those are compared with at once.
@@ -19,8 +23,8 @@ pub(crate) struct Match {
 }
 
 /// Match `query` with `messages` of them, whose texts' bags are numbered by message. A query token matches a message by its nearest token there,
-/// `max(cosine - 0.3, 0) / 0.7`, in steps of 1/255, and weighs by the IDF of these matches. `document_frequency` says in
-/// how many messages each token of the vocabulary stands.
+/// `max(cosine - 0.3, 0) / 0.7`, in steps of 1/255, and weighs by the IDF of these matches; an n-gram matches itself only.
+/// `document_frequency` says in how many messages each token of the vocabulary stands.
 pub(crate) fn soft_match(
     model: &StaticModel,
     query: &Bag,
@@ -30,32 +34,48 @@ pub(crate) fn soft_match(
 ) -> Match {
     let present: Vec<u16> = (0..=u16::MAX).zip(document_frequency).filter(|(_, df)| **df > 0).map(|p| p.0).collect();
     let mut asked: Vec<u16> = query.iter().map(|entry| entry.0).filter(|&token| !model.is_filler(token)).collect();
-    asked.sort_by_key(|&token| (document_frequency[token as usize], token));
+    let mut grams = asked.split_off(asked.partition_point(|&token| !model.is_hashed(token)));
+    let rarity = |&token: &u16| (document_frequency[token as usize], token);
+    asked.sort_by_key(rarity);
     asked.truncate(2 * QUERY_TOKENS);
+    grams.sort_by_key(rarity);
+    grams.truncate(QUERY_GRAMS);
+    let known = &present[..present.partition_point(|&token| !model.is_hashed(token))];
 
     // Tokens that occur are numbered, so that what is known of them lies together.
     let mut number = vec![0_u16; document_frequency.len()];
     (0..).zip(&present).for_each(|(at, &token)| number[token as usize] = at);
     let mut scored: Vec<(f64, Vec<u8>)> = Vec::with_capacity(asked.len());
+    let mut of_grams = Vec::with_capacity(grams.len());
     let mut near = vec![[0_u8; LANES]; present.len()];
     let mut cosines = [0.0_f32; LANES * TOGETHER];
-    for tokens in asked.chunks(LANES) {
-        for (near, others) in near.chunks_mut(TOGETHER).zip(present.chunks(TOGETHER)) {
-            model.similarities(tokens, others, &mut cosines);
-            for (near, cosines) in near.iter_mut().zip(cosines.chunks_exact(tokens.len())) {
-                near.iter_mut().zip(cosines).for_each(|(near, &cosine)| *near = nearness(cosine));
-            }
-        }
+    let score = |tokens: &[u16], near: &[[u8; LANES]], scored: &mut Vec<(f64, Vec<u8>)>| {
         let mut best = vec![[0_u8; LANES]; messages];
         for (message, bag) in bags {
             checkpoint();
-            nearest(*bag, &number, &near, &mut best[*message]);
+            nearest(*bag, &number, near, &mut best[*message]);
         }
         for lane in 0..tokens.len() {
             let matches: Vec<u8> = best.iter().map(|lanes| lanes[lane]).collect();
             let matched = matches.iter().map(|&step| of_step(step)).sum();
             scored.push((idf(messages, matched), matches));
         }
+    };
+    for tokens in asked.chunks(LANES) {
+        for (near, others) in near.chunks_mut(TOGETHER).zip(known.chunks(TOGETHER)) {
+            model.similarities(tokens, others, &mut cosines);
+            for (near, cosines) in near.iter_mut().zip(cosines.chunks_exact(tokens.len())) {
+                near.iter_mut().zip(cosines).for_each(|(near, &cosine)| *near = nearness(cosine));
+            }
+        }
+        score(tokens, &near, &mut scored);
+    }
+    for tokens in grams.chunks(LANES) {
+        near.fill([0; LANES]);
+        for (lane, &token) in tokens.iter().enumerate().filter(|(_, token)| document_frequency[**token as usize] > 0) {
+            near[usize::from(number[token as usize])][lane] = u8::MAX;
+        }
+        score(tokens, &near, &mut of_grams);
     }
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     scored.truncate(QUERY_TOKENS);
@@ -63,7 +83,13 @@ pub(crate) fn soft_match(
     for (rarity, matches) in &scored {
         of_message.iter_mut().zip(matches).for_each(|(sum, &step)| *sum += rarity * of_step(step));
     }
-    Match { of_message, of_query: scored.iter().map(|(rarity, _)| rarity).sum() }
+    let mut of_query: f64 = scored.iter().map(|(rarity, _)| rarity).sum();
+    for (rarity, matches) in &of_grams {
+        let is_seen = matches.iter().any(|&step| step > 0);
+        of_query += rarity * if is_seen { 1.0 } else { UNSEEN_GRAM };
+        of_message.iter_mut().zip(matches).for_each(|(sum, &step)| *sum += rarity * of_step(step));
+    }
+    Match { of_message, of_query }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 255")]

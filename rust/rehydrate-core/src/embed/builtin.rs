@@ -1,12 +1,18 @@
 //! The built-in static model: a text's vector is the weighted sum of its tokens' vectors, no network to run.
+//!
+//! Its vocabulary is English. What is written in other scripts becomes n-grams of letters, each of which is a token too, by
+//! its hash, with a row of random signs (feature hashing, Weinberger and others 2009; random projection): such texts are as
+//! like each other as their n-grams are the same, and two that share none are not.
 use once_cell::race::OnceBox;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::embed::wordpiece::WordPiece;
 use crate::embed::{Embedder, normalize};
 use crate::error::{Error, Result};
-use crate::interrupt::{self, stretches};
+use crate::interrupt::{self, Pace, stretches};
 use crate::lexical;
 use crate::packed::{self, Numbers};
+use crate::scripts::{self, Script};
 
 /// The distinct WordPiece tokens of a text and how often each occurs, by ascending id. This, not the vector, is what
 /// is cached by content: the weights of the tokens depend on the conversation around the text.
@@ -52,6 +58,9 @@ impl<'a> PackedBag<'a> {
 
 const MAGIC: &[u8; 8] = b"RHYSTAT1";
 const HEADER_BYTES: usize = 16;
+/// Tokens that n-grams of other scripts share: of the 100 of a message and the 100 of a memory less than one is the same by
+/// chance.
+const HASHED_TOKENS: usize = 1 << 14;
 
 /// Token vectors distilled from a sentence transformer (`tools/distill`), int8 rows with one scale each.
 pub struct StaticModel {
@@ -64,6 +73,10 @@ pub struct StaticModel {
     inverse_norms: Vec<f32>,
     /// Tokens that say nothing of a subject: stop words, punctuation, special tokens.
     filler: Vec<bool>,
+    /// Tokens by hash, behind those of the vocabulary.
+    hashed: usize,
+    /// A component of their rows: they are as long as the others' are on average.
+    hashed_component: f32,
 }
 
 impl StaticModel {
@@ -107,18 +120,21 @@ impl StaticModel {
             .collect();
         let rows = &vectors[scales_end..];
         let inverse_norm = |row: &[u8]| 1.0 / (whole_dot(row, row) as f32).sqrt();
+        let inverse_norms: Vec<f32> =
+            rows.chunks_exact(dim).map(inverse_norm).map(|x| if x.is_finite() { x } else { 0.0 }).collect();
+        let known = || inverse_norms.iter().zip(&scales).filter(|(inverse, _)| **inverse > 0.0);
+        let length: f32 = known().map(|(inverse, scale): (&f32, &f32)| scale / inverse).sum();
+        let hashed_component = length / (known().count().max(1) as f32 * (dim.max(1) as f32).sqrt());
         Ok(Self {
             space: space.into(),
             wordpiece,
             dim,
             scales,
             rows,
-            inverse_norms: rows
-                .chunks_exact(dim)
-                .map(inverse_norm)
-                .map(|x| if x.is_finite() { x } else { 0.0 })
-                .collect(),
+            inverse_norms,
             filler: vocab.lines().map(is_filler).collect(),
+            hashed: HASHED_TOKENS.min(usize::from(u16::MAX) - tokens),
+            hashed_component,
         })
     }
 
@@ -126,15 +142,70 @@ impl StaticModel {
     #[must_use]
     pub fn bag(&self, text: &str) -> Bag {
         let mut ids = Vec::with_capacity(text.len() / 3);
-        stretches(text).for_each(|stretch| self.wordpiece.encode_into(stretch, &mut ids));
+        stretches(text).for_each(|stretch| self.encode_into(stretch, &mut ids));
         count_runs(ids)
+    }
+
+    fn encode_into(&self, text: &str, ids: &mut Vec<u16>) {
+        let mut foreign = scripts::foreign_runs(text).peekable();
+        if foreign.peek().is_none() {
+            return self.wordpiece.encode_into(text, ids);
+        }
+        let mut known = String::with_capacity(text.len());
+        let mut at = 0;
+        let mut pace = Pace::default();
+        for (range, script) in foreign {
+            known.push_str(&text[at..range.start]);
+            known.push(' ');
+            at = range.end;
+            let form = scripts::form(&text[range]);
+            let mut take = |gram: &str| {
+                pace.step();
+                if !scripts::is_filler(gram, script) {
+                    ids.extend(self.hashed(gram));
+                }
+            };
+            match script {
+                Script::Spaced if scripts::is_filler(&form, script) => {}
+                Script::Spaced => scripts::form_and_grams(&form, script).for_each(take),
+                _ => scripts::grams(&form, script).for_each(&mut take),
+            }
+        }
+        known.push_str(&text[at..]);
+        self.wordpiece.encode_into(&known, ids);
+    }
+
+    /// The token of an n-gram.
+    #[expect(clippy::cast_possible_truncation, reason = "ids are 16 bits wide")]
+    fn hashed(&self, gram: &str) -> Option<u16> {
+        let slot = xxh3_64(gram.as_bytes()).checked_rem(self.hashed as u64)?;
+        Some((self.known() as u64 + slot) as u16)
+    }
+
+    /// Tokens of the vocabulary: ids below are theirs, ids from there on are hashed.
+    fn known(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// Whether a token is an n-gram's: it is like itself and no other.
+    pub(crate) fn is_hashed(&self, token: u16) -> bool {
+        usize::from(token) >= self.known()
     }
 
     /// Add to `out` the vectors of the tokens of `bag`, each times its count and `weight` of its id.
     pub fn add(&self, bag: impl Iterator<Item = (u16, u16)>, weight: impl Fn(u16) -> f32, out: &mut [f32]) {
         debug_assert_eq!(out.len(), self.dim);
-        let weighted = |(id, count)| (id, f32::from(count) * weight(id) * self.scales[id as usize]);
-        add_rows(out, self.rows, &bag.map(weighted).collect::<Vec<_>>());
+        let mut hashed = Vec::new();
+        let mut known = Vec::new();
+        for (id, count) in bag {
+            let weight = f32::from(count) * weight(id);
+            match self.scales.get(usize::from(id)) {
+                Some(scale) => known.push((id, weight * scale)),
+                None => hashed.push((id, weight * self.hashed_component)),
+            }
+        }
+        add_rows(out, self.rows, &known);
+        hashed.into_iter().for_each(|(id, component)| add_signs(out, id, component));
     }
 
     /// The vector of one text by itself: length 1, or zeros where nothing of it is known.
@@ -146,7 +217,7 @@ impl StaticModel {
         vector
     }
 
-    /// Write the cosines of each of `others` with all `tokens` into `out`, one after the other.
+    /// Write the cosines of each of `others` with all `tokens`, none of them hashed, into `out`, one after the other.
     pub fn similarities(&self, tokens: &[u16], others: &[u16], out: &mut [f32]) {
         similarities(self.rows, &self.inverse_norms, self.dim, tokens, others, out);
     }
@@ -154,13 +225,13 @@ impl StaticModel {
     /// Whether a token says nothing of a subject: a stop word, a punctuation mark, a special token.
     #[must_use]
     pub fn is_filler(&self, token: u16) -> bool {
-        self.filler[token as usize]
+        self.filler.get(usize::from(token)).is_some_and(|&is_filler| is_filler)
     }
 
-    /// Number of tokens in the vocabulary.
+    /// Number of tokens, hashed ones included: every id is below.
     #[must_use]
     pub fn vocab_size(&self) -> usize {
-        self.scales.len()
+        self.known() + self.hashed
     }
 }
 
@@ -205,6 +276,17 @@ fn add_rows(out: &mut [f32], rows: &[u8], weighted: &[(u16, f32)]) {
         let start = id as usize * dim;
         for (sum, &component) in out.iter_mut().zip(&rows[start..start + dim]) {
             *sum += weight * f32::from(component.cast_signed());
+        }
+    }
+}
+
+/// Add the row of a hashed token: the same signs on every machine and in every version, since rows are kept in files.
+fn add_signs(out: &mut [f32], id: u16, component: f32) {
+    for (seed, out) in (0_u64..).zip(out.chunks_mut(64)) {
+        let mut signs = xxh3_64_with_seed(&id.to_le_bytes(), seed);
+        for sum in out {
+            *sum += if signs & 1 == 0 { component } else { -component };
+            signs >>= 1;
         }
     }
 }

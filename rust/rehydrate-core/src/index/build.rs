@@ -118,7 +118,9 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
             for run in words::runs(stretch) {
                 match run {
                     Run::Word(run) => vocabulary.word(run, &mut found),
-                    Run::Ideographs(run) => found.extend(words::ideographs(run).map(|hash| vocabulary.term(hash))),
+                    Run::Unspaced(script, run) => {
+                        found.extend(words::unspaced(script, run).map(|hash| vocabulary.term(hash)));
+                    }
                 }
             }
         }

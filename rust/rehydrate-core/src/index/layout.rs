@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"RHYSEGMT";
 /// Another number, another format: a segment of another version is thrown away and made again.
-const VERSION: u32 = 2;
+const VERSION: u32 = 4;
 /// Magic, version, number of sections, length of the whole, checksum of all that follows.
 const HEADER: usize = 8 + 4 + 4 + 8 + 8;
 const ALIGN: usize = 8;

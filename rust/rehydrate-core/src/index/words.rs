@@ -1,16 +1,18 @@
-//! What a text is found by: its words, the parts of identifiers, pairs of ideographs; and the trigrams of a word.
+//! What a text is found by: its words, the parts of identifiers, n-grams where nothing stands between words; and the
+//! trigrams of a word.
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::lexical::{is_cjk, is_stop_word, label, stem};
+use crate::lexical::{is_stop_word, label, stem};
+use crate::scripts::{self, Script, fold, is_mark};
 
 /// A stretch of text between separators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run<'a> {
     /// Letters and digits.
     Word(&'a str),
-    /// Characters that nothing stands between.
-    Ideographs(&'a str),
+    /// Letters of a script that is written without spaces.
+    Unspaced(Script, &'a str),
 }
 
 /// The runs of `text` in order.
@@ -26,7 +28,7 @@ pub(super) fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
             rest = after;
             match kind {
                 Class::Letter => return Some(Run::Word(run)),
-                Class::Ideograph => return Some(Run::Ideographs(run)),
+                Class::Unspaced(script) => return Some(Run::Unspaced(script, run)),
                 Class::Between => {}
             }
         }
@@ -37,7 +39,7 @@ pub(super) fn runs(text: &str) -> impl Iterator<Item = Run<'_>> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Letter,
-    Ideograph,
+    Unspaced(Script),
     Between,
 }
 
@@ -47,26 +49,19 @@ impl Class {
         if char.is_ascii() {
             return if char.is_ascii_alphanumeric() { Self::Letter } else { Self::Between };
         }
-        if is_cjk(char) {
-            Self::Ideograph
-        } else if char.is_alphanumeric() || is_point(char) {
-            Self::Letter
-        } else {
-            Self::Between
+        match Script::of(char) {
+            Some(script @ (Script::Ideographs | Script::Unspaced)) => Self::Unspaced(script),
+            Some(Script::Latin | Script::Spaced) => Self::Letter,
+            None if char.is_alphanumeric() || is_mark(char) => Self::Letter,
+            None => Self::Between,
         }
     }
-}
-
-/// Vowel points and cantillation of Hebrew and Arabic: who searches leaves them out.
-fn is_point(char: char) -> bool {
-    matches!(u32::from(char), 0x0591..=0x05BD | 0x05BF | 0x05C1 | 0x05C2 | 0x05C4 | 0x05C5 | 0x05C7
-        | 0x064B..=0x065F | 0x0670)
 }
 
 /// What one word counts as.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Analysed {
-    /// Lower-cased, without points.
+    /// Lower-cased and folded.
     pub form: String,
     /// The term of the word itself, then those of its parts. None: a word that says nothing.
     pub terms: Vec<u64>,
@@ -77,7 +72,7 @@ pub(super) fn analyse(run: &str) -> Analysed {
     let mut form = String::with_capacity(run.len());
     let mut cuts = vec![0];
     let mut before: Option<char> = None;
-    let mut chars = run.chars().filter(|&char| !is_point(char)).peekable();
+    let mut chars = run.chars().filter_map(fold).peekable();
     while let Some(char) = chars.next() {
         let humps = |before: char| {
             let digit = before.is_numeric() != char.is_numeric();
@@ -108,12 +103,9 @@ fn term(mut word: String) -> u64 {
     xxh3_64(stem(&mut word).as_bytes())
 }
 
-/// Terms of [`Run::Ideographs`]: each by itself and each pair.
-pub(super) fn ideographs(run: &str) -> impl Iterator<Item = u64> {
-    let bounds = || run.char_indices().map(|(at, _)| at).chain([run.len()]);
-    let singles = bounds().zip(bounds().skip(1));
-    let pairs = bounds().zip(bounds().skip(2));
-    singles.chain(pairs).map(|(from, to)| xxh3_64(&run.as_bytes()[from..to]))
+/// Terms of [`Run::Unspaced`].
+pub(super) fn unspaced(script: Script, run: &str) -> impl Iterator<Item = u64> {
+    scripts::shorter_and_grams(run, script).map(|gram| xxh3_64(gram.as_bytes()))
 }
 
 /// Hashes of the distinct trigrams of a lower-cased word, ascending; none for words under three characters.
@@ -139,7 +131,7 @@ pub(super) fn speaker(text: &str) -> u64 {
 pub(super) struct Asked {
     /// Distinct terms.
     pub terms: Vec<u64>,
-    /// Of each distinct telling word its term and its trigrams; of ideographs each pair, without.
+    /// Of each distinct telling word its term and its trigrams; where nothing stands between words each n-gram, without.
     pub words: Vec<(u64, Vec<u32>)>,
 }
 
@@ -158,11 +150,10 @@ impl Asked {
                         asked.terms.extend(terms);
                     }
                 }
-                Run::Ideographs(run) => {
-                    let characters = run.chars().count();
-                    let pairs = ideographs(run).skip(if characters > 1 { characters } else { 0 });
-                    asked.words.extend(pairs.map(|term| (term, Vec::new())));
-                    asked.terms.extend(ideographs(run));
+                Run::Unspaced(script, run) => {
+                    let grams = scripts::grams(run, script).map(|gram| xxh3_64(gram.as_bytes()));
+                    asked.words.extend(grams.map(|term| (term, Vec::new())));
+                    asked.terms.extend(unspaced(script, run));
                 }
             }
         }
@@ -181,10 +172,11 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_words_and_ideographs() {
+    fn runs_are_words_and_what_stands_without_spaces() {
         let found: Vec<Run<'_>> = runs("  Hi, parse_row2! 漢字x  é…").collect();
         let expected = ["Hi", "parse", "row2"].map(Run::Word).into_iter();
-        let expected = expected.chain([Run::Ideographs("漢字"), Run::Word("x"), Run::Word("é")]);
+        let ideographs = Run::Unspaced(Script::Ideographs, "漢字");
+        let expected = expected.chain([ideographs, Run::Word("x"), Run::Word("é")]);
         assert_eq!(found, expected.collect::<Vec<_>>());
         assert_eq!(runs("").count() + runs(" ->…").count(), 0);
     }
@@ -208,15 +200,17 @@ mod tests {
     #[test]
     fn stop_words_say_nothing_and_points_are_left_out() {
         assert!(terms("The").is_empty());
-        assert_eq!(analyse("שָׁלוֹם").form, "שלום");
+        assert_eq!(analyse("שָׁלוֹם").form, analyse("שלום").form);
         assert_eq!(terms("שָׁלוֹם"), terms("שלום"));
     }
 
     #[test]
     fn ideographs_stand_alone_and_in_pairs() {
-        assert_eq!(ideographs("漢字典").count(), 5);
-        assert_eq!(ideographs("漢").collect::<Vec<_>>(), ideographs("漢").collect::<Vec<_>>());
-        assert!(Asked::of("漢字").terms.iter().all(|term| ideographs("大漢字").any(|other| other == *term)));
+        let terms = |run| unspaced(Script::Ideographs, run).collect::<Vec<_>>();
+        assert_eq!(terms("漢字典").len(), 5);
+        assert!(Asked::of("漢字").terms.iter().all(|term| terms("大漢字").contains(term)));
+        assert_eq!(Asked::of("漢字典").words.len(), 2);
+        assert_eq!(Asked::of("ภาษาไทย").words.len(), 5);
     }
 
     #[test]
