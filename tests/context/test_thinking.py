@@ -142,7 +142,8 @@ def test_an_unknown_claudes_tool_loop_waits_for_its_end_and_says_so():
         prompts.append(context.prompt())
         assert context.prefix is not None and context.prefix.extends
     waiting = [said for said in prompts[-1].ir.meta.degraded if "waits for the end" in said]
-    assert len(waiting) == 1
+    assert len(waiting) == 1 and waiting[0].startswith("over budget: ")
+    assert list(prompts[-1].ir.verify()) == []
     assert context.usage.compactions == before
     context.add(answer(26))
     prompts.append(context.prompt("Thanks."))

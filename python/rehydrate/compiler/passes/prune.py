@@ -118,7 +118,7 @@ class _Pruning:
 
     def _as_it_is(self, before: int) -> PromptIR:
         ir, soft = self._ir, self._ir.budget.soft_tokens
-        said = why_waiting(self._target.model)
+        said = f"{OVER_BUDGET}: {why_waiting(self._target.model)}"
         degraded = ir.meta.degraded if said in ir.meta.degraded else (*ir.meta.degraded, said)
         note = f"{before:,} tokens at most, over the soft budget of {soft:,}; it {WAITS}"
         return traced("prune", ir, ir.replace(meta=replace(ir.meta, degraded=degraded)), (), [note])
