@@ -217,3 +217,5 @@ def test_without_anything_sent_what_is_left_out_is_the_first_change():
 def test_a_policy_that_is_none_is_refused():
     with pytest.raises(InvalidArgumentError, match="thinking is 'strip'; choose 'auto' or 'keep'"):
         compiled(TALK, thinking="strip")
+    with pytest.raises(InvalidArgumentError, match="thinking is None; choose 'auto' or 'keep'"):
+        Context(thinking=None)

@@ -32,7 +32,7 @@ from rehydrate.compiler.render import (
     render_tool,
 )
 from rehydrate.compiler.render.sent import Sent
-from rehydrate.compiler.stale import first_change, without_stale_thinking
+from rehydrate.compiler.stale import checked_policy, first_change, without_stale_thinking
 from rehydrate.compiler.target import Pass, Target, pass_name, traced
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
 from rehydrate.ir import (
@@ -101,8 +101,7 @@ def compile(  # noqa: A001  the contract's word
         raise InvalidArgumentError(
             f"provider is {provider!r}; choose one of {', '.join(map(repr, PROVIDERS))}"
         )
-    if thinking not in ("auto", "keep"):
-        raise InvalidArgumentError(f"thinking is {thinking!r}; choose 'auto' or 'keep'")
+    thinking = checked_policy(thinking)
     known = Known() if known is None else known
     target = Target(provider, model, originals, minimum_prefix, thinking, known)
     given = ir.history

@@ -9,14 +9,28 @@ from rehydrate import formats
 from rehydrate.compact.thinking import Binding
 from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.target import Target, traced
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking_models import UNBOUND, thinking_model
 from rehydrate.ir import CompiledPrompt, DroppedSection, History, PromptIR
 
-__all__ = ["binding_of", "first_change", "waits_for_the_turn", "without_stale_thinking"]
+__all__ = [
+    "binding_of",
+    "checked_policy",
+    "first_change",
+    "waits_for_the_turn",
+    "without_stale_thinking",
+]
 
 NAME = "thinking"
 """Of the entry in the trace."""
+
+
+def checked_policy(thinking: object) -> str:
+    """The policy, or a clear error."""
+    if thinking not in ("auto", "keep"):
+        raise InvalidArgumentError(f"thinking is {thinking!r}; choose 'auto' or 'keep'")
+    return str(thinking)
 
 
 def binding_of(ir: PromptIR, target: Target) -> Binding:

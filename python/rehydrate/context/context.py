@@ -25,6 +25,7 @@ from rehydrate.compiler.passes.prune import prune, prune_now
 from rehydrate.compiler.sources.given import each_of, sources_of
 from rehydrate.compiler.sources.source import HydrationSource
 from rehydrate.compiler.splice import Spliced, splice, visible_items
+from rehydrate.compiler.stale import checked_policy
 from rehydrate.compiler.target import Pass
 from rehydrate.context.entries import Entries, user_message
 from rehydrate.context.estimate import INLINE_MS, is_short_to_add, prompt_ms
@@ -115,7 +116,7 @@ class Context:
         self._sources = tuple(each_of(sources))  # an iterator would be empty the second time
         self._provider: Provider = provider
         self._model = model
-        self._thinking = thinking
+        self._thinking = checked_policy(thinking)
         self._system = system
         self._tools = tuple([ToolDef.read(tool) for tool in tools])
         self._request = ContextRequest("", strategy, budget, thread, None, identity)
