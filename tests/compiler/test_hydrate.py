@@ -211,9 +211,10 @@ def test_a_strategy_means_a_source_by_its_kind_too(memory: Memory):
 
 
 def test_what_the_model_sees_already_is_not_brought_again(memory: Memory):
-    first = hydrate("staging port", semantic(memory, limit=1, deadline_ms=None))
+    source = semantic(memory, limit=1, min_relevance=0, deadline_ms=None)
+    first = hydrate("staging port", source)
     visible = first.sections[0].provenance.items
-    again = hydrate("staging port", semantic(memory, limit=1, deadline_ms=None), visible=visible)
+    again = hydrate("staging port", source, visible=visible)
     assert again.sections[0].provenance.items != visible
     shown = Section("a", "x", Provenance("docs", items=visible))
     told = hydrate("x", [said("first", shown), said("docs", shown)], visible=iter(visible))

@@ -99,7 +99,8 @@ def hydrate(
     if asked.observation.strip() and not any(source.kind == "history" for source in named):
         named.append(history([{"role": "user", "content": asked.observation}]))
     wanted = [source for source in named if source.is_wanted(asked.strategy)]
-    outcomes = _run(wanted, _questions(wanted, asked, options), options)
+    questions = _questions(wanted, asked, options, is_asked_for=False)
+    outcomes = _run(wanted, questions, options)
     came = dict(zip([source.name for source in wanted], outcomes, strict=True))
     return _prompt(asked, [came.get(source.name, _left_out(source)) for source in named])
 
@@ -144,7 +145,8 @@ def hydrate_sources(
     check_names(named)
     asked = _filled_in(request, named)
     wanted = [source for source in named if source.is_wanted(asked.strategy)]
-    outcomes = _run(wanted, _questions(wanted, asked, options), options)
+    questions = _questions(wanted, asked, options, is_asked_for=True)
+    outcomes = _run(wanted, questions, options)
     return [Hydrated(each.found.sections, each.report, each.found.dropped) for each in outcomes]
 
 
@@ -192,7 +194,7 @@ def _observed_by(source: HydrationSource) -> str:
 
 
 def _questions(
-    sources: Sequence[HydrationSource], asked: ContextRequest, options: Any
+    sources: Sequence[HydrationSource], asked: ContextRequest, options: Any, *, is_asked_for: bool
 ) -> list[SourceRequest]:
     """What each source is asked, and how much of its answer will be used."""
     room, visible = options.get("budget_tokens"), options.get("visible", ())
@@ -209,7 +211,8 @@ def _questions(
     for source in sources:
         own = source.tokens_for(asked.strategy, asked.budget)
         limits = [limit for limit in (own, room) if limit is not None]
-        questions.append(SourceRequest(asked, source.name, min(limits, default=None), seen))
+        most = min(limits, default=None)
+        questions.append(SourceRequest(asked, source.name, most, seen, is_asked_for))
     return questions
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rehydrate.ir import CompositionMode, Priority, Provenance, Section
+from rehydrate.memory.items import Filters
 
 if TYPE_CHECKING:
     from rehydrate.compiler.sources.source import SourceRequest
@@ -17,6 +18,11 @@ def bound(memory: Memory, request: SourceRequest) -> Memory:
     if memory.namespace is None and request.identity:
         return memory.within(request.identity)
     return memory
+
+
+def tiers_for(request: SourceRequest) -> Filters:
+    """What of a memory may be brought: cold items to who asks, never to a prompt by themselves."""
+    return Filters() if request.is_asked_for else Filters(tiers=["hot", "warm"])
 
 
 def section_of(

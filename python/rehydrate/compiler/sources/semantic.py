@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 from rehydrate.compiler.counts import counted_sections
-from rehydrate.compiler.sources.items import bound, section_of_hit
+from rehydrate.compiler.sources.items import bound, section_of_hit, tiers_for
+from rehydrate.compiler.sources.relevance import MIN_RELEVANCE, checked_relevance, relevant
 from rehydrate.compiler.sources.source import (
     Found,
     HydrationSource,
@@ -14,9 +15,10 @@ from rehydrate.compiler.sources.source import (
 )
 from rehydrate.ir import Priority, Section
 from rehydrate.memory.arguments import MAX_LIMIT, checked_filters, checked_limit
+from rehydrate.memory.items import Filters
 
 if TYPE_CHECKING:
-    from rehydrate.memory.items import Filters, Hit
+    from rehydrate.memory.items import Hit
     from rehydrate.memory.memory import Memory
 
 LIMIT = 5
@@ -32,9 +34,15 @@ def semantic(
     limit: int = LIMIT,
     filters: Filters | None = None,
     whole: bool = False,
+    min_relevance: float = MIN_RELEVANCE,
     **settings: Unpack[SourceSettings],
 ) -> HydrationSource:
     """The items that match the observation best, the best first.
+
+    What a prompt gets by itself, without the model having asked, is about the observation, or
+    nothing comes: the best hit must have ``min_relevance`` (0 to 2: the share of the query's words
+    that it holds, and the cosine; 0: whatever is found). Nor does it hold cold items, unless
+    ``filters`` name that tier. To who asks this source all is open.
 
     Of each hit the snippet around the match; then, from the best on, whole items in place of
     snippets, as far as the budget goes; with ``whole`` whole items first, and a snippet only of one
@@ -44,6 +52,7 @@ def semantic(
     priority = settings.setdefault("priority", Priority.NORMAL)
     most = checked_limit("limit", limit, MAX_LIMIT // 2)
     narrowed = checked_filters("semantic", {} if filters is None else filters)
+    least = checked_relevance(min_relevance)
 
     def run(request: SourceRequest) -> Found:
         if not request.observation.strip():
@@ -51,7 +60,12 @@ def semantic(
         of = bound(memory, request)
         # They are likely to be found again, but for what stands in the history: it is no memory.
         seen = min(sum(not item.startswith("history[") for item in request.visible), most)
-        hits = of.search(request.observation, most + seen, **narrowed)
+        wanted = Filters(**narrowed)
+        if wanted.get("tiers") is None:
+            wanted.update(tiers_for(request))
+        hits = of.search(request.observation, most + seen, **wanted)
+        if not request.is_asked_for:
+            hits = relevant(hits, request.observation, least)
         hits = [hit for hit in hits if hit.handle not in request.visible][:most]
         choose = _wholes if whole else _as_much_as_fits
         sections = choose(hits, request.budget_tokens, name, priority)

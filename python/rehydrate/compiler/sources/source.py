@@ -52,6 +52,9 @@ class SourceRequest:
     """So many tokens are used at most, the most relevant first; None: all it brings."""
     visible: frozenset[str] = frozenset()
     """What the model sees already, by `Provenance.items`: brought again, it is left out."""
+    is_asked_for: bool = True
+    """Whether somebody asked this very source, as the model does in the middle of a turn. False: it
+    goes into a prompt by itself, so it must be relevant, and nothing of it may be cold."""
 
     @property
     def observation(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Unpack
 
-from rehydrate.compiler.sources.items import bound, relevance_of, section_of
+from rehydrate.compiler.sources.items import bound, relevance_of, section_of, tiers_for
 from rehydrate.compiler.sources.source import (
     Found,
     HydrationSource,
@@ -36,7 +36,7 @@ def temporal(
     """The items that were said in the request's `time_range`, in the order of their times.
 
     Without a time range the source is off. Where not all of them fit, those that match the
-    observation best do.
+    observation best do. Cold items come only to who asks this source, as the model does.
     """
     priority = settings.setdefault("priority", Priority.NORMAL)
     most = checked_limit("limit", limit)
@@ -45,7 +45,7 @@ def temporal(
         if request.time_range is None:
             return Found(off="the request has no time_range")
         of = bound(memory, request)
-        within = Filters(after=request.after, before=request.before)
+        within = Filters(after=request.after, before=request.before, **tiers_for(request))
         listed = of.list(limit=most, **within)
         found = {item.handle: (item, UNRELATED) for item in listed}
         if request.observation.strip():
