@@ -7,15 +7,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from rehydrate.linting import RULES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cache.md").read_text(encoding="utf-8")
 
 
-def test_the_example_prints_what_the_page_says():
-    found = re.search(r"```python\n(.*?)```\n```text\n(.*?)```", PAGE, re.S)
-    assert found is not None
-    code, printed = found.groups()
+EXAMPLES = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", PAGE, re.S)
+
+
+def test_the_page_has_its_examples():
+    assert len(EXAMPLES) == 2
+
+
+@pytest.mark.parametrize(("code", "printed"), EXAMPLES)
+def test_an_example_prints_what_the_page_says(code, printed):
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == printed
 

@@ -78,6 +78,11 @@ def compact_context(
     entries of a transcript) or ``"plain"`` role and content; ``format`` names it where detection
     should not. Tool calls and their results are kept or dropped together, so a valid conversation
     stays valid.
+
+    In a loop with a prompt cache do not compact the whole history in each request: each time other
+    messages would be kept, and the cache would be lost, which costs more than no compaction. Use a
+    `Context`, or keep the compacted list and append to it until it is too long (docs/cache.md).
+
     Always kept: system messages, the last user turn and the assistant's reply that it answers, an
     open tool loop at the end, and what ``pin`` names (indices, or the message objects themselves).
 
