@@ -373,6 +373,7 @@ def plain_conversations(max_turns: int = 12) -> st.SearchStrategy[list[Entry]]:
     message = st.builds(lambda role, text: {"role": role, "content": text}, roles, texts)
     system = st.builds(lambda text: [{"role": "system", "content": text}], texts)
     rest = st.lists(message, max_size=max_turns)
+    rest = rest.filter(lambda tail: not tail or any(one["role"] != "critic" for one in tail))
     return st.builds(lambda head, tail: head + tail, st.one_of(st.just([]), system), rest)
 
 

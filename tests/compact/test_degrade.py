@@ -213,7 +213,7 @@ def test_messages_without_a_text_cost_nothing_and_fit_any_budget(content: Any, s
     assert compaction.stats.dropped_pct == 0.0
 
 
-@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool", "critic"])
+@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool", "tool_result"])
 @pytest.mark.parametrize("query", [None, "hello"])
 def test_one_message_alone_has_full_recency(role: str, query: str | None):
     compaction = compact_context([{"role": role, "content": "hello"}], query, target_ratio=1.0)

@@ -215,7 +215,11 @@ def test_without_anything_sent_what_is_left_out_is_the_first_change():
 
 
 def test_a_policy_that_is_none_is_refused():
-    with pytest.raises(InvalidArgumentError, match="thinking is 'strip'; choose 'auto' or 'keep'"):
+    with pytest.raises(
+        InvalidArgumentError, match="thinking is 'strip'; choose one of 'auto', 'keep'"
+    ):
         compiled(TALK, thinking="strip")
-    with pytest.raises(InvalidArgumentError, match="thinking is None; choose 'auto' or 'keep'"):
+    with pytest.raises(
+        InvalidArgumentError, match="thinking is None; choose one of 'auto', 'keep'"
+    ):
         Context(thinking=None)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from rehydrate.cache.cost import Usage, cost
 from rehydrate.cache.prices import TTL_SECONDS, Price, Ttl, check_ttl, minimum_prefix, price_of
+from rehydrate.checking import check_type
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir import CompiledPrompt, Segment
 
@@ -92,6 +93,7 @@ def simulate(
     >>> [(turn.read, turn.written) for turn in again.turns]
     [(0, 3000), (3000, 0)]
     """
+    check_type("prompts", prompts, Iterable, "pass a list of compiled prompts")
     prompts = list(prompts)
     model = model or next((p.model for p in prompts if isinstance(p, CompiledPrompt)), "")
     price = price or price_of(model)
@@ -110,7 +112,13 @@ def simulate(
 
 def segments_of(prompt: CompiledPrompt | Sequence[Segment]) -> Sequence[Segment]:
     """A prompt's stretches, in the order in which they are read."""
-    return prompt.segments if isinstance(prompt, CompiledPrompt) else prompt
+    if isinstance(prompt, CompiledPrompt):
+        return prompt.segments
+    if isinstance(prompt, (list, tuple)) and all(isinstance(one, Segment) for one in prompt):
+        return prompt
+    raise InvalidArgumentError(
+        f"a prompt is of type {type(prompt).__name__}; pass a CompiledPrompt, or a list of Segments"
+    )
 
 
 class _Prefix(NamedTuple):

@@ -42,6 +42,7 @@ from rehydrate.compact.thinking import (
 )
 from rehydrate.compact.vectors import Vectors, message_vectors, own_vectors
 from rehydrate.embedding.choice import model_of
+from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import as_sequence
 from rehydrate.messages import Conversation
 
@@ -160,8 +161,10 @@ def compact_context(
 
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
     calibrated = profile.signals == "calibrated"
+    read = formats.parse(messages, format)
+    check_speakers(read)
     conversation, shown, stripped, stripped_by_unit = treat_thinking(
-        thinking, formats.parse(messages, format), messages, counted_by
+        thinking, read, messages, counted_by
     )
     binding = Binding.of(thinking, conversation, messages, model)
     pins = pinned_units(

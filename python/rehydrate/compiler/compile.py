@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate._concurrency.twins import computed
+from rehydrate.checking import check_callable, check_choice, check_type
 from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.fence import fenced, text_of
@@ -97,16 +98,16 @@ def compile(  # noqa: A001  the contract's word
     >>> compile(PromptIR(ContextRequest("Which port?")), "openai_chat").request
     {'messages': [{'role': 'user', 'content': 'Which port?'}]}
     """
-    if provider not in PROVIDERS:
-        raise InvalidArgumentError(
-            f"provider is {provider!r}; choose one of {', '.join(map(repr, PROVIDERS))}"
-        )
+    check_type("ir", ir, PromptIR, "pass a PromptIR, as hydrate makes it")
+    check_choice("provider", provider, PROVIDERS)
     thinking = checked_policy(thinking)
+    check_type("model", model, str, "pass the model's name, or leave it out")
     known = Known() if known is None else known
     target = Target(provider, model, originals, minimum_prefix, thinking, known)
     given = ir.history
     ir = counted(_with_message(ir))
     for step in DEFAULT_PASSES if passes is None else passes:
+        check_callable("a pass", step, "pass a function (ir, target) -> ir")
         ir = _run(step, ir, target)
     check_hard_budget(ir, provider)
     compiled = _rendered(ir, target, given)

@@ -163,6 +163,10 @@ class MemoryOriginals:
         held: HeldOriginals | None = None,
     ) -> None:
         """Take the memory, the namespace unless it is bound to one, and the conversation's name."""
+        if not callable(getattr(memory, "add", None)):
+            raise InvalidArgumentError(
+                f"memory is of type {type(memory).__name__}; pass a rehydrate.Memory"
+            )
         self._memory = memory
         self._namespace = namespace
         self._session = session

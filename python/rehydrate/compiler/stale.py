@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rehydrate import formats
+from rehydrate.checking import check_choice
 from rehydrate.compact.thinking import Binding
 from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.target import Target, traced
-from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking_models import UNBOUND, thinking_model
 from rehydrate.ir import CompiledPrompt, DroppedSection, History, PromptIR
@@ -28,8 +28,7 @@ NAME = "thinking"
 
 def checked_policy(thinking: object) -> str:
     """The policy, or a clear error."""
-    if thinking not in ("auto", "keep"):
-        raise InvalidArgumentError(f"thinking is {thinking!r}; choose 'auto' or 'keep'")
+    check_choice("thinking", thinking, ("auto", "keep"))
     return str(thinking)
 
 

@@ -13,6 +13,7 @@ from rehydrate._concurrency.handover import run_locked
 from rehydrate._concurrency.hybrid_lock import HybridLock
 from rehydrate.cache.prefix import PrefixReport, prefix_report
 from rehydrate.cache.prices import minimum_prefix
+from rehydrate.checking import check_type
 from rehydrate.compiler.compile import DEFAULT_PASSES
 from rehydrate.compiler.compile import compile as compile_ir
 from rehydrate.compiler.counting import prompt_tokens, room, upper_bound
@@ -27,6 +28,7 @@ from rehydrate.compiler.sources.source import HydrationSource
 from rehydrate.compiler.splice import Spliced, splice, visible_items
 from rehydrate.compiler.stale import checked_policy
 from rehydrate.compiler.target import Pass
+from rehydrate.context.arguments import check_content, check_target, check_working, seconds_of
 from rehydrate.context.entries import Entries, user_message
 from rehydrate.context.estimate import INLINE_MS, is_short_to_add, prompt_ms
 from rehydrate.context.late_binding import LateBinding
@@ -113,7 +115,10 @@ class Context:
 
         ``clock`` gives seconds since 1970: when what is added was said.
         """
+        check_target(provider, model, format)
         self._sources = tuple(each_of(sources))  # an iterator would be empty the second time
+        check_content(self._sources, system)
+        check_working(passes, originals, deadline_ms, clock)
         self._provider: Provider = provider
         self._model = model
         self._thinking = checked_policy(thinking)
@@ -162,7 +167,7 @@ class Context:
 
     def _add(self, entries: Sequence[Any], at: datetime | None) -> None:
         self._settle()
-        self._entries.extend(entries, self._clock() if at is None else at.timestamp())
+        self._entries.extend(entries, self._clock() if at is None else seconds_of(at))
 
     def offer(self, tools: Iterable[Any]) -> None:
         """Have the model offered these tools too, in any provider's shape.
@@ -321,6 +326,8 @@ class Context:
             raise InvalidArgumentError("there is nothing to compact; add a message first")
         ir = self._next_ir("", None)
         budget = ir.budget
+        if budget_tokens is not None:
+            check_type("budget_tokens", budget_tokens, int, "pass a whole number of tokens")
         target = budget.target_tokens if budget_tokens is None else budget_tokens
         last = budget.keep_last if keep_last is None else keep_last
         hard = max(target, budget.hard_tokens)

@@ -48,6 +48,7 @@ class Entries:
         """
         added = tuple(as_sequence(entries))
         read = formats.parse(added, self.format)
+        formats.check_own(added, self.format)
         tokens = entry_tokens(read, len(added))
         last = next((each for each in reversed(read.messages) if each.is_user_turn), None)
         if last is not None:

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from rehydrate.checking import check_type
 from rehydrate.embedding.home import find_model
 from rehydrate.errors import ModelError
 
@@ -42,6 +43,7 @@ def find_model_folder(name_or_path: str | os.PathLike[str]) -> Path:
 
     Raises ModelError where it is in none of these places.
     """
+    check_type("name_or_path", name_or_path, (str, os.PathLike), "pass a model's folder or name")
     path = Path(name_or_path).expanduser()
     if path.is_dir():
         return path.absolute()

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from rehydrate.errors import UnknownFormatError, Violation
 from rehydrate.formats import (
+    _foreign,
     anthropic,
     claude_code,
     langchain,
@@ -190,6 +191,21 @@ not as it was sent, or behind a gap in the thinking |
         return found
     as_sequence(entries_of(sent))
     return sorted([*found, *stale_thinking(messages, sent)], key=lambda each: each.index)
+
+
+def check_own(entries: Sequence[Any], format: str) -> None:  # noqa: A002
+    """Raise InvalidMessageError for an entry that only another format holds, or whose role the
+    provider does not know: it would be sent as it is.
+
+    >>> check_own([{"role": "tool", "tool_call_id": "c1", "content": "ok"}], "anthropic")
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidMessageError: message 0 is a dict, expected an entry of the format \
+anthropic; it is one of openai_chat: make the Context with format='openai_chat', which is \
+converted for its provider, or add it in the provider's own shape
+    """
+    own = _format(entries, format)
+    detectors = {name: module.detect for name, module in FORMATS.items()}
+    _foreign.check_own(entries, own.NAME, detectors, own.validate)
 
 
 def _format(entries: Sequence[Any], name: str) -> Format:

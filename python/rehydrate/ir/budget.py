@@ -59,7 +59,8 @@ class Budget:
                 f"budget: soft_tokens is {self.soft_tokens:,}, hard_tokens {self.hard_tokens:,}; "
                 "the soft one comes first: lower it or raise the other"
             )
-        if not (isinstance(self.compact_to, (int, float)) and 0.05 <= self.compact_to <= 1):
+        is_number = isinstance(self.compact_to, (int, float)) and self.compact_to is not True
+        if not (is_number and 0.05 <= self.compact_to <= 1):
             raise InvalidArgumentError(
                 f"budget: compact_to is {self.compact_to!r}; pass a number from 0.05 to 1"
             )

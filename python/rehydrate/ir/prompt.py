@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 
 from rehydrate import formats
+from rehydrate.checking import check_choice, check_type
 from rehydrate.errors import Violation
 from rehydrate.ir import diff, explain, verify, wire
 from rehydrate.ir.budget import Budget
@@ -75,6 +76,13 @@ class History:
     _read: dict[str, Any] = field(
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
+
+    def __post_init__(self) -> None:
+        """Refuse what is no history."""
+        if type(self.entries) is not tuple:
+            check_type("history: entries", self.entries, (list, tuple), "pass a list of messages")
+            object.__setattr__(self, "entries", tuple(self.entries))
+        check_choice("history: format", self.format, ("auto", *formats.FORMATS))
 
     @property
     def total_tokens(self) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from rehydrate.checking import check_type
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir.budget import Budget
 
@@ -39,8 +40,11 @@ class ContextStrategy:
 
     def __post_init__(self) -> None:
         """Refuse what is no share."""
+        check_type("strategy: shares", self.shares, Mapping, "pass names of sources with shares")
         for name, share in self.shares.items():
-            if not (isinstance(share, (int, float)) and 0 <= share <= 1):
+            check_type("strategy: a source", name, str, "pass its name")
+            is_number = isinstance(share, (int, float)) and not isinstance(share, bool)
+            if not (is_number and 0 <= share <= 1):
                 raise InvalidArgumentError(
                     f"strategy: the share of {name!r} is {share!r}; pass a number from 0 to 1"
                 )
@@ -81,6 +85,10 @@ class ContextRequest:
 
     def __post_init__(self) -> None:
         """Refuse what is no request."""
-        if not isinstance(self.observation, str):
-            kind = type(self.observation).__name__
-            raise InvalidArgumentError(f"observation is of type {kind}; pass a string")
+        check_type("observation", self.observation, str, "pass a string")
+        check_type("strategy", self.strategy, ContextStrategy, 'pass ContextStrategy({"hot": 0.1})')
+        check_type("budget", self.budget, Budget, "pass Budget(soft_tokens=...)")
+        check_type("thread", self.thread, str, "pass the conversation's name")
+        check_type("identity", self.identity, str, "pass a namespace's name")
+        if self.time_range is not None:
+            check_type("time_range", self.time_range, TimeRange, "pass TimeRange(after, before)")

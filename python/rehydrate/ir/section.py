@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from rehydrate.checking import check_type
 from rehydrate.errors import InvalidArgumentError
 
 FULL_TRUST = 1.0
@@ -80,6 +81,7 @@ class Provenance:
 
     def __post_init__(self) -> None:
         """Refuse what is no provenance."""
+        check_type("provenance.source", self.source, str, "name what brought the content")
         if not self.source:
             raise InvalidArgumentError("provenance.source is empty; name what brought the content")
         if not (isinstance(self.trust, (int, float)) and 0 <= self.trust <= 1):
@@ -138,6 +140,13 @@ class Section:
                     f"section {self.id!r}: content is of type {kind}; pass a text or messages"
                 )
             object.__setattr__(self, "content", tuple(self.content))
+        check_type("section: id", self.id, str, "pass a name")
+        check_type(
+            f"section {self.id!r}: provenance",
+            self.provenance,
+            Provenance,
+            'pass Provenance("wiki")',
+        )
         for name, kind in _NAMED.items():
             value = getattr(self, name)
             if type(value) is not kind:

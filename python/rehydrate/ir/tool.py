@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rehydrate.checking import check_type
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.ir.section import Provenance
 
@@ -26,6 +27,11 @@ class ToolDef:
     provider: str = field(default="", repr=False)
     tokens: int | None = field(default=None, repr=False)
     provenance: Provenance = field(default=Provenance("tools"), repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no tool."""
+        check_type("a tool's name", self.name, str, "pass its name")
+        check_type(f"tool {self.name!r}: schema", self.schema, Mapping, "pass a JSON Schema")
 
     @classmethod
     def read(cls, tool: Any) -> ToolDef:

@@ -43,6 +43,8 @@ def lint(
 
 def lint_subject(subject: Subject, rules: Collection[str] | None = None) -> list[Finding]:
     """The same of what was read already."""
+    if isinstance(rules, str):
+        raise InvalidArgumentError(f"rules is {rules!r}; pass a list of names, as in [{rules!r}]")
     unknown = sorted(set(rules or ()) - RULES.keys())
     if unknown:
         raise InvalidArgumentError(

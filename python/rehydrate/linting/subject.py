@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
+from rehydrate.checking import check_type
 from rehydrate.formats._reading import compact_json
 from rehydrate.ir import Budget, CompiledPrompt, PromptIR, Segment, ToolDef
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, normal_role
@@ -92,6 +93,9 @@ class Subject:
     ) -> Subject:
         """Read messages, the body of a request, a PromptIR or a CompiledPrompt; of a list of such
         requests the last, and what the system says in all."""
+        if budget is not None:
+            check_type("budget", budget, Budget, "pass Budget(soft_tokens=...)")
+        check_type("model", model, str, "pass the model's name, or leave it out")
         if _are_requests(target):
             last = cls.of(
                 target[-1], format=format, tools=tools, system=system, model=model, budget=budget

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
+from rehydrate.checking import check_type
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.memory.items import (
     FUSIONS,
@@ -49,6 +50,7 @@ def items_of(
     """What is to be added, as items; `fields` are said of the bare texts among them."""
     if isinstance(texts, (str, MemoryItem)):
         texts = [texts]
+    check_type("texts", texts, Iterable, "pass texts or MemoryItems")
     if unknown := sorted(fields.keys() - ItemFields.__annotations__):
         names = ", ".join(ItemFields.__annotations__)
         raise InvalidArgumentError(f"add has no {unknown[0]!r}; the fields of an item are {names}")

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from rehydrate._concurrency.twins import stored
+from rehydrate.checking import check_type
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.arguments import (
     checked_filters,
@@ -114,6 +115,7 @@ class Memory:
         """
         from rehydrate.memory.local import LocalStore
 
+        check_type("path", path, (str, os.PathLike), "pass the path of a file")
         where = os.fspath(path)
         if not isinstance(where, str) or not where or "://" in where:
             raise InvalidArgumentError(f"path is {path!r}; pass the path of a file")

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
+from rehydrate.checking import check_type
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Redaction
 from rehydrate.memory.secrets import NAMES, SECRETS, Secret
@@ -40,6 +41,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
 
     def __init__(self, off: Iterable[str] = ()) -> None:
         """Take the names of what is not to be redacted."""
+        check_type("redaction off", off, Iterable, "pass a list of kinds of secrets")
         names = [off] if isinstance(off, str) else list(off)
         for name in names:
             if name not in NAMES:

@@ -59,6 +59,10 @@ class LoadMemory:
         self, memory: Memory, *, namespace: str | None = None, max_tokens: int = MAX_TOKENS
     ) -> None:
         """Take the memory; it must be bound to a namespace unless one is given."""
+        if not callable(getattr(memory, "within", None)):
+            raise InvalidArgumentError(
+                f"memory is of type {type(memory).__name__}; pass a rehydrate.Memory"
+            )
         bound = memory if namespace is None else memory.within(namespace)
         if bound.namespace is None:
             raise InvalidArgumentError(

@@ -59,6 +59,21 @@ def numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name} {number}"
 
 
+def check_sources(given: Iterable[Any]) -> None:
+    """Raise InvalidArgumentError for what is no source; nothing is read or opened."""
+    for source in given:
+        is_source = isinstance(source, (HydrationSource, str, os.PathLike)) or is_memory(source)
+        if not (is_source or callable(source)):
+            raise _no_source(source)
+
+
+def _no_source(given: object) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"a source is of type {type(given).__name__}; pass a Memory, a path, a function, or a "
+        "HydrationSource as semantic(memory) makes it"
+    )
+
+
 def check_names(sources: Sequence[HydrationSource]) -> None:
     """Raise InvalidArgumentError for a second source of one name."""
     names: set[str] = set()
@@ -85,7 +100,4 @@ def _sources(given: Any, number: int) -> list[HydrationSource]:
     if callable(given):
         name = getattr(given, "__name__", type(given).__name__)
         return [function("function" if name == "<lambda>" else name, given)]
-    raise InvalidArgumentError(
-        f"a source is of type {type(given).__name__}; pass a Memory, a path, a function, or a "
-        "HydrationSource as semantic(memory) makes it"
-    )
+    raise _no_source(given)

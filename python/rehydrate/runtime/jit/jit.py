@@ -83,6 +83,11 @@ class ContextJIT:
         ``sources`` are asked beside the context's own, and only when the model asks. ``clock``
         gives seconds since 1970.
         """
+        if not callable(getattr(context, "offer", None)):
+            raise InvalidArgumentError(
+                f"context is of type {type(context).__name__}; pass the rehydrate.Context whose "
+                "model may ask"
+            )
         for name, value, least in (
             ("budget_tokens", budget_tokens, LEAST_TOKENS),
             ("max_calls", max_calls, 1),

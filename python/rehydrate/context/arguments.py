@@ -1,0 +1,61 @@
+"""The arguments of Context, each checked where it is given and not when a prompt is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from rehydrate.checking import check_callable, check_choice, check_type
+from rehydrate.compiler.sources.given import check_sources
+from rehydrate.compiler.sources.source import checked_deadline
+from rehydrate.compiler.sources.system import system as system_source
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats import FORMATS
+from rehydrate.ir import PROVIDERS
+
+
+def check_target(provider: Any, model: Any, format: Any) -> None:  # noqa: A002
+    """For whom prompts are made."""
+    check_choice("provider", provider, PROVIDERS)
+    check_type("model", model, str, "pass the model's name, or leave it out")
+    if format != "":
+        check_choice("format", format, FORMATS)
+
+
+def check_content(sources: Sequence[Any], system: Any) -> None:
+    """What prompts are made of."""
+    check_sources(sources)
+    if system is not None:
+        system_source(*(system if isinstance(system, (list, tuple)) else (system,)))
+
+
+def check_working(passes: Any, originals: Any, deadline_ms: Any, clock: Any) -> None:
+    """How they are made."""
+    if passes is not None:
+        check_passes(passes)
+    if originals is not None and not all(
+        callable(getattr(originals, name, None)) for name in ("put", "get")
+    ):
+        raise InvalidArgumentError(
+            f"originals is of type {type(originals).__name__}; pass what has put and get, as "
+            "HeldOriginals and MemoryOriginals have"
+        )
+    checked_deadline("deadline_ms", deadline_ms)
+    check_callable("clock", clock, "pass a function that gives seconds since 1970, as time.time")
+
+
+def check_passes(passes: Any) -> None:
+    """Functions of an IR."""
+    if isinstance(passes, str) or not isinstance(passes, Iterable):
+        raise InvalidArgumentError(
+            f"passes is of type {type(passes).__name__}; pass a list of functions"
+        )
+    for step in passes:
+        check_callable("a pass", step, "pass a function (ir, target) -> ir")
+
+
+def seconds_of(at: datetime) -> float:
+    """A moment in seconds since 1970."""
+    check_type("at", at, datetime, "pass a datetime, or leave it out for now")
+    return at.timestamp()

@@ -1,0 +1,193 @@
+"""Misuse is refused where it happens, by an error that says what was given and what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rehydrate
+from rehydrate import (
+    Budget,
+    Context,
+    ContextJIT,
+    ContextRequest,
+    ContextStrategy,
+    History,
+    Memory,
+    PromptIR,
+    Provenance,
+    Section,
+    ToolDef,
+)
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError
+
+ASK = {"role": "user", "content": "Which port?"}
+CALL = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
+CALLING = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]}
+
+CONTEXTS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"budget": 1000}, ["budget is of type int", "Budget(soft_tokens=...)"]),
+    ({"provider": "openai"}, ["'openai'", "did you mean 'openai_chat' or 'openai_responses'?"]),
+    ({"provider": "claude"}, ["'claude'", "'anthropic'"]),
+    ({"provider": None}, ["provider is None", "'anthropic'"]),
+    ({"model": 3}, ["model is of type int", "name"]),
+    ({"thinking": "strip"}, ["thinking is 'strip'", "'auto'", "'keep'"]),
+    ({"system": 3}, ["type int", "texts or Sections"]),
+    ({"system": ["Be brief.", 3]}, ["entry 1 is of type int", "texts or Sections"]),
+    ({"tools": [3]}, ["a tool is of type int", "dict"]),
+    ({"strategy": "semantic"}, ["strategy is of type str", "ContextStrategy"]),
+    ({"identity": 3}, ["identity is of type int"]),
+    ({"thread": None}, ["thread is of type NoneType"]),
+    ({"format": "gemini"}, ["format is 'gemini'", "'openai_chat'"]),
+    ({"passes": [3]}, ["a pass is of type int", "function"]),
+    ({"passes": "prune"}, ["passes is of type str", "list of functions"]),
+    ({"originals": 3}, ["originals is of type int", "HeldOriginals"]),
+    ({"deadline_ms": "soon"}, ["deadline_ms is 'soon'", "milliseconds"]),
+    ({"deadline_ms": -1}, ["deadline_ms is -1", "from 0 up"]),
+    ({"clock": 3}, ["clock is of type int", "seconds since 1970"]),
+    ({"sources": 3}, ["a source is of type int", "Memory"]),
+    ({"sources": ["notes/", 3]}, ["a source is of type int", "Memory"]),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), CONTEXTS)
+def test_a_context_refuses_what_it_cannot_use_when_it_is_made(options, said):
+    with pytest.raises(InvalidArgumentError) as caught:
+        Context(**options)
+    assert [words for words in said if words not in str(caught.value)] == []
+
+
+CALLS = {
+    "add at": lambda: Context().add(ASK, at="yesterday"),
+    "compact": lambda: _with(ASK).compact(budget_tokens="8k"),
+    "a time range": lambda: _with(ASK).prompt("x", time_range="last week"),
+    "request strategy": lambda: ContextRequest(strategy=3),
+    "request budget": lambda: ContextRequest(budget=3),
+    "request thread": lambda: ContextRequest(thread=3),
+    "request identity": lambda: ContextRequest(identity=3),
+    "strategy": lambda: ContextStrategy(3),
+    "strategy by a bool": lambda: ContextStrategy({"hot": True}),
+    "strategy of no names": lambda: ContextStrategy.only(3),
+    "budget": lambda: Budget(compact_to=True),
+    "section id": lambda: Section(3, "x", Provenance("wiki")),
+    "section provenance": lambda: Section("a", "x", "wiki"),
+    "provenance": lambda: Provenance(3),
+    "tool": lambda: ToolDef(3),
+    "history": lambda: History(3),
+    "history format": lambda: History((ASK,), "gemini"),
+    "compile": lambda: rehydrate.compile("x"),
+    "compile for": lambda: rehydrate.compile(PromptIR(), "openai"),
+    "compile by": lambda: rehydrate.compile(PromptIR(ContextRequest("x")), passes=[3]),
+    "lint budget": lambda: rehydrate.lint([ASK], budget=3),
+    "lint model": lambda: rehydrate.lint([ASK], model=3),
+    "lint rules": lambda: rehydrate.lint([ASK], rules="echo"),
+    "simulate": lambda: rehydrate.simulate(3),
+    "simulate what": lambda: rehydrate.simulate([3], model="claude-sonnet-4-5"),
+    "prefix report": lambda: rehydrate.prefix_report(3, 4),
+    "load_model": lambda: rehydrate.load_model(3),
+    "Memory.open": lambda: Memory.open(3),
+    "Redactor": lambda: rehydrate.Redactor(3),
+    "LoadMemory": lambda: rehydrate.LoadMemory(3),
+    "MemoryOriginals": lambda: rehydrate.MemoryOriginals(3),
+    "ContextJIT": lambda: ContextJIT(3),
+}
+
+
+def _with(*entries: Any) -> Context:
+    context = Context()
+    context.add(*entries)
+    return context
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_wrong_argument_is_an_error_of_this_package(name):
+    with pytest.raises(InvalidArgumentError, match=r"; |, "):
+        CALLS[name]()
+
+
+def test_a_memory_takes_texts_only(tmp_path):
+    with (
+        Memory.open(tmp_path / "m.db", namespace="a") as memory,
+        pytest.raises(InvalidArgumentError, match="texts is of type int"),
+    ):
+        memory.add(3)
+
+
+# Entries of another provider's
+
+
+FOREIGN = {
+    "chat's calls in a context for Anthropic": ("anthropic", CALLING, "openai_chat"),
+    "chat's results too": (
+        "anthropic",
+        {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+        "openai_chat",
+    ),
+    "calls beside thinking": (
+        "anthropic",
+        {**CALLING, "content": [{"type": "thinking", "thinking": "hm", "signature": "c2ln"}]},
+        "openai_chat",
+    ),
+    "Responses' parts in a context for Anthropic": (
+        "anthropic",
+        {"role": "user", "content": [{"type": "input_text", "text": "hi"}]},
+        "openai_responses",
+    ),
+    "Anthropic's calls in a context for chat": ("openai_chat", USE, "anthropic"),
+    "Anthropic's calls in a context for Responses": ("openai_responses", USE, "anthropic"),
+    "chat's calls in a context for Responses": ("openai_responses", CALLING, "openai_chat"),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_an_entry_of_another_provider_is_refused_when_it_is_added(case):
+    provider, entry, other = FOREIGN[case]
+    context = Context(provider=provider)
+    with pytest.raises(InvalidMessageError, match=f"format='{other}'") as caught:
+        context.add(ASK, entry)
+    assert caught.value.index == 1
+    assert context.history == []
+    named = Context(provider=provider, format=other)
+    named.add(ASK, entry)
+    assert named.history == [ASK, entry]
+
+
+@pytest.mark.parametrize("role", ["human", "critic", "tool"])
+def test_a_role_that_the_provider_does_not_know_is_refused_when_it_is_added(role):
+    with pytest.raises(InvalidMessageError, match=repr(role)):
+        Context().add({"role": role, "content": "hi"})
+
+
+def test_what_gateways_write_and_what_all_providers_take_is_added():
+    thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
+    spoken = {"role": "assistant", "content": [thought, {"type": "text", "text": "8443."}]}
+    for provider in ("anthropic", "openai_chat"):
+        context = Context(provider=provider)
+        context.add(ASK, spoken, {"role": "system", "content": "Be brief."})
+        assert len(context.history) == 3
+
+
+# Speakers whom nobody knows
+
+
+@pytest.mark.parametrize(("roles", "meant"), [("human ai", "user"), ("alice bob", "name who")])
+def test_a_list_in_which_nobody_known_speaks_is_refused_and_never_emptied(roles, meant):
+    talk = [{"role": role, "content": f"words of {role}"} for role in roles.split() * 4]
+    for messages in (talk, [{"role": "system", "content": "Be brief."}, *talk]):
+        with pytest.raises(InvalidMessageError, match=meant) as caught:
+            rehydrate.compact_context(messages, target_ratio=0.05)
+        assert caught.value.index == len(messages) - len(talk)
+
+
+def test_one_unknown_speaker_among_known_ones_is_taken():
+    talk = [ASK, {"role": "critic", "content": "meh"}]
+    assert rehydrate.compact_context(talk, target_ratio=1.0).messages == talk
+
+
+def test_geminis_contents_are_refused_and_not_read_as_empty():
+    contents = [{"role": "user", "parts": [{"text": "Which port?"}]}]
+    for ask in (rehydrate.compact_context, rehydrate.validate, rehydrate.count_tokens):
+        with pytest.raises(InvalidMessageError, match="Gemini"):
+            ask(contents)
