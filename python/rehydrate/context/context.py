@@ -32,6 +32,7 @@ from rehydrate.context.arguments import check_content, check_target, check_worki
 from rehydrate.context.entries import Entries, user_message
 from rehydrate.context.estimate import INLINE_MS, is_short_to_add, prompt_ms
 from rehydrate.context.late_binding import LateBinding
+from rehydrate.context.partly_shown import PartlyShownTexts
 from rehydrate.context.undo import Before, PromptCall
 from rehydrate.context.unseen import unseen
 from rehydrate.context.usage import ContextUsage
@@ -51,6 +52,7 @@ from rehydrate.ir import (
 )
 
 if TYPE_CHECKING:
+    from rehydrate.compiler.sources.cut_parts import PartlyShown
     from rehydrate.compiler.sources.given import Given
 
 _ONCE = ("system", "tools")
@@ -135,6 +137,7 @@ class Context:
         self._clock = clock
         self._left_out: tuple[History, list[datetime]] | None = None
         self._late = LateBinding()
+        self._partly_shown = PartlyShownTexts()
         self._lock = HybridLock()
         self._known = Known()
         self._base: PromptIR | None = None
@@ -363,13 +366,24 @@ class Context:
             self._late.wait(call, spliced.sections)
             return spliced
 
-    def parts_of(self, handle: str) -> str:
-        """What the model sees of a whole that is shown in part, by its handle."""
+    def visible_text(self) -> str:
+        """All that the model sees, as one text."""
         with self._lock:
             self._undo()
             base = PromptIR() if self._base is None else self._base
             sections = (*base.sections, *base.late_bound, *self._late.sections)
-            return "\n".join([str(each.content) for each in sections if each.handle == handle])
+            said = [message.text for message in base.history.messages]
+            return "\n".join([*said, *[str(each.content) for each in sections]])
+
+    def partly_shown(self) -> tuple[PartlyShown, ...]:
+        """The texts of entries of which the last prompt shows a part: results that were capped,
+        repetitions that became a reference."""
+        with self._lock:
+            self._undo()
+            if self._base is None:
+                return ()
+            entries = self._entries
+            return self._partly_shown.of(self._base.history, entries.at, entries.said_at)
 
     def unsplice(self, call: str, sections: Sequence[Section] | None = None) -> None:
         """Take back what `splice` took in for a call whose result nobody waits for any more: these

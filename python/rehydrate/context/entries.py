@@ -86,7 +86,7 @@ class Entries:
             tuple([self._tokens[place] for place in places]),
             tuple(places),
         )
-        return history, [datetime.fromtimestamp(self._times[place], UTC) for place in places]
+        return history, [self.said_at(place) for place in places]
 
     def tokens_since(self, place: int) -> int:
         """Of the entries from a place on."""
@@ -95,6 +95,14 @@ class Entries:
     def said_last(self) -> str:
         """The words of the last user turn; "" where there is none."""
         return self._said_last
+
+    def at(self, place: int) -> Any:
+        """The entry at a place."""
+        return self._entries[place]
+
+    def said_at(self, place: int) -> datetime:
+        """When the entry at a place was said."""
+        return datetime.fromtimestamp(self._times[place], UTC)
 
     def all(self, until: int | None = None) -> list[Any]:
         """Every entry, in order, or the first so many."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Unpack
 
 from rehydrate import _engine
@@ -130,7 +131,7 @@ def _relevance(conversation: Conversation, query: str) -> list[float]:
         target_tokens=0,
     )
     signals = selection.signals()
-    sure = _confidence(signals)
+    sure = confidence_of(signals)
     if sure < LEAST_CONFIDENCE:
         return [0.0] * len(conversation.units)
     of_message = {
@@ -141,10 +142,11 @@ def _relevance(conversation: Conversation, query: str) -> list[float]:
     return [each * min(1.0, 2 * sure) if each >= LEAST_RELEVANCE else 0.0 for each in worth]
 
 
-def _confidence(signals: Sequence[tuple[float, ...]]) -> float:
+def confidence_of(signals: Sequence[tuple[float, ...]]) -> float:
     """The share of the query that the best message matches, from ``odds = exp(-24 * confidence *
     (1 - relevance))`` of the least relevant one (DESIGN.md, relevance)."""
-    relevance, odds = min((signal[2], signal[4]) for signal in signals)
+    least = min(signals, key=itemgetter(2, 4))
+    relevance, odds = least[2], least[4]
     if relevance >= 1.0:
         return 1.0 if odds > 0 else 0.0
     return -math.log(max(odds, 1e-300)) / (_SHARPNESS * (1.0 - relevance))

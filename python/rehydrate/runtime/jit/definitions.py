@@ -56,10 +56,20 @@ REQUEST = Definition(
 
 FETCH = Definition(
     FETCH_WHOLE,
-    "Read the whole of what is shown in part, word for word. Pass the handle that stands with it: "
-    'orig_... in "kept whole as", rest_... where more was found, whole="mem_..." at a passage.',
+    "Read what is shown in part, word for word: all of it, some lines, or what matches a query. "
+    'Pass the handle that stands with it: orig_... in "kept whole as", rest_... where more was '
+    'found, whole="mem_..." at a passage. Of something long send a query or lines.',
     {
         "handle": {"type": "string", "description": "The handle, as it stands there."},
+        "query": {
+            "type": "string",
+            "description": "What to look for in it: brings the best matches with their line "
+            "numbers and says how many lines there are.",
+        },
+        "lines": {
+            "type": "string",
+            "description": "Which lines to read, counted from 1: 3400-3500.",
+        },
         "offset": {
             "type": "integer",
             "minimum": 0,

@@ -9,11 +9,10 @@ from rehydrate.compiler.passes.packing import cut_to, is_divisible
 from rehydrate.compiler.splice import SHORTEST_QUOTE, late_tokens
 from rehydrate.ir import Section
 from rehydrate.runtime.jit.desk import Desk
+from rehydrate.runtime.jit.looking import excerpt_tokens
 
 MOST = 2
 """So many of one answer, the most relevant: dividing a text costs milliseconds."""
-SHARE = 0.25
-"""Of an answer's budget, what one excerpt takes."""
 _SHOWN = "[shown already]"
 
 
@@ -51,10 +50,10 @@ def _excerpt(desk: Desk, section: Section, query: str) -> Section:
     handle = handle_of(desk, section)
     if handle is None:
         return section
-    rest = _unseen(str(section.content), desk.context.parts_of(handle))
+    rest = _unseen(str(section.content), desk.context.visible_text())
     if not rest.replace(_SHOWN, "").strip():
         return section
-    most = int(desk.most_tokens * SHARE)
+    most = excerpt_tokens(desk.most_tokens)
     cut = cut_to(replace(section, content=rest), query, most)
     if is_too_long(desk, cut) and is_divisible(cut):  # of megabytes one block may be too long
         cut = cut_to(cut, query, most)
@@ -64,11 +63,10 @@ def _excerpt(desk: Desk, section: Section, query: str) -> Section:
 def _unseen(text: str, shown: str) -> str:
     """The text, with a mark in the place of each line that is shown already: a gap tells which
     lines it leaves out, and their numbers are the whole's."""
-    if not shown:
-        return text
+    lines = frozenset(shown.split("\n"))
     return "\n".join(
         [
-            _SHOWN if len(line.strip()) >= SHORTEST_QUOTE and line in shown else line
+            _SHOWN if len(line.strip()) >= SHORTEST_QUOTE and line in lines else line
             for line in text.split("\n")
         ]
     )
