@@ -188,6 +188,7 @@ def test_the_signature_of_compact_context_is_the_contracts():
         "granularity": "message",
         "thinking": "auto",
         "model": "",
+        "provider": None,
         "pin": (),
         "deadline_ms": None,
         "distill_novel": False,

@@ -19,6 +19,7 @@ from rehydrate.cli.tokens import tokens
 from rehydrate.compact.arguments import GRANULARITIES, THINKING
 from rehydrate.compact.compaction import Compaction, Stats
 from rehydrate.compact.scoring import PROFILES
+from rehydrate.compact.sent_to import PROVIDERS
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import FORMATS
 
@@ -92,6 +93,11 @@ def add_parser(commands: Any) -> None:
         "--model", metavar="NAME", default="",
         help="the model that is asked next, for --thinking auto; default: the one that the "
         "transcript names, else a Claude that takes no thinking behind a change",
+    )  # fmt: skip
+    what.add_argument(
+        "--provider", choices=PROVIDERS,
+        help="for whom a list of chat or plain messages is, where a gateway sends it on; "
+        "anthropic, also by a --model that is a Claude: what is kept begins with the user",
     )  # fmt: skip
 
     how = parser.add_argument_group("how to judge")
@@ -185,6 +191,7 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
                 granularity=options.granularity,
                 thinking=options.thinking,
                 model=options.model,
+                provider=options.provider,
                 pin=options.pin,
                 distill_novel=options.distill,
                 keep_dropped=options.keep_dropped,

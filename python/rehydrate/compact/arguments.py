@@ -8,8 +8,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from rehydrate.checking import check_choice
 from rehydrate.compact.recall import clean
 from rehydrate.compact.remembering import Writing
+from rehydrate.compact.sent_to import PROVIDERS
 from rehydrate.compact.vectors import Deadline
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 
@@ -84,13 +86,10 @@ def checked_query(query: object) -> str | None:
 
 
 def check_choices(**chosen: object) -> None:
-    """Refuse what is none of the words to choose from: ``granularity``, ``thinking``."""
+    """Refuse what is none of the words to choose from: granularity, thinking, provider."""
+    known = {"granularity": GRANULARITIES, "thinking": THINKING, "provider": PROVIDERS}
     for name, value in chosen.items():
-        choices = {"granularity": GRANULARITIES, "thinking": THINKING}[name]
-        if value not in choices:
-            raise InvalidArgumentError(
-                f"{name} is {value!r}; choose one of {', '.join(map(repr, choices))}"
-            )
+        check_choice(name, value, known[name])
 
 
 def checked_model(model: object) -> str:

@@ -33,6 +33,7 @@ from rehydrate.compact.recall import (
 from rehydrate.compact.remembering import Distilled, Remembering
 from rehydrate.compact.report import Report
 from rehydrate.compact.scoring import Scoring
+from rehydrate.compact.sent_to import sent_to
 from rehydrate.compact.thinking import (
     WAITS,
     Binding,
@@ -65,6 +66,7 @@ def compact_context(
     granularity: str = "message",
     thinking: str = "auto",
     model: str = "",
+    provider: str | None = None,
     pin: Iterable[int | Mapping[str, Any]] = (),
     deadline_ms: float | None = None,
     distill_novel: bool = False,
@@ -115,6 +117,10 @@ def compact_context(
     but an open tool loop, before anything is measured: the room is used for what was said. A
     message that lost some is a new object.
 
+    ``provider`` says for whom a list of OpenAI chat, LangChain or plain messages is, which gateways
+    send to anyone: for ``"anthropic"``, and for a ``model`` that is a Claude, what is kept begins
+    with the user if the list did.
+
     With a ``memory`` (a ``rehydrate.Memory``, or anything with ``recall(vectors, k)``), what it
     already holds is cheaper to drop. Into a ``rehydrate.Memory`` it writes on request, secrets
     taken out: ``distill_novel`` the beginning of each dropped unit that memory does not hold yet;
@@ -146,6 +152,8 @@ def compact_context(
     budget = checked_budget(budget_tokens)
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
     check_choices(granularity=granularity, thinking=thinking)
+    if provider is not None:
+        check_choices(provider=provider)
     model = checked_model(model)
     asked = checked_query(query)
     own_model = model_of(embedder)
@@ -166,6 +174,7 @@ def compact_context(
     conversation, shown, stripped, stripped_by_unit = treat_thinking(
         thinking, read, messages, counted_by
     )
+    conversation = sent_to(conversation, provider, model)
     binding = Binding.of(thinking, conversation, messages, model)
     pins = pinned_units(
         conversation,

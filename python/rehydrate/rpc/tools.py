@@ -11,6 +11,7 @@ from rehydrate.compact.arguments import GRANULARITIES, THINKING
 from rehydrate.compact.compaction import Stats
 from rehydrate.compact.recall import Memory
 from rehydrate.compact.scoring import PROFILES
+from rehydrate.compact.sent_to import PROVIDERS
 from rehydrate.compact.verbatim import compact_context
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from rehydrate.formats import FORMATS
@@ -76,6 +77,12 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
         "description": "The model's thinking in kept messages: auto keeps what the model takes "
         "back (newer Claude models refuse it behind a change), keep all of it, strip none but "
         "that of an open tool loop.",
+    },
+    "provider": {
+        "type": ["string", "null"],
+        "enum": [*PROVIDERS, None],
+        "description": "For whom a list of OpenAI chat or plain messages is, where a gateway sends "
+        "it on; null: the list's own, or anthropic where the model is a Claude.",
     },
     "model": {
         "type": "string",
