@@ -173,8 +173,9 @@ _Strings = list[str]
 class Store:
     # Every method raises rehydrate.errors.InvalidArgumentError(message), or, made from (path,
     # problem, remedy), one of StoreBusyError, StoreFullError, StoreReadOnlyError,
-    # StoreCorruptError, NotAStoreError, NewerStoreError, StoreClosedError or plain StoreError, all
-    # of them subclasses of rehydrate.errors.StoreError.
+    # StoreCorruptError, NotAStoreError, NewerStoreError, StoreClosedError, PurgeIncompleteError or
+    # plain StoreError, all of them subclasses of rehydrate.errors.StoreError. Dropping it waits for
+    # nobody and holds no lock of the interpreter.
     def __new__(
         cls,
         path: str | PathLike[str],
@@ -184,6 +185,7 @@ class Store:
         max_items: int | None = None,
         max_bytes: int | None = None,
         max_age_ms: int | None = None,
+        index_bytes: int = ...,
     ) -> Store: ...
     @property
     def path(self) -> str: ...

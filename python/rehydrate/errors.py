@@ -21,7 +21,8 @@
     |   |-- StoreClosedError           a call after `close()`
     |   |-- StoreCorruptError          the file is damaged
     |   |-- NotAStoreError             the file is something else
-    |   `-- NewerStoreError            written by a later version of this package
+    |   |-- NewerStoreError            written by a later version of this package
+    |   `-- PurgeIncompleteError       a purge that left files behind
     |-- ProviderError                  RuntimeError: a model's provider that gave no answer
     |   |-- ContextOverflowError       the prompt is longer than the model's window
     |   |-- RateLimitError             too many requests, or too many tokens, for now
@@ -55,6 +56,7 @@ __all__ = [
     "OriginalsFullError",
     "ProviderError",
     "ProviderUnavailableError",
+    "PurgeIncompleteError",
     "RateLimitError",
     "RehydrateError",
     "RequestRefusedError",
@@ -387,6 +389,13 @@ class NotAStoreError(StoreError):
 
 class NewerStoreError(StoreError):
     """The file was written by a later version of this package; it was not touched."""
+
+
+class PurgeIncompleteError(StoreError):
+    """A purge deleted its items, but files that hold traces of them could not be removed.
+
+    `problem` names the files. Purging again, once they can be removed, finishes it.
+    """
 
 
 class ProviderError(RehydrateError, RuntimeError):

@@ -86,3 +86,14 @@ def test_settings_of_strange_types_count_for_nothing(tmp_path: Path) -> None:
     put(tmp_path, **{"model.onnx": "g", "rehydrate.json": strange})
     files = read_model_files(tmp_path, "int8", None)
     assert (files.max_tokens, files.first_token) == (256, False)
+
+
+def test_weights_beside_the_graph_are_part_of_what_names_the_space(tmp_path: Path) -> None:
+    # Trained again, the graph is the same to the bit, and only the file that it names differs.
+    put(tmp_path, **{"model.onnx": "graph at model.onnx_data", "notes.txt": "x"})
+    put(tmp_path, **{"model.onnx_data": "weights"})
+    before = read_model_files(tmp_path, "int8", None).digest
+    put(tmp_path, **{"notes.txt": "y", "vocab.txt": "z"})
+    assert read_model_files(tmp_path, "int8", None).digest == before
+    put(tmp_path, **{"model.onnx_data": "others!"})
+    assert read_model_files(tmp_path, "int8", None).digest != before

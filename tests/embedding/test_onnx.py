@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
 
 from rehydrate.embedding.onnx import OnnxModel, load_model
+from rehydrate.embedding.protocol import MAX_DIMENSIONS
 from rehydrate.errors import InvalidArgumentError, ModelError
 from tests.embedding.tiny_onnx import DIM, NAN_WORD, TABLE, VOCAB, expected, write_model
 
@@ -188,4 +189,11 @@ def test_a_graph_with_other_inputs_is_refused(tmp_path: Path) -> None:
     graph.graph.input[2].name = "pixel_values"
     save(graph, tmp_path / "model.onnx")
     with pytest.raises(ModelError, match="its input pixel_values is"):
+        load_model(tmp_path)
+
+
+def test_a_model_of_more_dimensions_than_vectors_may_have_is_refused(tmp_path: Path) -> None:
+    wide = np.ones((len(VOCAB), MAX_DIMENSIONS + 1), np.float32)
+    write_model(tmp_path, of_table=wide)
+    with pytest.raises(ModelError, match=r"8193 components, the limit is 8192; .*fewer dimensions"):
         load_model(tmp_path)

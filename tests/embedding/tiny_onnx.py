@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper, save
 
 WORDS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", *"abcdefghijklmnopqrstuvwxyz", *map(str, range(10))]
@@ -19,13 +20,20 @@ NAN_WORD = "z"
 Output = Literal["states", "sentence"]
 
 
-def write_model(folder: Path, *, output: Output = "states", name: str = "model.onnx") -> Path:
+def write_model(
+    folder: Path,
+    *,
+    output: Output = "states",
+    name: str = "model.onnx",
+    of_table: NDArray[np.float32] = TABLE,
+) -> Path:
     """A model folder: token vectors (or their mean) and a WordPiece tokenizer of letters."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = TABLE.copy()
+    table = of_table.copy()
     table[VOCAB.index(NAN_WORD)] = np.nan
     nodes = [helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])]
-    rank = ["batch", "tokens", DIM]
+    dim = table.shape[1]
+    rank = ["batch", "tokens", dim]
     if output == "sentence":
         nodes += [
             helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
@@ -33,7 +41,7 @@ def write_model(folder: Path, *, output: Output = "states", name: str = "model.o
             helper.make_node("Mul", ["last_hidden_state", "mask3"], ["masked"]),
             helper.make_node("ReduceSum", ["masked", "one"], ["sentence_embedding"], keepdims=0),
         ]
-        rank = ["batch", DIM]
+        rank = ["batch", dim]
     result = "sentence_embedding" if output == "sentence" else "last_hidden_state"
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"])

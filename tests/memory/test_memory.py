@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import rehydrate
 from rehydrate import (
     Embedder,
+    EmbedderError,
     InvalidArgumentError,
     Limits,
     Link,
@@ -24,6 +26,8 @@ from rehydrate import (
     Redaction,
     UnknownHandleError,
 )
+from rehydrate.embedding.protocol import MAX_DIMENSIONS
+from rehydrate.memory.items import Vectors
 from tests.memory.plain import PlainStore
 
 
@@ -323,3 +327,45 @@ def test_the_core_is_hot_in_the_order_it_came(memory: Memory):
     hot = memory.hot()
     assert (hot.text, hot.lines, len(hot.handles)) == ("first rule\nsecond rule", 2, 2)
     assert rehydrate.Memory.hot.__doc__
+
+
+def wide(texts: list[str]) -> Any:
+    return np.ones((len(texts), MAX_DIMENSIONS + 1), np.float32)
+
+
+def test_vectors_of_too_many_dimensions_are_refused_wherever_they_come_in(tmp_path: Path):
+    embedder = Embedder(wide, space="wide", failures_to_open=99)
+    too_many = r"8,193 dimensions, the limit is 8,192; ask the model for fewer"
+    with pytest.raises(EmbedderError, match=too_many):
+        embedder.embed(["a"])
+    with Memory.open(tmp_path / "m.db", namespace="a", embedder=embedder) as memory:
+        # A model that does not fit is one that fails: what is added is kept, and found.
+        (added,) = memory.add("the zebra house")
+        assert not added.embedded
+        assert [hit.handle for hit in memory.search("zebra house")] == [added.handle]
+        assert re.search(too_many, memory.degraded[0])
+        rows = wide(["the horse"])
+        for refused in (
+            lambda: memory.add("the horse", vectors=Vectors("wide", rows)),
+            lambda: memory.search("the horse", vectors=Vectors("wide", rows)),
+            lambda: memory.recall(rows),
+        ):
+            with pytest.raises(InvalidArgumentError, match=r"8193 components, the limit is 8192;"):
+                refused()
+        assert memory.stats().items == 1
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "1 GB", None, True, 2**63])
+def test_a_bound_of_index_bytes_that_is_none_is_refused(tmp_path: Path, wrong: Any):
+    with pytest.raises(InvalidArgumentError, match=r"index_bytes is .*; pass a whole number"):
+        Memory.open(tmp_path / "m.db", index_bytes=wrong)
+    assert not (tmp_path / "m.db").exists()
+
+
+def test_a_memory_whose_indexes_never_fit_their_bound_finds_all_the_same(tmp_path: Path):
+    with Memory.open(tmp_path / "m.db", index_bytes=1) as memory:
+        for turn in range(3):
+            for name in ("a", "b"):
+                memory.add(f"turn {turn} of {name}", namespace=name)
+                found = memory.search(f"turn {turn}", 1, namespace=name)
+                assert [hit.item.text for hit in found] == [f"turn {turn} of {name}"]

@@ -12,9 +12,9 @@ from base64 import b32encode
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b
-from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
+from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import (
     InvalidArgumentError,
     OriginalGoneError,
@@ -83,7 +83,7 @@ class HeldOriginals:
         if type(max_bytes) is not int or max_bytes < 1:
             raise InvalidArgumentError(f"max_bytes is {max_bytes!r}; pass a whole number from 1 up")
         self._max_bytes = max_bytes
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
         self._texts: OrderedDict[str, _Held] = OrderedDict()
         self._gone: OrderedDict[str, None] = OrderedDict()
         self._bytes = 0
@@ -171,7 +171,7 @@ class MemoryOriginals:
         self._namespace = namespace
         self._session = session
         self._held = held or HeldOriginals()
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
         self._handles: OrderedDict[bytes, str] = OrderedDict()
         self._exact: OrderedDict[str, str] = OrderedDict()
 

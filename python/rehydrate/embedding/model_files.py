@@ -37,7 +37,7 @@ class ModelFiles(NamedTuple):
     quantised_at_run_time: bool
     """Whether a text's vector depends on what else is in the batch."""
     digest: str
-    """Of graph and tokenizer."""
+    """Of graph, weights and tokenizer."""
 
 
 def read_model_files(folder: Path, precision: Precision, max_tokens: int | None) -> ModelFiles:
@@ -61,6 +61,7 @@ def read_model_files(folder: Path, precision: Precision, max_tokens: int | None)
             problem = f"is damaged: its sha256 is {digest[:16]}..., rehydrate.json says {said}"
             raise ModelError(file, problem, _AGAIN)
         hashes.append(digest[:16])
+    hashes[0] = _with_weights(graph, hashes[0])
     return ModelFiles(
         graph=graph,
         tokenizer=tokenizer,
@@ -97,6 +98,26 @@ def _read(file: Path) -> tuple[str, bool]:
             return hashlib.sha256(m).hexdigest(), m.find(b"DynamicQuantize") >= 0
     except (OSError, ValueError) as error:  # an empty file cannot be mapped
         raise ModelError(file, f"cannot be read: {error}", _AGAIN) from None
+
+
+def _with_weights(graph: Path, digest: str) -> str:
+    """The digest of a graph, and of the files beside it that it names: weights of more than 2 GB,
+    and of models exported so, lie apart. Trained again, they alone may differ."""
+    others = [file for file in sorted(graph.parent.iterdir()) if file != graph and file.is_file()]
+    try:
+        with (
+            graph.open("rb") as opened,
+            mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as whole,
+        ):
+            named = [file for file in others if whole.find(file.name.encode()) >= 0]
+    except (OSError, ValueError) as error:
+        raise ModelError(graph, f"cannot be read: {error}", _AGAIN) from None
+    if not named:
+        return digest
+    combined = hashlib.sha256(digest.encode())
+    for file in named:
+        combined.update(f"{file.name}:{_read(file)[0]}".encode())
+    return combined.hexdigest()[:16]
 
 
 def _max_tokens(folder: Path, manifest: dict[str, Any], asked: int | None) -> int:

@@ -32,6 +32,10 @@ class Model(Protocol):
         """
 
 
+MAX_DIMENSIONS = 8_192
+"""Of a vector: the store compares rows in whole numbers, whose sums fit in 32 bits up to here."""
+
+
 class RowsError(OwnWordsError, ValueError):
     """An answer whose shape fits nothing."""
 
@@ -47,7 +51,7 @@ def unit_rows(found: Any, texts: int) -> tuple[Rows, int]:
     """Whatever an embedder returned, as rows of length 1, and how many of them were not finite.
 
     Those, and rows of zeros, come back as zeros: "no vector". Raises RowsError where the shape is
-    not (texts, dimensions).
+    not (texts, dimensions), or there are more dimensions than `MAX_DIMENSIONS`.
 
     >>> rows, broken = unit_rows([[0.0, 2.0], [float("nan"), 1.0], [0.0, 0.0]], 3)
     >>> rows.tolist(), broken
@@ -61,6 +65,11 @@ def unit_rows(found: Any, texts: int) -> tuple[Rows, int]:
     rows = np.asarray(found, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[0] != texts or rows.shape[1] == 0:
         raise RowsError(f"shape {rows.shape} for {texts} texts")
+    if rows.shape[1] > MAX_DIMENSIONS:
+        raise RowsError(
+            f"vectors of {rows.shape[1]:,} dimensions, the limit is {MAX_DIMENSIONS:,}; ask the "
+            "model for fewer, or cut its vectors"
+        )
     with np.errstate(all="ignore"):
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         units = (rows / lengths).astype(np.float32)

@@ -174,6 +174,10 @@ class Recalled(NamedTuple):
         return self.similarity
 
 
+INDEX_BYTES = 1024**3
+"""Of a memory's indexes that stay in this process's memory: a million short items take half."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much a namespace may hold. Beyond it the oldest, least trusted and least used warm items

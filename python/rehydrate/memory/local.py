@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from rehydrate import _engine
 from rehydrate.errors import UnknownHandleError
 from rehydrate.memory.items import (
+    INDEX_BYTES,
     TIERS,
     Added,
     Filters,
@@ -45,7 +46,12 @@ class LocalStore:
     """One file, any number of threads and processes. `Memory.open` makes it."""
 
     def __init__(
-        self, path: str | PathLike[str], *, limits: Limits, read_only: bool = False
+        self,
+        path: str | PathLike[str],
+        *,
+        limits: Limits,
+        read_only: bool = False,
+        index_bytes: int = INDEX_BYTES,
     ) -> None:
         """Open the file, or make it; raises StoreError."""
         age = limits.max_age_days
@@ -55,6 +61,7 @@ class LocalStore:
             max_items=limits.max_items,
             max_bytes=limits.max_bytes,
             max_age_ms=None if age is None else math.ceil(age * 86_400_000),
+            index_bytes=index_bytes,
         )
         self._limits = limits
 
@@ -179,7 +186,10 @@ class LocalStore:
         session: str | None = None,
         everything: bool = False,
     ) -> int:
-        """Remove all of a source, of a session, or of the namespace."""
+        """Remove all of a source, of a session, or of the namespace.
+
+        Raises PurgeIncompleteError where files that hold traces of it could not be removed.
+        """
         if everything:
             return self._native.purge(namespace, "namespace")
         if source is not None:
@@ -236,7 +246,7 @@ class LocalStore:
         return self._native.drop_vectors(namespace)
 
     def close(self) -> None:
-        """Finish what goes on in the background and let go of the file."""
+        """Let the writes that are under way end, and let go of the file."""
         self._native.close()
 
 

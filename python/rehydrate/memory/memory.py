@@ -25,6 +25,7 @@ from rehydrate.memory.arguments import (
     named,
 )
 from rehydrate.memory.items import (
+    INDEX_BYTES,
     Added,
     Filters,
     Fusion,
@@ -101,6 +102,7 @@ class Memory:
         embedder: Any = "auto",
         redact: bool | Redactor = True,
         limits: Limits = Limits(),  # noqa: B008  it is frozen
+        index_bytes: int = INDEX_BYTES,
         read_only: bool = False,
     ) -> Self:
         """Open a memory's file, or make it; beside it a folder holds the index.
@@ -108,7 +110,9 @@ class Memory:
         ``embedder`` is "auto" (the built-in model), the folder or ``org/name`` of an ONNX model, an
         ``OnnxModel``, or an ``Embedder`` with a ``space`` of its own; one that fails is done
         without, and ``degraded`` says so. ``redact=False`` keeps secrets as they are,
-        ``Redactor(off=[...])`` some kinds of them. ``limits`` bounds each namespace.
+        ``Redactor(off=[...])`` some kinds of them. ``limits`` bounds each namespace, and
+        ``index_bytes`` the memory that the indexes of all of them take: beyond it those go that
+        were not used for longest, and are read again when they are asked for.
 
         Raises StoreError where the file cannot be used and InvalidArgumentError for an argument
         outside its limits.
@@ -121,10 +125,14 @@ class Memory:
             raise InvalidArgumentError(f"path is {path!r}; pass the path of a file")
         if not isinstance(limits, Limits):
             raise InvalidArgumentError(f"limits is {limits!r}; pass rehydrate.Limits(...)")
+        if type(index_bytes) is not int or not 1 <= index_bytes < 2**63:
+            raise InvalidArgumentError(
+                f"index_bytes is {index_bytes!r}; pass a whole number of bytes from 1 up"
+            )
         Embedding(embedder), redactor_of(redact)  # a slip in these must leave no file behind
         if namespace is not None:
             checked_namespace(namespace)
-        store = LocalStore(where, limits=limits, read_only=read_only)
+        store = LocalStore(where, limits=limits, read_only=read_only, index_bytes=index_bytes)
         return cls(store, namespace=namespace, embedder=embedder, redact=redact)
 
     def within(self, namespace: str) -> Self:
@@ -267,7 +275,12 @@ class Memory:
         session: str | None = None,
         everything: bool = False,
     ) -> int:
-        """Remove all of a source, all of a session, or everything in the namespace."""
+        """Remove all of a source, all of a session, or everything in the namespace.
+
+        From the disk too: raises PurgeIncompleteError, which names them, where files that hold
+        traces of it could not be removed, and StoreBusyError where others use the file all the
+        time. In both cases purge again. Returns how many items there were.
+        """
         where = named("purge", namespace, self._namespace)
         checked_purge(source, session, everything)
         self._spaces.pop(where, None)
@@ -379,7 +392,11 @@ class Memory:
         return dropped
 
     def close(self) -> None:
-        """Finish what goes on in the background and let go of the file."""
+        """Let the writes that are under way end, and let go of the file.
+
+        In a signal handler too: amid a call of the same thread it returns at once, and that call
+        closes the memory when it ends.
+        """
         if self._owns_store:
             self._store.close()
 

@@ -48,7 +48,7 @@ fn written(texts: &[String], questions: &[String]) {
     for part in 0..parts {
         let size = if part + 1 == parts { rest.len() } else { rest.len() / 4 * 3 };
         let (these, after) = rest.split_at(size);
-        let settings = Settings { dim: None, older: Some(view.statistics()) };
+        let settings = Settings { older: Some(view.statistics()), ..Settings::default() };
         let start = Instant::now();
         let bytes = Segment::build(these, &[], &settings);
         println!("{size} items: {:.0} a second", size as f64 / start.elapsed().as_secs_f64());
@@ -125,7 +125,7 @@ fn recall(model: &StaticModel, entries: &[Entry<'_>], writer: &mut Writer) {
     let rows: Vec<Vec<f32>> = entries.iter().map(|entry| embed(entry.text)).collect();
     let with_vectors: Vec<Entry<'_>> =
         entries.iter().zip(&rows).map(|(entry, row)| Entry { text: "", vector: Some(row), ..*entry }).collect();
-    let view = view_of(&with_vectors, &Settings { dim: Some(model.dim()), older: None });
+    let view = view_of(&with_vectors, &Settings { dim: Some(model.dim()), ..Settings::default() });
     let asked: Vec<Vec<f32>> = (0..RECALLED).map(|_| embed(&writer.item())).collect();
     let asked: Vec<&[f32]> = asked.iter().map(Vec::as_slice).collect();
     let mut mean = vec![0.0_f32; model.dim()];

@@ -5,8 +5,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHasher;
 
-use crate::text::TextAnalysis;
-
 /// The hash of a text: 128 bits, so that two texts of one process never meet.
 pub type ContentHash = u128;
 
@@ -34,11 +32,6 @@ type Map<V> = std::collections::HashMap<ContentHash, V, BuildHasherDefault<FxHas
 pub struct ContentCache<V> {
     shards: [Mutex<Shard<V>>; SHARDS],
     young_bytes_limit: AtomicUsize,
-}
-
-/// A cache that nobody else can use until this is dropped.
-pub struct Held<'a, V = TextAnalysis> {
-    _shards: [MutexGuard<'a, Shard<V>>; SHARDS],
 }
 
 struct Shard<V> {
@@ -115,12 +108,6 @@ impl<V: Cached> ContentCache<V> {
 
     fn sum(&self, of_shard: impl Fn(&Shard<V>) -> usize) -> usize {
         self.shards.iter().map(|shard| of_shard(&lock(shard))).sum()
-    }
-
-    /// All locks at once. Nobody else ever holds two, and what is done under one takes no other lock and is short.
-    #[must_use]
-    pub fn hold(&self) -> Held<'_, V> {
-        Held { _shards: std::array::from_fn(|shard| self.shard(shard as u128)) }
     }
 
     fn shard(&self, key: ContentHash) -> MutexGuard<'_, Shard<V>> {

@@ -4,7 +4,7 @@ pub mod builtin;
 pub mod onnx;
 pub mod wordpiece;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Anything that turns texts into vectors of one space.
 ///
@@ -20,6 +20,20 @@ pub trait Embedder: Send + Sync {
     /// # Errors
     /// What the model behind it reports; the caller goes on without vectors.
     fn embed(&self, texts: &[&str], out: &mut [f32]) -> Result<()>;
+}
+
+/// Components that a vector may have: rows are compared in whole numbers, whose sums stay below 2^31 up to here.
+pub const MAX_DIM: usize = 8_192;
+
+/// # Errors
+/// Vectors of more components than can be compared.
+pub fn verify_dim(dim: usize) -> Result<()> {
+    if dim <= MAX_DIM {
+        return Ok(());
+    }
+    Err(Error::Argument(format!(
+        "a vector has {dim} components, the limit is {MAX_DIM}; ask the model for fewer, or cut and normalise its vectors"
+    )))
 }
 
 /// Scale `vector` to length 1; a vector that is zero or not finite becomes all zeros, the mark of "no vector".

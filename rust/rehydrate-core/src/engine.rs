@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use once_cell::race::OnceBox;
 
 use crate::blocks::Division;
-use crate::cache::{ContentCache, Held};
+use crate::cache::ContentCache;
 use crate::embed::is_present;
 use crate::error::Result;
 use crate::interrupt::checkpoint;
@@ -27,9 +27,6 @@ pub struct Engine {
     divisions: ContentCache<CachedDivision>,
 }
 
-/// Every lock of an engine.
-pub type HeldLocks<'a> = (Held<'a, TextAnalysis>, Held<'a, CachedDivision>);
-
 impl Engine {
     /// An engine whose cache holds about `cache_bytes`.
     #[must_use]
@@ -38,11 +35,23 @@ impl Engine {
         Self { cache: ContentCache::new(cache_bytes - divisions), divisions: ContentCache::new(divisions) }
     }
 
-    /// The engine that all callers of a process share.
+    /// The engine that all callers of a process share. A forked child has one of its own, with an empty cache: in its
+    /// parent's a lock may be held by a thread that the child does not have.
     #[must_use]
     pub fn shared() -> &'static Self {
-        static ENGINE: OnceBox<Engine> = OnceBox::new();
-        ENGINE.get_or_init(|| Box::new(Self::new(SHARED_CACHE_BYTES.load(Ordering::Relaxed))))
+        static FIRST: OnceBox<OfProcess> = OnceBox::new();
+        let here = std::process::id();
+        let mut slot = &FIRST;
+        loop {
+            let found = slot.get_or_init(|| {
+                let (engine, of_child) = (Self::new(SHARED_CACHE_BYTES.load(Ordering::Relaxed)), OnceBox::new());
+                Box::new(OfProcess { process: here, engine, of_child })
+            });
+            if found.process == here {
+                return &found.engine;
+            }
+            slot = &found.of_child;
+        }
     }
 
     /// Count and analyse every text of `conversation`. `counts`, where the caller counts by a measure of its own, has the
@@ -193,13 +202,6 @@ impl Engine {
         self.cache.held_bytes() + self.divisions.held_bytes()
     }
 
-    /// Every lock of this engine, to be held across a fork: the child has but one thread, and a lock that another one
-    /// held would stay locked in it for good.
-    #[must_use]
-    pub fn hold(&self) -> HeldLocks<'_> {
-        (self.cache.hold(), self.divisions.hold())
-    }
-
     /// The blocks of a text, if it is long enough to be divided.
     fn division(&self, piece: Piece<'_>) -> Option<Arc<Division>> {
         let divide = |_: Option<&CachedDivision>| CachedDivision::of(piece.text);
@@ -210,6 +212,13 @@ impl Engine {
         let suffices = |text: &TextAnalysis| text.suffices(wanted);
         self.cache.get_or_grow(TextAnalysis::key(piece), suffices, |so_far| TextAnalysis::derive(piece, wanted, so_far))
     }
+}
+
+/// The engine of a process; behind it, in a forked child, the child's. What a child inherits stays as it is, unused.
+struct OfProcess {
+    process: u32,
+    engine: Engine,
+    of_child: OnceBox<OfProcess>,
 }
 
 /// How raw counts become tokens.

@@ -37,6 +37,8 @@ pub enum StoreProblem {
     NotAStore,
     /// Written by a later version of this crate.
     Newer,
+    /// A purge that could not remove every file.
+    Remains,
     /// Anything else that files and operating systems do.
     Other,
 }

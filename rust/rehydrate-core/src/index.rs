@@ -78,6 +78,8 @@ pub struct Entry<'a> {
 pub struct Settings<'a> {
     /// Components of the caller's vectors.
     pub dim: Option<usize>,
+    /// A mark of the caller's model: [`Segment::space`] gives it back.
+    pub space: u64,
     /// What the other segments of the namespace hold ([`View::statistics`]): a small segment alone would not know which
     /// words are common.
     pub older: Option<&'a Statistics>,

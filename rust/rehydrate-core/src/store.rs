@@ -46,6 +46,7 @@ pub use read::{Page, Paging};
 pub use search::{Hit, Near, SearchRequest};
 pub use verify::{Report, Stats};
 
+use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 use builder::{Background, FILED_ITEMS, Site};
 use connections::{Connections, lock};
@@ -53,7 +54,11 @@ use item::{verify_namespace, verify_relation};
 use namespace::{Namespace, Numbered};
 use read::Reading;
 use segments::Folder;
+use shelves::Shelves;
 use write::Writing;
+
+/// Bytes of indexes in memory, unless said otherwise: a million short items take about half of it.
+pub const DEFAULT_INDEX_BYTES: u64 = 1 << 30;
 
 /// How a store is opened.
 #[derive(Debug, Clone, Copy)]
@@ -64,13 +69,21 @@ pub struct Options {
     pub busy: Duration,
     /// How much a namespace may hold.
     pub limits: Limits,
+    /// Bytes of indexes that stay in memory; beyond, those that were not used for longest go. The one in use stays.
+    pub index_bytes: u64,
     /// The time, in milliseconds since 1970.
     pub clock: fn() -> i64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { is_read_only: false, busy: Duration::from_secs(30), limits: Limits::default(), clock: system_clock }
+        Self {
+            is_read_only: false,
+            busy: Duration::from_secs(30),
+            limits: Limits::default(),
+            index_bytes: DEFAULT_INDEX_BYTES,
+            clock: system_clock,
+        }
     }
 }
 
@@ -115,8 +128,30 @@ struct Notes {
     added: FxHashMap<String, usize>,
 }
 
+impl Notes {
+    fn is_file_wanted(&mut self, namespace: &str, more: usize) -> bool {
+        let added = self.added.remove(namespace).unwrap_or(0) + more;
+        if added >= FILED_ITEMS {
+            return true;
+        }
+        if self.added.len() >= NOTED_NAMESPACES {
+            // Those with most are soonest worth a file.
+            let mut counts: Vec<usize> = self.added.values().copied().collect();
+            let (_, &mut median, _) = counts.select_nth_unstable(NOTED_NAMESPACES / 2);
+            self.added.retain(|_, &mut count| count > median);
+        }
+        self.added.insert(namespace.to_owned(), added);
+        false
+    }
+}
+
 /// Items whose uses are remembered between two writes.
 const NOTED_USES: usize = 4096;
+/// Namespaces whose additions are counted. A file more or less is no loss.
+const NOTED_NAMESPACES: usize = 4096;
+/// How long closing waits for the thread that builds indexes, and how long dropping does: nobody expects a wait there.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+const DROP_PATIENCE: Duration = Duration::from_millis(200);
 
 impl Store {
     /// Open the store at `path`, which is made where there is none.
@@ -127,7 +162,8 @@ impl Store {
         let path = std::path::absolute(path).map_err(|error| problem::io(path, &error))?;
         let connections = Connections::open(path, options.is_read_only, options.busy)?;
         let folder = Folder::of(&connections.path);
-        let site = Site { connections: Arc::clone(&connections), folder, shelves: Arc::default() };
+        let shelves = Arc::new(Shelves::new(options.index_bytes));
+        let site = Site { connections: Arc::clone(&connections), folder, shelves };
         Ok(Self { connections, options, site, background: Background::default(), notes: Mutex::default() })
     }
 
@@ -197,14 +233,7 @@ impl Store {
 
     /// Whether `more` items make it time for another index file.
     fn is_file_wanted(&self, namespace: &str, more: usize) -> bool {
-        let mut notes = lock(&self.notes);
-        let added = notes.added.entry(namespace.to_owned()).or_default();
-        *added += more;
-        let is_wanted = *added >= FILED_ITEMS;
-        if is_wanted {
-            notes.added.remove(namespace);
-        }
-        is_wanted
+        lock(&self.notes).is_file_wanted(namespace, more)
     }
 
     /// The items that handles name; None where this namespace has none of that handle.
@@ -255,16 +284,18 @@ impl Store {
     ///
     /// # Errors
     /// What keeps a file from being written. With [`crate::error::StoreProblem::Busy`] the items may be gone already and
-    /// only traces be left, because others use the file all the time: purge again.
+    /// only traces be left, because others use the file all the time, or are building an index: purge again. With
+    /// [`crate::error::StoreProblem::Remains`] the items are gone, and the files that are named, which hold traces of them,
+    /// could not be removed.
     pub fn purge(&self, namespace: &str, what: &Purge) -> Result<usize> {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
         let purged = self.connections.write(|transaction| purge::purge(transaction, namespace, what, now_ms))?;
-        self.site.folder.remove(&purged.files);
         self.site.shelves.forget(&self.connections, Some(namespace))?;
-        self.sweep()?;
+        let swept = self.site.sweep_all(&purged.files);
         self.wipe()?;
-        Ok(purged.items)
+        let remaining = swept?;
+        if remaining.is_empty() { Ok(purged.items) } else { Err(purge::remains(self.path(), purged.items, &remaining)) }
     }
 
     /// Take away what purges left in unused parts of the file and in the log.
@@ -298,6 +329,7 @@ impl Store {
             let (numbers, rows) = (vectors.len(), handles.len());
             return Err(Error::Argument(format!("{numbers} numbers for {rows} items; give each a row of one length")));
         }
+        verify_dim(dim)?;
         if vectors.iter().any(|x| !x.is_finite()) {
             return Err(Error::Argument("a vector holds NaN or infinity; give zeros for no vector".into()));
         }
@@ -356,21 +388,37 @@ impl Store {
         self.connections.checkpoint()
     }
 
-    /// Close it; every later call but this one is refused.
+    /// Close it, when the writes that are under way have ended; every later call but this one is refused. Called from a
+    /// signal handler amid a call of the same thread, it returns at once, and that call closes the store when it ends.
     ///
     /// # Errors
     /// A process that may not use the store.
     pub fn close(&self) -> Result<()> {
-        self.background.stop(&self.site);
-        let is_noted = {
-            let _inside = gate::enter(self.path())?;
-            !lock(&self.notes).uses.is_empty()
-        };
-        if is_noted {
-            // Nobody misses a count.
-            let _ = self.connections.write(|transaction| self.write_uses(transaction, (self.options.clock)()));
+        if !self.connections.is_used_here() {
+            self.background.stop(&self.site, CLOSE_PATIENCE);
+            self.write_last_uses();
         }
+        self.background.stop(&self.site, Duration::ZERO);
         self.connections.close()
+    }
+
+    /// The same without waiting for anybody: what is under way closes the store when it ends.
+    pub fn abandon(&self) {
+        if self.connections.is_closed() {
+            return;
+        }
+        self.background.stop(&self.site, DROP_PATIENCE);
+        self.write_last_uses();
+        let _ = self.connections.try_close();
+    }
+
+    /// If nobody is in the way: nobody misses a count.
+    fn write_last_uses(&self) {
+        let is_noted = gate::enter(self.path()).is_ok_and(|_inside| !lock(&self.notes).uses.is_empty());
+        if is_noted {
+            let now_ms = (self.options.clock)();
+            let _ = self.connections.write_within(Duration::ZERO, |transaction| self.write_uses(transaction, now_ms));
+        }
     }
 
     /// One transaction on a namespace that exists; `nothing` where it does not.
@@ -394,7 +442,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let _ = self.close();
+        self.abandon();
     }
 }
 
@@ -409,4 +457,21 @@ fn random() -> u64 {
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
     // A forked process has its parent's keys and count.
     std::hash::RandomState::new().hash_one((call, std::process::id(), SystemTime::now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_of_namespaces_is_bounded_and_a_busy_one_still_gets_its_file() {
+        let mut notes = Notes::default();
+        let mut wanted = 0;
+        for namespace in 0..10 * NOTED_NAMESPACES {
+            assert!(!notes.is_file_wanted(&format!("tenant {namespace}"), 1));
+            wanted += usize::from(notes.is_file_wanted("busy", 8));
+            assert!(notes.added.len() <= NOTED_NAMESPACES);
+        }
+        assert_eq!(wanted, 80 * NOTED_NAMESPACES / FILED_ITEMS);
+    }
 }

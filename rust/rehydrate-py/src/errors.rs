@@ -35,6 +35,7 @@ fn store_class(kind: StoreProblem) -> &'static str {
         StoreProblem::Corrupt => "StoreCorruptError",
         StoreProblem::NotAStore => "NotAStoreError",
         StoreProblem::Newer => "NewerStoreError",
+        StoreProblem::Remains => "PurgeIncompleteError",
         StoreProblem::Other => "StoreError",
     }
 }

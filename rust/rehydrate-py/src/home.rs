@@ -21,6 +21,7 @@ pub fn settle(py: Python<'_>) -> PyResult<()> {
     }
 }
 
+#[expect(unsafe_code, reason = "PyO3 has no safe name of the current interpreter")]
 fn interpreter(_attached: Python<'_>) -> i64 {
     // SAFETY: this thread is attached, so it has a current interpreter, which lives as long.
     unsafe { ffi::PyInterpreterState_GetID(ffi::PyInterpreterState_Get()) }

@@ -15,7 +15,8 @@ use pyo3::prelude::*;
 
 /// The Rust core. Private: `rehydrate._engine` is its only importer.
 ///
-/// The free-threaded interpreter may stay so: classes are frozen, what calls share is behind locks or written once.
+/// The free-threaded interpreter may stay so: classes are frozen, what calls share is behind locks, in atomics or written
+/// once, and nothing counts on one thread at a time.
 #[pymodule(gil_used = false)]
 mod _native {
     #[pymodule_export]

@@ -1,6 +1,6 @@
 //! ONNX models for Python: loading, embedding, and an interpreter that exits meanwhile.
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyRuntimeError;
@@ -18,9 +18,35 @@ use crate::prepared::bytes_of;
 const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 
 static CLOSING: AtomicBool = AtomicBool::new(false);
-static CALLS: AtomicUsize = AtomicUsize::new(0);
-/// The process that [`CALLS`] counts; a fork inherits a number whose threads it does not have.
-static COUNTED: AtomicUsize = AtomicUsize::new(0);
+/// The process, and how many calls are under way in it: a fork inherits a number whose threads it does not have.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+
+fn calls_in(process: u32, calls: u64) -> u32 {
+    if calls >> 32 == u64::from(process) { calls as u32 } else { 0 }
+}
+
+/// A call that is under way until this is dropped.
+struct Call;
+
+impl Call {
+    fn begin() -> Self {
+        Self::count(|calls| calls + 1);
+        Self
+    }
+
+    /// In one step: threads need not take turns for it.
+    fn count(change: impl Fn(u32) -> u32) {
+        let process = std::process::id();
+        let changed = |calls: u64| Some(u64::from(process) << 32 | u64::from(change(calls_in(process, calls))));
+        let _ = CALLS.fetch_update(Ordering::SeqCst, Ordering::SeqCst, changed);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        Self::count(|calls| calls.saturating_sub(1));
+    }
+}
 
 /// A transformer and its tokenizer, loaded.
 #[pyclass(frozen, module = "rehydrate._native")]
@@ -75,7 +101,8 @@ impl OnnxModel {
 }
 
 /// Load ONNX Runtime's library from an absolute path.
-// Not detached: a fork in the middle would leave the child with half a library, and a fork needs the interpreter lock.
+// Not detached: a fork in the middle would leave the child with half a library. No fork happens while another thread is
+// attached: it takes the interpreter lock, or, where there is none, stops the attached threads where they allow it.
 #[pyfunction]
 pub fn open_onnx(py: Python<'_>, library: PathBuf) -> PyResult<()> {
     onnx::open_library(&library).map_err(|error| to_py(py, &error))
@@ -85,14 +112,12 @@ pub fn open_onnx(py: Python<'_>, library: PathBuf) -> PyResult<()> {
 #[pyfunction]
 pub fn close_onnx(py: Python<'_>) {
     CLOSING.store(true, Ordering::SeqCst);
-    if COUNTED.load(Ordering::SeqCst) == std::process::id() as usize {
-        py.detach(|| {
-            let end = Instant::now() + EXIT_PATIENCE;
-            while CALLS.load(Ordering::SeqCst) > 0 && Instant::now() < end {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        });
-    }
+    py.detach(|| {
+        let (end, process) = (Instant::now() + EXIT_PATIENCE, std::process::id());
+        while calls_in(process, CALLS.load(Ordering::SeqCst)) > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
 }
 
 /// The widest instructions of this machine that change what an int8 model computes.
@@ -103,23 +128,12 @@ pub fn isa() -> &'static str {
 
 /// Detached work that the exit of the interpreter waits for.
 fn counted<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
-    struct Back;
-    impl Drop for Back {
-        fn drop(&mut self) {
-            CALLS.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-    // All of it under the interpreter lock, and so one call at a time.
-    let process = std::process::id() as usize;
-    if COUNTED.swap(process, Ordering::SeqCst) != process {
-        CALLS.store(0, Ordering::SeqCst);
-    }
+    // First counted, then asked: whoever closes says so first, and then counts.
+    let _call = Call::begin();
     if CLOSING.load(Ordering::SeqCst) {
         // Made without running Python code, in which a thread may be ended at exit: that aborts in a Rust frame.
         return Err(PyRuntimeError::new_err("no embedding begins while the interpreter exits"));
     }
-    CALLS.fetch_add(1, Ordering::SeqCst);
-    let _back = Back;
     detached(py, work)
 }
 

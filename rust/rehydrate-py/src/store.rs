@@ -8,7 +8,9 @@ use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
 use rehydrate_core::error::Error;
 use rehydrate_core::index::Fusion;
-use rehydrate_core::store::{self, Filter, Item, Limits, NewItem, Options, Paging, Purge, SearchRequest, Tier};
+use rehydrate_core::store::{
+    self, DEFAULT_INDEX_BYTES, Filter, Item, Limits, NewItem, Options, Paging, Purge, SearchRequest, Tier,
+};
 
 use crate::convert::{Text, floats};
 use crate::errors::{detached, to_py};
@@ -133,7 +135,8 @@ pub struct Store {
 #[pymethods]
 impl Store {
     #[new]
-    #[pyo3(signature = (path, *, read_only = false, busy_seconds = 30.0, max_items = None, max_bytes = None, max_age_ms = None))]
+    #[pyo3(signature = (path, *, read_only = false, busy_seconds = 30.0, max_items = None, max_bytes = None, max_age_ms = None, index_bytes = DEFAULT_INDEX_BYTES))]
+    #[expect(clippy::too_many_arguments, reason = "keywords cross the boundary one by one")]
     fn new(
         py: Python<'_>,
         path: PathBuf,
@@ -142,12 +145,14 @@ impl Store {
         max_items: Option<u64>,
         max_bytes: Option<u64>,
         max_age_ms: Option<i64>,
+        index_bytes: u64,
     ) -> PyResult<Self> {
         let options = Options {
             is_read_only: read_only,
             // A duration too long to say is a year.
             busy: Duration::try_from_secs_f64(busy_seconds.clamp(0.0, 3.2e7)).unwrap_or(Duration::from_secs(30)),
             limits: Limits { items: max_items, bytes: max_bytes, age_ms: max_age_ms },
+            index_bytes,
             ..Options::default()
         };
         Ok(Self { core: detached(py, || store::Store::open(&path, options))? })
@@ -397,6 +402,14 @@ impl Store {
     /// Close it.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         detached(py, || self.core.close())
+    }
+}
+
+impl Drop for Store {
+    /// Wherever the last reference goes, also amid a garbage collection: the interpreter goes on meanwhile.
+    fn drop(&mut self) {
+        // While the interpreter exits there is nobody else.
+        Python::try_attach(|py| py.detach(|| self.core.abandon())).unwrap_or_else(|| self.core.abandon());
     }
 }
 

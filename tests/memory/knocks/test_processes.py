@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -197,6 +198,131 @@ def test_closing_while_others_use_it_is_an_error_of_its_own_for_them(path: Path)
         assert [type(error) for error in ended] == [StoreClosedError] * 6, ended
     with Memory.open(path, namespace="a") as memory:
         assert memory.verify().ok
+
+
+@posix
+def test_a_sigterm_handler_that_closes_amid_a_write_lets_it_end_and_closes(path: Path):
+    # Redaction and columns are made before: the signal comes when the native call is under way.
+    ended = run_python(
+        """
+        import os, signal, sys, threading, time
+        from rehydrate import Memory, StoreClosedError
+
+        memory = Memory.open(sys.argv[1], namespace="a", redact=False)
+        texts = [f"item {n} about penguins and ledger {n * 7919 % 100003}" for n in range(60_000)]
+        store, closed = memory._store._native, []
+
+        class Watched:
+            def __getattr__(self, name):
+                return getattr(store, name)
+
+            def add(self, *args, **fields):
+                threading.Thread(target=shoot, daemon=True).start()
+                return store.add(*args, **fields)
+
+        def shoot():
+            time.sleep(0.2)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        def close(number, frame):
+            memory.close()
+            closed.append("within")
+
+        memory._store._native = Watched()
+        signal.signal(signal.SIGTERM, close)
+        added = memory.add(texts)
+        print(len(added), closed)
+        try:
+            memory.stats()
+        except StoreClosedError:
+            print("closed")
+        """,
+        str(path),
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "60000 ['within']\nclosed\n", "")
+    with Memory.open(path, namespace="a") as memory:
+        assert memory.stats().items == 60_000
+        assert memory.verify().ok
+
+
+def test_a_memory_that_is_dropped_does_not_wait_for_another_process(path: Path):
+    # With a patience without end, waiting would be a hang.
+    ended = run_python(
+        """
+        import gc, subprocess, sys
+        from rehydrate import _native
+
+        def opened():
+            return _native.Store(sys.argv[1], busy_seconds=1e6)
+
+        item = ("alpha one, a note", "note", 1, *[""] * 4, 1.0, (), 0, 1.0, *[None] * 3, ())
+        store = opened()
+        store.add("n", [item])
+        assert len(store.search("n", "alpha note")) == 1  # counted with the next write
+        program = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None);" \
+            " c.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.read()"
+        holder = subprocess.Popen(
+            [sys.executable, "-c", program, sys.argv[1]],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        assert holder.stdout.readline() == "held\\n"
+        del store
+        gc.collect()
+        store = opened()
+        assert len(store.search("n", "alpha note")) == 1
+        store.close()
+        assert holder.poll() is None
+        holder.communicate("")
+        print("dropped")
+        """,
+        str(path),
+    )
+    assert (ended.code, ended.out, ended.err) == (0, "dropped\n", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="needs two users")
+def test_a_purge_that_leaves_files_names_them_and_a_later_one_finishes():
+    # The index's folder is another user's. (What our own user forbids is allowed again.)
+    ended = run_python(
+        """
+        import os, shutil, tempfile
+        from pathlib import Path
+        from rehydrate import Memory, PurgeIncompleteError
+
+        folder = Path(tempfile.mkdtemp())
+        index = folder / "memory.db-index"
+
+        def bytes_of_all():
+            return b"".join(file.read_bytes() for file in folder.rglob("*") if file.is_file())
+
+        try:
+            memory = Memory.open(folder / "memory.db", namespace="a")
+            memory.add("rehearsed", source="other")
+            memory.purge(source="other")  # everything that is imported late is there now
+            memory.add([f"xyzzy number {n}" for n in range(3_000)], source="s")
+            memory.rebuild()
+            (file,) = [file.name for file in index.iterdir() if file.suffix == ".segment"]
+            for path in [folder, *folder.rglob("*")]:
+                if path != index:
+                    os.chown(path, 65534, -1)
+            index.chmod(0o755)
+            os.seteuid(65534)
+            for attempt in range(2):
+                try:
+                    print("removed", memory.purge(source="s"))
+                except PurgeIncompleteError as error:
+                    print(file in str(error), "purge again" in error.remedy, memory.stats().items)
+            os.seteuid(0)
+            print("removed", memory.purge(source="s"))
+            print(b"xyzzy" in bytes_of_all(), [f.name for f in index.iterdir() if f.name != "lock"])
+            memory.close()
+        finally:
+            os.seteuid(0)
+            shutil.rmtree(folder)
+        """
+    )
+    assert ended.err == ""
+    assert ended.out == "True True 0\nTrue True 0\nremoved 0\nFalse []\n"
 
 
 def test_several_memories_of_one_file_in_one_process_see_each_other(path: Path):

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
-from threading import Lock
 from typing import Any
 
+from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.compiler.caps import Capped, Caps, cap_text
 from rehydrate.compiler.caps.cutting import fair_share
 from rehydrate.compiler.caps.notices import CHARS_A_TOKEN, NOTICE_ROOM
@@ -33,7 +33,7 @@ class _Cache:
     """What capping made of a text, by the text's digest: history is compiled turn after turn."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
         self._capped: OrderedDict[tuple[Any, ...], Capped | None] = OrderedDict()
 
     def cap(self, text: Text, limit: int, caps: Caps) -> Capped | None:

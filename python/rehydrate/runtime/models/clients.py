@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from importlib.util import find_spec
-from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import anyio
 
 from rehydrate._concurrency.handover import hand_over
+from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 
@@ -49,7 +49,7 @@ class Clients:
             WeakKeyDictionary()
         )
         self._making: WeakKeyDictionary[Any, anyio.Lock] = WeakKeyDictionary()
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
 
     def load(self) -> None:
         """Import the SDK, which takes a second or two, by making a client for nothing."""

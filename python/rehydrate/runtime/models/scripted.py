@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import repeat
-from threading import Lock
 from typing import Any, TypeAlias
 
+from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.cache.cost import Usage
 from rehydrate.cache.prices import Price, minimum_prefix
 from rehydrate.cache.simulate import PromptCache
@@ -97,7 +97,7 @@ class ScriptedModel:
             repeat(replies) if callable(replies) else iter(replies)
         )
         self._cache: PromptCache | None = None
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
         self._given = 0
         self.prompts: list[CompiledPrompt] = []
         """What it was asked, in order."""

@@ -65,6 +65,8 @@ const HASHED_TOKENS: usize = 1 << 14;
 /// Token vectors distilled from a sentence transformer (`tools/distill`), int8 rows with one scale each.
 pub struct StaticModel {
     space: String,
+    /// A hash of all that it is made of.
+    mark: u64,
     wordpiece: WordPiece,
     dim: usize,
     scales: Vec<f32>,
@@ -127,6 +129,7 @@ impl StaticModel {
         let hashed_component = length / (known().count().max(1) as f32 * (dim.max(1) as f32).sqrt());
         Ok(Self {
             space: space.into(),
+            mark: xxh3_64_with_seed(vectors, xxh3_64(vocab.as_bytes())),
             wordpiece,
             dim,
             scales,
@@ -136,6 +139,12 @@ impl StaticModel {
             hashed: HASHED_TOKENS.min(usize::from(u16::MAX) - tokens),
             hashed_component,
         })
+    }
+
+    /// What tells it from any other model, also from one of the same shape that was trained again.
+    #[must_use]
+    pub const fn mark(&self) -> u64 {
+        self.mark
     }
 
     /// The bag of tokens of `text`.

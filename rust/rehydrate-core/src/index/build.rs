@@ -22,7 +22,8 @@ pub(super) fn build(entries: &[Entry<'_>], gone: &[u64], settings: &Settings<'_>
     let length = text(&entries, &mut writer);
     let (builtin, own) = vectors(&entries, settings, &mut writer);
     let dim = settings.dim.unwrap_or(0) as u64;
-    writer.put(Section::Counts, [length, dim, u64::from(builtin), u64::from(own)]);
+    let mark = StaticModel::builtin().map_or(0, StaticModel::mark);
+    writer.put(Section::Counts, [length, dim, u64::from(builtin), u64::from(own), mark, settings.space]);
     writer.finish()
 }
 

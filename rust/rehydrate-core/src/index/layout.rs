@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"RHYSEGMT";
 /// Another number, another format: a segment of another version is thrown away and made again.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 /// Magic, version, number of sections, length of the whole, checksum of all that follows.
 const HEADER: usize = 8 + 4 + 4 + 8 + 8;
 const ALIGN: usize = 8;
@@ -53,7 +53,7 @@ sections! {
     /// u16: number of terms, saturating.
     Length,
     /// u64: what all lengths come to; dimensions of the caller's vectors; how many entries have a vector, built in and
-    /// of the caller's.
+    /// of the caller's; the marks of the built-in model and of the caller's.
     Counts,
     /// u64: hashes of terms, ascending.
     Terms,

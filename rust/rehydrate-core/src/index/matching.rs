@@ -40,6 +40,9 @@ pub(super) struct Dense {
 }
 
 impl Dense {
+    /// Bytes an entry takes.
+    pub const ENTRY_BYTES: usize = size_of::<Scored>() + size_of::<f32>();
+
     /// All zeros, one an entry.
     pub fn clear(&mut self, entries: usize) {
         self.scored.clear();

@@ -5,7 +5,7 @@ use super::layout::{Column, Section, Writer};
 use super::segment::Segment;
 use super::sketch;
 use super::view::Gate;
-use crate::embed::{dot, is_present, normalize};
+use crate::embed::{MAX_DIM, dot, is_present, normalize};
 
 /// Rows that are compared at once.
 pub(super) const BLOCK: usize = 1024;
@@ -222,8 +222,9 @@ pub(super) struct Steps {
     pub scale: f32,
 }
 
-/// So fine that sums of 8,192 products with bytes stay below 2^31.
+/// So fine that sums of so many products with bytes stay below 2^31.
 const FINEST: f32 = 2047.0;
+const _: () = assert!(MAX_DIM as i64 * FINEST as i64 * 127 < 1 << 31);
 
 impl Steps {
     pub fn of(vector: &[f32]) -> Self {

@@ -35,13 +35,25 @@ impl Segment {
         let mut segment = Self { bytes, layout, len: 0 };
         segment.len = segment.column::<u64>(Section::Ids).len();
         if let Some(model) = StaticModel::builtin() {
-            let foreign = segment.section(Section::TokenWeights).len() != model.vocab_size()
+            let foreign = segment.count(4) != model.mark()
+                || segment.section(Section::TokenWeights).len() != model.vocab_size()
                 || segment.section(Section::BuiltinRows).len() != segment.len * model.dim();
             if foreign {
                 return Err(Damaged("made with another built-in model"));
             }
         }
         Ok(segment)
+    }
+
+    /// The mark of the caller's model whose vectors it holds; None where it holds none.
+    #[must_use]
+    pub fn space(&self) -> Option<u64> {
+        (self.count(3) > 0).then(|| self.count(5))
+    }
+
+    /// Bytes it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        (*self.bytes).as_ref().len()
     }
 
     /// Number of entries.

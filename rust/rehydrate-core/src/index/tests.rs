@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::embed::builtin::StaticModel;
 
 fn meta(source: u32) -> Meta {
     Meta { source, ..Meta::default() }
@@ -187,7 +188,7 @@ fn vectors_of_the_caller_find_and_broken_ones_are_missing() {
     let rows: [&[f32]; 5] = [&[1.0, 0.0], &[0.6, 0.8], &broken, &[0.0, 0.0], &[1.0]];
     let entries: Vec<Entry<'_>> =
         (0..).zip(rows).map(|(id, row)| Entry { vector: Some(row), ..entry(id, "") }).chain([entry(9, "")]).collect();
-    let settings = Settings { dim: Some(2), older: None };
+    let settings = Settings { dim: Some(2), ..Settings::default() };
     let view = View::new(vec![open(Segment::build(&entries, &[], &settings))]);
     let vectors: [&[f32]; 5] = [&[3.0, 4.0], &broken, &[0.0, 0.0], &[1.0], &[-1.0, 0.0]];
     let filter = Filter::default();
@@ -217,6 +218,25 @@ fn damaged_bytes_are_refused() {
     assert!(Segment::open(Arc::new(longer)).is_err());
 }
 
+#[test]
+fn a_segment_says_whose_vectors_it_holds_and_one_of_another_built_in_model_is_refused() {
+    let settings = Settings { dim: Some(2), space: 77, older: None };
+    let with = Segment::build(&[Entry { vector: Some(&[1.0, 0.0]), ..entry(1, "apples") }], &[], &settings);
+    assert_eq!(open(with).space(), Some(77));
+    let without = Segment::build(&[entry(1, "apples")], &[], &settings);
+    assert_eq!(open(without.clone()).space(), None, "none of the caller's vectors is in it");
+    let Some(model) = StaticModel::builtin() else { return };
+    // The same bytes by a model of the same shape that was trained again: all is as it should be but its mark.
+    let mark = model.mark().to_le_bytes();
+    let at = without.windows(8).position(|window| window == mark).unwrap();
+    let mut retrained = without;
+    retrained[at] ^= 1;
+    let checksum = xxhash_rust::xxh3::xxh3_64(&retrained[32..]);
+    retrained[24..32].copy_from_slice(&checksum.to_le_bytes());
+    let refused = Segment::open(Arc::new(retrained)).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("another built-in model"), "{refused}");
+}
+
 /// Some entries that lie around a few topics.
 fn many(number: usize, dim: usize) -> Vec<Vec<f32>> {
     let mut state = 7_u64;
@@ -236,7 +256,7 @@ fn cells_find_what_a_scan_finds() {
     let vectors = many(number, dim);
     let entries: Vec<Entry<'_>> =
         (0..).zip(&vectors).map(|(id, vector)| Entry { vector: Some(vector), ..entry(id, "") }).collect();
-    let settings = Settings { dim: Some(dim), older: None };
+    let settings = Settings { dim: Some(dim), ..Settings::default() };
     let view = View::new(vec![open(Segment::build(&entries, &[], &settings))]);
     let unit = |vector: &[f32]| {
         let mut unit = vector.to_vec();

@@ -82,6 +82,16 @@ impl View {
         self.live == 0
     }
 
+    /// Bytes of memory: its segments, what is worked out once, and what searches leave for the next ones.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let segments: usize = self.parts.iter().map(|part| part.segment.held_bytes() + part.dead.len()).sum();
+        let vocabulary = self.parts.first().map_or(0, |part| part.segment.section(Section::TokenWeights).len());
+        let once = size_of::<f32>() * (usize::from(u16::MAX) + vocabulary);
+        let searches = self.dense.try_lock().map_or(1, |kept| kept.len().max(1));
+        segments + once + searches * Dense::ENTRY_BYTES * self.entries
+    }
+
     /// What the entries have in common, for [`super::Settings::older`].
     #[must_use]
     pub fn statistics(&self) -> &Statistics {

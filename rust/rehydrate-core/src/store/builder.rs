@@ -3,8 +3,9 @@
 //! Files of about one size are made one when there are [`RATIO`] of them, so that an item is written again a few times only
 //! and a search visits few files. One process builds at a time; what it built becomes current in one transaction.
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,19 +13,17 @@ use rusqlite::OptionalExtension;
 use rustc_hash::FxHashSet;
 
 use super::connections::{Connections, lock};
-use super::segments::{self, Folder, Row};
+use super::segments::{self, Folder, Lock, Row};
 use super::shelf::{Known, LARGEST_PART, Part, Rows, Stretch, state, stretches};
 use super::shelves::Shelves;
 use super::{gate, problem};
-use crate::error::Result;
+use crate::error::{Error, Result, StoreProblem};
 use crate::interrupt::{interruptible, poll};
 
 /// Items that are worth a file: fewer are indexed in a tenth of a second whenever they are needed.
 pub(super) const FILED_ITEMS: usize = 2048;
 /// So many files of one size are made one.
 const RATIO: usize = 4;
-/// How long closing waits for the thread.
-const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// What is needed to build.
@@ -47,34 +46,86 @@ impl Site {
     /// Build what is to be built of a namespace, until nothing is: files for what is damaged and for at least `least` new
     /// items. Waits for other processes that build, if `waits`.
     pub fn tend(&self, name: &str, least: usize, waits: bool) -> Result<()> {
-        let lock = loop {
-            match self.folder.lock() {
-                Ok(Some(lock)) => break lock,
-                Ok(None) if !waits => return Ok(()),
-                Ok(None) => {
-                    poll()?;
-                    std::thread::sleep(PAUSE);
-                }
-                Err(error) => return Err(problem::io(&self.connections.path, &error)),
-            }
-        };
+        let patience = if waits { Duration::MAX } else { Duration::ZERO };
+        let Some(_lock) = self.lock(patience)? else { return Ok(()) };
         self.sweep()?;
         while let Some((namespace, generation, job)) = self.next_job(name, least)? {
             poll()?;
             self.build(name, namespace, generation, &job)?;
         }
-        drop(lock);
         Ok(())
     }
 
+    /// The right to build and to sweep; None where others had it for all the time.
+    fn lock(&self, patience: Duration) -> Result<Option<Lock>> {
+        if patience > Duration::ZERO && self.folder.is_locked_here() {
+            return Err(problem::store(
+                &self.connections.path,
+                StoreProblem::Busy,
+                "a signal handler wants the index while the thread that it runs on is building it",
+                "set a flag in the handler, and call again when the call has returned",
+            ));
+        }
+        let end = Instant::now().checked_add(patience);
+        loop {
+            match self.folder.lock() {
+                Ok(None) if end.is_none_or(|end| Instant::now() < end) => {
+                    poll()?;
+                    std::thread::sleep(PAUSE);
+                }
+                found => return found.map_err(|error| problem::io(&self.connections.path, &error)),
+            }
+        }
+    }
+
     /// Remove files that a process left behind which ended amid its work: they may hold what is purged by now. Under the lock.
-    pub fn sweep(&self) -> Result<()> {
+    /// Those that stay.
+    pub fn sweep(&self) -> Result<Vec<PathBuf>> {
         let current: FxHashSet<String> = self.connections.read(|transaction| {
             let mut statement = transaction.prepare_cached("SELECT file FROM segments")?;
             Ok(statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
         })?;
-        self.folder.sweep(|name| current.contains(name));
-        Ok(())
+        Ok(self.folder.sweep(|name| current.contains(name)))
+    }
+
+    /// Remove `files`, and whatever a process may have left behind; those that stay. Waits for who builds: what it is writing
+    /// may hold what was purged meanwhile.
+    ///
+    /// # Errors
+    /// Others who built for all the time that a call may wait.
+    pub fn sweep_all(&self, files: &[String]) -> Result<Vec<PathBuf>> {
+        if self.folder.is_absent() {
+            return Ok(Vec::new());
+        }
+        let _lock = match self.lock(self.connections.busy) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => {
+                return Err(problem::store(
+                    &self.connections.path,
+                    StoreProblem::Busy,
+                    format!("another process built its index for {:.1} s", self.connections.busy.as_secs_f64()),
+                    "let it finish, and purge again",
+                ));
+            }
+            Err(Error::Store { kind: StoreProblem::Other | StoreProblem::ReadOnly, .. }) => {
+                let remaining = self.folder.remove(files);
+                return Ok(if remaining.is_empty() { vec![self.folder.path().to_owned()] } else { remaining });
+            }
+            Err(error) => return Err(error),
+        };
+        let remove = || -> Result<Vec<PathBuf>> {
+            let mut remaining = self.folder.remove(files);
+            remaining.extend(self.sweep()?);
+            remaining.sort();
+            remaining.dedup();
+            Ok(remaining)
+        };
+        let remaining = remove()?;
+        if remaining.is_empty() {
+            return Ok(remaining);
+        }
+        self.folder.mend();
+        remove()
     }
 
     fn next_job(&self, name: &str, least: usize) -> Result<Option<(i64, i64, Job)>> {
@@ -153,10 +204,11 @@ impl Site {
             segments::replace(transaction, &mut now, &job.replaced, &row)?;
             Ok(true)
         });
-        match swapped {
+        // What stays is swept the next time.
+        let _ = match swapped {
             Ok(true) => self.folder.remove(job.replaced.iter().map(|row| &row.file)),
             Ok(false) | Err(_) => self.folder.remove([&file]),
-        }
+        };
         swapped.map(drop)
     }
 }
@@ -243,8 +295,8 @@ impl Background {
         Ok(())
     }
 
-    /// End the thread; what it was building is left undone.
-    pub fn stop(&self, site: &Site) {
+    /// End the thread, and wait for that so long; what it was building is left undone.
+    pub fn stop(&self, site: &Site, patience: Duration) {
         self.stop.store(true, Ordering::SeqCst);
         let Ok(inside) = gate::enter(&site.connections.path) else { return };
         let thread = lock(&self.state).thread.take();
@@ -253,13 +305,24 @@ impl Background {
             && process == std::process::id()
         {
             thread.thread().unpark();
-            let end = Instant::now() + PATIENCE;
+            let end = Instant::now() + patience;
             while !thread.is_finished() && Instant::now() < end {
                 std::thread::sleep(PAUSE);
             }
             if thread.is_finished() {
                 let _ = thread.join();
             }
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some((process, thread)) = state.thread.take()
+            && process != std::process::id()
+        {
+            std::mem::forget(thread); // as above
         }
     }
 }

@@ -1,4 +1,8 @@
 //! Connections to the file: one that writes, a few that read, and the patience with which they wait for others.
+//!
+//! A signal handler runs on a thread that may be amid a call here ([`poll`]). What it calls must not wait for that thread:
+//! closing is left to the call under way, and a write amid a write is refused.
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -30,10 +34,36 @@ pub(super) struct Connections {
     pub is_read_only: bool,
     /// The file that was opened. Another one under its name is another store.
     identity: Identity,
-    busy: Duration,
+    pub busy: Duration,
     is_closed: AtomicBool,
     writer: Mutex<Option<Connection>>,
     readers: Mutex<Vec<Connection>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Read,
+    Write,
+}
+
+thread_local! {
+    /// What this thread is amid: which connections, by address, and how it uses them.
+    static USES: RefCell<Vec<(usize, Use)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A call that is under way, inside the gate. Whoever is the last to leave closed connections lets go of them.
+struct Using<'a> {
+    of: &'a Connections,
+    _inside: gate::Inside,
+}
+
+impl Drop for Using<'_> {
+    fn drop(&mut self) {
+        USES.with_borrow_mut(Vec::pop);
+        if self.of.is_closed() && !self.of.is_used_here() {
+            self.of.release();
+        }
+    }
 }
 
 impl Connections {
@@ -66,8 +96,29 @@ impl Connections {
         Ok(connections)
     }
 
+    fn using(&self, how: Use) -> Result<Using<'_>> {
+        let inside = gate::enter(&self.path)?;
+        USES.with_borrow_mut(|uses| uses.push((self.address(), how)));
+        Ok(Using { of: self, _inside: inside })
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    /// Whether this thread is amid a call.
+    pub fn is_used_here(&self) -> bool {
+        USES.with_borrow(|uses| uses.iter().any(|&(address, _)| address == self.address()))
+    }
+
     /// Everything that `work` does, or nothing; no other connection writes meanwhile.
     pub fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
+        self.write_within(self.busy, work)
+    }
+
+    /// The same with a patience of its own.
+    pub fn write_within<T>(&self, busy: Duration, work: impl FnOnce(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
+        self.check_reentry()?;
         if self.is_read_only {
             return Err(problem::store(
                 &self.path,
@@ -76,10 +127,10 @@ impl Connections {
                 "open it without read_only",
             ));
         }
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self, busy);
         loop {
             {
-                let _inside = gate::enter(&self.path)?;
+                let _using = self.using(Use::Write)?;
                 self.check_open()?;
                 if let Some(mut writer) = try_lock(&self.writer) {
                     self.check_open()?; // closing waits for the lock
@@ -91,7 +142,7 @@ impl Connections {
                         Ok(transaction) => {
                             let done = work(&transaction).map_err(|failure| failure.at(&self.path))?;
                             transaction.commit().map_err(|error| problem::sqlite(&self.path, &error))?;
-                            self.check_open()?;
+                            self.check_same_file()?;
                             return Ok(done);
                         }
                         Err(error) => patience.excuse(error)?,
@@ -104,10 +155,10 @@ impl Connections {
 
     /// What `work` finds in one state of the file; it may be called again.
     pub fn read<T>(&self, work: impl Fn(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self, self.busy);
         loop {
             {
-                let _inside = gate::enter(&self.path)?;
+                let _using = self.using(Use::Read)?;
                 self.check_open()?;
                 match self.read_once(&work) {
                     Ok(found) => return Ok(found),
@@ -130,7 +181,7 @@ impl Connections {
         };
         // A connection that met trouble is not used again.
         let mut readers = lock(&self.readers);
-        if found.is_ok() && readers.len() < IDLE_READERS && !self.is_closed.load(Ordering::SeqCst) {
+        if found.is_ok() && readers.len() < IDLE_READERS && !self.is_closed() {
             readers.push(connection);
         }
         found
@@ -156,10 +207,11 @@ impl Connections {
 
     /// Work of the connection that writes which is no transaction; None is tried again.
     fn alone<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<Option<T>>) -> Result<T> {
-        let mut patience = Patience::new(self);
+        self.check_reentry()?;
+        let mut patience = Patience::new(self, self.busy);
         loop {
             {
-                let _inside = gate::enter(&self.path)?;
+                let _using = self.using(Use::Write)?;
                 self.check_open()?;
                 if let Some(mut writer) = try_lock(&self.writer) {
                     self.check_open()?;
@@ -184,28 +236,71 @@ impl Connections {
         })
     }
 
-    /// Close every connection; the next call opens one.
-    pub fn let_go(&self) {
-        lock(&self.readers).clear();
-        lock(&self.writer).take();
+    /// Close every connection; the next call opens one. False where one is in use.
+    pub fn let_go(&self) -> bool {
+        let (Some(mut readers), Some(mut writer)) = (try_lock(&self.readers), try_lock(&self.writer)) else {
+            return false;
+        };
+        readers.clear();
+        writer.take();
+        true
     }
 
-    /// Close every connection for good. The log is copied into the file if nobody is in the way.
+    /// Close every connection for good, after a write that is under way. The log is copied into the file if nobody is in the
+    /// way. Called from a signal handler amid a call of the same thread, that call ends first, and then closes.
     pub fn close(&self) -> Result<()> {
-        let _inside = gate::enter(&self.path)?;
-        if !self.is_closed.swap(true, Ordering::SeqCst) {
-            lock(&self.readers).clear();
-            if let Some(writer) = lock(&self.writer).take() {
-                let _ = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-            }
+        self.is_closed.store(true, Ordering::SeqCst);
+        while !self.is_used_here() && !self.try_close()? {
+            std::thread::sleep(LONGEST_PAUSE);
+            poll()?;
         }
         Ok(())
     }
 
+    /// The same without waiting for a write, whose end then closes: false.
+    pub fn try_close(&self) -> Result<bool> {
+        self.is_closed.store(true, Ordering::SeqCst);
+        let _inside = gate::enter(&self.path)?;
+        Ok(self.release())
+    }
+
+    fn release(&self) -> bool {
+        if !gate::is_home() {
+            return true; // a child copied amid a call: see `drop`
+        }
+        let Some(mut writer) = try_lock(&self.writer) else { return false };
+        lock(&self.readers).clear();
+        if let Some(writer) = writer.take() {
+            let _ = writer.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
+        true
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// A signal handler amid a write would wait for the thread that it runs on.
+    fn check_reentry(&self) -> Result<()> {
+        if !USES.with_borrow(|uses| uses.contains(&(self.address(), Use::Write))) {
+            return Ok(());
+        }
+        Err(problem::store(
+            &self.path,
+            StoreProblem::Busy,
+            "a signal handler wants to write while the thread that it runs on is writing",
+            "set a flag in the handler, and write when the call has returned",
+        ))
+    }
+
     fn check_open(&self) -> Result<()> {
-        if self.is_closed.load(Ordering::SeqCst) {
+        if self.is_closed() {
             return Err(problem::store(&self.path, StoreProblem::Closed, "the store was closed", "open it again"));
         }
+        self.check_same_file()
+    }
+
+    fn check_same_file(&self) -> Result<()> {
         // SQLite would go on with a file that has no name any more: what is written there is gone when it is closed.
         if Identity::of(&self.path).is_ok_and(|now| now == self.identity) {
             return Ok(());
@@ -239,7 +334,7 @@ impl Connections {
 
     /// A write-ahead log lets readers and a writer go on side by side; the file remembers it.
     fn enter_log_mode(&self) -> Result<()> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self, self.busy);
         loop {
             {
                 let _inside = gate::enter(&self.path)?;
@@ -261,6 +356,16 @@ impl Connections {
                 }
             }
             patience.wait()?;
+        }
+    }
+}
+
+impl Drop for Connections {
+    fn drop(&mut self) {
+        if !gate::is_home() {
+            // SQLite in a child that was copied amid its work may wait for ever, or take the parent's log away.
+            std::mem::forget(std::mem::take(self.readers.get_mut().unwrap_or_else(PoisonError::into_inner)));
+            std::mem::forget(self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
 }
@@ -302,13 +407,14 @@ fn is_unreachable(error: &rusqlite::Error) -> bool {
 /// Waiting for others, with a deadline for all of it together.
 struct Patience<'a> {
     of: &'a Connections,
+    busy: Duration,
     end: Instant,
     longest: Duration,
 }
 
 impl<'a> Patience<'a> {
-    fn new(of: &'a Connections) -> Self {
-        Self { of, end: Instant::now() + of.busy, longest: SHORTEST_PAUSE }
+    fn new(of: &'a Connections, busy: Duration) -> Self {
+        Self { of, busy, end: Instant::now() + busy, longest: SHORTEST_PAUSE }
     }
 
     /// Go on if trying again may help.
@@ -323,7 +429,7 @@ impl<'a> Patience<'a> {
             return Err(problem::store(
                 &self.of.path,
                 StoreProblem::Busy,
-                format!("others kept it locked for {:.1} s", self.of.busy.as_secs_f64()),
+                format!("others kept it locked for {:.1} s", self.busy.as_secs_f64()),
                 "let the process that holds it finish, or wait longer (busy_seconds)",
             ));
         }

@@ -3,10 +3,14 @@
 //! SQLite keeps per process which locks it holds on which file. A copy of that would be believed by the child, which holds
 //! none of them, so the parent closes every connection before it forks, and both open their own afterwards. All of this is
 //! atomics: a child must not wait for threads that it does not have.
+//!
+//! The gate is no lock. Between closing and the fork, hooks of other libraries run, and they may wait for a lock whose owner
+//! waits here (`logging` has such a hook). So nobody waits for a fork longer than [`HOOKS_PATIENCE`]: who goes in after that
+//! is counted, and a child that was copied then is refused every store.
 use std::cell::Cell;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
 use super::connections::Connections;
@@ -16,10 +20,14 @@ use crate::interrupt::poll;
 
 /// How long a fork waits for calls that are under way; the child of one that waited in vain is refused every store.
 const FORK_PATIENCE: Duration = Duration::from_secs(2);
+/// How long calls, and other forks, wait for a fork that has begun.
+const HOOKS_PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_micros(200);
 const NOBODY: u32 = 0;
 
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// How often anybody went in.
+static ENTRIES: AtomicU64 = AtomicU64::new(0);
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 /// The process that may use SQLite; [`NOBODY`] before the first use.
 static HOME: AtomicU32 = AtomicU32::new(NOBODY);
@@ -57,20 +65,29 @@ pub(super) fn enter(path: &Path) -> Result<Inside> {
         _ => {}
     }
     if DEPTH.get() == 0 {
+        let mut patience_end = None;
         loop {
             INSIDE.fetch_add(1, SeqCst);
-            if FORKING.load(SeqCst) == 0 {
+            if FORKING.load(SeqCst) == 0 || patience_end.is_some_and(|end| Instant::now() >= end) {
                 break;
             }
             INSIDE.fetch_sub(1, SeqCst);
-            while FORKING.load(SeqCst) > 0 {
+            let end = *patience_end.get_or_insert_with(|| Instant::now() + HOOKS_PATIENCE);
+            while FORKING.load(SeqCst) > 0 && Instant::now() < end {
                 std::thread::sleep(PAUSE);
                 poll()?;
             }
         }
+        ENTRIES.fetch_add(1, SeqCst);
     }
     DEPTH.set(DEPTH.get() + 1);
     Ok(Inside(()))
+}
+
+/// Whether this process may use SQLite: a child may not even close what it inherited.
+pub(super) fn is_home() -> bool {
+    let home = HOME.load(SeqCst);
+    home == NOBODY || home == std::process::id()
 }
 
 /// Make what has connections, and have them closed before a fork; `make` is told of all that are there already, one call at
@@ -87,24 +104,40 @@ pub(super) fn register(make: impl FnOnce(&[Arc<Connections>]) -> Result<Connecti
 /// The closed gate.
 pub struct Hold {
     parent: u32,
-    is_clean: bool,
+    /// [`ENTRIES`] when every connection was closed; None: some were in use.
+    entries: Option<u64>,
 }
 
 /// Close the gate for a fork: waits for calls that are under way and closes every connection.
 #[must_use]
 pub fn hold() -> Hold {
-    FORKING.fetch_add(1, SeqCst);
+    // Forks one by one: the connections that one closes are half closed for another's child.
+    let end = Instant::now() + HOOKS_PATIENCE;
+    while FORKING.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
+        if Instant::now() >= end {
+            FORKING.fetch_add(1, SeqCst);
+            break;
+        }
+        std::thread::sleep(PAUSE);
+    }
     let end = Instant::now() + FORK_PATIENCE;
     // A thread that forks amid a call of its own would wait for itself.
     while DEPTH.get() == 0 && INSIDE.load(SeqCst) > 0 && Instant::now() < end {
         std::thread::sleep(PAUSE);
     }
-    let is_clean = INSIDE.load(SeqCst) == 0;
-    if is_clean {
-        let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.iter().filter_map(Weak::upgrade).for_each(|connections| connections.let_go());
-    }
-    Hold { parent: std::process::id(), is_clean }
+    let is_quiet = INSIDE.load(SeqCst) == 0 && is_home();
+    let entries = is_quiet.then(|| ENTRIES.fetch_add(1, SeqCst) + 1).filter(|_| close_all());
+    Hold { parent: std::process::id(), entries }
+}
+
+/// Close every connection; false where one is in use.
+fn close_all() -> bool {
+    let open = match OPEN.try_lock() {
+        Ok(open) => open,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return false,
+    };
+    open.iter().filter_map(Weak::upgrade).all(|connections| connections.let_go())
 }
 
 impl Drop for Hold {
@@ -114,10 +147,46 @@ impl Drop for Hold {
             FORKING.fetch_sub(1, SeqCst);
             return;
         }
-        if self.is_clean && HOME.load(SeqCst) == self.parent {
+        let is_clean = self.entries == Some(ENTRIES.load(SeqCst));
+        if is_clean && HOME.load(SeqCst) == self.parent {
             HOME.store(here, SeqCst);
         }
-        INSIDE.store(0, SeqCst); // whoever tried to get in is not in this process
+        INSIDE.store(usize::from(DEPTH.get() > 0), SeqCst); // whoever else tried to get in is not in this process
         FORKING.store(0, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One at a time: the gate is the process's.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    #[test]
+    fn who_waits_for_a_fork_that_does_not_come_goes_in_and_the_child_is_told() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = Path::new("/memory.db");
+        let mut holding = hold();
+        // Other tests of this process use stores too.
+        while holding.entries.is_none() {
+            drop(holding);
+            holding = hold();
+        }
+        let entries = holding.entries;
+        drop(enter(path).unwrap());
+        assert!(entries < Some(ENTRIES.load(SeqCst)));
+        drop(holding);
+    }
+
+    #[test]
+    fn a_second_fork_does_not_wait_for_ever_for_the_first() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = hold();
+        std::thread::scope(|scope| {
+            // Would hang the test: nothing lets go of the first meanwhile.
+            scope.spawn(|| drop(hold())).join().unwrap();
+        });
+        drop(first);
     }
 }

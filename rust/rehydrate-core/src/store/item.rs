@@ -1,4 +1,5 @@
 //! Items: what is added, what is returned, and the handles that name them.
+use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 
 /// Texts beyond this are refused: SQLite itself ends a little above.
@@ -110,6 +111,7 @@ impl NewItem {
                 return Err(Error::Argument(format!("{what} is {share}; give a number from 0 to 1")));
             }
         }
+        verify_dim(self.vector.as_ref().map_or(0, Vec::len))?;
         if self.vector.iter().flatten().any(|x| !x.is_finite()) {
             return Err(Error::Argument("a vector holds NaN or infinity; give zeros for no vector".into()));
         }

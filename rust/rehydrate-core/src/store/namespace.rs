@@ -70,6 +70,20 @@ impl Namespace {
         Self::find(transaction, name)?.ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
+    /// The model of a namespace's vectors and their components, if it is held to one.
+    pub fn space_of(transaction: &Transaction<'_>, id: i64) -> rusqlite::Result<Option<(String, i64)>> {
+        let found = transaction
+            .prepare_cached("SELECT space, dim FROM namespaces WHERE id = ?1")?
+            .query_row([id], |row| Ok((row.get::<_, Option<String>>(0)?, row.get(1)?)))
+            .optional()?;
+        Ok(found.and_then(|(space, dim)| Some((space?, dim))))
+    }
+
+    /// The mark of that model in an index.
+    pub fn space_print(&self) -> Option<u64> {
+        self.space.as_ref().map(|space| print_of(space, self.dim))
+    }
+
     /// Write the row back.
     pub fn save(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         let update = "UPDATE namespaces SET rev = ?2, generation = ?3, items = ?4, bytes = ?5, demoted = ?6, dropped = ?7, \
@@ -79,6 +93,11 @@ impl Namespace {
         transaction.prepare_cached(update)?.execute(row)?;
         Ok(())
     }
+}
+
+/// What tells one model's vectors from another's in an index.
+pub(super) fn print_of(space: &str, dim: i64) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(space.as_bytes(), dim.unsigned_abs())
 }
 
 /// The number of `name`, if it has one.

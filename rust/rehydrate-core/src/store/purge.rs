@@ -1,9 +1,12 @@
 //! Purging: items of a source, a session or a whole namespace go, and no byte of their texts stays in any file.
+use std::path::{Path, PathBuf};
+
 use rusqlite::Transaction;
 
 use super::namespace::{Namespace, Role, find_name};
-use super::problem::Attempt;
+use super::problem::{self, Attempt};
 use super::write::Writing;
+use crate::error::{Error, StoreProblem};
 
 /// What is purged of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +46,22 @@ pub(super) fn clear_traces(transaction: &Transaction<'_>) -> Attempt<()> {
     transaction.execute("UPDATE clock SET traces = 0", [])?;
     Ok(())
 }
+
+/// The error for files that hold traces and could not be removed.
+pub(super) fn remains(store: &Path, items: usize, files: &[PathBuf]) -> Error {
+    let named: Vec<String> = files.iter().take(NAMED_FILES).map(|file| file.display().to_string()).collect();
+    let more = files.len() - named.len();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    problem::store(
+        store,
+        StoreProblem::Remains,
+        format!("{items} items are gone, but files that hold traces of them stay: {}{more}", named.join(", ")),
+        "remove them, or let this user write in their folder, and purge again",
+    )
+}
+
+/// Files that an error names.
+const NAMED_FILES: usize = 5;
 
 fn take(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) -> Attempt<Purged> {
     let Some(namespace) = Namespace::find(transaction, name)? else { return Ok(Purged::default()) };

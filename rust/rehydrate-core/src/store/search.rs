@@ -3,13 +3,15 @@ use std::ops::Range;
 
 use super::builder::FILED_ITEMS;
 use super::item::{Filter, Item, handle_of, verify_namespace};
-use super::namespace::{Namespace, Numbered};
+use super::namespace::{Namespace, Numbered, print_of};
 use super::problem::Attempt;
 use super::read::Reading;
 use super::shelf::{Shelf, step_of};
 use super::{Store, scan, snippet};
+use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 use crate::index::{self, Fusion, Likeness, Query};
+use crate::interrupt::checkpoint;
 
 /// How often a search begins again because what it found was deleted meanwhile.
 const ATTEMPTS: usize = 3;
@@ -59,39 +61,44 @@ impl Store {
     /// A vector of another model than the namespace has, and what keeps a file from being read.
     pub fn search(&self, namespace: &str, request: &SearchRequest<'_>) -> Result<Vec<Hit>> {
         verify_namespace(namespace)?;
+        verify_dim(request.vector.map_or(0, |(vector, _)| vector.len()))?;
         let now_ms = (self.options.clock)();
-        let hits = if scan::is_for(request.query) && request.vector.is_none() {
+        let found = if scan::is_for(request.query) && request.vector.is_none() {
             self.scan(namespace, request, now_ms)?
         } else {
             let mut attempt = 1;
             loop {
-                let (hits, is_whole) = self.search_once(namespace, request, now_ms)?;
+                let (found, is_whole) = self.search_once(namespace, request, now_ms)?;
                 if is_whole || attempt == ATTEMPTS {
-                    break hits;
+                    break found;
                 }
                 attempt += 1;
             }
         };
-        self.note_uses(hits.iter().map(|(id, _)| *id))?;
-        Ok(hits.into_iter().map(|(_, hit)| hit).collect())
+        self.note_uses(found.iter().map(|(found, _)| found.id as i64))?;
+        // Behind the gate: a text may be long, and a fork waits for whoever is inside.
+        Ok(found.into_iter().map(|(found, item)| hit(&found, item, request.query)).collect())
     }
 
-    fn scan(&self, namespace: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<Vec<(i64, Hit)>> {
+    fn scan(&self, namespace: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<Vec<Found>> {
         self.connections.read(|transaction| {
             let Some(mut reading) = Reading::begin(transaction, namespace, now_ms)? else { return Ok(Vec::new()) };
             let filter = Numbered::of(&request.filter, transaction, reading.namespace.id)?;
             let mut hits = Vec::new();
             for (id, score) in scan::scan(&reading, request.query, &filter, request.limit)? {
                 let found = index::Hit { id: id.unsigned_abs(), score, text: score, trigram: 1.0, cosine: f32::NAN };
-                hits.extend(hit(&mut reading, &found, request.query)?);
+                hits.extend(reading.item(id)?.map(|item| (found, item)));
             }
             Ok(hits)
         })
     }
 
     /// Hits, and whether none of them was deleted before it could be read.
-    fn search_once(&self, name: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<(Vec<(i64, Hit)>, bool)> {
+    fn search_once(&self, name: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<(Vec<Found>, bool)> {
         let Some(shelf) = self.shelf(name)? else { return Ok((Vec::new(), true)) };
+        if let Some((vector, space)) = request.vector {
+            verify_index_space(&shelf, vector.len(), space)?;
+        }
         let filter = self.connections.read(|transaction| {
             if let (Some((vector, space)), Some(row)) = (request.vector, Namespace::find(transaction, name)?) {
                 verify_space(&row, vector.len(), space)?;
@@ -122,8 +129,8 @@ impl Store {
             let mut hits = Vec::with_capacity(found.len());
             let mut is_whole = true;
             for found in &found {
-                match hit(&mut reading, found, request.query)? {
-                    Some((id, hit)) if hit.item.trust >= filter.min_trust => hits.push((id, hit)),
+                match reading.item(found.id as i64)? {
+                    Some(item) if item.trust >= filter.min_trust => hits.push((*found, item)),
                     Some(_) => {}
                     None => is_whole = false,
                 }
@@ -140,7 +147,7 @@ impl Store {
     /// # Errors
     /// What keeps a file from being read.
     pub fn recall(&self, namespace: &str, texts: &[&str], k: usize, centred: bool) -> Result<Vec<Vec<Near>>> {
-        self.recall_like(namespace, Likeness::Texts(texts), texts.len(), k, centred)
+        self.recall_like(namespace, Likeness::Texts(texts), texts.len(), k, centred, None)
     }
 
     /// The same by vectors of the model `space`.
@@ -156,11 +163,12 @@ impl Store {
         centred: bool,
     ) -> Result<Vec<Vec<Near>>> {
         verify_namespace(namespace)?;
+        verify_dim(vectors.first().map_or(0, |vector| vector.len()))?;
         self.connections.read(|transaction| match (Namespace::find(transaction, namespace)?, vectors.first()) {
             (Some(row), Some(vector)) => Ok(verify_space(&row, vector.len(), space)?),
             _ => Ok(()),
         })?;
-        self.recall_like(namespace, Likeness::Vectors(vectors), vectors.len(), k, centred)
+        self.recall_like(namespace, Likeness::Vectors(vectors), vectors.len(), k, centred, Some(space))
     }
 
     fn recall_like(
@@ -170,10 +178,14 @@ impl Store {
         count: usize,
         k: usize,
         centred: bool,
+        space: Option<&str>,
     ) -> Result<Vec<Vec<Near>>> {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
         let Some(shelf) = self.shelf(namespace)? else { return Ok(vec![Vec::new(); count]) };
+        if let (Likeness::Vectors([vector, ..]), Some(space)) = (of, space) {
+            verify_index_space(&shelf, vector.len(), space)?;
+        }
         let recall = index::Recall { of, k, centred, filter: index::Filter::default(), now_ms };
         let found = shelf.view.recall(&recall);
         self.connections.read(|transaction| {
@@ -196,12 +208,7 @@ impl Store {
 
     /// The index of a namespace as it is now.
     pub(super) fn shelf(&self, namespace: &str) -> Result<Option<std::sync::Arc<Shelf>>> {
-        let get = || self.site.shelves.get(&self.connections, &self.site.folder, namespace);
-        let mut shelf = get()?;
-        if shelf.as_ref().is_some_and(|shelf| !shelf.is_intact()) {
-            self.site.shelves.forget(&self.connections, Some(namespace))?;
-            shelf = get()?;
-        }
+        let shelf = self.site.shelves.get(&self.connections, &self.site.folder, namespace)?;
         if shelf.as_ref().is_some_and(|shelf| shelf.damaged > 0 || shelf.unfiled() >= FILED_ITEMS) {
             self.background.want(&self.site, namespace)?;
         }
@@ -209,13 +216,25 @@ impl Store {
     }
 }
 
-fn hit(reading: &mut Reading<'_>, found: &index::Hit, query: &str) -> Attempt<Option<(i64, Hit)>> {
-    let id = found.id as i64;
-    let Some(item) = reading.item(id)? else { return Ok(None) };
+/// A find of the index and its item.
+type Found = (index::Hit, Item);
+
+fn hit(found: &index::Hit, item: Item, query: &str) -> Hit {
+    checkpoint();
     // What is no UTF-8 is shown whole: places in it are places in its replacement.
     let snippet = std::str::from_utf8(&item.text).map_or(0..item.text.len(), |text| snippet::snippet(text, query));
     let (score, text, trigram, cosine) = (found.score, found.text, found.trigram, found.cosine);
-    Ok(Some((id, Hit { item, snippet, score, text, trigram, cosine })))
+    Hit { item, snippet, score, text, trigram, cosine }
+}
+
+/// The index may be of a moment before or after the row that was looked at.
+fn verify_index_space(shelf: &Shelf, dim: usize, space: &str) -> Result<()> {
+    match shelf.space {
+        Some(held) if held != print_of(space, dim as i64) => Err(Error::Argument(format!(
+            "a vector of {space:?} ({dim} components) where this namespace has those of another model; use that one"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn verify_space(row: &Namespace, dim: usize, space: &str) -> Result<()> {

@@ -1,20 +1,19 @@
 //! Index files: written whole, checked whole when opened, and dispensable.
+//!
+//! They are read, not mapped: whoever cuts a file that is mapped ends every process that looks into it (SIGBUS), and nothing
+//! keeps others from doing so. How much is held at once is bounded in bytes (`shelves`).
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use memmap2::Mmap;
 use rusqlite::Transaction;
 
 use super::namespace::Namespace;
 use super::{files, random};
-use crate::index::{Bytes, Segment};
+use crate::index::Segment;
 
-/// Files beyond this are mapped into memory: processes share them, and what is seldom looked at may leave it. Smaller ones
-/// are read: whatever happens to them later does not matter.
-const MAPPED_BYTES: u64 = if cfg!(test) { 1 << 10 } else { 64 << 20 };
 /// Beside the store's file.
 const FOLDER: &str = "-index";
 const ENDING: &str = ".segment";
@@ -66,38 +65,6 @@ pub(super) fn replace(
     namespace.save(tx)
 }
 
-/// A file in memory. To read what somebody cut off it ends the process (SIGBUS), so whoever reads asks first.
-pub(super) struct Mapped {
-    map: Mmap,
-    file: File,
-    modified: SystemTime,
-}
-
-impl Mapped {
-    fn new(file: File) -> io::Result<Self> {
-        let modified = file.metadata()?.modified()?;
-        // SAFETY: the file is ours alone (mode 0600) and never written to after it was given its name: it is replaced by
-        // files of other names, and removing it leaves what is mapped as it is. Strangers may still write to it: see
-        // `is_untouched`.
-        let map = unsafe { Mmap::map(&file) }?;
-        Ok(Self { map, file, modified })
-    }
-
-    /// Whether nobody wrote to the file or cut it since it was opened. Who does so amid a search is not noticed.
-    pub fn is_untouched(&self) -> bool {
-        let is_same = |data: std::fs::Metadata| {
-            data.len() == self.map.len() as u64 && data.modified().is_ok_and(|modified| modified == self.modified)
-        };
-        self.file.metadata().is_ok_and(is_same)
-    }
-}
-
-impl AsRef<[u8]> for Mapped {
-    fn as_ref(&self) -> &[u8] {
-        &self.map
-    }
-}
-
 /// The folder of a store's index files.
 #[derive(Debug, Clone)]
 pub(super) struct Folder(PathBuf);
@@ -107,9 +74,8 @@ impl Folder {
         Self(files::beside(store, FOLDER))
     }
 
-    /// The segment in a file, and the map that it lies in, if it does; None where it is missing, damaged, or another one than
-    /// the table means.
-    pub fn open(&self, row: &Row) -> Option<(Segment, Option<Arc<Mapped>>)> {
+    /// The segment in a file; None where it is missing, damaged, or another one than the table means.
+    pub fn open(&self, row: &Row) -> Option<Segment> {
         // Names in the table are ours, but a table can be damaged too.
         let is_plain = row.file.strip_suffix(ENDING)?.bytes().all(|byte| byte.is_ascii_hexdigit());
         let path = self.0.join(&row.file);
@@ -119,19 +85,13 @@ impl Folder {
         if length != u64::try_from(row.bytes).ok()? {
             return None;
         }
-        let mut file = File::open(path).ok()?;
-        let (bytes, mapped): (Bytes, _) = if length > MAPPED_BYTES {
-            let mapped = Arc::new(Mapped::new(file).ok()?);
-            (Arc::clone(&mapped) as Bytes, Some(mapped))
-        } else {
-            let mut bytes = Vec::with_capacity(usize::try_from(length).ok()?);
-            file.read_to_end(&mut bytes).ok()?;
-            (Arc::new(bytes), None)
-        };
-        if checksum((*bytes).as_ref()) != row.checksum {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(usize::try_from(length).ok()?).ok()?;
+        File::open(path).ok()?.take(length).read_to_end(&mut bytes).ok()?;
+        if checksum(&bytes) != row.checksum {
             return None;
         }
-        Some((Segment::open(bytes).ok()?, mapped))
+        Segment::open(Arc::new(bytes)).ok()
     }
 
     /// Write a new file: its name and checksum.
@@ -159,22 +119,46 @@ impl Folder {
         written.map(|()| (name, checksum(bytes)))
     }
 
-    /// Remove files that are not current any more. Who has one open keeps it.
-    pub fn remove<'a>(&self, names: impl IntoIterator<Item = &'a String>) {
-        for name in names {
-            take_away(&self.0.join(name));
-        }
+    /// Remove files that are not current any more; those that stay. Who has one open keeps it.
+    pub fn remove<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Vec<PathBuf> {
+        names.into_iter().map(|name| self.0.join(name)).filter(|path| !take_away(path)).collect()
     }
 
-    /// Remove what no table names: left by a process that ended amid its work. Only under [`Folder::lock`].
-    pub fn sweep(&self, is_current: impl Fn(&str) -> bool) {
-        let Ok(entries) = std::fs::read_dir(&self.0) else { return };
-        for entry in entries.flatten() {
+    /// Remove what no table names: left by a process that ended amid its work. Those that stay; the folder itself where
+    /// nobody can say what is in it. Only under [`Folder::lock`].
+    pub fn sweep(&self, is_current: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+        let entries = match std::fs::read_dir(&self.0) {
+            Ok(entries) => entries,
+            Err(error) if is_nothing(&error) => return Vec::new(),
+            Err(_) => return vec![self.0.clone()],
+        };
+        let mut remaining = Vec::new();
+        for entry in entries {
+            let Ok(entry) = entry else {
+                remaining.push(self.0.clone());
+                continue;
+            };
             let name = entry.file_name();
-            if name.to_str().is_some_and(|name| name.ends_with(ENDING) && !is_current(name)) {
-                take_away(&entry.path());
+            let is_ours = name.to_str().is_some_and(|name| name.ends_with(ENDING) && !is_current(name));
+            if is_ours && !take_away(&entry.path()) {
+                remaining.push(entry.path());
             }
         }
+        remaining
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Whether nothing stands in its place.
+    pub fn is_absent(&self) -> bool {
+        self.0.symlink_metadata().is_err_and(|error| is_nothing(&error))
+    }
+
+    /// Whether this thread holds the lock: a signal handler that waited for it would wait for ever.
+    pub fn is_locked_here(&self) -> bool {
+        LOCKED.with_borrow(|locked| locked.contains(&self.0))
     }
 
     fn lock_file(&self) -> io::Result<File> {
@@ -184,7 +168,7 @@ impl Folder {
 
     /// Take away what stands in the folder's place and in the lock's, and let their owner use them: by their names they are
     /// ours, and hold nothing that cannot be made again.
-    fn mend(&self) {
+    pub fn mend(&self) {
         if self.0.is_dir() {
             files::allow_owner(&self.0);
             files::allow_owner(&self.0.join(LOCK));
@@ -203,30 +187,47 @@ impl Folder {
             self.lock_file()
         })?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Lock(file))),
+            Ok(()) => {
+                LOCKED.with_borrow_mut(|locked| locked.push(self.0.clone()));
+                Ok(Some(Lock { file, folder: self.0.clone() }))
+            }
             Err(std::fs::TryLockError::WouldBlock) => Ok(None),
             Err(std::fs::TryLockError::Error(error)) => Err(error),
         }
     }
 }
 
-/// Held while index files are built.
-pub(super) struct Lock(File);
+thread_local! {
+    /// Folders whose lock this thread holds.
+    static LOCKED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Held while index files are built, by the thread that took it.
+pub(super) struct Lock {
+    file: File,
+    folder: PathBuf,
+}
 
 impl Drop for Lock {
     fn drop(&mut self) {
         // Not by closing alone: a process forked meanwhile has the file open too.
-        let _ = self.0.unlock();
+        let _ = self.file.unlock();
+        LOCKED.with_borrow_mut(|locked| locked.retain(|folder| *folder != self.folder));
     }
 }
 
-/// Remove a file, or a folder that stands in a file's place.
-fn take_away(path: &Path) {
-    if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
-        let _ = std::fs::remove_dir_all(path);
+/// Remove a file, or a folder that stands in a file's place; whether nothing is there any more.
+fn take_away(path: &Path) -> bool {
+    let removed = if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
+        std::fs::remove_dir_all(path)
     } else {
-        let _ = std::fs::remove_file(path);
-    }
+        std::fs::remove_file(path)
+    };
+    removed.is_ok() || path.symlink_metadata().is_err_and(|error| is_nothing(&error))
+}
+
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 16] {
@@ -238,7 +239,7 @@ mod tests {
     use crate::store::{NewItem, Options, SearchRequest, Store};
 
     #[test]
-    fn a_mapped_file_that_is_cut_or_written_to_is_not_looked_into_any_more() {
+    fn an_index_file_that_is_cut_or_written_to_while_it_is_open_ends_nothing_and_changes_no_answer() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(&folder.path().join("memory.db"), Options::default()).unwrap();
         let items: Vec<NewItem> = (0..300).map(|i| NewItem::new(format!("note {i} about penguins"), 0)).collect();
@@ -250,8 +251,8 @@ mod tests {
         store.flush().unwrap();
         let expected = found();
         for spoil in ["cut", "empty", "overwrite"] {
-            let shelf = store.shelf("alice").unwrap().unwrap();
-            assert!(shelf.parts.iter().any(|part| part.mapped.is_some()), "{spoil}: no file is mapped");
+            let held = store.shelf("alice").unwrap().unwrap();
+            assert!(held.parts.iter().any(|part| part.row.is_some()), "{spoil}: nothing is read from a file");
             let files = std::fs::read_dir(folder.path().join("memory.db-index")).unwrap().flatten();
             for file in files.map(|file| file.path()).filter(|path| path.extension().is_some()) {
                 let bytes = std::fs::read(&file).unwrap();
@@ -262,7 +263,11 @@ mod tests {
                     _ => std::fs::write(&file, vec![b'x'; bytes.len()]).unwrap(),
                 }
             }
+            // Both what a search under way holds, and the next search.
+            assert!(held.parts.iter().all(|part| part.segment.ids().len() == 300), "{spoil}");
             assert_eq!(found(), expected, "{spoil}");
+            assert_eq!(store.verify().unwrap().damaged, 1, "{spoil}");
+            assert_eq!(found(), expected, "{spoil}, read again");
             store.flush().unwrap();
             assert_eq!(found(), expected, "{spoil}, built again");
             let report = store.verify().unwrap();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use rusqlite::Transaction;
 
 use super::connections::Connections;
-use super::namespace::Namespace;
+use super::namespace::{Namespace, print_of};
 use super::problem::Attempt;
-use super::segments::{Folder, Mapped, Row, rows};
+use super::segments::{Folder, Row, rows};
 use super::write::vector_of;
 use crate::error::{Error, Result};
 use crate::index::{Entry, Meta, Segment, Settings, View};
@@ -30,14 +30,13 @@ pub(super) struct Part {
     pub segment: Arc<Segment>,
     /// Where it is on disk.
     pub row: Option<Row>,
-    /// Where it is read, if not in memory of our own.
-    pub mapped: Option<Arc<Mapped>>,
 }
 
 impl Part {
-    /// Whether it may be read.
-    pub fn is_intact(&self) -> bool {
-        self.mapped.as_ref().is_none_or(|mapped| mapped.is_untouched())
+    /// Whether its vectors are of the model that the namespace is held to: those of two models are never compared. A part
+    /// without vectors goes with any.
+    fn is_of(&self, namespace: &Namespace) -> bool {
+        self.segment.space().is_none_or(|space| Some(space) == namespace.space_print())
     }
 }
 
@@ -46,6 +45,8 @@ pub(super) struct Shelf {
     pub namespace: i64,
     pub generation: i64,
     pub rev: i64,
+    /// The mark of the model that the namespace was held to.
+    pub space: Option<u64>,
     pub parts: Vec<Part>,
     pub view: View,
     /// Files that the table names and that could not be used.
@@ -58,9 +59,9 @@ impl Shelf {
         self.parts.iter().filter(|part| part.row.is_none()).map(|part| part.segment.len()).sum()
     }
 
-    /// Whether it may be read: nobody cut or wrote to a file that it is mapped from.
-    pub fn is_intact(&self) -> bool {
-        self.parts.iter().all(Part::is_intact)
+    /// Bytes of memory, and what searches leave behind for the next ones.
+    pub fn held_bytes(&self) -> u64 {
+        self.view.held_bytes() as u64
     }
 
     /// Whether it is what the row says.
@@ -97,7 +98,7 @@ impl Known<'_> {
     fn cover(self, covered: &mut Vec<Stretch>, row: &Namespace, low: i64, high: i64) {
         let mut low = low;
         for part in self.parts.iter().filter(|part| part.row.is_none()) {
-            let is_good = self.generation == row.generation || part.low >= row.pruned;
+            let is_good = (self.generation == row.generation || part.low >= row.pruned) && part.is_of(row);
             if is_good && part.low == low && part.high <= high {
                 low = part.high;
                 covered.push(Stretch { low: part.low, high: part.high, part: Some(part.clone()), is_damaged: false });
@@ -120,11 +121,12 @@ pub(super) fn stretches(folder: &Folder, row: &Namespace, files: &[Row], known: 
             continue; // no table of ours says that; what it says first is enough
         }
         known.cover(&mut covered, row, low, file.low);
-        let is_here = |part: &&Part| part.row.as_ref() == Some(file) && part.is_intact();
+        let is_here = |part: &&Part| part.row.as_ref() == Some(file);
         let part = known.parts.iter().find(is_here).cloned().or_else(|| {
-            let (segment, mapped) = folder.open(file)?;
-            Some(Part { low: file.low, high: file.high, segment: Arc::new(segment), row: Some(file.clone()), mapped })
+            let segment = Arc::new(folder.open(file)?);
+            Some(Part { low: file.low, high: file.high, segment, row: Some(file.clone()) })
         });
+        let part = part.filter(|part| part.is_of(row));
         let first = covered.len();
         match part {
             Some(part) => {
@@ -155,6 +157,7 @@ pub(super) struct Rows {
     items: Vec<Loaded>,
     gone: Vec<u64>,
     dim: usize,
+    space: Option<u64>,
     /// How far they reach.
     pub high: i64,
 }
@@ -174,17 +177,16 @@ impl Rows {
             let next = connections.read(|transaction| Self::page(transaction, namespace, rows.high, high, page))?;
             rows.items.extend(next.items);
             rows.gone.extend(next.gone);
-            (rows.high, rows.dim) = (next.high, next.dim);
+            (rows.high, rows.dim, rows.space) = (next.high, next.dim, next.space);
         }
         Ok(rows)
     }
 
     fn page(transaction: &Transaction<'_>, namespace: i64, low: i64, high: i64, limit: usize) -> Attempt<Self> {
         let mut rows = Self { high, ..Self::default() };
-        rows.dim = transaction
-            .prepare_cached("SELECT dim FROM namespaces WHERE id = ?1")?
-            .query_row([namespace], |row| row.get::<_, i64>(0))
-            .map_or(0, |dim| usize::try_from(dim).unwrap_or(0));
+        if let Some((space, dim)) = Namespace::space_of(transaction, namespace)? {
+            (rows.dim, rows.space) = (usize::try_from(dim).unwrap_or(0), Some(print_of(&space, dim)));
+        }
         let mut statement = transaction.prepare_cached(
             "SELECT id, rev, time, source, kind, session, tier, trust, expires, text, vector FROM items JOIN bodies USING (id) \
              WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3 ORDER BY rev LIMIT ?4",
@@ -225,8 +227,11 @@ impl Rows {
         let mut gone = self.gone.clone();
         gone.sort_unstable();
         let older = (!older.is_empty()).then(|| view(older));
-        let settings =
-            Settings { dim: Some(self.dim).filter(|&dim| dim > 0), older: older.as_ref().map(View::statistics) };
+        let settings = Settings {
+            dim: Some(self.dim).filter(|&dim| dim > 0),
+            space: self.space.unwrap_or_default(),
+            older: older.as_ref().map(View::statistics),
+        };
         Segment::build(&entries, &gone, &settings)
     }
 }
@@ -273,8 +278,8 @@ pub(super) fn refresh(
         };
         if (now.rev, now.generation) == (row.rev, row.generation) || round == ROUNDS {
             let view = view(&made);
-            let (namespace, generation, rev) = (row.id, row.generation, row.rev);
-            return Ok(Some(Shelf { namespace, generation, rev, parts: made, view, damaged }));
+            let (namespace, generation, rev, space) = (row.id, row.generation, row.rev, row.space_print());
+            return Ok(Some(Shelf { namespace, generation, rev, space, parts: made, view, damaged }));
         }
         (parts, generation) = (made, row.generation);
         (row, files) = (now, now_files);
@@ -309,7 +314,7 @@ fn append(
         // What was just built is whole.
         let segment =
             Segment::open(Arc::new(rows.build(parts))).map_err(|damaged| Error::Model(damaged.to_string()))?;
-        parts.push(Part { low: start, high: rows.high, segment: Arc::new(segment), row: None, mapped: None });
+        parts.push(Part { low: start, high: rows.high, segment: Arc::new(segment), row: None });
         if rows.high >= high {
             return Ok(());
         }

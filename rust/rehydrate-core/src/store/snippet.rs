@@ -1,12 +1,19 @@
 //! Snippets: the part of a text around what a query found, cut between sentences or lines.
+//!
+//! One pass over the text for the query's words, and a second one for the query as it stands where it holds none of them. Both
+//! are linear and may be interrupted: no lock is held here.
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
+
+use crate::interrupt::{Pace, stretches};
 
 /// About 200 tokens.
 const SNIPPET_BYTES: usize = 800;
 /// How far a cut may move to meet the end of a sentence.
 const REACH_BYTES: usize = 200;
+/// What of a query is looked for here: a snippet shows less than that.
+const QUERY_BYTES: usize = 4_096;
 
 /// The bytes of `text` to show for `query`: all of a short text, else the stretch with most of the query's words, the rarer
 /// ones weighing more.
@@ -14,10 +21,17 @@ pub(super) fn snippet(text: &str, query: &str) -> Range<usize> {
     if text.len() <= SNIPPET_BYTES + REACH_BYTES {
         return 0..text.len();
     }
+    let query = &query[..floor(query, QUERY_BYTES)];
     let wanted: FxHashSet<String> = words(query).map(|(_, word)| word).collect();
-    let mut matches: Vec<(usize, String)> = words(text).filter(|(_, word)| wanted.contains(word)).collect();
+    let mut matches: Vec<(usize, String)> = Vec::new();
+    let mut start = 0;
+    for stretch in stretches(text) {
+        let here = words(stretch).filter(|(_, word)| wanted.contains(word));
+        matches.extend(here.map(|(at, word)| (start + at, word)));
+        start += stretch.len();
+    }
     if matches.is_empty() {
-        let found = find_lower(text, &query.trim().to_lowercase());
+        let found = find_lower(text, query.trim());
         matches.extend(found.map(|at| (at, String::new())));
     }
     let Some(at) = densest(&matches) else { return cut(text, 0..SNIPPET_BYTES) };
@@ -26,17 +40,40 @@ pub(super) fn snippet(text: &str, query: &str) -> Range<usize> {
     cut(text, start..start + SNIPPET_BYTES)
 }
 
-/// Where the query stands in a text as it is.
+/// Where the query stands in a text as it is, case aside: Knuth, Morris and Pratt, over lower-cased characters, since
+/// lower-casing changes lengths and no character is looked at twice.
 fn find_lower(text: &str, query: &str) -> Option<usize> {
-    if query.is_empty() {
+    let wanted: Vec<char> = query.chars().flat_map(char::to_lowercase).collect();
+    if wanted.is_empty() {
         return None;
     }
-    // Lower-casing may change lengths, so every place is tried by itself.
-    let first = query.chars().next()?;
-    text.char_indices()
-        .filter(|(_, letter)| letter.to_lowercase().next() == Some(first))
-        .find(|(at, _)| text[*at..].chars().flat_map(char::to_lowercase).take(query.chars().count()).eq(query.chars()))
-        .map(|(at, _)| at)
+    // How much of `wanted` still stands when what follows so many of its characters is another one.
+    let mut still = vec![0; wanted.len()];
+    let mut matched = 0;
+    for at in 1..wanted.len() {
+        while matched > 0 && wanted[at] != wanted[matched] {
+            matched = still[matched - 1];
+        }
+        matched += usize::from(wanted[at] == wanted[matched]);
+        still[at] = matched;
+    }
+    // Where the last characters of the text began.
+    let mut begins = vec![0; wanted.len()];
+    let mut pace = Pace::default();
+    matched = 0;
+    let letters = text.char_indices().flat_map(|(at, letter)| letter.to_lowercase().map(move |lower| (at, lower)));
+    for (number, (at, letter)) in letters.enumerate() {
+        pace.step();
+        begins[number % wanted.len()] = at;
+        while matched > 0 && letter != wanted[matched] {
+            matched = still[matched - 1];
+        }
+        matched += usize::from(letter == wanted[matched]);
+        if matched == wanted.len() {
+            return Some(begins[(number + 1) % wanted.len()]);
+        }
+    }
+    None
 }
 
 /// The match from which a snippet's length holds the greatest weight of different words.
@@ -151,6 +188,40 @@ mod tests {
         assert!(text[snippet(&text, "记忆")].contains("记忆"));
         let text = "İ".repeat(2000) + "needle" + &"ß".repeat(2000);
         assert!(text[snippet(&text, "NEEDLE")].contains("needle"));
+    }
+
+    #[test]
+    fn the_query_is_found_where_the_plain_search_finds_it() {
+        let plain = |text: &str, query: &str| {
+            let wanted: Vec<char> = query.chars().flat_map(char::to_lowercase).collect();
+            let letters: Vec<(usize, char)> =
+                text.char_indices().flat_map(|(at, c)| c.to_lowercase().map(move |lower| (at, lower))).collect();
+            let is_here = |window: &&[(usize, char)]| window.iter().map(|(_, c)| c).eq(&wanted);
+            letters.windows(wanted.len()).find(is_here).map(|window| window[0].0)
+        };
+        let texts = ["aabaabaaab", "ABABABC", "xİxiİß", "--- -- ----", "", "é\u{301}É"];
+        let queries = ["a", "aab", "aaab", "ababc", "i\u{307}", "----", "-- -", "É", "xyz", "ß"];
+        for text in texts {
+            for query in queries {
+                assert_eq!(find_lower(text, query), plain(text, query), "{query:?} in {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_query_that_nearly_matches_everywhere_takes_a_pass_and_not_one_for_each_place() {
+        // By trying each place this would be 32 billion comparisons: minutes, where a pass is a moment.
+        let query = "-".repeat(QUERY_BYTES);
+        let text = ("-".repeat(QUERY_BYTES - 1) + " ").repeat(2_000) + &query;
+        assert!(text[snippet(&text, &query)].ends_with('-'));
+        assert_eq!(find_lower(&text, &query), Some(text.len() - query.len()));
+    }
+
+    #[test]
+    fn a_query_without_an_end_is_looked_for_by_its_beginning() {
+        let text = format!("{}needle{}", "hay ".repeat(2_000), " hay".repeat(2_000));
+        let query = format!("needle {}", "thread ".repeat(100_000));
+        assert!(text[snippet(&text, &query)].contains("needle"));
     }
 
     #[test]

@@ -226,7 +226,7 @@ impl Store {
     /// Remove files that a process left behind which ended amid its work.
     pub(super) fn sweep(&self) -> Result<()> {
         match self.site.folder.lock() {
-            Ok(Some(_lock)) => self.site.sweep(),
+            Ok(Some(_lock)) => self.site.sweep().map(drop),
             _ => Ok(()), // who builds does it
         }
     }

@@ -1,9 +1,9 @@
 //! Index files: no damage shows in a result, and however they came about they hold the rows.
 use std::path::PathBuf;
 
-use rehydrate_core::store::{Purge, Store, Tier};
+use rehydrate_core::store::{NewItem, Purge, Store, Tier};
 
-use super::place::{Place, add, corpus, found};
+use super::place::{Place, add, corpus, found, item};
 
 fn segment_files(place: &Place) -> Vec<PathBuf> {
     let folder = place.path().with_file_name("memory.db-index");
@@ -100,4 +100,35 @@ fn changes_and_merges_leave_the_index_equal_to_the_rows() {
     assert!(deleted > 30);
     let report = store.verify().unwrap();
     assert_eq!((report.items, report.problems, report.damaged), (stats.items - deleted as u64, vec![], 0));
+}
+
+#[test]
+fn an_index_of_another_model_is_made_again_and_never_compared_with() {
+    let with = |text: &str, vector: [f32; 2]| NewItem { vector: Some(vector.to_vec()), ..item(text) };
+    let place = Place::new();
+    let store = place.open();
+    store.add("alice", &[with("east", [1.0, 0.0]), with("north", [0.0, 1.0])], Some("before")).unwrap();
+    store.flush().unwrap();
+    assert_eq!(store.stats("alice").unwrap().indexed, 2);
+    drop(store);
+    // A process that changed the model, of the same shape, and was killed before it threw the index away.
+    let file = rusqlite::Connection::open(place.path()).unwrap();
+    let turned: Vec<u8> = [0.0_f32, 1.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    file.execute("UPDATE bodies SET vector = ?1 WHERE text = CAST('east' AS BLOB)", [turned]).unwrap();
+    let turned: Vec<u8> = [1.0_f32, 0.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    file.execute("UPDATE bodies SET vector = ?1 WHERE text = CAST('north' AS BLOB)", [turned]).unwrap();
+    file.execute("UPDATE namespaces SET space = 'after'", []).unwrap();
+    drop(file);
+    let store = place.open();
+    let nearest = |store: &Store| {
+        let near = store.recall_vectors("alice", &[&[1.0, 0.0]], "after", 1, false).unwrap();
+        let (handle, cosine) = near[0][0].clone();
+        assert!(cosine > 0.99, "{cosine}");
+        String::from_utf8(store.get("alice", &[handle]).unwrap()[0].clone().unwrap().text).unwrap()
+    };
+    assert_eq!(nearest(&store), "north");
+    store.flush().unwrap();
+    assert_eq!(nearest(&store), "north");
+    let report = store.verify().unwrap();
+    assert_eq!((report.problems, report.damaged), (vec![], 0), "the file was built again");
 }

@@ -1,6 +1,7 @@
 //! Items: what is added comes back, once, in its namespace, with its links, page by page.
+use rehydrate_core::embed::MAX_DIM;
 use rehydrate_core::error::Error;
-use rehydrate_core::store::{Filter, NewItem, Paging, Purge, Tier};
+use rehydrate_core::store::{Filter, NewItem, Paging, Purge, SearchRequest, Tier};
 
 use super::place::{FIRST_PAGE, Place, add, from, item, texts};
 
@@ -153,4 +154,35 @@ fn items_of_one_call_may_link_each_other() {
     let added = store.add("draft", &both, None).unwrap().added;
     assert_eq!(added.iter().map(|added| &added.handle).collect::<Vec<_>>(), handles.iter().collect::<Vec<_>>());
     assert_eq!(store.stats("draft").unwrap().links, 2);
+}
+
+#[test]
+fn vectors_beyond_the_limit_are_refused_and_those_at_it_compare_right() {
+    let place = Place::new();
+    let store = place.open();
+    let vector = |dim: usize, seed: u32| -> Vec<f32> {
+        (0..dim as u32).map(|at| if (at ^ seed).wrapping_mul(0x9E37_79B1) >> 31 == 0 { 1.0 } else { -1.0 }).collect()
+    };
+    let with = |text: &str, dim: usize, seed: u32| NewItem { vector: Some(vector(dim, seed)), ..item(text) };
+    for dim in [MAX_DIM + 1, MAX_DIM + 256, 3 * MAX_DIM] {
+        let (row, number) = (vector(dim, 1), dim.to_string());
+        let asked = SearchRequest { vector: Some((&row, "wide")), ..SearchRequest::new("alpha", 3) };
+        for refused in [
+            store.add("alice", &[with("alpha", dim, 1)], Some("wide")).map(drop),
+            store.search("alice", &asked).map(drop),
+            store.recall_vectors("alice", &[&row], "wide", 3, false).map(drop),
+            store.set_vectors("alice", &[format!("mem_{}", "0".repeat(26))], &row, "wide").map(drop),
+        ] {
+            let said = refused.unwrap_err().to_string();
+            assert!(said.contains(&number) && said.contains("the limit is 8192;"), "{said}");
+        }
+    }
+    let items = [with("alpha", MAX_DIM, 1), with("beta", MAX_DIM, 2), with("gamma", MAX_DIM, 3)];
+    store.add("alice", &items, Some("wide")).unwrap();
+    for (seed, text) in [(1, "alpha"), (2, "beta"), (3, "gamma")] {
+        let near = store.recall_vectors("alice", &[&vector(MAX_DIM, seed)], "wide", 1, false).unwrap();
+        let (handle, cosine) = near[0][0].clone();
+        assert!((cosine - 1.0).abs() < 0.001, "{cosine}");
+        assert_eq!(store.get("alice", &[handle]).unwrap()[0].as_ref().unwrap().text, text.as_bytes());
+    }
 }

@@ -11,6 +11,7 @@ use ort::session::{NoSelectedOutputs, RunOptions, Session};
 use ort::value::{Tensor, TensorElementType};
 
 use super::library::environment;
+use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 
 /// How token vectors become one, where the graph does not do it itself.
@@ -169,6 +170,11 @@ fn load(path: &Path, pooling: Pooling, probe: &[i64]) -> Result<(Session, usize)
     }
     let options = RunOptions::new().map_err(|error| unusable(path, &error.to_string()))?;
     let vector = run(&mut session, &[probe], &options, pooling).map_err(|problem| unusable(path, &problem))?;
+    verify_dim(vector.len()).map_err(|error| Error::ModelFile {
+        path: path.display().to_string(),
+        problem: format!("cannot be used as a model: {error}"),
+        remedy: "get a model of fewer dimensions".into(),
+    })?;
     Ok((session, vector.len()))
 }
 
