@@ -275,7 +275,7 @@ def test_an_embedder_that_fails_is_done_without_and_that_is_said(opened: Any):
     assert memory.get(added.handle).text == "the zebra house"
     assert [hit.handle for hit in memory.search("zebra house")] == [added.handle]
     assert [near.handle for near in memory.recall(["zebra"])[0]] == [added.handle]
-    assert "no route to host" in memory.degraded[0]
+    assert "embedder: ConnectionError; 1 of 1" in memory.degraded[0]
     assert "found without it until rebuild()" in memory.degraded[0]
     assert memory.stats().degraded == memory.degraded
 
