@@ -119,7 +119,7 @@ def _random_queries(memory: Memory, queries: int) -> None:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda m: m.add(5), "TypeError"),
+        (lambda m: m.add(5), "texts is of type int; pass texts or MemoryItems"),
         (lambda m: m.add([5]), "entry 0 is of type int; pass strings or MemoryItems"),
         (lambda m: m.add("x", colour="red"), "add has no 'colour'; the fields of an item are kind"),
         (lambda m: m.add(MemoryItem("x"), kind="y"), "kind is for bare texts, and entry 0"),
