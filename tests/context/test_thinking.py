@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from rehydrate import Budget, Context, InvalidArgumentError, validate
+from rehydrate import Budget, Context, Interpreter, InvalidArgumentError, validate
 from rehydrate.compiler.compile import compile
 from rehydrate.ir import CompiledPrompt, ContextRequest, History, PromptIR
+from rehydrate.runtime import ScriptedModel
 from tests.strategies import Entry
 
 BINDS, FREE, MANUAL = "claude-opus-5-5", "claude-opus-5", "claude-sonnet-4-5"
@@ -223,3 +224,14 @@ def test_a_policy_that_is_none_is_refused():
         InvalidArgumentError, match="thinking is None; choose one of 'auto', 'keep'"
     ):
         Context(thinking=None)
+
+
+def test_an_interpreter_names_its_model_to_a_context_that_knows_none():
+    model = ScriptedModel(["Berth 4."], name=MANUAL)
+    context = under_way(1_000_000)
+    assert any("waits" in said for said in context.prompt().ir.meta.degraded)
+    Interpreter(model).run_sync(context)
+    context.add({"role": "user", "content": "And now?"}, *call(40, 300))
+    kept = context.compact(2_500)  # as after an overflow: it must not wait
+    assert not any("lost what it begins with" in said for said in kept.meta.degraded)
+    assert thoughts(context.prompt())[-1] == "c2ln40"

@@ -123,6 +123,7 @@ class Context:
         check_working(passes, originals, deadline_ms, clock)
         self._provider: Provider = provider
         self._model = model
+        self._asked_model = ""
         self._thinking = checked_policy(thinking)
         self._system = system
         self._tools = tuple([ToolDef.read(tool) for tool in tools])
@@ -171,6 +172,12 @@ class Context:
     def _add(self, entries: Sequence[Any], at: datetime | None) -> None:
         self._settle()
         self._entries.extend(entries, self._clock() if at is None else seconds_of(at))
+
+    def name_model(self, name: str) -> None:
+        """Say which model its prompts go to next: its rules hold for thinking, where the context
+        was made without a ``model``. An `Interpreter` says it by itself."""
+        with self._lock:
+            self._asked_model = name
 
     def offer(self, tools: Iterable[Any]) -> None:
         """Have the model offered these tools too, in any provider's shape.
@@ -614,7 +621,7 @@ class Context:
         return compile_ir(
             ir,
             self._provider,
-            model=self._model,
+            model=self._model or self._asked_model,
             passes=passes,
             originals=self._originals,
             minimum_prefix=minimum_prefix(self._model),

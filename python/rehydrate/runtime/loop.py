@@ -111,7 +111,8 @@ class TurnLoop:
                 return stopped, None
 
     def _begin(self) -> None:
-        """Offer the tools and add the user's words; in a worker thread."""
+        """Name the model, offer the tools and add the user's words; in a worker thread."""
+        self._context.name_model(self._agent.model.name)
         self._context.offer(self._agent.offered)
         if self._agent.jit is not None:
             # One for all turns: it holds what was found and had no room.
