@@ -102,18 +102,23 @@ class Model(SimpleNamespace):
         return vars(self)
 
 
+def test_what_can_dump_itself_is_read_as_what_it_dumps():
+    told = {"role": "user", "content": [Model(type="text", text="hi")]}
+    for messages in ([told], [Model(role="user", content="hi")]):
+        assert parse(messages).messages[0].text == "hi"
+        assert validate(messages) == []
+
+
 @pytest.mark.parametrize("name", ["anthropic", "openai_chat", "openai_responses", "plain"])
 @pytest.mark.parametrize(
     ("entry", "part", "remedy"),
     [
         ("hello", "", "wrap it as"),
         (7, "", "convert it to a dict"),
-        (Model(role="user", content="hi"), "", "model_dump"),
         ({"content": "hi"}, "role", "add the role"),
         ({"role": None, "content": "hi"}, "role", "add the role"),
         ({"role": "user", "content": 7}, "content", "convert it to a string"),
         ({"role": "user", "content": {"type": "text"}}, "content", "wrap the block in a list"),
-        ({"role": "user", "content": [Model(type="text")]}, r"content\[0\]", "model_dump"),
         ({"role": "user", "content": ["x", 7]}, r"content\[1\]", "convert it to a dict"),
     ],
 )
@@ -144,7 +149,7 @@ def test_an_entry_of_another_kind_of_record_is_refused_with_its_name(name, entry
 
 @pytest.mark.parametrize(
     ("tool_calls", "part"),
-    [({"id": "a"}, "tool_calls"), ([7], r"tool_calls\[0\]"), ([Model(id="a")], r"tool_calls\[0\]")],
+    [({"id": "a"}, "tool_calls"), ([7], r"tool_calls\[0\]")],
 )
 def test_tool_calls_of_the_wrong_shape_are_refused(tool_calls, part):
     entry = {"role": "assistant", "content": None, "tool_calls": tool_calls}

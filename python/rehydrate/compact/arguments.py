@@ -89,6 +89,8 @@ def check_choices(**chosen: object) -> None:
     """Refuse what is none of the words to choose from: granularity, thinking, provider."""
     known = {"granularity": GRANULARITIES, "thinking": THINKING, "provider": PROVIDERS}
     for name, value in chosen.items():
+        if name == "provider" and value is None:
+            continue
         check_choice(name, value, known[name])
 
 

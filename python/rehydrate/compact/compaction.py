@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
+from rehydrate.formats._sdk_objects import as_dicts
+
 
 class Stats(NamedTuple):
     """Figures of one compaction. Tokens are in the counter's unit, times in milliseconds."""
@@ -252,7 +254,7 @@ class Compaction:
 
     def to_dict(self) -> dict[str, Any]:
         """``{"messages": [...], "stats": {...}}``: the wire shape of the tool."""
-        return {"messages": list(self.messages), "stats": self.stats._asdict()}
+        return {"messages": list(as_dicts(self.messages)), "stats": self.stats._asdict()}
 
     def __repr__(self) -> str:
         """The figures in a line."""

@@ -79,8 +79,8 @@ def compact_context(
     ``messages`` is a conversation in one of six formats: ``"anthropic"``, ``"openai_chat"``,
     ``"openai_responses"`` (items), ``"langchain"`` (message objects), ``"claude_code"`` (the
     entries of a transcript) or ``"plain"`` role and content; ``format`` names it where detection
-    should not. Tool calls and their results are kept or dropped together, so a valid conversation
-    stays valid.
+    should not. The objects that an SDK answers with may stand among them. Tool calls and their
+    results are kept or dropped together, so a valid conversation stays valid.
 
     In a loop with a prompt cache do not compact the whole history in each request: each time other
     messages would be kept, and the cache would be lost, which costs more than no compaction. Use a
@@ -151,9 +151,7 @@ def compact_context(
     ratio = checked_ratio(target_ratio)
     budget = checked_budget(budget_tokens)
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
-    check_choices(granularity=granularity, thinking=thinking)
-    if provider is not None:
-        check_choices(provider=provider)
+    check_choices(granularity=granularity, thinking=thinking, provider=provider)
     model = checked_model(model)
     asked = checked_query(query)
     own_model = model_of(embedder)
@@ -169,13 +167,13 @@ def compact_context(
 
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
     calibrated = profile.signals == "calibrated"
-    read = formats.parse(messages, format)
+    read, entries = formats.read(messages, format)
     check_speakers(read)
     conversation, shown, stripped, stripped_by_unit = treat_thinking(
-        thinking, read, messages, counted_by
+        thinking, read, entries, counted_by
     )
     conversation = sent_to(conversation, provider, model)
-    binding = Binding.of(thinking, conversation, messages, model)
+    binding = Binding.of(thinking, conversation, entries, model)
     pins = pinned_units(
         conversation,
         messages,
@@ -237,7 +235,7 @@ def compact_context(
         pins = dict.fromkeys(range(len(conversation.units)), WAITS)
         selection, cut = select(target_tokens=before), None
     chosen = _Chosen(binding, shown, message_tokens, pins, target, profile, selection, cut)
-    writer = Remembering(writing, conversation, messages, degraded)
+    writer = Remembering(writing, conversation, entries, degraded)
     kept = _keep(chosen, writer, counted_by, stripped, stripped_by_unit)
     report, lost = kept.report, before - kept.tokens
     changed = kept.dropped > 0 or kept.excerpted > 0 or bool(kept.stripped)
@@ -268,10 +266,20 @@ def compact_context(
     stats = writer.record(stats)
     if not changed:
         return Compaction(list(messages), list(range(len(messages))), stats, report)
-    return Compaction(kept.entries, kept.indices, stats, report)
+    return Compaction(_as_they_came(kept, entries, messages), kept.indices, stats, report)
 
 
 acompact_context = computed(compact_context)
+
+
+def _as_they_came(kept: _Kept, entries: Sequence[Any], messages: Sequence[Any]) -> list[Any]:
+    """What is kept, with an SDK's own objects for what was read of them and did not change."""
+    if entries is messages:
+        return kept.entries
+    return [
+        messages[index] if entry is entries[index] else entry
+        for index, entry in zip(kept.indices, kept.entries, strict=True)
+    ]
 
 
 class _Chosen(NamedTuple):

@@ -25,12 +25,13 @@ class Entries:
     """What was added, in order: nothing is changed, and taken out only with a prompt that nobody
     got."""
 
-    __slots__ = ("_entries", "_said_last", "_times", "_tokens", "format", "turn")
+    __slots__ = ("_dicts", "_entries", "_said_last", "_times", "_tokens", "format", "turn")
 
     def __init__(self, format: str) -> None:  # noqa: A002  the field's word
         """Start empty."""
         self.format = format
         self._entries: list[Any] = []
+        self._dicts: list[Any] = []  # the same, but for an SDK's objects
         self._tokens: list[int] = []
         self._times = array("d")
         self._said_last = ""
@@ -47,14 +48,15 @@ class Entries:
         ``at`` is when they were said, in seconds since 1970, unless they say so themselves.
         """
         added = tuple(as_sequence(entries))
-        read = formats.parse(added, self.format)
-        formats.check_own(added, self.format)
+        read, dicts = formats.read(added, self.format)
+        formats.check_own(dicts, self.format)
         tokens = entry_tokens(read, len(added))
         last = next((each for each in reversed(read.messages) if each.is_user_turn), None)
         if last is not None:
             self.turn, self._said_last = len(self._entries) + last.index, last.text
-        self._times.extend([_time_of(entry, at) for entry in added])
+        self._times.extend([_time_of(entry, at) for entry in dicts])
         self._entries += added
+        self._dicts += dicts
         self._tokens += tokens
 
     def mark(self) -> EntriesMark:
@@ -63,14 +65,14 @@ class Entries:
 
     def back_to(self, mark: EntriesMark) -> None:
         """Take out what was added since."""
-        for column in (self._entries, self._tokens, self._times):
+        for column in (self._entries, self._dicts, self._tokens, self._times):
             del column[mark.length :]
         self.turn, self._said_last = mark.turn, mark.said_last
 
     def since(self, place: int) -> History:
         """Those from a place on."""
         return History(
-            tuple(self._entries[place:]),
+            tuple(self._dicts[place:]),
             self.format,
             tuple(self._tokens[place:]),
             tuple(range(place, len(self._entries))),
@@ -81,7 +83,7 @@ class Entries:
         shown = set(visible)
         places = [place for place in range(len(self._entries)) if place not in shown]
         history = History(
-            tuple([self._entries[place] for place in places]),
+            tuple([self._dicts[place] for place in places]),
             self.format,
             tuple([self._tokens[place] for place in places]),
             tuple(places),
@@ -98,7 +100,7 @@ class Entries:
 
     def at(self, place: int) -> Any:
         """The entry at a place."""
-        return self._entries[place]
+        return self._dicts[place]
 
     def said_at(self, place: int) -> datetime:
         """When the entry at a place was said."""

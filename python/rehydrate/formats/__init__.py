@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from rehydrate.errors import UnknownFormatError, Violation
+from rehydrate.errors import InvalidMessageError, UnknownFormatError, Violation
 from rehydrate.formats import (
     _foreign,
     anthropic,
@@ -29,6 +29,7 @@ from rehydrate.formats._binding import entries_of, stale_thinking
 from rehydrate.formats._excerpting import Path, Places
 from rehydrate.formats._langchain_chat import langchain_to_openai, openai_to_langchain
 from rehydrate.formats._reading import HINT, PROOF, as_sequence
+from rehydrate.formats._sdk_objects import as_dicts
 from rehydrate.formats.thinking_models import THINKING_MODELS, ThinkingModel, thinking_model
 from rehydrate.messages import Conversation
 
@@ -90,9 +91,13 @@ def detect_format(messages: Sequence[Any]) -> str:
     >>> detect_format([{"role": "user", "content": "hi"}])
     'plain'
     """
+    return _detected(as_dicts(as_sequence(messages)))
+
+
+def _detected(entries: Sequence[Any]) -> str:
     hinted: str | None = None
     formats = list(FORMATS.items())
-    for entry in as_sequence(messages):
+    for entry in entries:
         if not isinstance(entry, Mapping):
             if langchain.detect(entry) == PROOF:
                 return langchain.NAME
@@ -109,13 +114,32 @@ def detect_format(messages: Sequence[Any]) -> str:
 def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noqa: A002
     """Read messages into a `Conversation` of atomic units.
 
-    Raises InvalidMessageError for what is no message, UnknownFormatError for an unknown name.
+    Objects of the providers' SDKs (content blocks, a chat message, items of Responses) are read as
+    what the SDK would send. Raises InvalidMessageError for what is no message, UnknownFormatError
+    for an unknown name.
 
     >>> parse([{"role": "user", "content": "hi"}]).units[0].members
     (0,)
     """
+    return read(messages, format)[0]
+
+
+def read(messages: Sequence[Any], format: str = "auto") -> tuple[Conversation, Sequence[Any]]:  # noqa: A002
+    """The same, and the entries as dicts: the very sequence unless an SDK's objects are in it.
+
+    >>> entries = [{"role": "user", "content": "hi"}]
+    >>> read(entries)[1] is entries
+    True
+    """
     entries = as_sequence(messages)
-    return _format(entries, format).parse(entries)
+    try:
+        return _format(entries, format).parse(entries), entries
+    except InvalidMessageError:
+        # Looking for objects first would cost all those who have none.
+        dicts = as_dicts(entries)
+        if dicts is entries:
+            raise
+    return _format(dicts, format).parse(dicts), dicts
 
 
 def validate(
@@ -184,7 +208,9 @@ not as it was sent, or behind a gap in the thinking |
     >>> print(*validate(after, sent=sent, model="claude-opus-5-5")[0], sep=" | ")
     1 | thinking_after_changed_prefix | thinking behind a change: message 0 is not what was sent
     """
-    entries = as_sequence(messages if sent is None else entries_of(messages))
+    if sent is not None:
+        messages, sent = _request_as_dicts(messages), _request_as_dicts(sent)
+    entries = as_dicts(as_sequence(messages if sent is None else entries_of(messages)))
     module = _format(entries, format)
     found = module.validate(entries)
     if sent is None or not thinking_model(model, module.NAME, entries).refuses_changed_prefix:
@@ -208,9 +234,16 @@ converted for its provider, or add it in the provider's own shape
     _foreign.check_own(entries, own.NAME, detectors, own.validate)
 
 
+def _request_as_dicts(messages: Any) -> Any:
+    """Messages, or a request with them, without an SDK's objects."""
+    if isinstance(messages, Mapping):
+        return as_dicts([messages])[0]
+    return as_dicts(as_sequence(messages))
+
+
 def _format(entries: Sequence[Any], name: str) -> Format:
     if name == "auto":
-        name = detect_format(entries)
+        name = _detected(entries)
     try:
         return FORMATS[name]
     # TypeError: something unhashable was passed as the name.

@@ -98,8 +98,6 @@ def as_entry(value: object, index: int, part: str = "") -> Mapping[str, Any]:
         return value
     if is_langchain_message(value):
         remedy = "convert all with rehydrate.formats.langchain_to_openai, or none"
-    elif hasattr(value, "model_dump"):
-        remedy = "convert it with .model_dump()"
     elif hasattr(value, "__dataclass_fields__"):
         remedy = "convert it with dataclasses.asdict()"
     elif isinstance(value, str) and not part:
@@ -159,9 +157,7 @@ def as_parts(content: object, index: int, part: str = "content") -> Sequence[Any
 
 def wrong_content(value: object, index: int, part: str = "content") -> InvalidMessageError:
     """The error for a content that is neither text nor blocks."""
-    if hasattr(value, "model_dump"):
-        remedy = "convert it with .model_dump()"
-    elif isinstance(value, Mapping):
+    if isinstance(value, Mapping):
         remedy = "wrap the block in a list"
     else:
         remedy = "convert it to a string"

@@ -98,7 +98,9 @@ class History:
         """Its entries, read and grouped into units; raises InvalidMessageError."""
         found: Conversation | None = self._read.get("conversation")
         if found is None:
-            found = formats.parse(self.entries, self.format)
+            found, entries = formats.read(self.entries, self.format)
+            if entries is not self.entries:
+                object.__setattr__(self, "entries", tuple(entries))
             self._read["conversation"] = found
         return found
 

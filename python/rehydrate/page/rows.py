@@ -60,7 +60,7 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
     """
     units = compaction.explain().units
     stats = compaction.stats
-    conversation = formats.parse(messages, stats.format)
+    conversation, messages = formats.read(messages, stats.format)
     if stats.stripped and not any(unit.stripped for unit in units):
         # What was compacted had no thinking any more.
         conversation = without_thinking(conversation, tuple(messages)).conversation

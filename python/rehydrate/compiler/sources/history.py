@@ -9,6 +9,7 @@ from rehydrate import formats
 from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.sources.source import Found, HydrationSource, Run, SourceRequest
 from rehydrate.formats._reading import as_sequence
+from rehydrate.formats._sdk_objects import as_dicts
 from rehydrate.ir import History, Priority
 from rehydrate.messages import Conversation
 
@@ -29,7 +30,7 @@ def history(
     'history'
     """
     if not isinstance(messages, History):
-        given = History(tuple(as_sequence(messages)), format)
+        given = History(tuple(as_dicts(as_sequence(messages))), format)
     elif len(messages.tokens) == len(messages.entries):
         counted = messages
         return _source(lambda _: Found(history=counted), lambda: _last_said(counted))
