@@ -24,14 +24,17 @@ from typing import Any, NamedTuple
 
 from benches.python.retention import data_folder
 from benches.report.rows import Part, Row
-from rehydrate import formats
+from rehydrate import count_tokens, formats
 from rehydrate.compiler.caps import cap_text
 from rehydrate.compiler.caps.results import Tools, texts_of
 from rehydrate.compiler.originals import HeldOriginals
 from rehydrate.messages import PieceKind
 
 SHARES = (0.5, 0.25, 0.1)
-LEAST = 1_400
+LEAST = 400
+"""Tokens."""
+_LONG = 2_800
+"""Characters."""
 _FACT = re.compile(r"[A-Za-z_][\w./-]{3,}\w|\d{2,}")
 
 
@@ -77,7 +80,7 @@ def _cases(entries: list[Any], name: str) -> Iterator[Case]:
         tools.note(message)
         for text in texts_of(message, entries[message.index], name, tools):
             needed = (facts(text.text) - known) & later[place + 1]
-            if len(text.text) > 2 * LEAST and needed:
+            if len(text.text) > _LONG and needed:
                 yield Case("real", text.tool, text.text, frozenset(needed))
         for piece in message.pieces:
             known |= facts(piece.text)
@@ -191,7 +194,7 @@ def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> Part:
     reachable = asked = 0
     for case in cases:
         for share in shares:
-            limit = max(LEAST, int(len(case.text) * share))
+            limit = max(LEAST, int(count_tokens(case.text) * share))
             capped = cap_text(case.text, limit, tool=case.tool)
             if capped is None:
                 continue

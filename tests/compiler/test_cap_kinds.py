@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rehydrate import _engine
 from rehydrate.compiler.caps import Kind, cap_text, kind_of, notice
 from rehydrate.compiler.caps.cutting import boundary
-from rehydrate.compiler.caps.notices import NOTICE_ROOM
+from rehydrate.compiler.caps.notices import NOTICE_TOKENS
+from rehydrate.compiler.counts import COUNTER
 from tests.compiler.long_texts import jsons, long_texts
 
-LIMIT = 28_000
+LIMIT = 8_000
+"""Tokens."""
 CODE = "".join(
     f"import module_{n}\n\n\ndef function_{n}(a, b):\n" + "    total = a + b\n" * 25
     for n in range(120)
@@ -64,16 +67,64 @@ def test_plain_text_is_cut_at_the_cap_and_the_notice_is_the_contracts():
     text = "It was a dark and stormy night, " * 2_000
     capped = cap_text(text, LIMIT)
     assert capped is not None
-    omitted = -(-(len(text) - LIMIT) * 2 // 7)
+    assert text.startswith(capped.body)
     assert capped.render() == (
-        f"{text[:LIMIT]}\n\n[truncated: {omitted} tokens omitted. "
+        f"{capped.body}\n\n[truncated: {tokens(text) - tokens(capped.body)} tokens omitted. "
         "call again with stricter filters to see specific parts.]"
     )
+    assert 0.9 * (LIMIT - NOTICE_TOKENS) <= tokens(capped.body) <= LIMIT - NOTICE_TOKENS
 
 
-def test_a_text_that_is_hardly_longer_than_its_cap_stays_whole():
-    assert cap_text("x" * (LIMIT + NOTICE_ROOM), LIMIT) is None
-    assert cap_text("x" * (LIMIT + NOTICE_ROOM + 1), LIMIT) is not None
+def test_a_text_within_its_cap_stays_whole_to_the_token():
+    for word in ("word ", "слово ", "字", "คำ"):
+        whole = word * 30_000
+        most = len(whole) * LIMIT // tokens(whole)
+        while tokens(whole[: most + 1]) <= LIMIT:
+            most += 1
+        while tokens(whole[:most]) > LIMIT:
+            most -= 1
+        assert cap_text(whole[:most], LIMIT) is None
+        capped = cap_text(whole[: most + len(word)], LIMIT)
+        assert capped is not None
+
+
+SCRIPTS = {
+    "english": "Once upon a time there was a ship. ",
+    "chinese": "一艘船从港口驶向大海，船上有三名水手。",
+    "japanese": "船は港を出て海へ向かった。水夫は三人いた。",
+    "thai": "เรือลำหนึ่งออกจากท่าไปสู่ทะเลใหญ่ ",
+    "arabic": "خرجت سفينة من الميناء إلى البحر الكبير. ",
+    "hebrew": "אוניה אחת יצאה מן הנמל אל הים הגדול. ",
+    "hindi": "एक जहाज बंदरगाह से बड़े समुद्र की ओर निकला। ",
+    "russian": "Корабль вышел из гавани в открытое море. ",
+    "amharic": "አንድ መርከብ ከወደብ ወደ ባሕር ወጣ። ",
+    "emoji": "🚢⚓️👨‍👩‍👧🌊",
+    "base64": "aGVsbG8gd29ybGQ4NzM0Mjg3Y2hq",
+    "code": "def f_7(a, b):\n    return a * 7 + b\n\n",
+    "numbers": "0x7f3a 93.12, 8271;\n",
+    "json": '{"名前": "船長", "港": "横浜", "id": 93}\n',
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("limit", [400, 2_000, LIMIT])
+def test_a_capped_text_has_no_more_tokens_than_its_cap_in_any_script(script: str, limit: int):
+    text = SCRIPTS[script] * (60_000 // len(SCRIPTS[script]))
+    capped = cap_text(text, limit)
+    assert capped is not None
+    handle = "orig_vhh7ct57t2hzgfssmrwpmoggtm"
+    shown = capped.render(handle)
+    assert tokens(shown) <= limit
+    assert tokens(shown) >= 0.55 * limit or capped.kind in (Kind.LIST, Kind.JSON_LINES)
+    said = int(re.search(r"truncated: (\d+) tokens", shown)[1])
+    assert abs(said + tokens(capped.body) - tokens(text)) <= 0.06 * tokens(text)
+    if capped.kind is Kind.TEXT:
+        assert said == tokens(text) - tokens(capped.body)
+        assert boundary(text, len(capped.body)) == len(capped.body)
+
+
+def tokens(text: str) -> int:
+    return _engine.count(text, COUNTER)
 
 
 @pytest.mark.parametrize("character", ["e\u0301", "👨‍👩‍👧", "👍🏽", "\r\n", "\ud83d\ude00", "☝️"])
@@ -120,7 +171,7 @@ def test_numbers_escapes_and_order_stay_as_the_tool_wrote_them():
     assert capped.body.startswith("[" + ", ".join([row] * 100) + "]")
 
 
-@given(jsons(), st.sampled_from([1_400, 3_000]))
+@given(jsons(), st.sampled_from([400, 900]))
 def test_json_that_was_cut_is_json_of_the_same_type_and_keys(text: str, limit: int):
     capped = cap_text(text, limit)
     if capped is None or capped.kind is not Kind.JSON:
@@ -181,7 +232,8 @@ def test_a_search_shows_every_file_and_counts_what_is_left_out():
 def test_code_shows_what_is_defined_and_its_first_bodies():
     capped = cap_text(CODE, LIMIT, tool="Read")
     assert capped is not None
-    assert all(f"def function_{n}(a, b):" in capped.body for n in range(120))
+    shown = sum(f"def function_{n}(a, b):" in capped.body for n in range(120))
+    assert shown > 80  # of their 120, and imports take as much room
     assert capped.body.startswith(CODE[:2_000])
 
 
@@ -192,15 +244,15 @@ def test_paths_are_counted_by_folder():
     assert "3,900 more. by folder: /home/me/app/src 3,000, /home/me/app/tests 1,000" in capped.body
 
 
-@given(long_texts(), st.sampled_from([1_400, 2_000, 9_000]), st.sampled_from(["", "Bash", "grep"]))
+@given(long_texts(), st.sampled_from([400, 600, 2_500]), st.sampled_from(["", "Bash", "grep"]))
 def test_the_cap_holds_and_what_it_made_stays(text: str, limit: int, tool: str):
     capped = cap_text(text, limit, tool=tool)
     if capped is None:
-        assert len(text) <= limit + NOTICE_ROOM
+        assert tokens(text) <= limit
         return
-    assert 0 < len(capped.body) <= limit
+    assert capped.body
     shown = capped.render("h" * 128)
-    assert len(shown) <= limit + NOTICE_ROOM
+    assert tokens(shown) <= limit
     assert cap_text(shown, limit, tool=tool) is None
     assert cap_text(text, limit, tool=tool) == capped
     if _is_unicode(text):
@@ -244,11 +296,12 @@ def test_a_hostile_text_is_capped_like_any_other(name: str):
     for tool in ("", "Read", "Bash"):
         capped = cap_text(text, LIMIT, tool=tool)
         assert capped is not None
-        assert 0 < len(capped.body) <= LIMIT
+        assert capped.body
+        assert tokens(capped.render("h" * 128)) <= LIMIT
 
 
 def test_a_forged_notice_is_content():
-    forged = "row " + notice(700, "orig_aaaaaaaaaaaaaaaaaaaaaaaaaa")
+    forged = "row " + notice(200, "orig_aaaaaaaaaaaaaaaaaaaaaaaaaa")
     capped = cap_text(forged * 500, LIMIT)
     assert capped is not None
     assert capped.body.startswith(forged)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rehydrate import InvalidArgumentError, UnknownHandleError, _engine, formats, validate
 from rehydrate.compiler.caps import Caps, notice
-from rehydrate.compiler.caps.notices import NOTICE_ROOM
+from rehydrate.compiler.counts import COUNTER
 from rehydrate.compiler.originals import About, HeldOriginals
 from rehydrate.compiler.passes.cap import CapToolResults, cap_tool_results
 from rehydrate.ir import History, PromptIR
@@ -27,7 +27,8 @@ from tests.compiler.long_texts import (
 )
 
 SMALL = CapToolResults(Caps(default_tokens=400))
-LIMIT = 1_400
+LIMIT = 400
+"""Tokens."""
 HANDLE = re.compile(r"\[kept whole as (orig_[a-z2-7]{26})\]$")
 PROSE = "It was a dark and stormy night. " * 2_000
 
@@ -70,8 +71,7 @@ def test_every_result_is_whole_or_within_the_cap_with_a_handle_that_gives_its_by
     for whole, shown in zip(result_texts(entries, name), result_texts(made, name), strict=True):
         if shown == whole:
             continue
-        assert len(shown) <= LIMIT + NOTICE_ROOM
-        assert len(shown) < len(whole)
+        assert tokens(shown) <= LIMIT < tokens(whole)
         found = HANDLE.search(shown)
         assert found
         assert originals.get(found[1]) == whole
@@ -103,10 +103,11 @@ def test_a_long_result_ends_in_the_notice_of_the_contract_and_the_handle():
     originals = held()
     made = cap_tool_results(ir_of(answered(PROSE)), Target(originals)).history.entries
     shown = made[2]["content"][0]["content"]
-    omitted = -(-(len(PROSE) - 28_000) * 2 // 7)
-    assert shown.startswith(PROSE[:28_000] + "\n\n[truncated: ")
-    assert shown.partition("\n\n[")[2].splitlines()[0] == (
-        f"truncated: {omitted} tokens omitted. "
+    body, _, said = shown.partition("\n\n[")
+    assert PROSE.startswith(body)
+    assert 7_000 < tokens(body) < tokens(shown) <= 8_000
+    assert said.splitlines()[0] == (
+        f"truncated: {tokens(PROSE) - tokens(body)} tokens omitted. "
         "call again with stricter filters to see specific parts.]"
     )
     assert originals.get(HANDLE.search(shown)[1]) == PROSE
@@ -114,7 +115,13 @@ def test_a_long_result_ends_in_the_notice_of_the_contract_and_the_handle():
 
 def test_without_originals_a_result_is_capped_without_a_handle():
     made = cap_tool_results(ir_of(answered(PROSE)), Target()).history.entries
-    assert made[2]["content"][0]["content"] == PROSE[:28_000] + notice(len(PROSE) - 28_000)
+    shown = made[2]["content"][0]["content"]
+    body = shown.partition("\n\n[")[0]
+    assert shown == body + notice(tokens(PROSE) - tokens(body))
+
+
+def tokens(text: str) -> int:
+    return _engine.count(text, COUNTER)
 
 
 NOWHERE = About()
@@ -148,8 +155,9 @@ def test_each_tool_may_have_a_cap_of_its_own():
     sizes = {}
     for tool in ("Read", "Bash", "schema"):
         ir = CapToolResults(caps)(ir_of(answered(PROSE, tool=tool)), Target())
-        sizes[tool] = ir.history.entries[2]["content"][0]["content"].find("\n\n[truncated")
-    assert sizes == {"Read": 7_000, "Bash": 3_500, "schema": -1}
+        shown = ir.history.entries[2]["content"][0]["content"]
+        sizes[tool] = -(-tokens(shown) // 1_000)
+    assert sizes == {"Read": 2, "Bash": 1, "schema": -(-tokens(PROSE) // 1_000)}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +176,7 @@ def test_what_is_no_cap_is_refused(wrong: dict[str, Any]):
 
 
 def test_the_texts_of_one_result_share_its_cap():
-    parts = [{"type": "text", "text": letter * 30_000} for letter in "abc"]
+    parts = [{"type": "text", "text": f"{letter} " * 9_000} for letter in "abc"]
     image = {"type": "image", "source": {"type": "base64", "data": "aGk=" * 9_000}}
     entries = answered("x")
     entries[2]["content"][0]["content"] = [
@@ -181,8 +189,8 @@ def test_the_texts_of_one_result_share_its_cap():
     blocks = made["content"][0]["content"]
     assert blocks[1] is image
     assert blocks[2]["text"] == "short"
-    assert sum(len(each["text"]) for each in (blocks[0], *blocks[2:])) <= 28_000 + 3 * NOTICE_ROOM
-    assert all(len(blocks[place]["text"]) > 9_000 for place in (0, 3, 4))
+    assert sum(tokens(each["text"]) for each in (blocks[0], *blocks[2:])) <= 8_000
+    assert all(tokens(blocks[place]["text"]) > 2_200 for place in (0, 3, 4))
 
 
 def test_results_of_parallel_calls_have_a_cap_each():
@@ -192,6 +200,21 @@ def test_results_of_parallel_calls_have_a_cap_each():
     entries[2]["content"].append(answer | {"tool_use_id": "toolu_b"})
     made = cap_tool_results(ir_of(entries), Target(held()))
     assert made.history.entries[2] is entries[2]
+
+
+@pytest.mark.parametrize(
+    "words", ["港口主人的名字叫做安妮克", "ท่าเรือ", "f(x) = {y: [z]};\n", "word "]
+)
+def test_the_cap_counts_tokens_whatever_is_written(words):
+    """Eight thousand, where characters by three and a half gave 10,900 of code and 27,500 of
+    Chinese; and a result of fewer stays whole, however long it is."""
+    whole = words * (40_000 // len(words))
+    made = cap_tool_results(ir_of(answered(whole)), Target(held())).history.entries
+    shown = made[2]["content"][0]["content"]
+    if tokens(whole) <= 8_000:
+        assert shown is whole
+    else:
+        assert 7_000 < tokens(shown) <= 8_000
 
 
 def test_an_error_stays_an_error_and_a_cache_mark_stays():

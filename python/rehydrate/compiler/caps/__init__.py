@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from rehydrate import _engine
 from rehydrate.compiler.caps import (
     code,
     cutting,
@@ -18,20 +19,25 @@ from rehydrate.compiler.caps import (
 )
 from rehydrate.compiler.caps.cutting import Shown
 from rehydrate.compiler.caps.kinds import Kind, kind_of, kind_of_lines
-from rehydrate.compiler.caps.notices import CHARS_A_TOKEN, NOTICE_ROOM, notice
+from rehydrate.compiler.caps.notices import NOTICE_TOKENS, notice
+from rehydrate.compiler.counts import COUNTER
 from rehydrate.errors import InvalidArgumentError
 
 __all__ = ["Capped", "Caps", "Kind", "cap_text", "kind_of", "notice"]
 
 DEFAULT_TOKENS = 8_000
 LEAST_TOKENS = 400
+_LONGEST_CHARACTER = 4
+"""Bytes, and so tokens."""
+_TRIES = 10
+_FULL, _LESS = 0.9, 0.97
 ROWS = 100
 LOG_LINES = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How much of a tool's result is shown, at 3.5 characters a token.
+    """How much of a tool's result is shown, in tokens (o200k_base), the notice included.
 
     >>> caps = Caps(by_tool={"Read": 16_000, "get_schema": None})
     >>> caps.tokens("Read"), caps.tokens("Bash"), caps.tokens("get_schema")
@@ -68,11 +74,6 @@ class Caps:
         """The cap of a tool's results."""
         return self.by_tool.get(tool, self.default_tokens)
 
-    def characters(self, tool: str = "") -> int | None:
-        """The same in characters."""
-        tokens = self.tokens(tool)
-        return None if tokens is None else int(tokens * CHARS_A_TOKEN)
-
 
 class Capped(NamedTuple):
     """A text that is shown in part."""
@@ -81,7 +82,7 @@ class Capped(NamedTuple):
     """What is shown of it."""
     kind: Kind
     omitted: int
-    """Characters."""
+    """Tokens."""
 
     def render(self, handle: str = "") -> str:
         """The body, and the notice."""
@@ -91,21 +92,71 @@ class Capped(NamedTuple):
 def cap_text(
     text: str, limit: int, *, tool: str = "", rows: int = ROWS, log_lines: int = LOG_LINES
 ) -> Capped | None:
-    """The text in at most `limit` characters, the notice aside; None where it stays whole.
+    """The text in at most `limit` tokens with its notice; None where it stays whole.
 
-    A text that is longer by no more than a notice stays whole too. So what a cap has made stays as
-    it is, whatever is written in it. Takes time in proportion to the text.
+    What a cap has made is within it, and so it stays as it is, whatever is written in it. Takes
+    time in proportion to the text.
 
-    >>> capped = cap_text("word " * 10_000, 28_000)
+    >>> capped = cap_text("word " * 10_000, 8_000)
     >>> print(capped.render()[-91:].strip())
-    [truncated: 6286 tokens omitted. call again with stricter filters to see specific parts.]
+    [truncated: 2129 tokens omitted. call again with stricter filters to see specific parts.]
     """
-    if len(text) <= limit + NOTICE_ROOM:
+    if fits(text, limit):
         return None
-    kind, shown = _shown(text, limit, tool, rows, log_lines)
-    if len(shown.text) > limit or not shown.kept:
-        kind, shown = Kind.TEXT, cutting.head(text, limit)
-    return Capped(shown.text, kind, max(1, len(text) - shown.kept))
+    total, room = _tokens(text), limit - NOTICE_TOKENS
+    if total <= limit:
+        return None
+    fitting = _Fitting(text, room, total)
+    kind, shown = fitting.best(lambda size: _shown(text, size, tool, rows, log_lines))
+    if shown is None:
+        kind, shown = fitting.best(lambda size: (Kind.TEXT, cutting.head(text, size)))
+    if shown is None:  # not one of its characters has room: they are of many tokens each
+        shown = Shown("", "")
+    return Capped(shown.text, kind, max(1, total - _tokens(shown.kept)))
+
+
+def fits(text: str, limit: int) -> bool:
+    """Whether it surely has no more tokens than that: none is less than a byte."""
+    return len(text) <= limit and (text.isascii() or len(text) * _LONGEST_CHARACTER <= limit)
+
+
+class _Fitting:
+    """The number of characters at which what is shown of a text has about so many tokens.
+
+    What is shown may have more tokens a character than the whole, so it is counted and cut anew,
+    a few times; the whole is counted once.
+    """
+
+    def __init__(self, text: str, room: int, total: int) -> None:
+        self._room = room
+        self._size = max(1, min(len(text), room * len(text) // total))
+        self._total = len(text)
+
+    def best(self, cut: Callable[[int], tuple[Kind, Shown]]) -> tuple[Kind, Shown | None]:
+        """The fullest that is within the room; None where nothing is."""
+        best: tuple[Kind, Shown | None] = (Kind.TEXT, None)
+        most, size = -1, self._size
+        for _ in range(_TRIES):
+            kind, shown = cut(size)
+            if not shown.kept or len(shown.text) > size:
+                return best
+            tokens = _tokens(shown.text)
+            if tokens > self._room:
+                if most >= 0:
+                    return best
+                size = max(1, int(size * min(self._room / tokens * _LESS, _LESS)))
+                continue
+            if tokens > most:
+                most, best = tokens, (kind, shown)
+            is_full = tokens >= _FULL * self._room or len(shown.text) < _FULL * size
+            if is_full or size >= self._total:  # or the room is not what limits it
+                return best
+            size = min(self._total, int(size * min(self._room / max(tokens, 1), 2) * _LESS))
+        return best
+
+
+def _tokens(text: str) -> int:
+    return _engine.count(text, COUNTER)
 
 
 def _shown(text: str, limit: int, tool: str, rows: int, log_lines: int) -> tuple[Kind, Shown]:

@@ -19,10 +19,11 @@ _JOINERS = "\u200d\ufe0e\ufe0f"
 
 
 class Shown(NamedTuple):
-    """What is left of a text, and how many of its characters that is."""
+    """What is left of a text."""
 
     text: str
-    kept: int
+    kept: str
+    """Without marks and what else the text itself does not say."""
 
 
 def boundary(text: str, at: int) -> int:
@@ -55,7 +56,7 @@ def _joins(before: str, after: str) -> bool:
 def head(text: str, limit: int) -> Shown:
     """The first so many characters."""
     cut = boundary(text, limit)
-    return Shown(text[:cut], cut)
+    return Shown(text[:cut], text[:cut])
 
 
 def clip(line: str, most: int = LONGEST_LINE) -> tuple[str, int]:
@@ -160,7 +161,7 @@ class Outline:
         A gap that is no longer than its mark would be is shown.
         """
         out: list[str] = []
-        kept = 0
+        kept: list[str] = []
         for is_kept, first, end in self._runs():
             said = "" if is_kept else self._mark_of(first, end - 1)
             if not is_kept and sum(map(len, self.lines[first:end])) + end - first > len(said) + 1:
@@ -170,8 +171,8 @@ class Outline:
             for line in self.lines[first:end]:
                 shown, length = clip(line, self._longest)
                 out.append(shown)
-                kept += length + 1
-        return Shown("\n".join(out), max(0, kept - 1))
+                kept.append(line[:length])
+        return Shown("\n".join(out), "\n".join(kept))
 
     def _runs(self) -> Iterator[tuple[bool, int, int]]:
         """Stretches of lines that are kept, or left out, in order."""

@@ -47,7 +47,7 @@ def cap_json(text: str, limit: int, rows: int) -> Shown:
         if len(shown) <= limit:
             break
         room -= len(shown) - limit + room // 10
-    return Shown(shown, min(len(body), len(text)))
+    return Shown(shown, body)
 
 
 def cap_json_lines(lines: list[str], limit: int, rows: int) -> Shown:
@@ -71,7 +71,7 @@ def cap_json_lines(lines: list[str], limit: int, rows: int) -> Shown:
     for line in present:
         seen.add_source(line[row_number(line) :])
     body = "\n".join(shown)
-    return Shown(f"{body}\n\n{seen.said(len(present) - len(shown))}", len(body))
+    return Shown(f"{body}\n\n{seen.said(len(present) - len(shown))}", body)
 
 
 def cut_value(source: str, limit: int, rows: int) -> str:

@@ -23,7 +23,8 @@ def cap_list(lines: list[str], limit: int, rows: int) -> Shown:
     """
     left = limit - min(_FILTERS_ROOM, limit // 8)
     out: list[str] = []
-    kept = shown = 0
+    kept: list[str] = []
+    shown = 0
     for line in lines:
         if shown == rows:
             break
@@ -32,13 +33,13 @@ def cap_list(lines: list[str], limit: int, rows: int) -> Shown:
             break
         out.append(row)
         left -= len(row) + 1
-        kept += length + 1
+        kept.append(line[:length])
         shown += bool(line.strip())
     present = sum(1 for line in lines if line and not line.isspace())
     said = f"{present - shown:,} more"
     filters = _folders(lines, min(_FILTERS_ROOM, limit // 8))
     body = "\n".join(out)
-    return Shown(f"{body}\n\n{said}{filters}"[:limit], min(kept, len(body)))
+    return Shown(f"{body}\n\n{said}{filters}"[:limit], "\n".join(kept))
 
 
 def _folders(lines: list[str], room: int) -> str:

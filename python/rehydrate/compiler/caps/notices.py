@@ -5,29 +5,23 @@ Nothing ever reads a notice: one that stands in a content is content like any ot
 
 from __future__ import annotations
 
-import math
-
-CHARS_A_TOKEN = 3.5
-
-NOTICE_ROOM = 300
-"""Characters that a notice takes at most, with a handle of 128 characters. A text that is longer
-than its cap by no more than this stays whole: cutting it would save nothing, and what a cap has
-made is never capped again."""
+NOTICE_TOKENS = 128
+"""That a notice takes at most, with a handle of 128 characters: so much less of the text is shown,
+so that with its notice it is within the cap, and never capped again."""
 
 LONGEST_HANDLE = 128
 
 
 def notice(omitted: int, handle: str = "") -> str:
-    """What is said of `omitted` characters, and where the whole is.
+    """What is said of `omitted` tokens, and where the whole is.
 
-    >>> print(notice(3_500).strip())
+    >>> print(notice(1_000).strip())
     [truncated: 1000 tokens omitted. call again with stricter filters to see specific parts.]
-    >>> print(notice(3_500, "orig_a").splitlines()[-1])
+    >>> print(notice(1_000, "orig_a").splitlines()[-1])
     [kept whole as orig_a]
     """
-    tokens = math.ceil(omitted / CHARS_A_TOKEN)
     said = (
-        f"\n\n[truncated: {tokens} tokens omitted. "
+        f"\n\n[truncated: {omitted} tokens omitted. "
         "call again with stricter filters to see specific parts.]"
     )
     return f"{said}\n[kept whole as {handle}]" if handle else said

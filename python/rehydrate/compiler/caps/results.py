@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import formats
@@ -61,9 +61,10 @@ def results_of(
     messages: Sequence[Message],
     entries: Sequence[Any],
     format: str,  # noqa: A002
-    least: int,
+    is_long: Callable[[int, Sequence[str]], bool],
 ) -> Iterator[Results]:
-    """Per entry with more than `least` characters of tool results, their texts.
+    """Per entry whose results are long, their texts; ``is_long`` says so of an entry's position
+    and what its results say.
 
     What may not be changed is left out: media, blocks with citations, what a provider's own tools
     returned.
@@ -72,7 +73,7 @@ def results_of(
     for message in messages:
         tools.note(message)
         found = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
-        if found and sum(map(len, found)) > least:
+        if found and is_long(message.index, found):
             entry = entries[message.index]
             texts = texts_of(message, entry, format, tools)
             if texts:

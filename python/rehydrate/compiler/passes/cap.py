@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +9,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.compiler.caps import Capped, Caps, cap_text
+from rehydrate.compiler.caps import LEAST_TOKENS, Capped, Caps, cap_text, fits
 from rehydrate.compiler.caps.cutting import fair_share
-from rehydrate.compiler.caps.notices import CHARS_A_TOKEN, NOTICE_ROOM
 from rehydrate.compiler.caps.results import Text, results_of
+from rehydrate.compiler.counts import COUNTER
 from rehydrate.compiler.originals import About, Originals, digest_of
 from rehydrate.compiler.passes.changing import Change, Changes
 from rehydrate.compiler.target import Target
@@ -25,8 +25,6 @@ __all__ = ["CapToolResults", "cap_tool_results"]
 
 NAME = "cap_tool_results"
 _REMEMBERED = 256
-_LEAST_SHARE = 1_400
-"""Characters that each text of one result is shown of at least."""
 
 
 class _Cache:
@@ -34,9 +32,26 @@ class _Cache:
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
+        self._counts: OrderedDict[bytes, int] = OrderedDict()
         self._capped: OrderedDict[tuple[Any, ...], Capped | None] = OrderedDict()
 
+    def tokens(self, text: str) -> int:
+        """Of a text; counting megabytes anew in every turn would take longer than the rest."""
+        digest = digest_of(text)
+        with self._lock:
+            if digest in self._counts:
+                self._counts.move_to_end(digest)
+                return self._counts[digest]
+        count = _engine.count(text, COUNTER)
+        with self._lock:
+            self._counts[digest] = count
+            if len(self._counts) > _REMEMBERED:
+                self._counts.popitem(last=False)
+        return count
+
     def cap(self, text: Text, limit: int, caps: Caps) -> Capped | None:
+        if fits(text.text, limit):
+            return None
         key = (digest_of(text.text), limit, text.tool, caps.rows, caps.log_lines)
         with self._lock:
             if key in self._capped:
@@ -76,8 +91,14 @@ class CapToolResults:
         if history.entries and least is not None:
             messages = history.messages
             asked_for = {section.carrier for section in ir.late_bound}
-            least_characters = int(least * CHARS_A_TOKEN)
-            for results in results_of(messages, history.entries, history.format, least_characters):
+            counts = history.tokens
+
+            def is_long(position: int, texts: Sequence[str]) -> bool:
+                if counts and counts[position] <= least:
+                    return False
+                return not fits("".join(texts), least)
+
+            for results in results_of(messages, history.entries, history.format, is_long):
                 changed = [
                     change
                     for call, texts in groupby(results.texts, key=attrgetter("call"))
@@ -92,14 +113,16 @@ class CapToolResults:
     ) -> Iterator[Change]:
         """What is to stand in the place of the texts of one result."""
         tool = texts[0].tool
-        limit = self.caps.characters(tool)
-        sizes = [len(text.text) for text in texts]
-        if limit is None or sum(sizes) <= limit + NOTICE_ROOM:
+        limit = self.caps.tokens(tool)
+        if limit is None:
             return
-        share = max(fair_share(sizes, limit), min(limit, _LEAST_SHARE))
+        share = limit
+        if len(texts) > 1:
+            sizes = [self._cache.tokens(text.text) for text in texts]
+            if sum(sizes) <= limit:
+                return
+            share = max(fair_share(sizes, limit), min(limit, LEAST_TOKENS))
         for text in texts:
-            if len(text.text) <= share + NOTICE_ROOM:
-                continue
             capped = self._cache.cap(text, share, self.caps)
             if capped is None:
                 continue
@@ -107,8 +130,8 @@ class CapToolResults:
             if originals is not None:
                 handle = changes.keep(originals, text.text, About(tool, text.call))
             if handle is not None:
-                tokens = math.ceil(capped.omitted / CHARS_A_TOKEN)
-                note = f"{capped.kind}, {tokens:,} tokens left out, {handle or 'no originals kept'}"
+                kept = handle or "no originals kept"
+                note = f"{capped.kind}, {capped.omitted:,} tokens left out, {kept}"
                 yield Change(text.path, capped.render(handle), note)
 
 

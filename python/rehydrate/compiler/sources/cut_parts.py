@@ -11,9 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from threading import Lock
 from typing import Unpack
 
+from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.compiler.counts import counted_sections
 from rehydrate.compiler.originals import TRUST as TOOL_TRUST
 from rehydrate.compiler.sources.conversation import LeftOut
@@ -198,7 +198,7 @@ def _is_same(one: object, other: object) -> bool:
 
 
 _held: OrderedDict[int, tuple[weakref.ref[_Index], int]] = OrderedDict()
-_held_lock = Lock()
+_held_lock = ForkSafeLock()
 
 
 def _hold(index: _Index, characters: int) -> None:
