@@ -157,10 +157,8 @@ def as_parts(content: object, index: int, part: str = "content") -> Sequence[Any
 
 def wrong_content(value: object, index: int, part: str = "content") -> InvalidMessageError:
     """The error for a content that is neither text nor blocks."""
-    if isinstance(value, Mapping):
-        remedy = "wrap the block in a list"
-    else:
-        remedy = "convert it to a string"
+    is_block = isinstance(value, Mapping)
+    remedy = "wrap the block in a list" if is_block else "convert it to a string"
     return InvalidMessageError(index, part, value, "a string, a list of blocks or None", remedy)
 
 
