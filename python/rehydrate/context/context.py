@@ -157,8 +157,10 @@ class Context:
     def add(self, *entries: Any, at: datetime | None = None) -> None:
         """Add what happened, in order: messages, or items of OpenAI Responses.
 
-        ``at`` is when, if it was not now; a line of a transcript says so itself. All of them or
-        none; raises InvalidMessageError for what is no message.
+        The objects that an SDK answers with are taken as they are. ``at`` is when, if it was not
+        now; a line of a transcript says so itself. All of them or none; raises InvalidMessageError
+        for what is no message, and for what only another provider's format holds: it would be sent
+        as it is.
         """
         with self._lock:
             self._add(entries, at)
