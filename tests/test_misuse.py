@@ -62,6 +62,7 @@ def test_a_context_refuses_what_it_cannot_use_when_it_is_made(options, said):
 CALLS = {
     "add at": lambda: Context().add(ASK, at="yesterday"),
     "compact": lambda: _with(ASK).compact(budget_tokens="8k"),
+    "name_model": lambda: Context().name_model(3),
     "a time range": lambda: _with(ASK).prompt("x", time_range="last week"),
     "request strategy": lambda: ContextRequest(strategy=3),
     "request budget": lambda: ContextRequest(budget=3),

@@ -178,6 +178,7 @@ class Context:
     def name_model(self, name: str) -> None:
         """Say which model its prompts go to next: its rules hold for thinking, where the context
         was made without a ``model``. An `Interpreter` says it by itself."""
+        check_type("name", name, str, "pass the model's name")
         with self._lock:
             self._asked_model = name
 
