@@ -28,8 +28,9 @@ def type_of(error: BaseException, part: str) -> str:
     >>> type_of(RuntimeError("password=hunter2"), "source billing")
     'RuntimeError'
     """
-    logging = sys.modules.get("logging")  # slow to import; who set a level has imported it
-    if logging is not None:
+    if "logging" in sys.modules:  # slow to import; who set a level has imported it
+        import logging  # waits where another thread is at it
+
         log = logging.getLogger(LOGGER)
         if log.level and log.isEnabledFor(logging.DEBUG):
             log.debug("%s failed", part, exc_info=error)

@@ -99,7 +99,7 @@ async def test_an_async_embedder_that_takes_too_long_is_cancelled():
     embedder = Embedder(embed, timeout_s=0.01)
     compaction = await acompact_context(TALK, embedder=embedder)
     assert not compaction.stats.embedding
-    assert "Error: " in compaction.stats.degraded[0]
+    assert "Error" in compaction.stats.degraded[0]
     with anyio.fail_after(PATIENCE_SECONDS):
         while not ended:
             await anyio.sleep(0.001)
