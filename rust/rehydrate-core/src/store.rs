@@ -38,6 +38,7 @@ use std::time::{Duration, SystemTime};
 
 use rustc_hash::FxHashMap;
 
+pub use builder::settle;
 pub use gate::{Hold, hold};
 pub use item::{Added, Filter, Item, Link, NewItem, Tier};
 pub use limits::Limits;
@@ -149,6 +150,8 @@ impl Notes {
 const NOTED_USES: usize = 4096;
 /// Namespaces whose additions are counted. A file more or less is no loss.
 const NOTED_NAMESPACES: usize = 4096;
+/// How long closing waits for new items to be indexed, so that the next process need not.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
 /// How long closing waits for the thread that builds indexes, and how long dropping does: nobody expects a wait there.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
 const DROP_PATIENCE: Duration = Duration::from_millis(200);
@@ -395,6 +398,7 @@ impl Store {
     /// A process that may not use the store.
     pub fn close(&self) -> Result<()> {
         if !self.connections.is_used_here() {
+            self.background.finish(&self.site, LEAVE_PATIENCE);
             self.background.stop(&self.site, CLOSE_PATIENCE);
             self.write_last_uses();
         }

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use rehydrate_core::store;
 
 /// How long an exit waits for Python code that Rust called: it does next to nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -42,9 +43,15 @@ pub fn running_python<T>(py: Python<'_>, code: impl FnOnce() -> T) -> T {
     code()
 }
 
-/// Wait until no other thread runs Python code from here, and let none begin: called when the interpreter exits.
+/// How long an exit waits for items to be indexed that no other process need index then.
+const INDEX_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Wait a little for new items to be indexed, then until no other thread runs Python code from here, and let none begin:
+/// called when the interpreter exits.
 #[pyfunction]
 pub fn before_exit(py: Python<'_>) {
+    // Those who index may be searches, which ask Python whether to stop.
+    py.detach(|| store::settle(INDEX_PATIENCE));
     EXITS.set(true);
     EXITING.store(true, Ordering::SeqCst);
     py.detach(|| {

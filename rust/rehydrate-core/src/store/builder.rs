@@ -2,9 +2,12 @@
 //!
 //! Files of about one size are made one when there are [`RATIO`] of them, so that an item is written again a few times only
 //! and a search visits few files. One process builds at a time; what it built becomes current in one transaction.
+//!
+//! Processes may be short. So many new items are filed in several steps, small ones first, each of which lasts, and before
+//! anything is merged; a search does so before it looks; and closing and exiting wait a little for it.
 use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,6 +16,7 @@ use rusqlite::OptionalExtension;
 use rustc_hash::FxHashSet;
 
 use super::connections::{Connections, lock};
+use super::namespace::Namespace;
 use super::segments::{self, Folder, Lock, Row};
 use super::shelf::{Known, LARGEST_PART, Part, Rows, Stretch, state, stretches};
 use super::shelves::Shelves;
@@ -34,6 +38,15 @@ pub(super) struct Site {
     pub shelves: Arc<Shelves>,
 }
 
+/// What is to be built of a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Files for new items and for damaged ones: without them every process indexes the same items again.
+    Missing,
+    /// Also large files in place of small ones.
+    All,
+}
+
 /// A file to be built: of `(low, high]`, behind `older` parts, in place of `replaced` ones.
 struct Job {
     low: i64,
@@ -45,15 +58,36 @@ struct Job {
 impl Site {
     /// Build what is to be built of a namespace, until nothing is: files for what is damaged and for at least `least` new
     /// items. Waits for other processes that build, if `waits`.
-    pub fn tend(&self, name: &str, least: usize, waits: bool) -> Result<()> {
+    pub fn tend(&self, name: &str, least: usize, extent: Extent, waits: bool) -> Result<()> {
         let patience = if waits { Duration::MAX } else { Duration::ZERO };
         let Some(_lock) = self.lock(patience)? else { return Ok(()) };
         self.sweep()?;
-        while let Some((namespace, generation, job)) = self.next_job(name, least)? {
+        let mut most = FILED_ITEMS;
+        while let Some((namespace, generation, job)) = self.next_job(name, least, most, extent)? {
             poll()?;
             self.build(name, namespace, generation, &job)?;
+            // Who has come so far is likely to come further.
+            most = (2 * most).min(LARGEST_PART);
         }
         Ok(())
+    }
+
+    /// Whether so many items of a namespace are in no file, nor in memory, that they are worth one.
+    pub fn is_behind(&self, name: &str) -> Result<bool> {
+        let shelf = self.shelves.peek(&self.connections, name)?;
+        self.connections.read(|transaction| {
+            let Some(row) = Namespace::find(transaction, name)? else { return Ok(false) };
+            let known = shelf.as_ref().filter(|shelf| shelf.namespace == row.id).map_or(0, |shelf| shelf.rev);
+            // Every item has a rev of its own.
+            if row.rev - known < FILED_ITEMS as i64 {
+                return Ok(false);
+            }
+            let filed = segments::rows(transaction, row.id)?.last().map_or(0, |file| file.high);
+            let query = "SELECT 1 FROM items WHERE namespace = ?1 AND rev > ?2 LIMIT 1 OFFSET ?3";
+            let least = FILED_ITEMS as i64 - 1;
+            let mut statement = transaction.prepare_cached(query)?;
+            Ok(statement.exists((row.id, known.max(filed), least))?)
+        })
     }
 
     /// The right to build and to sweep; None where others had it for all the time.
@@ -128,7 +162,8 @@ impl Site {
         remove()
     }
 
-    fn next_job(&self, name: &str, least: usize) -> Result<Option<(i64, i64, Job)>> {
+    /// The next file to be built, of at most `most` new items; its namespace and that one's generation.
+    fn next_job(&self, name: &str, least: usize, most: usize, extent: Extent) -> Result<Option<(i64, i64, Job)>> {
         let Some((row, files)) = state(&self.connections, name)? else { return Ok(None) };
         let shelf = self.shelves.peek(&self.connections, name)?.filter(|shelf| shelf.namespace == row.id);
         // What is in memory only is what files are to be built of.
@@ -143,9 +178,9 @@ impl Site {
                     as usize)
             })
         };
-        let job = |from: usize, to: usize| -> Result<_> {
+        let job = |from: usize, to: usize, most: usize| -> Result<_> {
             let low = stretches[from].low;
-            let high = self.high_of(row.id, low, stretches[to].high)?;
+            let high = self.high_of(row.id, low, stretches[to].high, most)?;
             let older = stretches[..from].iter().filter_map(|stretch| stretch.part.clone()).collect();
             // Damaged files lie between the others, and are replaced with what takes their place.
             let replaced = files.iter().filter(|file| file.high > low && file.high <= high).cloned().collect();
@@ -155,25 +190,33 @@ impl Site {
         for (at, stretch) in stretches.iter().enumerate() {
             let items = count(stretch.low, stretch.high)?;
             match &stretch.part {
-                None if stretch.is_damaged || stretch.low < filed => return job(at, at),
-                None if items >= least.max(1) => {
-                    let sizes: Vec<usize> = stretches[..at].iter().map(size).collect();
-                    return job(merge_start(&sizes, items), at);
-                }
+                None if stretch.is_damaged || stretch.low < filed => return job(at, at, LARGEST_PART),
+                None if items >= least.max(1) => return job(at, at, most),
                 // Most of it was deleted or replaced since.
-                Some(part) if part.segment.len() > 2 * items + RATIO => return job(at, at),
+                Some(part) if extent == Extent::All && part.segment.len() > 2 * items + RATIO => {
+                    return job(at, at, LARGEST_PART);
+                }
                 _ => {}
+            }
+        }
+        if extent == Extent::All {
+            let sizes: Vec<usize> = stretches.iter().map_while(size).collect();
+            if let Some((newest, older)) = sizes.split_last()
+                && let start = merge_start(older, *newest)
+                && start < older.len()
+            {
+                return job(start, older.len(), LARGEST_PART);
             }
         }
         Ok(None)
     }
 
-    /// How far a file of `(low, high]` may reach, if that is more than one holds.
-    fn high_of(&self, namespace: i64, low: i64, high: i64) -> Result<i64> {
+    /// How far a file of `(low, high]` may reach, if that is more than `most` items.
+    fn high_of(&self, namespace: i64, low: i64, high: i64, most: usize) -> Result<i64> {
         self.connections.read(|transaction| {
             let query =
                 "SELECT rev FROM items WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3 ORDER BY rev LIMIT 1 OFFSET ?4";
-            let bounds = (namespace, low, high, LARGEST_PART as i64 - 1);
+            let bounds = (namespace, low, high, most as i64 - 1);
             Ok(transaction.prepare_cached(query)?.query_row(bounds, |row| row.get(0)).optional()?.unwrap_or(high))
         })
     }
@@ -196,7 +239,7 @@ impl Site {
             items: rows.len() as i64,
         };
         let swapped = self.connections.write(|transaction| {
-            let now = super::namespace::Namespace::find(transaction, name)?;
+            let now = Namespace::find(transaction, name)?;
             // A purge may have come in between.
             let Some(mut now) = now.filter(|now| (now.id, now.generation) == (namespace, generation)) else {
                 return Ok(false);
@@ -213,11 +256,12 @@ impl Site {
     }
 }
 
-fn size(stretch: &Stretch) -> usize {
-    stretch.part.as_ref().map_or(0, |part| part.segment.len())
+/// Items of a file; None for what is in no file.
+fn size(stretch: &Stretch) -> Option<usize> {
+    stretch.part.as_ref().filter(|part| part.row.is_some()).map(|part| part.segment.len())
 }
 
-/// The first of the files, oldest first, that are made one with `items` new ones.
+/// The first of the files, oldest first, that are made one with the newest one, of `items`.
 fn merge_start(sizes: &[usize], items: usize) -> usize {
     let level = |size: usize| (size / FILED_ITEMS).max(1).ilog(RATIO);
     let mut start = sizes.len();
@@ -247,17 +291,65 @@ fn is_stopped() -> bool {
     STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::SeqCst)))
 }
 
+/// Items to be filed, in this process: how many namespaces have some, in all stores.
+static FILING: AtomicUsize = AtomicUsize::new(0);
+/// The process is about to end: nothing is merged any more.
+static IS_LEAVING: AtomicBool = AtomicBool::new(false);
+
+/// Wait until new items are filed, but not for longer: for a process that is about to exit.
+pub fn settle(patience: Duration) {
+    IS_LEAVING.store(true, Ordering::SeqCst);
+    let end = Instant::now() + patience;
+    while FILING.load(Ordering::SeqCst) > 0 && Instant::now() < end {
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// In a forked process, which does not have the threads that file.
+pub(super) fn forget_others() {
+    FILING.store(0, Ordering::SeqCst);
+}
+
+/// A namespace whose new items are to be filed, or are being filed.
+pub(super) struct Filing {
+    process: u32,
+    of_store: Arc<AtomicUsize>,
+}
+
+impl Filing {
+    fn new(of_store: &Arc<AtomicUsize>) -> Self {
+        FILING.fetch_add(1, Ordering::SeqCst);
+        of_store.fetch_add(1, Ordering::SeqCst);
+        Self { process: std::process::id(), of_store: Arc::clone(of_store) }
+    }
+}
+
+impl Drop for Filing {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            FILING.fetch_sub(1, Ordering::SeqCst);
+            self.of_store.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
 /// The thread that builds in the background, started when there is something to do.
 #[derive(Default)]
 pub(super) struct Background {
     /// Locked inside the gate only.
     state: Mutex<State>,
     stop: Arc<AtomicBool>,
+    /// Namespaces that the thread, or a search, files or is to file.
+    filing: Arc<AtomicUsize>,
+    /// The store is about to be closed: nothing is merged any more.
+    is_leaving: Arc<AtomicBool>,
 }
+
+type Wanted = Mutex<Vec<(String, Filing)>>;
 
 #[derive(Default)]
 struct State {
-    wanted: Arc<Mutex<Vec<String>>>,
+    wanted: Arc<Wanted>,
     /// With the process it runs in.
     thread: Option<(u32, JoinHandle<()>)>,
 }
@@ -270,36 +362,82 @@ impl Background {
         }
         let _inside = gate::enter(&site.connections.path)?;
         let mut state = lock(&self.state);
+        let here = std::process::id();
         {
             let mut wanted = lock(&state.wanted);
-            if !wanted.iter().any(|other| other == name) {
-                wanted.push(name.to_owned());
+            if state.thread.as_ref().is_some_and(|(process, _)| *process != here) {
+                // The parent sees to what it wanted.
+                wanted.clear();
+                self.filing.store(0, Ordering::SeqCst);
+            }
+            if !wanted.iter().any(|(other, _)| other == name) {
+                wanted.push((name.to_owned(), Filing::new(&self.filing)));
             }
         }
-        let here = std::process::id();
         match &state.thread {
             Some((process, thread)) if *process == here && !thread.is_finished() => thread.thread().unpark(),
             _ => {
                 let (site, wanted, stop) = (site.clone(), Arc::clone(&state.wanted), Arc::clone(&self.stop));
+                let is_leaving = Arc::clone(&self.is_leaving);
                 let thread = std::thread::Builder::new().name("rehydrate-index".into());
-                // Without the thread the items stay in memory, or are indexed by whoever searches.
-                if let Ok(thread) = thread.spawn(move || work(&site, &wanted, &stop))
-                    && let Some((process, before)) = state.thread.replace((here, thread))
-                    && process != here
-                {
-                    // Another process's thread is nothing that could be let go of here.
-                    std::mem::forget(before);
+                match thread.spawn(move || work(&site, &wanted, &stop, &is_leaving)) {
+                    Ok(thread) => {
+                        if let Some((process, before)) = state.thread.replace((here, thread))
+                            && process != here
+                        {
+                            // Another process's thread is nothing that could be let go of here.
+                            std::mem::forget(before);
+                        }
+                    }
+                    // Without the thread the items stay in memory, or are indexed by whoever searches.
+                    Err(_) => lock(&state.wanted).clear(),
                 }
             }
         }
         Ok(())
     }
 
+    /// File the new items of a namespace here and now, where they are many: what is indexed in memory only, every process
+    /// indexes again. Whoever is filing already is not waited for.
+    ///
+    /// # Errors
+    /// That it was interrupted. A disk that is full is no error: the items are found without the file too.
+    pub fn file(&self, site: &Site, name: &str) -> Result<()> {
+        if site.connections.is_read_only || self.stop.load(Ordering::SeqCst) || !site.is_behind(name)? {
+            return Ok(());
+        }
+        let filing = Filing::new(&self.filing);
+        let filed = site.tend(name, FILED_ITEMS, Extent::Missing, false);
+        drop(filing);
+        match filed {
+            Err(Error::Interrupted) => Err(Error::Interrupted),
+            // Many small files are left to be merged.
+            _ => self.want(site, name),
+        }
+    }
+
+    /// Wait until new items are filed, but not for longer.
+    pub fn finish(&self, site: &Site, patience: Duration) {
+        self.is_leaving.store(true, Ordering::SeqCst);
+        let is_here = || {
+            let Ok(_inside) = gate::enter(&site.connections.path) else { return false };
+            lock(&self.state).thread.as_ref().is_some_and(|(process, _)| *process == std::process::id())
+        };
+        let end = Instant::now() + patience;
+        while is_here() && self.filing.load(Ordering::SeqCst) > 0 && Instant::now() < end && poll().is_ok() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+
     /// End the thread, and wait for that so long; what it was building is left undone.
     pub fn stop(&self, site: &Site, patience: Duration) {
         self.stop.store(true, Ordering::SeqCst);
         let Ok(inside) = gate::enter(&site.connections.path) else { return };
-        let thread = lock(&self.state).thread.take();
+        let thread = {
+            let mut state = lock(&self.state);
+            lock(&state.wanted).clear();
+            state.thread.take()
+        };
         drop(inside);
         if let Some((process, thread)) = thread
             && process == std::process::id()
@@ -327,8 +465,9 @@ impl Drop for Background {
     }
 }
 
-fn work(site: &Site, wanted: &Mutex<Vec<String>>, stop: &Arc<AtomicBool>) {
+fn work(site: &Site, wanted: &Wanted, stop: &Arc<AtomicBool>, is_leaving: &AtomicBool) {
     STOP.set(Some(Arc::clone(stop)));
+    let tend = |name: &str, extent| drop(interruptible(is_stopped, || site.tend(name, FILED_ITEMS, extent, false)));
     while !is_stopped() {
         let next = {
             let Ok(_inside) = gate::enter(&site.connections.path) else { return };
@@ -336,7 +475,13 @@ fn work(site: &Site, wanted: &Mutex<Vec<String>>, stop: &Arc<AtomicBool>) {
         };
         match next {
             // A disk that is full, a purge in between: the items are found without the file too.
-            Some(name) => drop(interruptible(is_stopped, || site.tend(&name, FILED_ITEMS, false))),
+            Some((name, filing)) => {
+                tend(&name, Extent::Missing);
+                drop(filing);
+                if !is_leaving.load(Ordering::SeqCst) && !IS_LEAVING.load(Ordering::SeqCst) {
+                    tend(&name, Extent::All);
+                }
+            }
             None => std::thread::park(),
         }
     }
@@ -351,9 +496,10 @@ mod tests {
         let mut sizes: Vec<usize> = Vec::new();
         let mut written = 0;
         for _ in 0..256 {
+            written += FILED_ITEMS;
             let start = merge_start(&sizes, FILED_ITEMS);
             let merged = sizes.drain(start..).sum::<usize>() + FILED_ITEMS;
-            written += merged;
+            written += if merged > FILED_ITEMS { merged } else { 0 };
             sizes.push(merged);
         }
         let total = 256 * FILED_ITEMS;

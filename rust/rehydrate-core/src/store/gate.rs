@@ -151,6 +151,7 @@ impl Drop for Hold {
         if is_clean && HOME.load(SeqCst) == self.parent {
             HOME.store(here, SeqCst);
         }
+        super::builder::forget_others();
         INSIDE.store(usize::from(DEPTH.get() > 0), SeqCst); // whoever else tried to get in is not in this process
         FORKING.store(0, SeqCst);
     }

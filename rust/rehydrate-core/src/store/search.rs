@@ -208,6 +208,7 @@ impl Store {
 
     /// The index of a namespace as it is now.
     pub(super) fn shelf(&self, namespace: &str) -> Result<Option<std::sync::Arc<Shelf>>> {
+        self.background.file(&self.site, namespace)?;
         let shelf = self.site.shelves.get(&self.connections, &self.site.folder, namespace)?;
         if shelf.as_ref().is_some_and(|shelf| shelf.damaged > 0 || shelf.unfiled() >= FILED_ITEMS) {
             self.background.want(&self.site, namespace)?;

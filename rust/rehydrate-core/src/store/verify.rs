@@ -3,6 +3,7 @@ use rusqlite::Transaction;
 use rustc_hash::FxHashSet;
 
 use super::Store;
+use super::builder::Extent;
 use super::item::{Key, handle_of, is_key_of, verify_namespace};
 use super::namespace::Namespace;
 use super::problem::Attempt;
@@ -190,7 +191,7 @@ impl Store {
         let mut items = 0;
         for name in &names {
             self.discard(name)?;
-            self.site.tend(name, 1, true)?;
+            self.site.tend(name, 1, Extent::All, true)?;
             items += self.shelf(name)?.map_or(0, |shelf| shelf.view.len() as u64);
         }
         self.sweep()?;
@@ -203,7 +204,7 @@ impl Store {
     /// What keeps files from being written.
     pub fn flush(&self) -> Result<()> {
         for name in self.namespaces()? {
-            self.site.tend(&name, 1, true)?;
+            self.site.tend(&name, 1, Extent::All, true)?;
         }
         Ok(())
     }

@@ -8,3 +8,4 @@ mod index;
 mod items;
 mod limits;
 mod place;
+mod short_lives;
