@@ -178,6 +178,16 @@ def test_what_hot_memory_has_no_lines_left_for_is_found(tmp_path):
     assert lines[222] in content
 
 
+def test_what_is_found_and_has_no_room_is_said_to_be_there():
+    context = Context(clock=NOON.timestamp)
+    jit = ContextJIT(context, budget_tokens=256)
+    context.add(*dumped("\n".join(records())))
+    context.prompt("What is the harbour master's phone?")
+    content = jit.handle_sync(call("harbour master's private phone"))["content"]
+    assert "Nothing was found" not in content
+    assert re.search(r"fetch_whole (orig|rest)_\w+", content)
+
+
 # fetch_whole
 
 

@@ -188,7 +188,7 @@ def excerpt(
 ) -> tuple[str, list[Span]]:
     """The best matches with the lines around them, each gap marked, and where they stand.
 
-    As many as ``most_tokens`` have room for. Lines in ``seen`` are left out where an excerpt
+    As many as ``most_tokens`` have room for, the best one in any case. Lines in ``seen`` are left out where an excerpt
     begins or ends: what is shown already is not repeated. ("", []) where nothing is left.
     """
     chosen: list[Span] = []
@@ -200,7 +200,8 @@ def excerpt(
                 break
             merged = _merged([*chosen, trimmed])
             content = render(text, merged)
-            if _engine.count(content, COUNTER) <= most_tokens:
+            is_least = not chosen and span == match.span
+            if is_least or _engine.count(content, COUNTER) <= most_tokens:
                 chosen, made = merged, content
                 break
         else:
