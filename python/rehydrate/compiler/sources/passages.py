@@ -188,8 +188,9 @@ def excerpt(
 ) -> tuple[str, list[Span]]:
     """The best matches with the lines around them, each gap marked, and where they stand.
 
-    As many as ``most_tokens`` have room for, the best one in any case. Lines in ``seen`` are left out where an excerpt
-    begins or ends: what is shown already is not repeated. ("", []) where nothing is left.
+    As many as ``most_tokens`` have room for, the best one in any case. Lines in ``seen`` are left
+    out where an excerpt begins or ends: what is shown already is not repeated. ("", []) where
+    nothing is left.
     """
     chosen: list[Span] = []
     made = ""
