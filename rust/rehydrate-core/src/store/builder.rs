@@ -62,7 +62,8 @@ impl Site {
         let patience = if waits { Duration::MAX } else { Duration::ZERO };
         let Some(_lock) = self.lock(patience)? else { return Ok(()) };
         self.sweep()?;
-        let mut most = FILED_ITEMS;
+        // Who asks for large files waits for them; else the process may end at any moment.
+        let mut most = if extent == Extent::All { LARGEST_PART } else { FILED_ITEMS };
         while let Some((namespace, generation, job)) = self.next_job(name, least, most, extent)? {
             poll()?;
             self.build(name, namespace, generation, &job)?;
