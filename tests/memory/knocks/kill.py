@@ -171,8 +171,8 @@ def left_over(path: Path, memory: Memory) -> int:
     """Index files that no table names."""
     memory.rebuild()
     files = sum(1 for entry in Path(f"{path}-index").glob("*.segment"))
-    named = sum(memory.stats(namespace=space).segments for space in SPACES)
-    return files - named
+    named = sum(1 for space in SPACES if memory.stats(namespace=space).indexed)
+    return max(0, files - named)
 
 
 def knock(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
