@@ -24,8 +24,9 @@ WRONG_ARGUMENTS = (InvalidArgumentError, InvalidMessageError)
 DESCRIPTION = (
     "Make a conversation fit a token budget without rewriting it: whole messages are kept word for "
     "word, in order, or dropped. Tool calls stay with their results, so the provider accepts what "
-    "is left. System messages, the last user turn and an open tool loop are always kept. With a "
-    "query, what answers it is kept; without one, what an agent that goes on working will need."
+    "is left. System messages, the last user turn, the reply that it answers and an open tool loop "
+    "are always kept. With a query, what answers it is kept; without one, what an agent that goes "
+    "on working will need."
 )
 
 ARGUMENTS: Mapping[str, dict[str, Any]] = {
