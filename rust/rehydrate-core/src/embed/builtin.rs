@@ -197,7 +197,8 @@ impl StaticModel {
     }
 
     /// Whether a token is an n-gram's: it is like itself and no other.
-    pub(crate) fn is_hashed(&self, token: u16) -> bool {
+    #[must_use]
+    pub fn is_hashed(&self, token: u16) -> bool {
         usize::from(token) >= self.known()
     }
 
