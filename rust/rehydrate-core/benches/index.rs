@@ -1,6 +1,6 @@
 //! The index of a memory: build rate, search percentiles, batch recall against a full scan; LoCoMo as a memory.
 //!
-//! `cargo bench --bench index -- 10000 100000` sets the numbers of items; `LOCOMO=path/to/locomo.json` adds the quality
+//! `ITEMS=10000,100000 cargo bench --bench index` sets the numbers of items; `LOCOMO=path/to/locomo.json` adds the quality
 //! table. `TEXTS` and `QUESTIONS` name files of a JSON string a line to measure with, in `PARTS` segments (3), in place of
 //! what is made up. A search's time is the least of five runs: percentiles are over questions, not over what else the
 //! machine does.
@@ -21,11 +21,9 @@ fn main() {
     if let (Ok(texts), Ok(questions)) = (std::env::var("TEXTS"), std::env::var("QUESTIONS")) {
         return written(&lines(&texts), &lines(&questions));
     }
-    let mut sizes: Vec<usize> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
-    if sizes.is_empty() {
-        sizes = vec![10_000, 100_000];
-    }
-    sizes.into_iter().for_each(measure);
+    // No argument: those are Criterion's, whose benches run under the same command.
+    let sizes = std::env::var("ITEMS").unwrap_or_else(|_| "10000,100000".into());
+    sizes.split(',').map(|size| size.parse().expect("ITEMS is numbers with commas")).for_each(measure);
     if let Ok(path) = std::env::var("LOCOMO") {
         quality(&path);
     }
