@@ -25,6 +25,7 @@ from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 ASK = {"role": "user", "content": "Which port?"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
 CALLING = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+GREP = {"name": "grep", "input_schema": {"type": "object"}}
 USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]}
 
 CONTEXTS: list[tuple[dict[str, Any], list[str]]] = [
@@ -37,6 +38,10 @@ CONTEXTS: list[tuple[dict[str, Any], list[str]]] = [
     ({"system": 3}, ["type int", "texts or Sections"]),
     ({"system": ["Be brief.", 3]}, ["entry 1 is of type int", "texts or Sections"]),
     ({"tools": [3]}, ["a tool is of type int", "dict"]),
+    ({"tools": 3}, ["tools is of type int", "list of tool definitions"]),
+    ({"tools": None}, ["tools is of type NoneType", "list of tool definitions"]),
+    ({"tools": GREP}, ["tools is of type dict", "list of tool definitions"]),
+    ({"tools": [GREP, GREP]}, ["two tools are named 'grep'", "rename one"]),
     ({"strategy": "semantic"}, ["strategy is of type str", "ContextStrategy"]),
     ({"identity": 3}, ["identity is of type int"]),
     ({"thread": None}, ["thread is of type NoneType"]),
@@ -48,7 +53,10 @@ CONTEXTS: list[tuple[dict[str, Any], list[str]]] = [
     ({"deadline_ms": -1}, ["deadline_ms is -1", "from 0 up"]),
     ({"clock": 3}, ["clock is of type int", "seconds since 1970"]),
     ({"sources": 3}, ["a source is of type int", "Memory"]),
-    ({"sources": ["notes/", 3]}, ["a source is of type int", "Memory"]),
+    ({"sources": [len, 3]}, ["a source is of type int", "Memory"]),
+    ({"sources": b"notes"}, ["a source is of type bytes", "Memory"]),
+    ({"sources": "no/such/folder"}, ["there is no 'no/such/folder'", "pass the path"]),
+    ({"sources": [len, len]}, ["two sources are named 'len'", "another name"]),
 ]
 
 
@@ -59,7 +67,19 @@ def test_a_context_refuses_what_it_cannot_use_when_it_is_made(options, said):
     assert [words for words in said if words not in str(caught.value)] == []
 
 
+def test_a_document_that_goes_later_does_no_harm(tmp_path):
+    ports, hosts = tmp_path / "ports.md", tmp_path / "hosts.md"
+    ports.write_text("# Ports\n\nStaging listens on port 8443.")
+    hosts.write_text("# Hosts\n\nThe port of staging is on host arcturus.")
+    context = Context([ports, str(hosts)])
+    assert "8443" in str(context.prompt("Which port does staging listen on?").request)
+    ports.unlink()
+    context.add({"role": "assistant", "content": "8443."})
+    assert "arcturus" in str(context.prompt("And which host is the port of staging on?").request)
+
+
 CALLS = {
+    "offer": lambda: Context().offer(None),
     "add at": lambda: Context().add(ASK, at="yesterday"),
     "compact": lambda: _with(ASK).compact(budget_tokens="8k"),
     "name_model": lambda: Context().name_model(3),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from rehydrate.checking import check_callable, check_choice, check_type
-from rehydrate.compiler.sources.given import check_sources
+from rehydrate.compiler.sources.given import check_names, found_documents, sources_of
 from rehydrate.compiler.sources.source import checked_deadline
 from rehydrate.compiler.sources.system import system as system_source
 from rehydrate.errors import InvalidArgumentError
@@ -23,9 +23,15 @@ def check_target(provider: Any, model: Any, format: Any) -> None:  # noqa: A002
         check_choice("format", format, FORMATS)
 
 
-def check_content(sources: Sequence[Any], system: Any) -> None:
-    """What prompts are made of."""
-    check_sources(sources)
+def checked_sources(given: Any) -> tuple[Any, ...]:
+    """What is asked for prompts: memories and functions as they are, documents found."""
+    sources = found_documents(given)
+    check_names(sources_of(sources))
+    return tuple(sources)
+
+
+def check_system(system: Any) -> None:
+    """What every prompt begins with: texts and Sections."""
     if system is not None:
         system_source(*(system if isinstance(system, (list, tuple)) else (system,)))
 

@@ -23,12 +23,19 @@ from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import HeldOriginals, Originals
 from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.compiler.passes.prune import prune, prune_now
-from rehydrate.compiler.sources.given import each_of, sources_of
+from rehydrate.compiler.sources.given import sources_of
 from rehydrate.compiler.sources.source import HydrationSource
+from rehydrate.compiler.sources.tools import read_tools
 from rehydrate.compiler.splice import Spliced, splice, visible_items
 from rehydrate.compiler.stale import checked_policy
 from rehydrate.compiler.target import Pass
-from rehydrate.context.arguments import check_content, check_target, check_working, seconds_of
+from rehydrate.context.arguments import (
+    check_system,
+    check_target,
+    check_working,
+    checked_sources,
+    seconds_of,
+)
 from rehydrate.context.entries import Entries, user_message
 from rehydrate.context.estimate import INLINE_MS, is_short_to_add, prompt_ms
 from rehydrate.context.late_binding import LateBinding
@@ -118,15 +125,15 @@ class Context:
         ``clock`` gives seconds since 1970: when what is added was said.
         """
         check_target(provider, model, format)
-        self._sources = tuple(each_of(sources))  # an iterator would be empty the second time
-        check_content(self._sources, system)
+        self._sources = checked_sources(sources)
+        check_system(system)
         check_working(passes, originals, deadline_ms, clock)
         self._provider: Provider = provider
         self._model = model
         self._asked_model = ""
         self._thinking = checked_policy(thinking)
         self._system = system
-        self._tools = tuple([ToolDef.read(tool) for tool in tools])
+        self._tools = read_tools(tools)
         self._request = ContextRequest("", strategy, budget, thread, None, identity)
         self._passes = _own_passes() if passes is None else tuple(passes)
         self._is_all_our_own = passes is None and originals is None
@@ -188,7 +195,7 @@ class Context:
         Those that it is offered already, word for word, are no change; after the first prompt any
         other is a new prefix. Raises InvalidArgumentError for a second tool of one name.
         """
-        offered = [ToolDef.read(tool) for tool in tools]
+        offered = read_tools(tools)
         with self._lock:
             self._settle()
             known = {tool.name: tool for tool in self._tools}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.compiler.sources.function import function
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 def sources_of(given: Any) -> list[HydrationSource]:
     """A memory is hot, temporal and semantic; a path is knowledge; a function has its own name.
 
-    Of several memories the second is "hot 2", "temporal 2" and "semantic 2", and so on. Raises
-    InvalidArgumentError for anything else.
+    Of several memories the second is "hot 2", "temporal 2" and "semantic 2", and so on; of several
+    paths the second is "knowledge 2". Raises InvalidArgumentError for anything else.
     """
-    each = each_of(given)
+    each = found_documents(given)
     numbers = memory_numbers(each)
     return [source for one in each for source in _sources(one, numbers.get(id(one), 1))]
 
@@ -39,9 +40,23 @@ def memory_numbers(given: Iterable[Any]) -> dict[int, int]:
     return {memory: number for number, memory in enumerate(memories, 1)}
 
 
+def found_documents(given: Any) -> list[Any]:
+    """What was given, one by one, paths as the sources that they name.
+
+    Raises InvalidArgumentError for a path that is not there. A file that goes later does no harm.
+    """
+    paths = count(1)
+    return [
+        knowledge(one, name=numbered("knowledge", next(paths)))
+        if isinstance(one, (str, os.PathLike))
+        else one
+        for one in each_of(given)
+    ]
+
+
 def each_of(given: Any) -> list[Any]:
     """What was given, one by one: a path or a single source stands for itself."""
-    several = not isinstance(given, (str, os.PathLike)) and isinstance(given, Iterable)
+    several = not isinstance(given, (str, bytes, os.PathLike)) and isinstance(given, Iterable)
     return list(given) if several else [given]
 
 
@@ -59,21 +74,6 @@ def numbered(name: str, number: int) -> str:
     return name if number == 1 else f"{name} {number}"
 
 
-def check_sources(given: Iterable[Any]) -> None:
-    """Raise InvalidArgumentError for what is no source; nothing is read or opened."""
-    for source in given:
-        is_source = isinstance(source, (HydrationSource, str, os.PathLike)) or is_memory(source)
-        if not (is_source or callable(source)):
-            raise _no_source(source)
-
-
-def _no_source(given: object) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"a source is of type {type(given).__name__}; pass a Memory, a path, a function, or a "
-        "HydrationSource as semantic(memory) makes it"
-    )
-
-
 def check_names(sources: Sequence[HydrationSource]) -> None:
     """Raise InvalidArgumentError for a second source of one name."""
     names: set[str] = set()
@@ -89,8 +89,6 @@ def check_names(sources: Sequence[HydrationSource]) -> None:
 def _sources(given: Any, number: int) -> list[HydrationSource]:
     if isinstance(given, HydrationSource):
         return [given]
-    if isinstance(given, (str, os.PathLike)):
-        return [knowledge(given)]
     if is_memory(given):
         return [
             hot(given, name=numbered("hot", number)),
@@ -100,4 +98,7 @@ def _sources(given: Any, number: int) -> list[HydrationSource]:
     if callable(given):
         name = getattr(given, "__name__", type(given).__name__)
         return [function("function" if name == "<lambda>" else name, given)]
-    raise _no_source(given)
+    raise InvalidArgumentError(
+        f"a source is of type {type(given).__name__}; pass a Memory, a path, a function, or a "
+        "HydrationSource as semantic(memory) makes it"
+    )

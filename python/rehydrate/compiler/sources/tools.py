@@ -19,7 +19,26 @@ def tools(definitions: Iterable[Any]) -> HydrationSource:
     >>> tools([{"name": "grep", "input_schema": {"type": "object"}}]).kind
     'tools'
     """
-    if isinstance(definitions, (str, Mapping)) or not isinstance(definitions, Iterable):
+    read = read_tools(definitions)
+    return HydrationSource(
+        "tools",
+        lambda _: Found(tools=tuple(counted_tools(read))),
+        priority=Priority.CRITICAL,
+        deadline_ms=None,
+        blocking=False,
+        kind="tools",
+    )
+
+
+def read_tools(definitions: Iterable[Any]) -> tuple[ToolDef, ...]:
+    """The definitions, read; raises InvalidArgumentError for what is no list of them, and for a
+    second one of the same name.
+
+    >>> read_tools({"name": "grep"})
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: tools is of type dict; pass a list of tool definitions
+    """
+    if isinstance(definitions, (str, bytes, Mapping)) or not isinstance(definitions, Iterable):
         raise InvalidArgumentError(
             f"tools is of type {type(definitions).__name__}; pass a list of tool definitions"
         )
@@ -31,11 +50,4 @@ def tools(definitions: Iterable[Any]) -> HydrationSource:
                 f"two tools are named {tool.name!r}; a model cannot tell them apart: rename one"
             )
         names.add(tool.name)
-    return HydrationSource(
-        "tools",
-        lambda _: Found(tools=tuple(counted_tools(read))),
-        priority=Priority.CRITICAL,
-        deadline_ms=None,
-        blocking=False,
-        kind="tools",
-    )
+    return read
