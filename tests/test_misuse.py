@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from langchain_core.messages import HumanMessage
 
 import rehydrate
 from rehydrate import (
@@ -26,6 +27,7 @@ ASK = {"role": "user", "content": "Which port?"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
 CALLING = {"role": "assistant", "content": None, "tool_calls": [CALL]}
 GREP = {"name": "grep", "input_schema": {"type": "object"}}
+MESSAGE = {"type": "message", "role": "assistant"}
 USE = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]}
 
 CONTEXTS: list[tuple[dict[str, Any], list[str]]] = [
@@ -159,6 +161,38 @@ FOREIGN = {
     "Anthropic's calls in a context for chat": ("openai_chat", USE, "anthropic"),
     "Anthropic's calls in a context for Responses": ("openai_responses", USE, "anthropic"),
     "chat's calls in a context for Responses": ("openai_responses", CALLING, "openai_chat"),
+    "a result without an id": ("anthropic", {"role": "tool", "content": "ok"}, "openai_chat"),
+    "a function's result": (
+        "openai_responses",
+        {"role": "function", "name": "ls", "content": "ok"},
+        "openai_chat",
+    ),
+    "chat's refusals": (
+        "anthropic",
+        {"role": "assistant", "content": None, "refusal": "No."},
+        "openai_chat",
+    ),
+    "chat's parts in a context for Responses": (
+        "openai_responses",
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        "openai_chat",
+    ),
+    "Responses' refusals in a context for chat": (
+        "openai_chat",
+        {**MESSAGE, "content": [{"type": "refusal", "refusal": "No."}]},
+        "openai_responses",
+    ),
+    "Responses' messages of text": (
+        "openai_chat",
+        {**MESSAGE, "content": "hi"},
+        "openai_responses",
+    ),
+    "Responses' items": (
+        "anthropic",
+        {"type": "function_call", "call_id": "c1", "name": "ls", "arguments": "{}"},
+        "openai_responses",
+    ),
+    "LangChain's messages": ("anthropic", HumanMessage("hi"), "langchain"),
 }
 
 
@@ -166,16 +200,46 @@ FOREIGN = {
 def test_an_entry_of_another_provider_is_refused_when_it_is_added(case):
     provider, entry, other = FOREIGN[case]
     context = Context(provider=provider)
+    first = HumanMessage("Which port?") if other == "langchain" else ASK
+    context.add(ASK)
     with pytest.raises(InvalidMessageError, match=f"format='{other}'") as caught:
         context.add(ASK, entry)
     assert caught.value.index == 1
-    assert context.history == []
+    assert context.history == [ASK]
     named = Context(provider=provider, format=other)
-    named.add(ASK, entry)
-    assert named.history == [ASK, entry]
+    named.add(first, entry)
+    assert named.history == [first, entry]
 
 
-@pytest.mark.parametrize("role", ["human", "critic", "tool"])
+WORDLESS = {
+    "Gemini's": ({"role": "user", "parts": [{"text": "hi"}]}, "Gemini"),
+    "Bedrock's": ({"role": "user", "content": [{"text": "hi"}]}, r"content\[0\].*name its type"),
+}
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("whose", WORDLESS)
+def test_an_entry_that_no_provider_reads_is_refused_when_it_is_added(provider, whose):
+    entry, said = WORDLESS[whose]
+    with pytest.raises(InvalidMessageError, match=said):
+        Context(provider=provider).add(entry)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai_responses"])
+def test_what_chat_writes_beside_a_text_is_not_sent_to_who_refuses_it(provider):
+    dumped = {"role": "assistant", "content": "8443.", "refusal": None, "tool_calls": None}
+    dumped |= {"annotations": [], "audio": None, "function_call": None}
+    context = Context(provider=provider)
+    context.add(ASK, dumped)
+    sent = context.prompt("And the host?").request
+    assert (sent.get("messages") or sent["input"])[1] == {"role": "assistant", "content": "8443."}
+    assert context.history[1] is dumped
+    history = History((ASK, dumped, ASK), provider)
+    sent = rehydrate.compile(PromptIR(ContextRequest("x"), history=history), provider).request
+    assert (sent.get("messages") or sent["input"])[1] == {"role": "assistant", "content": "8443."}
+
+
+@pytest.mark.parametrize("role", ["human", "critic", "User"])
 def test_a_role_that_the_provider_does_not_know_is_refused_when_it_is_added(role):
     with pytest.raises(InvalidMessageError, match=repr(role)):
         Context().add({"role": role, "content": "hi"})

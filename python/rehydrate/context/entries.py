@@ -5,12 +5,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from rehydrate import formats
 from rehydrate.compiler.counts import entry_tokens
+from rehydrate.compiler.render import RENDERERS
+from rehydrate.errors import InvalidMessageError
 from rehydrate.formats._reading import as_sequence
-from rehydrate.ir import History
+from rehydrate.ir import History, Provider
 
 
 class EntriesMark(NamedTuple):
@@ -25,13 +27,15 @@ class Entries:
     """What was added, in order: nothing is changed, and taken out only with a prompt that nobody
     got."""
 
-    __slots__ = ("_dicts", "_entries", "_said_last", "_times", "_tokens", "format", "turn")
+    __slots__ = ("_dicts", "_entries", "_own", "_said_last", "_times", "_tokens", "format", "turn")
 
     def __init__(self, format: str) -> None:  # noqa: A002  the field's word
         """Start empty."""
         self.format = format
         self._entries: list[Any] = []
-        self._dicts: list[Any] = []  # the same, but for an SDK's objects
+        self._dicts: list[Any] = []  # the same as they are sent, an SDK's objects as dicts
+        provider = RENDERERS.get(cast(Provider, format))
+        self._own = provider.own if provider else _as_it_is
         self._tokens: list[int] = []
         self._times = array("d")
         self._said_last = ""
@@ -48,7 +52,11 @@ class Entries:
         ``at`` is when they were said, in seconds since 1970, unless they say so themselves.
         """
         added = tuple(as_sequence(entries))
-        read, dicts = formats.read(added, self.format)
+        try:
+            read, dicts = formats.read(added, self.format)
+        except InvalidMessageError:
+            formats.check_own(added, self.format)  # it may be known whose entry it is
+            raise
         formats.check_own(dicts, self.format)
         tokens = entry_tokens(read, len(added))
         last = next((each for each in reversed(read.messages) if each.is_user_turn), None)
@@ -56,7 +64,7 @@ class Entries:
             self.turn, self._said_last = len(self._entries) + last.index, last.text
         self._times.extend([_time_of(entry, at) for entry in dicts])
         self._entries += added
-        self._dicts += dicts
+        self._dicts += map(self._own, dicts)
         self._tokens += tokens
 
     def mark(self) -> EntriesMark:
@@ -109,6 +117,10 @@ class Entries:
     def all(self, until: int | None = None) -> list[Any]:
         """Every entry, in order, or the first so many."""
         return self._entries[:until]
+
+
+def _as_it_is(entry: Any) -> Any:
+    return entry
 
 
 def _time_of(entry: Any, default: float) -> float:

@@ -229,6 +229,7 @@ def check_own(entries: Sequence[Any], format: str) -> None:  # noqa: A002
 anthropic; it is one of openai_chat: make the Context with format='openai_chat', which is \
 converted for its provider, or add it in the provider's own shape
     """
+    entries = as_dicts(entries)
     own = _format(entries, format)
     detectors = {name: module.detect for name, module in FORMATS.items()}
     _foreign.check_own(entries, own.NAME, detectors, own.validate)

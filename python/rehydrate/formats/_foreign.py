@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import InvalidMessageError, Violation
-from rehydrate.formats._reading import PROOF, type_of
+from rehydrate.formats._reading import PROOF, as_content, is_langchain_message, type_of
 from rehydrate.formats._thinking import THINKING_BLOCKS
 from rehydrate.messages import Conversation
 
@@ -18,6 +18,8 @@ __all__ = ["check_own", "check_speakers"]
 
 _SPEAKERS = frozenset({"user", "assistant", "tool"})
 _ROLES = frozenset({"user", "assistant", "system"})
+_CHAT_ROLES = frozenset({"tool", "function"})
+_TOLD_APART = {("anthropic", "openai_chat"), ("openai_chat", "openai_responses")}
 _ROLES_ELSEWHERE = {"human": "user", "ai": "assistant", "bot": "assistant", "model": "assistant"}
 
 Detect = Callable[[Mapping[str, Any]], int]
@@ -29,8 +31,6 @@ def check_own(
 ) -> None:
     """Raise InvalidMessageError for the first entry that only another format than `name` holds."""
     for index, entry in enumerate(entries):
-        if not isinstance(entry, Mapping):
-            continue  # its reader says what it is
         other = _other_format(entry, name, detectors)
         if other is not None:
             remedy = (
@@ -38,6 +38,9 @@ def check_own(
                 "for its provider, or add it in the provider's own shape"
             )
             raise InvalidMessageError(index, "", entry, f"an entry of the format {name}", remedy)
+        if not isinstance(entry, Mapping):
+            continue  # its reader says what it is
+        _check_parts(entry, index)
         role = entry.get("role")
         if role is None or (isinstance(role, str) and role in _ROLES):
             continue
@@ -60,22 +63,47 @@ def _unknown_role(index: int, role: object) -> InvalidMessageError:
     return InvalidMessageError(index, f"role {role!r}", role, known, remedy)
 
 
-def _other_format(
-    entry: Mapping[str, Any], name: str, detectors: Mapping[str, Detect]
-) -> str | None:
+def _other_format(entry: Any, name: str, detectors: Mapping[str, Detect]) -> str | None:
+    if not isinstance(entry, Mapping):
+        return "langchain" if name != "langchain" and is_langchain_message(entry) else None
     own = detectors[name](entry) == PROOF
     for other, detect in detectors.items():
         if other == name or detect(entry) != PROOF:
             continue
         if name == "openai_chat" and other == "anthropic" and _only_thinks(entry):
             continue  # as some gateways write it
-        # Anthropic would be sent `tool_calls` beside its own blocks.
-        if not own or (name, other) == ("anthropic", "openai_chat"):
+        # Anthropic would be sent `tool_calls` beside its own blocks, chat a Responses message.
+        if not own or (name, other) in _TOLD_APART:
             return other
+    return _other_by_its_details(entry, name)
+
+
+def _other_by_its_details(entry: Mapping[str, Any], name: str) -> str | None:
+    """Whose it is by what is no evidence about a list, but is refused where it is sent as it is."""
+    if name == "openai_chat":
+        return "openai_responses" if type_of(entry) == "message" else None
+    if name in ("anthropic", "openai_responses") and entry.get("role") in _CHAT_ROLES:
+        return "openai_chat"
+    if name == "openai_responses" and any(type_of(part) == "text" for part in _parts(entry)):
+        return "openai_chat"
     return None
+
+
+def _check_parts(entry: Mapping[str, Any], index: int) -> None:
+    as_content(entry, index)
+    for place, part in enumerate(_parts(entry)):
+        if not type_of(part):
+            remedy = "name its type, as in {'type': 'text', 'text': ...}"
+            raise InvalidMessageError(index, f"content[{place}]", part, "a part of a type", remedy)
+
+
+def _parts(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    content = entry.get("content")
+    if not isinstance(content, (list, tuple)):
+        return []
+    return [part for part in content if isinstance(part, Mapping)]
 
 
 def _only_thinks(entry: Mapping[str, Any]) -> bool:
     """Whether no block of it but thinking is another provider's."""
-    blocks = [block for block in entry.get("content") or () if isinstance(block, Mapping)]
-    return all(type_of(block) in THINKING_BLOCKS | {"text"} for block in blocks)
+    return all(type_of(block) in THINKING_BLOCKS | {"text"} for block in _parts(entry))

@@ -19,6 +19,7 @@ __all__ = [
     "NONE",
     "PROOF",
     "Draft",
+    "as_content",
     "as_entry",
     "as_list",
     "as_parts",
@@ -129,6 +130,15 @@ def as_role(entry: Mapping[str, Any], index: int) -> str:
     else:
         remedy = "add the role of whoever speaks"
     raise InvalidMessageError(index, "role", role, expected, remedy)
+
+
+def as_content(entry: Mapping[str, Any], index: int) -> object:
+    """The content of an entry, or an error for one whose words stand elsewhere."""
+    content = entry.get("content")
+    if content is None and entry.get("parts"):
+        remedy = "Gemini's? convert its parts to OpenAI's or Anthropic's content first"
+        raise InvalidMessageError(index, "content", None, "a string or a list of blocks", remedy)
+    return content
 
 
 def type_of(block: Mapping[str, Any]) -> str:

@@ -37,7 +37,9 @@ NAME = "openai_chat"
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
 
-_NATIVE_KEYS = ("tool_calls", "tool_call_id", "tool_call_ids", "function_call", "audio")
+_NATIVE_KEYS = (
+    *("tool_calls", "tool_call_id", "tool_call_ids", "function_call", "audio", "refusal"),
+)
 _NATIVE_PARTS = frozenset({"image_url", "input_audio", "video_url", "file"})
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _REASONING_KEYS = ("reasoning_content", "reasoning")
@@ -53,7 +55,8 @@ class _Call(NamedTuple):
 
 
 def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: tool calls, a tool message's id, speech, a media part. HINT: the developer role."""
+    """PROOF: tool calls, a tool message's id, speech, a refusal, a media part. HINT: the developer
+    role."""
     if "role" not in entry:
         return NONE
     if any(entry.get(key) for key in _NATIVE_KEYS):

@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rehydrate.errors import InvalidMessageError, Violation
+from rehydrate.errors import Violation
 from rehydrate.formats._excerpting import Places, content_places, replace
 from rehydrate.formats._grouping import group
-from rehydrate.formats._reading import NONE, as_entry, as_role, readable_texts, wrong_content
+from rehydrate.formats._reading import (
+    NONE,
+    as_content,
+    as_entry,
+    as_role,
+    readable_texts,
+    wrong_content,
+)
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
 __all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]
@@ -35,7 +42,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
         entry = as_entry(raw, index)
         role = as_role(entry, index)
         kind = _TOOL_RESULT if role == "tool" else _TEXT
-        texts = _texts(_content(entry, index), index)
+        texts = _texts(as_content(entry, index), index)
         pieces = tuple([Piece(text, kind) for text in texts])
         messages.append(Message(index, role, pieces, 0, (), (), role == "user"))
     first = next((message.role for message in messages if message.role != "system"), None)
@@ -48,7 +55,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
         as_role(entry, index)
-        content = _content(entry, index)
+        content = as_content(entry, index)
         _texts(content, index)
         if content is None:
             found.append(Violation(index, "null_content_without_calls", "content is null"))
@@ -64,15 +71,6 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
     """The entries: where all is text, none of it is known to be thinking."""
     return list(entries)
-
-
-def _content(entry: Mapping[str, Any], index: int) -> object:
-    """The content of an entry, or an error for one whose words stand elsewhere."""
-    content = entry.get("content")
-    if content is None and entry.get("parts"):
-        remedy = "Gemini's? convert its parts to OpenAI's or Anthropic's content first"
-        raise InvalidMessageError(index, "content", None, "a string or a list of blocks", remedy)
-    return content
 
 
 def _texts(content: object, index: int) -> Sequence[str]:

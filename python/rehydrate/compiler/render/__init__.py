@@ -29,6 +29,9 @@ class Renderer(Protocol):
     def user(self, text: str, /) -> dict[str, Any]:
         """A message of our own."""
 
+    def own(self, entry: Any, /) -> Any:
+        """An entry of its own format without keys that it refuses; nearly always the very same."""
+
     def write(self, said: Sequence[Said], /) -> list[Sent]:
         """Messages of what was said."""
 
@@ -60,7 +63,8 @@ class Rendered(NamedTuple):
 
 
 def render_history(history: History, provider: Provider) -> Rendered:
-    """The history for a provider; entries in its own format are the very same objects.
+    """The history for a provider; entries in its own format are the very same objects, but
+    for one with keys that the provider refuses.
 
     Raises InvalidMessageError for an entry that can be sent to its own provider only.
     """
@@ -68,7 +72,7 @@ def render_history(history: History, provider: Provider) -> Rendered:
     entries = history.entries
     notes: tuple[str, ...] = ()
     if history.format == provider:
-        sent = [Sent(entry, (place,)) for place, entry in enumerate(entries)]
+        sent = [Sent(renderer.own(entry), (place,)) for place, entry in enumerate(entries)]
     elif history.format == "claude_code" and provider == "anthropic":
         sent = [Sent(*each) for each in merged_lines(entries)]
     else:

@@ -30,6 +30,16 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"type": "text", "text": text}]}
 
 
+def own(entry: Any) -> Any:
+    """A message with its role and content alone, which is all that the API takes of one.
+
+    >>> own({"role": "assistant", "content": "hi", "tool_calls": None})
+    {'role': 'assistant', 'content': 'hi'}
+    """
+    is_bare = entry.keys() <= {"role", "content"}
+    return entry if is_bare else {key: entry.get(key) for key in ("role", "content")}
+
+
 def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
     """The arguments of ``client.messages.create``."""
     return {

@@ -26,6 +26,11 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
+def own(entry: Any) -> Any:
+    """A message as it is: what speaks chat has keys of its own."""
+    return entry
+
+
 def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
     """The arguments of ``client.chat.completions.create``."""
     return {**({"tools": tools} if tools else {}), "messages": [*system, *messages]}

@@ -10,6 +10,13 @@ from rehydrate.compiler.render.sent import Sent, arguments, one_or_all
 from rehydrate.formats.calls import tool_definition
 from rehydrate.ir import ToolDef
 
+_CHAT_KEYS = frozenset(
+    {
+        *("name", "tool_calls", "function_call", "refusal", "audio", "annotations"),
+        *("reasoning", "reasoning_content", "reasoning_details"),
+    }
+)
+
 
 def tool(tool: ToolDef) -> Mapping[str, Any]:
     """A tool's definition."""
@@ -24,6 +31,17 @@ def system(text: str) -> dict[str, Any]:
 def user(text: str) -> dict[str, Any]:
     """A message of our own."""
     return {"role": "user", "content": text}
+
+
+def own(entry: Any) -> Any:
+    """A message without what chat writes beside its content; an item as it is.
+
+    >>> own({"role": "assistant", "content": "hi", "tool_calls": None})
+    {'role': 'assistant', 'content': 'hi'}
+    """
+    if "role" not in entry or _CHAT_KEYS.isdisjoint(entry):
+        return entry
+    return {key: value for key, value in entry.items() if key not in _CHAT_KEYS}
 
 
 def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
