@@ -369,11 +369,10 @@ def _langchain_blocks(draw: Draw, message: Any) -> list[Any]:
 
 def plain_conversations(max_turns: int = 12) -> st.SearchStrategy[list[Entry]]:
     """Role/content messages, first of all a system one at times."""
-    roles = st.sampled_from(["user", "user", "assistant", "tool", "tool_result", "critic"])
+    roles = st.sampled_from(["user", "user", "assistant", "tool", "tool_result"])
     message = st.builds(lambda role, text: {"role": role, "content": text}, roles, texts)
     system = st.builds(lambda text: [{"role": "system", "content": text}], texts)
     rest = st.lists(message, max_size=max_turns)
-    rest = rest.filter(lambda tail: not tail or any(one["role"] != "critic" for one in tail))
     return st.builds(lambda head, tail: head + tail, st.one_of(st.just([]), system), rest)
 
 

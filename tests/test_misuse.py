@@ -257,18 +257,58 @@ def test_what_gateways_write_and_what_all_providers_take_is_added():
 # Speakers whom nobody knows
 
 
-@pytest.mark.parametrize(("roles", "meant"), [("human ai", "user"), ("alice bob", "name who")])
-def test_a_list_in_which_nobody_known_speaks_is_refused_and_never_emptied(roles, meant):
-    talk = [{"role": role, "content": f"words of {role}"} for role in roles.split() * 4]
-    for messages in (talk, [{"role": "system", "content": "Be brief."}, *talk]):
-        with pytest.raises(InvalidMessageError, match=meant) as caught:
-            rehydrate.compact_context(messages, target_ratio=0.05)
-        assert caught.value.index == len(messages) - len(talk)
+UNKNOWN = {
+    "all of another's words": ("human ai human ai", 0, "did you mean 'user'"),
+    "names": ("alice bob alice", 0, "name who speaks"),
+    "in capitals": ("User Assistant User", 0, "did you mean 'user'"),
+    "half of them": ("user ai user ai user", 1, "did you mean 'assistant'"),
+    "one of them": ("user assistant critic assistant user", 2, "name who speaks"),
+    "all but the system": ("system human human", 1, "did you mean 'user'"),
+}
+DOORS = {
+    "compact": lambda talk: rehydrate.compact_context(talk, target_ratio=0.05),
+    "detect": rehydrate.detect_format,
+    "hydrate": lambda talk: rehydrate.hydrate("And now?", messages=talk),
+    "lint": rehydrate.lint,
+    "add": lambda talk: _with(*talk),
+    "add to chat": lambda talk: Context(provider="openai_chat").add(*talk),
+    "add plain": lambda talk: Context(format="plain").add(*talk),
+}
 
 
-def test_one_unknown_speaker_among_known_ones_is_taken():
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_a_role_that_nobody_knows_is_refused_and_never_emptied(case, door):
+    roles, index, said = UNKNOWN[case]
+    talk = [{"role": role, "content": f"words of {role}"} for role in roles.split()]
+    with pytest.raises(InvalidMessageError, match=said) as caught:
+        DOORS[door](talk)
+    assert caught.value.index == index
+    assert repr(talk[index]["role"]) in str(caught.value)
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_validate_finds_every_role_that_nobody_knows(case):
+    roles, index, _ = UNKNOWN[case]
+    talk = [{"role": role, "content": f"words of {role}"} for role in roles.split()]
+    found = [each.index for each in rehydrate.validate(talk) if each.rule == "unknown_role"]
+    assert found[0] == index
+    known = {"system", "user", "assistant"}
+    assert found == [place for place, one in enumerate(talk) if one["role"] not in known]
+
+
+def test_a_role_that_is_a_whole_text_is_named_by_its_ends():
+    with pytest.raises(InvalidMessageError) as caught:
+        rehydrate.compact_context([ASK, {"role": "x" * 100_000, "content": "hi"}])
+    assert len(str(caught.value)) < 250
+
+
+def test_a_role_that_the_scoring_knows_is_taken():
     talk = [ASK, {"role": "critic", "content": "meh"}]
-    assert rehydrate.compact_context(talk, target_ratio=1.0).messages == talk
+    with pytest.raises(InvalidMessageError, match=r"Scoring\(structural="):
+        rehydrate.compact_context(talk)
+    scoring = rehydrate.Scoring(structural={"critic": 0.5})
+    assert rehydrate.compact_context(talk, target_ratio=1.0, scoring=scoring).messages == talk
 
 
 def test_geminis_contents_are_refused_and_not_read_as_empty():

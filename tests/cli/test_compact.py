@@ -247,6 +247,15 @@ def test_langchains_stored_form_is_refused_with_what_loads_it(run, write):
     assert b"line 1 of stored.json" in done.stderr and b"messages_from_dict" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["compact", "inspect", "lint"])
+def test_a_role_that_nobody_knows_is_refused_with_the_one_that_was_meant(run, write, command):
+    talk = [{"role": role, "content": f"words of {role}"} for role in ("user", "ai", "user")]
+    write("talk.json", talk)
+    done = run(command, "talk.json")
+    assert done.returncode == 2
+    assert b"message 1: role 'ai'" in done.stderr and b"did you mean 'assistant'?" in done.stderr
+
+
 @pytest.mark.parametrize("is_array", [True, False])
 def test_an_excerpt_is_written_anew_and_all_else_byte_for_byte(run, write, is_array):
     log = "".join(f"2026-02-17 12:00 request_{n} served\n" for n in range(90))

@@ -37,7 +37,7 @@ BAD_OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
     ({"target_ratio": None}, ["target_ratio", "None", "a number above 0"]),
     ({"target_ratio": 1j}, ["target_ratio", "1j", "a number above 0"]),
     ({"target_ratio": 40}, ["target_ratio", "40", "did you mean 0.4?"]),
-    ({"target_ratio": 1.5}, ["target_ratio", "1.5", "did you mean 0.015?"]),
+    ({"target_ratio": 1.5}, ["target_ratio", "1.5", "above 0 and up to 1"]),
     ({"target_ratio": 8_000}, ["target_ratio", "8000", "budget_tokens"]),
     ({"target_ratio": 10**400}, ["target_ratio", "budget_tokens"]),
     ({"target_ratio": float("inf")}, ["target_ratio", "inf", "budget_tokens"]),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from rehydrate import compact_context
+from rehydrate import Scoring, compact_context
 from rehydrate.ir import (
     Budget,
     CompiledPrompt,
@@ -137,7 +137,8 @@ def test_nothing_in_a_prompt_becomes_markup(everywhere: str):
             degraded=(everywhere,),
         ),
     )
-    units = compact_context([{"role": everywhere, "content": HOSTILE}, *talk("user: hi")]).explain()
+    spoken = [{"role": everywhere, "content": HOSTILE}, *talk("user: hi")]
+    units = compact_context(spoken, scoring=Scoring(structural={everywhere: 1})).explain()
     written = inspector_page(ir, units=units, title=everywhere)
     assert "<script" not in written and "<img" not in written
     Page(written)  # refuses every element and attribute that the page itself does not use

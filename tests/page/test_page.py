@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 import rehydrate
-from rehydrate import InvalidArgumentError, compact_context, formats
+from rehydrate import InvalidArgumentError, Scoring, compact_context, formats
 from rehydrate.page import limits, side_by_side, writing
 from rehydrate.page.escaping import escaped
 from rehydrate.page.rows import rows
@@ -134,7 +134,8 @@ def test_nothing_in_a_message_becomes_markup(ratio: float):
         {"role": "assistant", "content": HOSTILE * 40},
         {"role": "user", "content": HOSTILE},
     ]
-    compaction = compact_context(messages, HOSTILE, ratio, granularity="excerpt")
+    scoring = Scoring(structural={f"<b>{HOSTILE}": 1})
+    compaction = compact_context(messages, HOSTILE, ratio, granularity="excerpt", scoring=scoring)
     written = side_by_side(messages, compaction, query=HOSTILE, title=HOSTILE)
     assert "<script" not in written and "<img" not in written
     Page(written)  # refuses every element and attribute that the page itself does not use

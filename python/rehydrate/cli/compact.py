@@ -31,8 +31,8 @@ _FORMATS = [name for name in FORMATS if name != "langchain"]
 
 _EXAMPLES = """\
 FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are in
-~/.claude/projects), or a JSON object with a "messages", "input" or "output" list, such as the body
-of an API request or of a response.
+~/.claude/projects), or a JSON object with a "messages", "input", "output" or "history" list, such
+as the body of an API request or of a response, or a .traj file of SWE-agent's.
 What is written has the same shape; every kept message is written byte for byte as it was read.
 With --granularity excerpt long texts are kept in part: what is left out of one is marked there.
 

@@ -42,8 +42,10 @@ def _instead_of(ratio: object) -> str:
         return ""
     if isinstance(ratio, float) and math.isnan(ratio):
         return ""
-    if 1 < ratio <= 100:
+    if 100 * MIN_RATIO <= ratio <= 100:
         return f"; did you mean {ratio / 100:g}?"
+    if 1 < ratio < 100 * MIN_RATIO:
+        return ""
     if ratio > 100:
         return "; a number of tokens is budget_tokens"
     return "; budget_tokens=0 keeps only what is always kept"

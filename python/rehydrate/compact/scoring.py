@@ -31,7 +31,8 @@ class Scoring:
     calibrated to a query. A unit is worth its best message.
 
     - ``recency``, ``semantic``, ``novelty``: weights of the three signals.
-    - ``structural``: weight by role; a role that is not named weighs 0.6.
+    - ``structural``: weight by role; a role that is not named weighs 0.6, and
+      is refused if no provider knows it.
     - ``signals``: ``"calibrated"`` spreads the signals within the conversation and joins the
       embedding with BM25 and with neighbouring turns; ``"raw"`` is plain cosine and linear
       recency, chitta's formula to the letter.

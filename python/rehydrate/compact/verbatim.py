@@ -168,7 +168,7 @@ def compact_context(
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
     calibrated = profile.signals == "calibrated"
     read, entries = formats.read(messages, format)
-    check_speakers(read)
+    check_speakers(read, profile.structural)
     conversation, shown, stripped, stripped_by_unit = treat_thinking(
         thinking, read, entries, counted_by
     )

@@ -86,12 +86,17 @@ def detect_format(messages: Sequence[Any]) -> str:
     role) for claude_code, an item without a role or an `input_text` part for openai_responses, tool
     calls or media parts for openai_chat, tool, thinking or media blocks for anthropic, a message
     object for langchain. Without one, the first hint does (the developer role, a cache mark).
-    Without either the list is plain: role and text, as every provider takes it.
+    Without either the list is plain: role and text, as every provider takes it. Raises
+    InvalidMessageError where it is not, since a role in it is nobody's.
 
     >>> detect_format([{"role": "user", "content": "hi"}])
     'plain'
     """
-    return _detected(as_dicts(as_sequence(messages)))
+    entries = as_dicts(as_sequence(messages))
+    found = _detected(entries)
+    if found == plain.NAME:
+        _foreign.check_roles(entries)
+    return found
 
 
 def _detected(entries: Sequence[Any]) -> str:
@@ -154,7 +159,7 @@ def validate(
     | rule | formats | what is wrong |
     |---|---|---|
     | first_not_user | A | the first message, leaving out system ones, is not the user's |
-    | unknown_role | A, O, R | a role that the provider does not know |
+    | unknown_role | A, O, R, P | a role that the provider does not know |
     | empty_content | A | no content, in any but a last assistant message that no tool call is \
 before |
     | empty_text | A | an empty text block, or nothing but whitespace in a message |

@@ -7,20 +7,28 @@ are for the doors at which such a list would go on silently and be refused, or l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from reprlib import repr as _short
 from typing import Any
 
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats._reading import PROOF, as_content, is_langchain_message, type_of
 from rehydrate.formats._thinking import THINKING_BLOCKS
-from rehydrate.messages import Conversation
+from rehydrate.messages import Conversation, normal_role
 
-__all__ = ["check_own", "check_speakers"]
+__all__ = ["check_own", "check_roles", "check_speakers"]
 
-_SPEAKERS = frozenset({"user", "assistant", "tool"})
+_SPEAKERS = frozenset({"system", "user", "assistant", "tool"})
 _ROLES = frozenset({"user", "assistant", "system"})
 _CHAT_ROLES = frozenset({"tool", "function"})
 _TOLD_APART = {("anthropic", "openai_chat"), ("openai_chat", "openai_responses")}
-_ROLES_ELSEWHERE = {"human": "user", "ai": "assistant", "bot": "assistant", "model": "assistant"}
+_ROLES_ELSEWHERE = {
+    **{role: role for role in _SPEAKERS},  # in capitals
+    "human": "user",
+    "ai": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+}
+_KNOWN = "'system', 'user', 'assistant' or 'tool'"
 
 Detect = Callable[[Mapping[str, Any]], int]
 Validate = Callable[[Sequence[Any]], list[Violation]]
@@ -48,19 +56,34 @@ def check_own(
             raise _unknown_role(index, role)
 
 
-def check_speakers(conversation: Conversation) -> None:
-    """Raise InvalidMessageError for a list in which neither a user nor an assistant nor a tool
-    speaks: nothing of it would be sure to stay."""
-    spoken = [message for message in conversation.messages if message.role != "system"]
-    if spoken and not any(message.role in _SPEAKERS for message in spoken):
-        raise _unknown_role(spoken[0].index, spoken[0].role)
+def check_speakers(conversation: Conversation, weighted: Mapping[str, float] | None = None) -> None:
+    """Raise InvalidMessageError for the first message whose role nobody knows: as nobody's turn it
+    would be the first to go. `weighted` are the roles that a scoring knows beside the usual ones.
+    """
+    unknown = {message.role for message in conversation.messages} - _SPEAKERS - set(weighted or ())
+    if not unknown:
+        return
+    remedy = "name who speaks by one of these"
+    if weighted is not None:
+        remedy += ", or give the role a weight in Scoring(structural={...})"
+    first = next(message for message in conversation.messages if message.role in unknown)
+    raise _unknown_role(first.index, first.role, remedy)
 
 
-def _unknown_role(index: int, role: object) -> InvalidMessageError:
-    known = "a role: 'system', 'user', 'assistant' or 'tool'"
+def check_roles(entries: Sequence[Any]) -> None:
+    """The same of entries that are not read yet."""
+    for index, entry in enumerate(entries):
+        role = entry.get("role") if isinstance(entry, Mapping) else None
+        if isinstance(role, str) and normal_role(role) not in _SPEAKERS:
+            raise _unknown_role(index, role)
+
+
+def _unknown_role(
+    index: int, role: object, remedy: str = "name who speaks by one of these"
+) -> InvalidMessageError:
     meant = _ROLES_ELSEWHERE.get(role.lower()) if isinstance(role, str) else None
-    remedy = f"did you mean {meant!r}?" if meant else "name who speaks by one of these"
-    return InvalidMessageError(index, f"role {role!r}", role, known, remedy)
+    remedy = f"did you mean {meant!r}?" if meant else remedy
+    return InvalidMessageError(index, f"role {_short(role)}", role, _KNOWN, remedy)
 
 
 def _other_format(entry: Any, name: str, detectors: Mapping[str, Detect]) -> str | None:

@@ -27,6 +27,7 @@ __all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_
 
 NAME = "plain"
 
+_ROLES = frozenset({"system", "user", "assistant", "tool"})
 _TEXT, _TOOL_RESULT = PieceKind.TEXT, PieceKind.TOOL_RESULT
 
 
@@ -50,11 +51,13 @@ def parse(entries: Sequence[Any]) -> Conversation:
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
-    """A null content is all that every provider refuses."""
+    """What every provider refuses: a null content, a role that none knows."""
     found = []
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
-        as_role(entry, index)
+        if as_role(entry, index) not in _ROLES:
+            what = f"role '{entry['role']}' is unknown, it must be one of {sorted(_ROLES)}"
+            found.append(Violation(index, "unknown_role", what))
         content = as_content(entry, index)
         _texts(content, index)
         if content is None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate.checking import check_type
+from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import compact_json
 from rehydrate.ir import Budget, CompiledPrompt, PromptIR, Segment, ToolDef
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, normal_role
@@ -116,6 +117,7 @@ class Subject:
             target = _listed(target)
         definitions = counted(tools)
         conversation = formats.parse(target, format)
+        check_speakers(conversation)
         ids = _message_ids(segments, len(target))
         said, static = _texts(conversation, ids)
         static = (*counted_texts(_system_texts(system)), *static)

@@ -36,8 +36,7 @@ def own(entry: Any) -> Any:
     >>> own({"role": "assistant", "content": "hi", "tool_calls": None})
     {'role': 'assistant', 'content': 'hi'}
     """
-    is_bare = entry.keys() <= {"role", "content"}
-    return entry if is_bare else {key: entry.get(key) for key in ("role", "content")}
+    return entry if len(entry) == 2 else {key: entry.get(key) for key in ("role", "content")}
 
 
 def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from rehydrate import formats
 from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.sources.source import Found, HydrationSource, Run, SourceRequest
+from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import as_sequence
 from rehydrate.formats._sdk_objects import as_dicts
 from rehydrate.ir import History, Priority
@@ -38,6 +39,7 @@ def history(
         given = messages
     entries = given.entries  # as they are now: another thread may change the list
     conversation = formats.parse(entries, given.format)
+    check_speakers(conversation)
 
     def run(request: SourceRequest) -> Found:  # noqa: ARG001  it is the same for all
         tokens = entry_tokens(conversation, len(entries))
