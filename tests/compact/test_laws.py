@@ -234,7 +234,9 @@ def test_a_bigger_ratio_never_means_a_smaller_target(case: Case):
 
 @given(cases(only="openai_chat"))
 def test_greedy_packing_is_the_walk_best_score_first(case: Case):
-    compaction = case.compact(scoring=rehydrate.Scoring(packing="greedy"))
+    greedy = {"scoring": rehydrate.Scoring(packing="greedy")}
+    case = case._replace(options=case.options | greedy)
+    compaction = case.compact()
     rows = list(compaction.explain())
     kept = case.pins()
     left = compaction.stats.target_tokens - sum(rows[unit].tokens for unit in kept)

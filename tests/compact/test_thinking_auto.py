@@ -92,7 +92,7 @@ def test_compacting_the_result_at_the_same_budget_changes_nothing(case: Case, mo
 
 @given(cases(), models)
 def test_it_decides_as_keep_does_and_then_only_leaves_out_thinking(case: Case, model: str):
-    kept, chosen = case.compact(), auto(case, model)
+    kept, chosen = case.compact(model=model), auto(case, model)
     waits = any("waits for the end of the turn" in said for said in chosen.stats.degraded)
     is_pinned_less = thinking_model(model, case.format, case.entries).open_loop == "any"
     if waits:
@@ -111,7 +111,7 @@ def test_it_decides_as_keep_does_and_then_only_leaves_out_thinking(case: Case, m
 
 @given(cases(), st.sampled_from(["claude-opus-5", "claude-sonnet-4-5"]))
 def test_a_model_that_binds_nothing_keeps_all_its_thinking(case: Case, model: str):
-    kept, chosen = case.compact(), auto(case, model)
+    kept, chosen = case.compact(model=model), auto(case, model)
     assert list(map(id, chosen.messages)) == list(map(id, kept.messages))
     assert figures(chosen) == figures(kept)
 

@@ -100,6 +100,20 @@ def test_thinking_may_go_from_the_front_and_from_the_end_but_leaves_no_gap():
     assert stale(AFTER, gone) == [3, 5]
 
 
+def test_new_thinking_answers_what_was_sent_and_nothing_else():
+    reply = answer("c")
+    assert stale([*SENT, reply]) == []
+    assert stale([*SENT[:-1], reply]) == [4]
+    assert stale([*SENT, user("by the way"), reply]) == [6]
+    assert stale([*SENT, bare(reply), user("four"), answer("d")]) == []
+
+
+def test_thinking_right_behind_what_is_missing_is_refused():
+    sent = [user("one"), bare(answer("a")), user("two"), answer("b"), user("three")]
+    assert stale([*sent, answer("c")], sent) == []
+    assert stale([*sent[:2], *sent[3:]], sent) == [2]
+
+
 def test_a_message_of_thinking_alone_may_go_and_is_no_gap_at_the_end():
     only = {"role": "assistant", "content": [thought("b")]}
     sent = [user("one"), answer("a"), user("two"), only, user("three")]

@@ -139,6 +139,8 @@ def test_both_say_the_same_of_thinking_behind_a_changed_prefix(data):
     if len(stale) < len(found) or changed["messages"][-1]["role"] != "user":
         return  # refused for something else
     words = verdict_of(talk.api, changed)
+    if words is not None and "without `tool_result`" in words:
+        return  # a loop whose results are not all there: a conversation, but no request
     assert (words is not None) == bool(stale), (words, stale)
     if words is not None:
         assert words.startswith(f"messages.{stale[0].index}.content.")

@@ -21,6 +21,8 @@ __all__ = ["entries_of", "stale_thinking"]
 RULE = "thinking_after_changed_prefix"
 _SPOKEN = ("tool_calls", "tool_call_id", "function_call", "refusal", "name")
 """What a message of OpenAI's or LangChain's says beside its content."""
+_ASSISTANTS = ("assistant ", "ai ")
+"""How a block of the assistant's begins."""
 
 
 class _Thought(NamedTuple):
@@ -68,15 +70,15 @@ def stale_thinking(after: Any, sent: Any) -> Iterator[Violation]:
 def _first_refused(now: _Read, before: _Read) -> tuple[int, str]:
     """The first thought that is refused, by its number, and why; all that follow are too."""
     blocks, thoughts, start = now.blocks, now.thoughts, 0
-    was, known = before.blocks, before.thoughts
+    was, known, gone = before.blocks, before.thoughts, 0
     if now.summary >= 0:
         # The prefix starts at the summary, in whose place the API takes what it stands for.
         start = now.summary + 1
         replaced = _replaced(blocks[start:], was, blocks[now.summary])
         if replaced is None:
             return _first_known(now, before)
-        blocks, was = blocks[start:], was[replaced:]
-        known = [each for each in known if each.place >= replaced]
+        blocks, was, gone = blocks[start:], was[replaced:], replaced
+        known = [each for each in known if each.place >= gone]
     pairs = enumerate(zip(blocks, was, strict=False))
     change = next((place for place, (one, other) in pairs if one != other), None)
     seen = 0
@@ -90,7 +92,11 @@ def _first_refused(now: _Read, before: _Read) -> tuple[int, str]:
             return number, f"message {index} is not what was sent"
         place = next((n for n in range(seen, len(known)) if known[n].text == thought.text), None)
         if place is None:
+            if why := _answers_another(blocks, was, thought.place - start):
+                return number, why
             expected = previous if is_previous_new else known[-1].text if known else None
+        elif known[place].place - gone != thought.place - start:
+            return number, "what stood right before it is missing, or something came between"
         else:
             expected = known[place - 1].text if place else None
             seen = place + 1
@@ -98,6 +104,16 @@ def _first_refused(now: _Read, before: _Read) -> tuple[int, str]:
             return number, "the thinking block that it followed is missing, or others came between"
         previous, is_previous_new = thought.text, place is None
     return len(thoughts), ""
+
+
+def _answers_another(blocks: Sequence[str], was: Sequence[str], place: int) -> str:
+    """Why a new thought at this place is no answer to what was sent; "" where it may be one."""
+    if place < len(was):
+        came_back = blocks[place : place + 1] == was[place : place + 1]
+        return "" if came_back else "the end of what was sent is missing before it"
+    between = blocks[len(was) : place]
+    is_later = any(block.startswith(_ASSISTANTS) for block in between)
+    return "what stands right before it was not sent" if between and not is_later else ""
 
 
 def _replaced(kept: Sequence[str], was: Sequence[str], summary: str) -> int | None:
