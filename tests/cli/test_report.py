@@ -17,8 +17,12 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 WIDTHS = [20, 40, 60, 80, 100, 120, 160, 200]
 
 
+WEIRD = "wei\x1b[31mrd-röle-名前"
+SCORING = rehydrate.Scoring(structural={WEIRD: 0.5})  # else nobody knows the role
+
+
 def lines_of(messages, width=120, query=None, ratio=0.4, **terminal):
-    compaction = rehydrate.compact_context(messages, query, ratio)
+    compaction = rehydrate.compact_context(messages, query, ratio, scoring=SCORING)
     report = Report("chat.json", compaction, query is not None, Terminal(width, **terminal))
     return [*report.lines()], compaction
 
@@ -42,7 +46,7 @@ def hostile():
         "",
     ]
     return [{"role": role, "content": text} for text in texts for role in ("user", "assistant")] + [
-        {"role": "wei\x1b[31mrd-röle-名前", "content": "x"},
+        {"role": WEIRD, "content": "x"},
         {"role": "user", "content": "end"},
     ]
 
