@@ -53,6 +53,14 @@ def test_what_the_history_says_word_for_word_is_not_sent_again():
     assert len(run(found(1, content="8443"), entries=entries).sections) == 1
 
 
+def test_one_of_which_a_part_must_stay_stays_since_the_entry_that_shows_it_may_go():
+    entries = [{"role": "user", "content": f"Note this. {SAID} Thanks."}]
+    section = found(1, content=SAID, min_tokens=5)
+    assert run(section, entries=entries).sections == (section,)
+    twice = run(found(1, min_tokens=5), found(1, min_tokens=5)).sections
+    assert twice == (found(1, min_tokens=5),)
+
+
 def test_what_is_said_only_later_does_not_count():
     entries = [{"role": "user", "content": "Hello."}, {"role": "user", "content": SAID}]
     sticky = found(1, content=SAID, anchor=1)

@@ -91,7 +91,7 @@ def lone_surrogates_everywhere() -> Messages:
 def lone_surrogates_in_a_chat() -> Messages:
     half = "\udfff"
     return around(
-        *chat_round(half, half, half, half), {"role": half, "content": half, "name": half}
+        *chat_round(half, half, half, half), {"role": "user", "content": half, "name": half}
     )
 
 

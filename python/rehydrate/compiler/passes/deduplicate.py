@@ -22,8 +22,10 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
     Visible are the items of an earlier section, in the order in which the model reads them; the
     entries of the history before the section, by their ids and by ``history[12]``; and a section's
     whole text, where an entry before it has it word for word. A section that shows something new
-    stays, and names only what is new. One that must stay whole always stays. Of two with one id
-    the earlier stays, and the later only if it says something else, under another id.
+    stays, and names only what is new. One that must stay whole always stays, and one of which a part
+    must stay does unless an earlier one of its id says the same: a later pass may leave out the
+    entry that shows it. Of two with one id the earlier stays, and the later only if it says
+    something else, under another id.
     """
     known = target.known
     history = _Visible(ir)
@@ -43,7 +45,8 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
         # What stands before an anchor is what stood there in the prompt before.
         is_said = says_nothing_new or (section.anchor is not None and known.has_sent(section))
         where = None if is_said else history.quoting(section)
-        if (says_nothing_new or where) and not section.must_stay_whole:
+        must_stay = section.must_stay_whole or (section.min_tokens > 0 and twin is None)
+        if (says_nothing_new or where) and not must_stay:
             earlier = (
                 twin
                 if twin is not None
