@@ -22,7 +22,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
     Visible are the items of an earlier section, in the order in which the model reads them; the
     entries of the history before the section, by their ids and by ``history[12]``; and a section's
     whole text, where an entry before it has it word for word. A section that shows something new
-    stays, and names only what is new. One that must stay whole always stays, and one of which a part
+    stays, and names only what is new. One that must stay whole always stays; one of which a part
     must stay does unless an earlier one of its id says the same: a later pass may leave out the
     entry that shows it. Of two with one id the earlier stays, and the later only if it says
     something else, under another id.
