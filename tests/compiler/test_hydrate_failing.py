@@ -129,7 +129,6 @@ def test_what_comes_back_after_its_deadline_is_late_though_others_were_waited_fo
         Found(dropped=("x",)),  # type: ignore[arg-type]
         Found(off=17),  # type: ignore[arg-type]
     ],
-    ids=repr,
 )
 @pytest.mark.parametrize("kind", ["", "system", "history", "semantic"])
 def test_a_source_that_talks_nonsense_is_a_failing_one(nonsense: Any, kind: Any):

@@ -66,7 +66,9 @@ def test_rows_of_another_width_under_the_same_name_are_not_mixed():
 
 
 @pytest.mark.parametrize(
-    "rows", [OSError("gone"), np.ones(3), np.ones((1, 2)), [[object()]] * 2, "text"], ids=repr
+    "rows",
+    [OSError("gone"), np.ones(3), np.ones((1, 2)), [[object()]] * 2, "text"],
+    ids=["raises", "flat", "too few", "no numbers", "text"],
 )
 def test_a_model_that_fails_is_an_attempt_without_rows(rows: Any):
     attempt = ask(Fixed(rows), ["a", "b"], cache=VectorCache())

@@ -30,7 +30,9 @@ def returns_an_awaitable(texts: list[str]) -> Any:
     return gives(texts)
 
 
-@pytest.mark.parametrize("embed", [gives, Service(), returns_an_awaitable], ids=repr)
+@pytest.mark.parametrize(
+    "embed", [gives, Service(), returns_an_awaitable], ids=["function", "object", "awaitable"]
+)
 def test_an_async_embedder_gives_what_a_sync_one_gives(embed: Any):
     awaited = compact_context(TALK, "part 7", 0.2, embedder=embed)
     called = compact_context(TALK, "part 7", 0.2, embedder=lengths)

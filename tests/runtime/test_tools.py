@@ -160,7 +160,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("function", "words"), REFUSED.items(), ids=lambda f: repr(f)[:30])
+@pytest.mark.parametrize(("function", "words"), REFUSED.items(), ids=[f.__name__ for f in REFUSED])
 def test_what_no_model_can_call_is_refused_with_a_remedy(function, words):
     with pytest.raises(InvalidArgumentError, match=words) as raised:
         Tool.of(function)
