@@ -34,7 +34,7 @@ $(VENV)/.weights: $(VENV)/.installed
 
 test: $(VENV)/.weights  ## every test, Rust and Python
 	$(CORE)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.installed  ## formatting, lints, types, layers
 	cargo fmt --all --check
