@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 # No deadline and no "too slow": a busy machine is not a bug.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
 
-settings.register_profile("default", max_examples=40, derandomize=True, **_PATIENT)
+settings.register_profile("default", max_examples=20, derandomize=True, **_PATIENT)
 settings.register_profile("deep", max_examples=250, derandomize=True, **_PATIENT)
 settings.register_profile("random", max_examples=500, **_PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -15,7 +15,7 @@ from tests.runtime.knocks.laws import LAWS
 from tests.runtime.knocks.plan import plan_of
 from tests.runtime.knocks.running import run
 
-RUNS = (100, 300)
+RUNS = (40, 300)
 CALM = {"storm": 0.0, "cancels": 0.0, "seconds": None, "timeout_seconds": None, "native": False}
 
 
