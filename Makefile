@@ -64,10 +64,12 @@ SECONDS ?= 60
 fuzz:  ## every fuzz target for a minute, on the stable toolchain
 	rust/fuzz/run.sh $(SECONDS) $(TARGET)
 
+# Dependencies are taken from target/; what is ours is compiled anew, from what is in the sdist.
 wheel: $(BIN)/python  ## the wheel and the sdist, in dist/, checked
 	$(BIN)/python -m pip install -q maturin==1.16.0
 	rm -f dist/rehydrate-*
-	$(BIN)/maturin build --release --sdist --compression-level 9 --out dist
+	cargo clean -q --release -p rehydrate-core -p rehydrate-py
+	CARGO_TARGET_DIR=$(CURDIR)/target $(BIN)/maturin build --release --sdist --compression-level 9 --out dist
 	$(BIN)/python -m tools.check_wheel dist/rehydrate-*
 
 clean:  ## what can be made again
