@@ -21,6 +21,7 @@ from benches.python.inputs import (
     texts_of,
 )
 from rehydrate import _native, formats
+from rehydrate.retention.langchain import to_langchain, trim
 
 ROUNDS = 15
 PROFILES = ("chitta", "balanced")
@@ -94,9 +95,7 @@ def bench_plain_python(benchmark: Any, session: list[Message]) -> None:
 def bench_langchain(benchmark: Any, session: list[Message], counter: str) -> None:
     """LangChain's trim_messages on the same conversation at the same budget."""
     counted: Any = peers.o200k_counter() if counter == "tiktoken" else "approximate"
-    messages = peers.to_langchain(session)
+    messages = to_langchain(session)
     budget = rehydrate.compact_context(session, None, RATIO).stats.target_tokens
-    kept = benchmark.pedantic(
-        peers.trim, args=(messages, budget, counted), rounds=5, warmup_rounds=1
-    )
+    kept = benchmark.pedantic(trim, args=(messages, budget, counted), rounds=5, warmup_rounds=1)
     benchmark.extra_info |= {"kept": len(kept), "of": len(messages)}

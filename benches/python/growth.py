@@ -15,6 +15,7 @@ from benches.python.inputs import RATIO, Message, generated_chat, generated_sess
 from benches.report.growing import exponent, of_n_log_n
 from benches.report.rows import Part, Row, number
 from rehydrate import _native
+from rehydrate.retention.langchain import to_langchain, trim
 
 MESSAGES = (1_000, 10_000, 100_000, 1_000_000)
 BYTES = (125_000, 500_000, 2_000_000, 8_000_000)
@@ -93,9 +94,9 @@ def _ours(messages: Sequence[Message], rounds: int) -> float:
 
 
 def _trim(messages: Sequence[Message]) -> float:
-    turns, counter = peers.to_langchain(messages), peers.o200k_counter()
+    turns, counter = to_langchain(messages), peers.o200k_counter()
     budget = int(counter(turns) * RATIO)
-    return _seconds(lambda: peers.trim(turns, budget, counter))
+    return _seconds(lambda: trim(turns, budget, counter))
 
 
 def _seconds(run: Callable[[], Any]) -> float:

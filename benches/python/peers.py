@@ -15,22 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tiktoken
 import tiktoken_ext.openai_public as openai_encodings  # type: ignore[import-untyped]
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-    trim_messages,
-)
 
-from benches.python.inputs import ROOT, Message
-from rehydrate import formats
+from benches.python.inputs import ROOT
+from rehydrate.retention.langchain import Turns
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-Kept = list[BaseMessage]
 
 
 @cache
@@ -78,94 +68,17 @@ def wordpiece() -> Tokenizer:
     return tokenizer
 
 
-def to_langchain(messages: Sequence[Message]) -> Kept:
-    """A conversation in any format that `rehydrate` reads, as LangChain has it.
-
-    A message's id is the indices of the messages it was made of, such as `3` or `3,4`: an
-    assistant's turn that a transcript splits into lines becomes one message again.
-    """
-    conversation = formats.parse(list(messages))
-    found: Kept = []
-    turn: str | None = None
-    for parsed in conversation.messages:
-        entry = messages[parsed.index]
-        body = entry.get("message", entry)
-        content = body.get("content")
-        blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-        index = str(parsed.index)
-        results = [block for block in blocks if block.get("type") == "tool_result"]
-        text = "\n".join(str(block["text"]) for block in blocks if block.get("text"))
-        if body["role"] == "assistant":
-            calls = [
-                {
-                    "name": block["name"],
-                    "args": block["input"],
-                    "id": block["id"],
-                    "type": "tool_call",
-                }
-                for block in blocks
-                if block.get("type") == "tool_use"
-            ] + [_openai_call(call) for call in body.get("tool_calls") or ()]
-            same = turn is not None and turn == body.get("id") and isinstance(found[-1], AIMessage)
-            if same and isinstance(before := found[-1], AIMessage):
-                text = "\n".join(filter(None, (str(before.content), text)))
-                found[-1] = AIMessage(
-                    text, tool_calls=[*before.tool_calls, *calls], id=f"{before.id},{index}"
-                )
-            else:
-                found.append(AIMessage(text, tool_calls=calls, id=index))
-            turn = body.get("id")
-        elif body["role"] == "tool":
-            found.append(
-                ToolMessage(str(content), tool_call_id=str(body.get("tool_call_id")), id=index)
-            )
-        elif body["role"] == "system":
-            found.append(SystemMessage(text, id=index))
-        else:
-            for block in results:
-                answer = block.get("content")
-                words = (
-                    answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
-                )
-                found.append(ToolMessage(words, tool_call_id=block["tool_use_id"], id=index))
-            if text or not results:
-                found.append(HumanMessage(text, id=index))
-    return found
-
-
-def indices_of(message: BaseMessage) -> list[int]:
-    """The indices of the messages that a LangChain message was made of."""
-    return [int(index) for index in str(message.id).split(",")]
-
-
-def trim(messages: Kept, max_tokens: int, counter: Any) -> Kept:
-    """`trim_messages` as its documentation has it: the last that fit, system kept.
-
-    It may begin with an assistant's turn too: in an agent's session the last user turn is often so
-    far back that nothing would be left.
-    """
-    kept: Kept = trim_messages(
-        messages,
-        max_tokens=max_tokens,
-        token_counter=counter,
-        strategy="last",
-        include_system=True,
-        start_on=("human", "ai"),
-    )
-    return kept
-
-
-def o200k_counter() -> Callable[[Kept], int]:
+def o200k_counter() -> Callable[[Turns], int]:
     """tiktoken over what each message says, calls, and answers."""
     encode = encoding("o200k_base").encode_ordinary
 
-    def count(messages: Kept) -> int:
+    def count(messages: Turns) -> int:
         return sum(len(encode(text)) for message in messages for text in _counted_texts(message))
 
     return count
 
 
-def _counted_texts(message: BaseMessage) -> list[str]:
+def _counted_texts(message: Any) -> list[str]:
     calls = getattr(message, "tool_calls", ())
     called = [call["name"] + json.dumps(call["args"], ensure_ascii=False) for call in calls]
     return [str(message.content), *called]
@@ -225,12 +138,3 @@ def keep_best(
             left -= tokens[index]
             kept.append(index)
     return sorted(kept)
-
-
-def _openai_call(call: dict[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    try:
-        args = json.loads(function["arguments"])
-    except ValueError:
-        args = {"raw": function["arguments"]}
-    return {"name": function["name"], "args": args, "id": call["id"], "type": "tool_call"}

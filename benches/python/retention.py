@@ -12,13 +12,12 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import rehydrate
-from benches.python import peers
 from benches.python.inputs import QUERY, ROOT, Message
 from benches.python.minilm import find_minilm
 from rehydrate.embedding.model_files import Precision
@@ -31,7 +30,6 @@ from rehydrate.retention import (
     Compact,
     Conversation,
     Cut,
-    Kept,
     Retention,
     cut_sessions,
     keep_last,
@@ -43,7 +41,10 @@ from rehydrate.retention import (
     read_locomo,
     read_tau_bench,
 )
+from rehydrate.retention.langchain import Turns, indices_of, to_langchain, trim, trim_messages
 from rehydrate.retention.reading import text_of
+from rehydrate.retention.strategies import compacted as ours
+from rehydrate.retention.strategies import exact_cost
 
 LAW_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 EXCERPT_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6)
@@ -85,38 +86,6 @@ def measure(folder: Path) -> dict[str, Any]:
         "excerpt_laws": check_excerpts([*chats, *support, *sessions]),
         "peer_laws": check_trim_messages([*chats, *support, *sessions]),
     }
-
-
-def ours(**options: Any) -> Compact:
-    """`compact_context` with these options, as the harness calls a compactor."""
-
-    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
-        compaction = rehydrate.compact_context(messages, query, ratio, **options)
-        return Kept(compaction.messages, compaction.indices)
-
-    return compact
-
-
-def trim_messages(cost: Callable[[Message], int]) -> Compact:
-    """LangChain's `trim_messages` at the same budget, by the same count of the same messages.
-
-    A turn that LangChain keeps in part (one of several parallel results) counts as kept.
-    """
-
-    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
-        del query
-        turns = peers.to_langchain(messages)
-
-        def count(counted: peers.Kept) -> int:
-            return sum(
-                cost(messages[i]) for i in {i for turn in counted for i in peers.indices_of(turn)}
-            )
-
-        budget = int(sum(map(cost, messages)) * ratio + 1e-9)
-        kept = {i for turn in peers.trim(turns, budget, count) for i in peers.indices_of(turn)}
-        return [message for i, message in enumerate(messages) if i in kept]
-
-    return compact
 
 
 def check_laws(conversations: Sequence[Conversation]) -> dict[str, int]:
@@ -190,17 +159,17 @@ def check_excerpts(conversations: Sequence[Conversation]) -> dict[str, int]:
 
 def check_trim_messages(conversations: Sequence[Conversation]) -> dict[str, int]:
     """What `trim_messages` makes of the same conversations, by the rules for its own messages."""
-    tally, cost = dict.fromkeys(("compactions", "violations", "invalid_outputs"), 0), _cost()
+    tally, cost = dict.fromkeys(("compactions", "violations", "invalid_outputs"), 0), exact_cost()
     for conversation in conversations:
-        turns = peers.to_langchain(conversation.messages)
+        turns = to_langchain(conversation.messages)
         faults = len(rehydrate.validate(turns, "langchain"))
         costs = [cost(message) for message in conversation.messages]
 
-        def count(counted: peers.Kept, costs: list[int] = costs) -> int:
-            return sum(costs[i] for i in {i for turn in counted for i in peers.indices_of(turn)})
+        def count(counted: Turns, costs: list[int] = costs) -> int:
+            return sum(costs[i] for i in {i for turn in counted for i in indices_of(turn)})
 
         for ratio in LAW_RATIOS:
-            kept = peers.trim(turns, int(sum(costs) * ratio + 1e-9), count)
+            kept = trim(turns, int(sum(costs) * ratio + 1e-9), count)
             more = max(0, len(rehydrate.validate(kept, "langchain")) - faults)
             tally["compactions"] += 1
             tally["violations"] += more
@@ -224,7 +193,7 @@ def _lines_made_up(excerpt: Message, message: Message) -> int:
 
 
 def _questions(chats: list[Conversation]) -> Means:
-    cost = _cost()
+    cost = exact_cost()
     unnamed = [_without_speakers(chat) for chat in chats]
     methods: list[tuple[str, list[Conversation], Compact]] = [
         ("random", chats, keep_random(cost=cost)),
@@ -247,7 +216,7 @@ def _questions(chats: list[Conversation]) -> Means:
 
 
 def _cuts(cuts: list[Cut]) -> Means:
-    cost = _cost()
+    cost = exact_cost()
     kind = cuts[0].format if cuts else "auto"
     methods: list[tuple[str, Compact]] = [
         ("keep the last", keep_last(cost)),
@@ -270,21 +239,6 @@ def _cuts(cuts: list[Cut]) -> Means:
 def _means(found: Retention, name: str) -> dict[str, dict[float, float]]:
     print(f"  {time.strftime('%H:%M:%S')}  {name}: {found.means()}", file=sys.stderr, flush=True)
     return {"retained": found.means(), "cost": found.cost_ratios()}
-
-
-def _cost() -> Callable[[Message], int]:
-    """Exact tokens of a message, counted once: the unit of every budget here."""
-    known: dict[int, tuple[Message, int]] = {}
-
-    def cost(message: Message) -> int:
-        if id(message) not in known:
-            known[id(message)] = (
-                message,
-                rehydrate.count_tokens([message]),
-            )  # held, so that its id stays its own
-        return known[id(message)][1]
-
-    return cost
 
 
 def _without_speakers(chat: Conversation) -> Conversation:

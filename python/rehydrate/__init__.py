@@ -49,6 +49,7 @@ from rehydrate.errors import (
     UnknownFormatError,
     UnknownHandleError,
     UnreadableIRError,
+    UnreadableSessionError,
     Violation,
 )
 from rehydrate.formats import detect_format, validate
@@ -180,6 +181,7 @@ __all__ = [
     "UnknownFormatError",
     "UnknownHandleError",
     "UnreadableIRError",
+    "UnreadableSessionError",
     "VerifyReport",
     "Violation",
     "WarmUp",

@@ -4,7 +4,8 @@
     |-- InvalidArgumentError           ValueError: an argument outside its limits
     |   |-- UnknownFormatError         a `format=` that is not in the table of formats
     |   |-- MissingNamespaceError      a call on a memory that names no namespace
-    |   `-- UnreadableIRError          a PromptIR that JSON has no words for, or JSON that is none
+    |   |-- UnreadableIRError          a PromptIR that JSON has no words for, or JSON that is none
+    |   `-- UnreadableSessionError     a file that holds no session, or one that cannot be read
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
     |-- MissingPackageError            ImportError: an optional package that is not installed
     |-- InvalidConversationError       ValueError: messages that a provider would refuse
@@ -69,6 +70,7 @@ __all__ = [
     "UnknownFormatError",
     "UnknownHandleError",
     "UnreadableIRError",
+    "UnreadableSessionError",
     "Violation",
 ]
 
@@ -152,6 +154,25 @@ class UnreadableIRError(InvalidArgumentError):
     def __str__(self) -> str:
         """Name the place, the problem and the remedy."""
         return f"{self.place or 'the IR'} {self.problem}; {self.remedy}"
+
+
+class UnreadableSessionError(InvalidArgumentError):
+    """A file that holds no session, or one that cannot be read; `path` is the file.
+
+    >>> print(UnreadableSessionError("a.jsonl", "line 3 is not JSON", "delete the line"))
+    a.jsonl: line 3 is not JSON; delete the line
+    """
+
+    def __init__(self, path: object, problem: str, remedy: str) -> None:
+        """Take the file, what is wrong with it, and what to do."""
+        self.path = str(path)
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(self.path, problem, remedy)
+
+    def __str__(self) -> str:
+        """One line: file, problem, remedy."""
+        return f"{self.path}: {self.problem}; {self.remedy}"
 
 
 class InvalidMessageError(RehydrateError, ValueError, TypeError):

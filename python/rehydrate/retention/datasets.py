@@ -1,4 +1,4 @@
-"""Readers of public conversations and of one's own sessions into one plain shape."""
+"""Conversation, and readers of the public ones that the benchmarks measure on."""
 
 import json
 import re
@@ -13,10 +13,23 @@ _TURN_ID = re.compile(r"D\d+:\d+")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and the indices of the messages that answer it."""
+    """A question, the indices of the messages that answer it, and the answer where it is known."""
 
     text: str
     evidence: tuple[int, ...]
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What an agent wrote in place of the messages from `start` to `end` when its window was full.
+
+    The summary before it, if there is one, stood before them.
+    """
+
+    message: Message
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +40,7 @@ class Conversation:
     messages: list[Message]
     format: str = "plain"
     questions: tuple[Question, ...] = ()
+    summaries: tuple[Summary, ...] = ()
 
 
 def read_locomo(path: str | Path) -> list[Conversation]:
@@ -34,7 +48,7 @@ def read_locomo(path: str | Path) -> list[Conversation]:
 
     A question counts where its evidence names at least one turn that exists.
     """
-    return [_locomo(sample) for sample in json.loads(Path(path).read_text(encoding="utf-8"))]
+    return [locomo(sample) for sample in json.loads(Path(path).read_text(encoding="utf-8"))]
 
 
 def read_tau_bench(path: str | Path) -> list[Conversation]:
@@ -43,15 +57,7 @@ def read_tau_bench(path: str | Path) -> list[Conversation]:
     Every method keeps the prompt, which is longer than most of these conversations: with it in, a
     small budget would be spent before the first choice.
     """
-    trajectories = json.loads(Path(path).read_text(encoding="utf-8"))
-    return [
-        Conversation(
-            name=f"task {t['task_id']} trial {t['trial']}",
-            messages=[m for m in t["traj"] if m["role"] != "system"],
-            format="openai_chat",
-        )
-        for t in trajectories
-    ]
+    return [tau_bench(each) for each in json.loads(Path(path).read_text(encoding="utf-8"))]
 
 
 def read_claude_code(path: str | Path) -> Conversation:
@@ -73,7 +79,17 @@ def read_claude_code(path: str | Path) -> Conversation:
     )
 
 
-def _locomo(sample: dict[str, Any]) -> Conversation:
+def tau_bench(trajectory: dict[str, Any]) -> Conversation:
+    """One trajectory of tau-bench."""
+    return Conversation(
+        name=f"task {trajectory['task_id']} trial {trajectory['trial']}",
+        messages=[message for message in trajectory["traj"] if message["role"] != "system"],
+        format="openai_chat",
+    )
+
+
+def locomo(sample: dict[str, Any]) -> Conversation:
+    """One conversation of LoCoMo."""
     record = sample["conversation"]
     messages: list[Message] = []
     index_of: dict[str, int] = {}
@@ -90,5 +106,6 @@ def _locomo(sample: dict[str, Any]) -> Conversation:
         named = [turn for text in entry.get("evidence", ()) for turn in _TURN_ID.findall(text)]
         evidence = tuple(sorted({index_of[turn] for turn in named if turn in index_of}))
         if evidence:
-            questions.append(Question(str(entry["question"]), evidence))
+            answer = str(entry.get("answer", ""))
+            questions.append(Question(str(entry["question"]), evidence, answer))
     return Conversation(str(sample["sample_id"]), messages, "plain", tuple(questions))

@@ -1,12 +1,26 @@
-"""The two measures of retention, for any compactor."""
+"""The measures of retention, for any compactor."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean
 
-from .datasets import Conversation
-from .names import names_in
-from .reading import Message, estimate_cost, payload, steps, text_of, tool_inputs
+from rehydrate import formats
+from rehydrate.retention.datasets import Conversation, Question
+from rehydrate.retention.intervals import Interval, by_session
+from rehydrate.retention.laid_down import laid_down, share_laid_down
+from rehydrate.retention.names import names_in
+from rehydrate.retention.reading import (
+    Message,
+    count_messages,
+    estimate_cost,
+    said_by_user,
+    steps,
+    text_of,
+    tool_inputs,
+)
 
 Compact = Callable[[list[Message], str | None, float], list[Message]]
 """Messages, query or None, ratio of the tokens to keep; returns what is kept: the same objects, or
@@ -16,11 +30,20 @@ Compact = Callable[[list[Message], str | None, float], list[Message]]
 class Kept(list[Message]):
     """Kept messages, and where each of them stood: for a compactor that keeps some in part."""
 
-    def __init__(self, messages: Iterable[Message], indices: Iterable[int]) -> None:
-        """`indices` has the place of each message in the list that was compacted."""
+    def __init__(
+        self,
+        messages: Iterable[Message],
+        indices: Iterable[int],
+        reasons: Callable[[], Mapping[int, str]] = dict,
+    ) -> None:
+        """`indices` has the place of each message in the list that was compacted, `reasons` says by
+        the place of a message why it went, where somebody asks."""
         super().__init__(messages)
         self.indices = tuple(indices)
+        self.reasons = reasons
 
+
+_BLANK = re.compile(r"\s+")
 
 QUESTION_RATIOS = (0.4, 0.2, 0.1, 0.05)
 CUT_RATIOS = (0.1, 0.2, 0.4)
@@ -38,6 +61,16 @@ class Score:
     ratio: float
     retained: float
     cost_ratio: float
+    session: str = ""
+    laid_down: float | None = None
+    """The share of what the user had laid down that is still there; None where there was nothing,
+    or where nobody looked."""
+    last_turn: float | None = None
+    """1 where the last user turn is still there, else 0; None where there was none."""
+    violations: int = 0
+    """Rules of the provider that what is kept breaks and what came in did not."""
+    seconds: float = 0.0
+    """How long the compactor took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +79,44 @@ class Retention:
 
     scores: tuple[Score, ...]
 
-    def means(self) -> dict[float, float]:
-        """The mean share retained at each ratio."""
+    def means(self, measure: str = "retained") -> dict[float, float]:
+        """The mean of a measure at each ratio, over the cases that have it."""
         return {
-            ratio: fmean(s.retained for s in group) for ratio, group in self._by_ratio().items()
+            ratio: fmean(values)
+            for ratio, group in self.by_ratio().items()
+            if (values := [v for s in group if (v := getattr(s, measure)) is not None])
         }
 
     def cost_ratios(self) -> dict[float, float]:
         """The mean share of the tokens kept at each ratio; above it, a budget was broken."""
-        return {
-            ratio: fmean(s.cost_ratio for s in group) for ratio, group in self._by_ratio().items()
-        }
+        return self.means("cost_ratio")
 
-    def _by_ratio(self) -> dict[float, list[Score]]:
+    def intervals(self, measure: str = "retained") -> dict[float, Interval]:
+        """Where each mean lies with 95% certainty, drawn by session; empty for a single session.
+
+        The cases of one session are not independent: sessions are drawn anew, never cases.
+        """
+        drawn = {
+            ratio: by_session(
+                [
+                    (score.session, value)
+                    for score in group
+                    if (value := getattr(score, measure)) is not None
+                ]
+            )
+            for ratio, group in self.by_ratio().items()
+        }
+        return {ratio: interval for ratio, interval in drawn.items() if interval is not None}
+
+    def by_ratio(self) -> dict[float, list[Score]]:
+        """The scores at each ratio."""
         groups: dict[float, list[Score]] = {}
         for score in self.scores:
             groups.setdefault(score.ratio, []).append(score)
         return groups
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Cut:
     """A session up to a point, and the names in it that its tool calls use after that point."""
 
@@ -73,11 +124,30 @@ class Cut:
     messages: list[Message]
     needed: frozenset[str]
     format: str = "plain"
+    session: str = ""
+    """Whose it is: all cuts of one session have one name."""
+    ahead: list[Message] = field(default_factory=list)
+    """What came after it, as far as it was looked at."""
 
     def mentioned(self, messages: Iterable[Message]) -> frozenset[str]:
         """The needed names that stand somewhere in these messages."""
         text = "\n".join(text_of(message) for message in messages)
         return frozenset(name for name in self.needed if name in text)
+
+    @cached_property
+    def laid_down(self) -> tuple[str, ...]:
+        """What the user laid down before it."""
+        return laid_down(self.messages)
+
+    @cached_property
+    def last_turn(self) -> str:
+        """What the user said last before it."""
+        return next(filter(None, map(said_by_user, reversed(self.messages))), "")
+
+    @cached_property
+    def violations(self) -> int:
+        """Rules of the provider that it breaks as it stands."""
+        return len(formats.validate(self.messages, self.format))
 
 
 def cut_sessions(
@@ -87,30 +157,44 @@ def cut_sessions(
     min_messages: int = 1,
     min_needed: int = 1,
     horizon_steps: int | None = None,
+    used_by: Callable[[Message], str] = tool_inputs,
 ) -> list[Cut]:
     """Cut each conversation at these shares of its steps, never between a tool call and its result.
 
     Left out: conversations under `min_messages` and cuts after which fewer than `min_needed` names
     of what came before are used. `horizon_steps` says how far ahead to look; None is to the end.
+    `used_by` is what a later message uses names in: the inputs of its tool calls.
     """
     cuts: list[Cut] = []
     for conversation in conversations:
         messages = conversation.messages
         groups = steps(messages)
-        if len(_distinct(messages)) < min_messages:
+        if count_messages(messages) < min_messages:
             continue
         for fraction in fractions:
             at = int(len(groups) * fraction + 1e-9)
             if not 0 < at < len(groups):
                 continue
-            before = messages[: groups[at].start]
-            ahead = groups[at:] if horizon_steps is None else groups[at : at + horizon_steps]
-            inputs = "\n".join(tool_inputs(messages[i]) for group in ahead for i in group)
-            used = Cut(f"{conversation.name} at {fraction:.2f}", before, names_in(inputs))
-            needed = used.mentioned(before)
-            if len(needed) >= min_needed:
-                cuts.append(Cut(used.name, before, needed, conversation.format))
+            groups_ahead = groups[at:] if horizon_steps is None else groups[at : at + horizon_steps]
+            ahead = [messages[i] for group in groups_ahead for i in group]
+            name = f"{conversation.name} at {fraction:.2f}"
+            cut = cut_before(conversation, name, messages[: groups[at].start], ahead, used_by)
+            if len(cut.needed) >= min_needed:
+                cuts.append(cut)
     return cuts
+
+
+def cut_before(
+    conversation: Conversation,
+    name: str,
+    before: list[Message],
+    ahead: list[Message],
+    used_by: Callable[[Message], str] = tool_inputs,
+) -> Cut:
+    """A cut of this conversation between what came before and what comes ahead."""
+    used = names_in("\n".join(map(used_by, ahead)))
+    needed = Cut(name, before, used).mentioned(before)
+    return Cut(name, before, needed, conversation.format, conversation.name, ahead)
 
 
 def measure_questions(
@@ -124,23 +208,14 @@ def measure_questions(
 
     Retained is the share of the question's evidence messages still there, whole or in part.
     """
-    scores: list[Score] = []
-    for conversation in conversations:
-        total = sum(map(cost, conversation.messages))
-        for number, question in enumerate(conversation.questions):
-            for ratio in ratios:
-                kept = compact(list(conversation.messages), question.text, ratio)
-                there = _places(kept, conversation.messages)
-                found = sum(i in there for i in question.evidence)
-                scores.append(
-                    Score(
-                        f"{conversation.name} question {number}",
-                        ratio,
-                        found / len(question.evidence),
-                        sum(map(cost, kept)) / max(1, total),
-                    )
-                )
-    return Retention(tuple(scores))
+    return Retention(
+        tuple(
+            score_question(conversation, number, question, compact, ratio, cost)
+            for conversation in conversations
+            for number, question in enumerate(conversation.questions)
+            for ratio in ratios
+        )
+    )
 
 
 def measure_cuts(
@@ -154,23 +229,60 @@ def measure_cuts(
 
     Retained is the share of the needed names still mentioned in what is kept.
     """
-    scores: list[Score] = []
-    for cut in cuts:
-        total = sum(map(cost, cut.messages))
-        for ratio in ratios:
-            kept = compact(list(cut.messages), None, ratio)
-            scores.append(
-                Score(
-                    cut.name,
-                    ratio,
-                    len(cut.mentioned(kept)) / max(1, len(cut.needed)),
-                    sum(map(cost, kept)) / max(1, total),
-                )
-            )
-    return Retention(tuple(scores))
+    return Retention(
+        tuple(score_cut(cut, compact, ratio, cost) for cut in cuts for ratio in ratios)
+    )
 
 
-def _places(kept: list[Message], messages: Sequence[Message]) -> set[int]:
+def score_question(
+    conversation: Conversation,
+    number: int,
+    question: Question,
+    compact: Compact,
+    ratio: float,
+    cost: Callable[[Message], int] = estimate_cost,
+) -> Score:
+    """One question of a conversation at one ratio."""
+    messages = conversation.messages
+    started = time.perf_counter()
+    kept = compact(list(messages), question.text, ratio)
+    seconds = time.perf_counter() - started
+    there = places(kept, messages)
+    return Score(
+        f"{conversation.name} question {number}",
+        ratio,
+        sum(i in there for i in question.evidence) / len(question.evidence),
+        sum(map(cost, kept)) / max(1, sum(map(cost, messages))),
+        session=conversation.name,
+        seconds=seconds,
+    )
+
+
+def score_cut(
+    cut: Cut,
+    compact: Compact,
+    ratio: float,
+    cost: Callable[[Message], int] = estimate_cost,
+) -> Score:
+    """One cut at one ratio, by every measure."""
+    started = time.perf_counter()
+    kept = compact(list(cut.messages), None, ratio)
+    seconds = time.perf_counter() - started
+    said = _plain("\n".join(map(text_of, kept)))
+    return Score(
+        cut.name,
+        ratio,
+        len(cut.mentioned(kept)) / max(1, len(cut.needed)),
+        sum(map(cost, kept)) / max(1, sum(map(cost, cut.messages))),
+        session=cut.session,
+        laid_down=share_laid_down(cut.laid_down, kept),
+        last_turn=float(_plain(cut.last_turn) in said) if cut.last_turn else None,
+        violations=max(0, len(formats.validate(kept, cut.format)) - cut.violations),
+        seconds=seconds,
+    )
+
+
+def places(kept: list[Message], messages: Sequence[Message]) -> set[int]:
     """Where the kept messages stood."""
     if isinstance(kept, Kept):
         return set(kept.indices)
@@ -178,6 +290,5 @@ def _places(kept: list[Message], messages: Sequence[Message]) -> set[int]:
     return {i for i, message in enumerate(messages) if id(message) in there}
 
 
-def _distinct(messages: Sequence[Message]) -> set[str]:
-    """Messages, where a transcript's entries with one id count once."""
-    return {str(payload(m).get("id") or f"#{i}") for i, m in enumerate(messages)}
+def _plain(text: str) -> str:
+    return _BLANK.sub(" ", text)

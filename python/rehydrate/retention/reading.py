@@ -6,11 +6,17 @@ measures shares its mistakes.
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Message = dict[str, Any]
 _Object = Mapping[str, Any]
+
+# What a harness writes into the user's messages, around or beside what the user says.
+_HARNESS = re.compile(
+    r"<(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+)>.*?</\1>", re.S
+)
 
 
 def payload(message: Message) -> _Object:
@@ -52,6 +58,30 @@ def is_tool_result(message: Message) -> bool:
     return role_of(message) == "tool" or any(
         block.get("type") == "tool_result" for block in _blocks(payload(message))
     )
+
+
+def said_by_user(message: Message) -> str:
+    """What the user says in it: no tool result, and nothing that a harness says in the user's name.
+
+    >>> said_by_user({"role": "user", "content": "Go on. <system-reminder>x</system-reminder>"})
+    'Go on.'
+    """
+    body = payload(message)
+    if role_of(message) != "user" or message.get("isMeta") or is_summary(message):
+        return ""
+    content = body.get("content")
+    texts = [content] if isinstance(content, str) else [b.get("text") for b in _blocks(body)]
+    return _HARNESS.sub("", "\n".join(text for text in texts if isinstance(text, str))).strip()
+
+
+def is_summary(message: Message) -> bool:
+    """Whether an agent wrote it in place of what came before, when its window was full."""
+    return message.get("isCompactSummary") is True
+
+
+def count_messages(messages: Sequence[Message]) -> int:
+    """How many messages these are, where a transcript's entries with one id count once."""
+    return len({str(payload(m).get("id") or f"#{i}") for i, m in enumerate(messages)})
 
 
 def estimate_cost(message: Message) -> int:

@@ -1,0 +1,123 @@
+"""Examples of what was lost: names that are used later, where they stood, and why they went."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rehydrate.retention.measure import Compact, Cut, Kept, places
+from rehydrate.retention.reading import role_of, steps, text_of, tool_inputs
+
+MOST = 8
+"""Examples in all, of as many sessions as there are."""
+AROUND = 110
+"""Characters shown on either side of a name."""
+TOO_OLD = "older than what fits"
+IN_PART = "the message is kept in part, without the lines that hold it"
+
+_BLANK = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A name that is used later and is no longer mentioned."""
+
+    session: str
+    cut: str
+    name: str
+    index: int
+    """Of the last message that had it, in the session up to the cut."""
+    role: str
+    of: int
+    """Messages up to the cut."""
+    before: str
+    """What stood around it there: before the name, and behind it."""
+    after: str
+    why: str
+    """Why that message went."""
+    used: int
+    """So many later tool calls use it."""
+    used_in: str
+    """The first of them, around the name."""
+    lost: int
+    """Names lost at this cut, this one included."""
+    needed: int
+    """Names needed after this cut."""
+
+
+def find_losses(
+    cuts: Sequence[Cut], compact: Compact, ratio: float, most: int = MOST
+) -> tuple[Loss, ...]:
+    """The names that are used most often of those that each session lost, the worst session first.
+
+    Of each session the cut that lost the most is looked at.
+    """
+    worst: dict[str, list[Loss]] = {}
+    for cut in cuts:
+        found = _lost_at(cut, compact, ratio, most)
+        if found and found[0].lost > (worst[cut.session][0].lost if cut.session in worst else 0):
+            worst[cut.session] = found
+    groups = sorted(worst.values(), key=lambda group: (-group[0].lost, group[0].session))
+    in_turn = [group[place] for place in range(most) for group in groups if place < len(group)]
+    return tuple(in_turn[:most])
+
+
+def _lost_at(cut: Cut, compact: Compact, ratio: float, most: int) -> list[Loss]:
+    kept = compact(list(cut.messages), None, ratio)
+    lost = cut.needed - cut.mentioned(kept)
+    if not lost:
+        return []
+    there = places(kept, cut.messages)
+    reasons = kept.reasons() if isinstance(kept, Kept) else {}
+    texts = [text_of(message) for message in cut.messages]
+    used = ["\n".join(tool_inputs(cut.ahead[i]) for i in group) for group in steps(cut.ahead)]
+    if not any(used):  # a session without calls: what is said uses it
+        used = [text_of(message) for message in cut.ahead]
+    uses = {name: [text for text in used if name in text] for name in lost}
+    # A number says little to a reader: names with letters come first.
+    ranked = sorted(
+        (name for name in lost if uses[name]),
+        key=lambda name: (not any(map(str.isalpha, name)), -len(uses[name]), name),
+    )
+    return [
+        _loss(cut, name, texts, there, reasons, uses[name], len(lost)) for name in ranked[:most]
+    ]
+
+
+def _loss(
+    cut: Cut,
+    name: str,
+    texts: Sequence[str],
+    there: set[int],
+    reasons: object,
+    uses: Sequence[str],
+    lost: int,
+) -> Loss:
+    index = max(i for i, text in enumerate(texts) if name in text)
+    why = reasons.get(index, "") if isinstance(reasons, dict) else ""
+    before, after = _around(texts[index], name)
+    return Loss(
+        session=cut.session,
+        cut=cut.name,
+        name=name,
+        index=index,
+        role=role_of(cut.messages[index]),
+        of=len(cut.messages),
+        before=before,
+        after=after,
+        why=why or (IN_PART if index in there else TOO_OLD),
+        used=len(uses),
+        used_in=name.join(_around(uses[0], name)),
+        lost=lost,
+        needed=len(cut.needed),
+    )
+
+
+def _around(text: str, name: str) -> tuple[str, str]:
+    """A little of what stands before and behind the last place of a name."""
+    at = text.rindex(name)
+    end = at + len(name)
+    before = _BLANK.sub(" ", text[max(0, at - AROUND) : at])
+    after = _BLANK.sub(" ", text[end : end + AROUND])
+    return ("…" if at > AROUND else "") + before, after + ("…" if end + AROUND < len(text) else "")

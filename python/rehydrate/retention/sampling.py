@@ -1,0 +1,157 @@
+"""Cases to measure on: cuts, questions and summaries of many sessions, as many as time allows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import NamedTuple, TypeVar
+
+from rehydrate.retention.datasets import Conversation, Question, Summary
+from rehydrate.retention.measure import CODING_CUTS, SUPPORT_CUTS, Cut, cut_before, cut_sessions
+from rehydrate.retention.reading import Message, count_messages, text_of, tool_inputs
+
+T = TypeVar("T")
+
+MIN_MESSAGES = 20
+"""A shorter session needs no compaction, and leaves too little to measure on."""
+MIN_NEEDED = 3
+"""Names that must be used after a cut: a share of fewer says nothing."""
+MAX_CUTS = 60
+MAX_QUESTIONS = 100
+LONG_SESSION_STEPS = 100
+"""From so many steps on, a session is cut five times; before, once."""
+
+
+class Asked(NamedTuple):
+    """One question of a conversation, and its number there."""
+
+    conversation: Conversation
+    number: int
+    question: Question
+
+
+class Summarized(NamedTuple):
+    """What an agent had before it when it wrote a summary, as a cut; and the summary."""
+
+    cut: Cut
+    summary: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The cases to measure on, and what was left out of them."""
+
+    conversations: tuple[Conversation, ...]
+    cuts: tuple[Cut, ...]
+    questions: tuple[Asked, ...]
+    summaries: tuple[Summarized, ...]
+    notes: tuple[str, ...]
+    """What was sampled of how much, and what was not measured, in words."""
+
+    def cases(self, ratios: int) -> int:
+        """How many times each strategy will be asked at so many ratios."""
+        return (len(self.cuts) + len(self.questions)) * ratios + len(self.summaries)
+
+
+def too_short(min_messages: int = MIN_MESSAGES) -> Callable[[Conversation], str]:
+    """Why a session is too short to measure on, or nothing."""
+
+    def why(conversation: Conversation) -> str:
+        count = count_messages(conversation.messages)
+        if count >= min_messages:
+            return ""
+        return f"{count} message{'' if count == 1 else 's'}, fewer than {min_messages}"
+
+    return why
+
+
+def sample_cases(
+    conversations: Iterable[Conversation],
+    *,
+    max_cuts: int = MAX_CUTS,
+    max_questions: int = MAX_QUESTIONS,
+    min_needed: int = MIN_NEEDED,
+    seed: int = 0,
+) -> Sample:
+    """Cuts and questions of these sessions, evenly over the sessions; the same ones every time.
+
+    A session of tool calls is cut where its later calls use names of what came before. In one
+    without any, what is said later has to use them; in one with questions these are asked instead.
+    """
+    sessions = tuple(conversations)
+    cuts: list[list[Cut]] = []
+    spoken = unmeasured = 0
+    for session in sessions:
+        calls = any(map(tool_inputs, session.messages))
+        if not calls and session.questions:
+            continue
+        used_by = tool_inputs if calls else text_of
+        found = cut_sessions([session], _fractions(session), min_needed=min_needed, used_by=used_by)
+        spoken += bool(found) and not calls
+        unmeasured += not found
+        if found:
+            cuts.append(found)
+    asked = [
+        [Asked(session, number, question) for number, question in enumerate(session.questions)]
+        for session in sessions
+        if session.questions
+    ]
+    summaries = [case for session in sessions for case in _summarized(session, min_needed)]
+    notes = []
+    if unmeasured:
+        notes.append(
+            f"{_plural(unmeasured, 'session')} not measured: fewer than {min_needed} names of what "
+            "came before are used later"
+        )
+    if spoken:
+        notes.append(
+            f"{_plural(spoken, 'session')} without tool calls: measured by the names that later "
+            "messages mention"
+        )
+    chosen_cuts = _evenly(cuts, max_cuts, seed, "cut", notes)
+    chosen = _evenly(asked, max_questions, seed, "question", notes)
+    return Sample(sessions, tuple(chosen_cuts), tuple(chosen), tuple(summaries), tuple(notes))
+
+
+def _fractions(session: Conversation) -> Sequence[float]:
+    is_long = len(session.messages) >= 2 * LONG_SESSION_STEPS
+    return CODING_CUTS if is_long else SUPPORT_CUTS
+
+
+def _summarized(session: Conversation, min_needed: int) -> Iterable[Summarized]:
+    """Each summary with what it was made of: the summary before it, and the messages since."""
+    earlier: Summary | None = None
+    for summary in session.summaries:
+        before = session.messages[summary.start : summary.end]
+        if earlier is not None:
+            before = [earlier.message, *before]
+        ahead = session.messages[summary.end :]
+        cut = cut_before(session, f"{session.name} at its summary", before, ahead)
+        if len(cut.needed) >= min_needed:
+            yield Summarized(cut, summary.message)
+        earlier = summary
+
+
+def _evenly(
+    groups: Sequence[Sequence[T]], most: int, seed: int, what: str, notes: list[str]
+) -> list[T]:
+    """At most so many of all: one of each group, in a random order, then a second of each."""
+    total = sum(map(len, groups))
+    if total <= most:
+        return [case for group in groups for case in group]
+    draw = random.Random(seed)
+    order = draw.sample(range(len(groups)), len(groups))
+    shuffled = {
+        group: draw.sample(range(len(groups[group])), len(groups[group])) for group in order
+    }
+    rounds = zip_longest(*([(group, case) for case in shuffled[group]] for group in order))
+    places = sorted([place for each in rounds for place in each if place is not None][:most])
+    over = _plural(len({group for group, _ in places}), "session")
+    notes.append(f"{most:,} of {total:,} {what}s, evenly over {over}")
+    return [groups[group][case] for group, case in places]
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

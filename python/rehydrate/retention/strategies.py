@@ -1,0 +1,163 @@
+"""Strategies to compare: `compact_context` and its settings, the last messages, and one's own."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rehydrate.compact.verbatim import compact_context
+from rehydrate.counting import count_tokens
+from rehydrate.errors import InvalidArgumentError, MissingPackageError
+from rehydrate.retention.baselines import keep_last
+from rehydrate.retention.langchain import trim_messages
+from rehydrate.retention.measure import Compact, Kept
+from rehydrate.retention.reading import Message
+
+SMALLEST_RATIO = 0.05
+"""`compact_context` takes no smaller one; a budget in tokens may be smaller."""
+MOST_COUNTS = 50_000
+"""Messages whose count is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A compactor with a name."""
+
+    name: str
+    compact: Compact
+    options: tuple[tuple[str, Any], ...] | None = None
+    """Of `compact_context`, where that is what it is: only such strategies are recommended."""
+
+    def code(self, ratio: float) -> str:
+        """How to call it at this ratio."""
+        options = "".join(f", {name}={value!r}" for name, value in self.options or ())
+        return f"compact_context(messages, target_ratio={ratio:g}{options})"
+
+    def command(self, ratio: float) -> str:
+        """The same on the command line."""
+        options = "".join(f" --{name} {value}" for name, value in self.options or ())
+        return f"rehydrate compact FILE --ratio {ratio:g}{options}"
+
+
+def standard_strategies(cost: Callable[[Message], int]) -> list[Strategy]:
+    """What people do, and what this package does, the simplest first in both."""
+    found = [Strategy("keep last", keep_last(cost))]
+    with suppress(MissingPackageError):  # "keep last" stands for it: it keeps the same
+        found.append(Strategy("trim_messages", trim_messages(cost)))
+    found.append(_ours("compact_context"))
+    found.append(_ours("excerpts", granularity="excerpt"))
+    return found
+
+
+def _ours(name: str, **options: Any) -> Strategy:
+    # The thinking stays: no request is made of what is kept, and an open tool loop would wait.
+    return Strategy(name, compacted(**options, thinking="keep"), tuple(options.items()))
+
+
+def compacted(**options: Any) -> Compact:
+    """`compact_context` with these options, as the measures call a compactor."""
+
+    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
+        budget = None if ratio >= SMALLEST_RATIO else int(count_tokens(messages) * ratio)
+        compaction = compact_context(messages, query, ratio, budget_tokens=budget, **options)
+
+        def reasons() -> dict[int, str]:
+            return {dropped.index: dropped.reason for dropped in compaction.dropped}
+
+        return Kept(compaction.messages, compaction.indices, reasons)
+
+    return compact
+
+
+def named_strategy(name: str) -> Strategy:
+    """The function that ``module:function`` names, as a strategy.
+
+    It is called with the messages, the query or None, and the ratio of the tokens to keep, and
+    returns the messages that are left, its own among them if it likes. Modules of the current
+    folder are found too. Raises InvalidArgumentError where there is no such function.
+
+    >>> named_strategy("json:nothing")
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: strategy 'json:nothing': nothing is not in json; name \
+a function (messages, query, ratio) -> messages
+    """
+    module_name, colon, function_name = name.partition(":")
+    if not (colon and module_name and function_name):
+        raise InvalidArgumentError(f"strategy is {name!r}; write it as module:function")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # whatever runs when it is imported
+        raise InvalidArgumentError(
+            f"strategy {name!r}: {module_name} cannot be imported ({type(error).__name__}: "
+            f"{error}); run it in the folder of the module, or install it"
+        ) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        is_there = hasattr(module, function_name)
+        kind = f"a {type(function).__name__}" if is_there else f"not in {module_name}"
+        raise InvalidArgumentError(
+            f"strategy {name!r}: {function_name} is {kind}; "
+            "name a function (messages, query, ratio) -> messages"
+        )
+    return Strategy(name, checked(function, name))
+
+
+def checked(function: Callable[..., Any], name: str) -> Compact:
+    """A caller's function as a compactor: what it returns is checked, and copies of messages are
+    known for what they are copies of."""
+
+    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
+        returned = function(list(messages), query, ratio)
+        kept = getattr(returned, "messages", returned)
+        if not isinstance(kept, (list, tuple)):
+            kind = type(kept).__name__
+            raise InvalidArgumentError(f"{name} returned a {kind}; return a list of messages")
+        for index, message in enumerate(kept):
+            if not isinstance(message, dict):
+                kind = type(message).__name__
+                raise InvalidArgumentError(
+                    f"{name} returned a {kind} as message {index}; return dicts in the format "
+                    "that came in"
+                )
+        return Kept(kept, _indices(kept, messages))
+
+    return compact
+
+
+def exact_cost() -> Callable[[Message], int]:
+    """Exact tokens of a message, counted once: the unit of all budgets."""
+    known: dict[int, tuple[Message, int]] = {}
+
+    def cost(message: Message) -> int:
+        if id(message) not in known:
+            if len(known) >= MOST_COUNTS:
+                known.clear()
+            # The message is held, so that its id stays its own.
+            known[id(message)] = (message, count_tokens([message]))
+        return known[id(message)][1]
+
+    return cost
+
+
+def _indices(kept: Sequence[Message], messages: Sequence[Message]) -> list[int]:
+    """Where the kept messages stood: the very objects, then those that are equal."""
+    by_id = {id(message): index for index, message in enumerate(messages)}
+    found = [by_id[id(message)] for message in kept if id(message) in by_id]
+    others = [message for message in kept if id(message) not in by_id]
+    if others:
+        written = {_written(message): index for index, message in enumerate(messages)}
+        found += [written[text] for text in map(_written, others) if text in written]
+    return sorted(set(found))
+
+
+def _written(message: Message) -> str:
+    return json.dumps(message, sort_keys=True, default=str)
