@@ -5,16 +5,19 @@ from __future__ import annotations
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-VOID = {"meta", "input", "rect", "br"}
+SHAPES = {"rect", "line", "polygon", "polyline"}
+VOID = {"meta", "input", "br"} | SHAPES
 ELEMENTS = VOID | {
     *("html", "head", "title", "style", "body", "header", "main", "section", "div", "p", "h1"),
     *("h2", "table", "thead", "tbody", "tr", "th", "td"),
     *("span", "b", "i", "em", "bdi", "ul", "li", "label", "svg", "a", "details", "summary"),
+    *("figure", "text", "circle"),
 }
 ATTRIBUTES = {
     *("lang", "charset", "http-equiv", "content", "name", "class", "id", "style", "dir", "role"),
     *("open", "colspan"),
     *("aria-label", "type", "viewbox", "preserveaspectratio", "href", "x", "y", "width", "height"),
+    *("x1", "x2", "y1", "y2", "cx", "cy", "r", "points"),
 }
 
 
@@ -71,8 +74,10 @@ class Page(HTMLParser):
             self._box = []
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag == "rect"
+        assert tag in SHAPES | {"circle"}
         self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
 
     def handle_endtag(self, tag: str) -> None:
         opened, classes = self._open.pop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 from dataclasses import replace
 from functools import cache
@@ -155,7 +156,7 @@ def test_what_was_lost_is_shown_with_its_place_and_the_reason() -> None:
     cuts = sample_cases([session(0)])
     found = evaluate(cuts, [Strategy("keep last", keep_last(), ())], (0.2,))
     loss = found.losses[0]
-    assert loss.session == "s0" and loss.role == "user" and loss.why == TOO_OLD
+    assert loss.session == "s0" and loss.role == "tool result" and loss.why == TOO_OLD
     text = json.dumps(work(40)[loss.index])
     assert loss.name in text and loss.name in loss.used_in and loss.used > 0
     assert loss.lost <= loss.needed
@@ -244,7 +245,7 @@ def test_sessions_in_which_nothing_is_used_again_are_counted() -> None:
 
 
 def test_a_session_is_too_short_by_its_messages_not_by_its_lines() -> None:
-    assert too_short(20)(read_session(work(4))) == "9 messages, fewer than 20"
+    assert too_short(20)(read_session(work(4))) == "fewer than 20 messages"
     assert too_short(9)(read_session(work(4))) == ""
 
 
@@ -326,3 +327,10 @@ def test_a_mean_is_within_its_interval() -> None:
     row = four_sessions().row("compact_context", 0.5)
     assert isinstance(row.used_later_interval, Interval) and row.used_later is not None
     assert row.used_later_interval.low <= row.used_later <= row.used_later_interval.high
+
+
+def test_the_example_of_the_docs_prints_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = EXAMPLE.parents[1]
+    monkeypatch.chdir(root)
+    tried = doctest.testfile(str(root / "docs" / "eval.md"), module_relative=False)
+    assert (tried.failed, tried.attempted) == (0, 4)

@@ -148,7 +148,7 @@ def test_a_folder_is_searched_and_short_sessions_are_named(tmp_path: Path) -> No
     (tmp_path / "notes.txt").write_text("none")
     sessions = read_sessions([tmp_path, tmp_path / "short.jsonl"], is_wanted=too_short(20))
     assert [session.name for session in sessions.conversations] == ["long"]
-    assert [tuple(each) for each in sessions.skipped] == [("short", "2 messages, fewer than 20")]
+    assert [tuple(each) for each in sessions.skipped] == [("short", "fewer than 20 messages")]
     assert (sessions.files, sessions.files_read) == (2, 2)
 
 

@@ -1,4 +1,4 @@
-"""The command line: compact, inspect, lint, memory, rpc, model, doctor.
+"""The command line: compact, eval, inspect, lint, memory, rpc, model, doctor.
 
 A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
 which returns the exit code. What they need beyond that is imported when they run.
@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 from rehydrate import __version__
-from rehydrate.cli import compact, doctor, inspect, lint, memory, model, rpc
+from rehydrate.cli import compact, doctor, eval, inspect, lint, memory, model, rpc  # noqa: A004
 from rehydrate.cli.failure import INTERNAL, USAGE, Failure
 from rehydrate.cli.output import say
 from rehydrate.errors import InternalError, RehydrateError
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
     parser.set_defaults(run=lambda _options: _help(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (compact, inspect, lint, memory, rpc, model, doctor):
+    for command in (compact, eval, inspect, lint, memory, rpc, model, doctor):
         command.add_parser(commands)
     return parser
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from rehydrate._engine import COUNTERS
+from rehydrate.cli.arguments import is_same_file, page_file, ratio
 from rehydrate.cli.failure import INTERNAL, Failure
 from rehydrate.cli.output import say, say_written, show, write
 from rehydrate.cli.read import Document, as_json, read
@@ -24,7 +24,6 @@ from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import FORMATS
 
 SHOWN_VIOLATIONS = 3
-SMALLEST_RATIO = 0.05
 
 # No file holds LangChain's objects.
 _FORMATS = [name for name in FORMATS if name != "langchain"]
@@ -64,7 +63,7 @@ def add_parser(commands: Any) -> None:
     what = parser.add_argument_group("what to keep")
     size = what.add_mutually_exclusive_group()
     size.add_argument(
-        "--ratio", type=_ratio, default=0.4, metavar="R",
+        "--ratio", type=ratio, default=0.4, metavar="R",
         help="share of the tokens to keep, 0.05 to 1, or a percentage such as 40%% (default: 0.4)",
     )  # fmt: skip
     size.add_argument(
@@ -133,7 +132,7 @@ def add_parser(commands: Any) -> None:
         help="a report instead: every unit, its score and signals, kept or dropped and why",
     )  # fmt: skip
     out.add_argument(
-        "--html", metavar="PAGE", type=_page,
+        "--html", metavar="PAGE", type=page_file,
         help="a report instead, as one page: the session before and after, side by side",
     )  # fmt: skip
     out.add_argument(
@@ -298,18 +297,10 @@ def _check_files(options: argparse.Namespace, output: Path | None) -> None:
     """Each file that is written is another than the input, and than each other."""
     written = [("-o", output), ("--html", options.html)]
     for option, path in written:
-        if path and options.file != "-" and _is_same_file(path, Path(options.file)):
+        if path and options.file != "-" and is_same_file(path, Path(options.file)):
             raise Failure(f"{option} {path} would overwrite the input; name another file")
     if output and options.html and output.absolute() == options.html.absolute():
         raise Failure(f"-o and --html both name {output}; name two files")
-
-
-def _page(text: str) -> Path:
-    if text in ("", "-"):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no file for the page; name one, such as page.html"
-        )
-    return Path(text)
 
 
 def _stripped(stats: Stats) -> str:
@@ -319,25 +310,3 @@ def _stripped(stats: Stats) -> str:
 def _remembered(stats: Stats) -> str:
     covered = f"{stats.covered_pct:.0f}% of it in memory, " if stats.covered_pct else ""
     return covered + (f"{stats.distilled:,} distilled, " if stats.distilled else "")
-
-
-def _ratio(text: str) -> float:
-    number = text.strip()
-    try:
-        ratio = float(number[:-1]) / 100 if number.endswith("%") else float(number)
-    except ValueError:
-        ratio = math.nan
-    if not 0 < ratio <= 1:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no share of the tokens; pass {SMALLEST_RATIO} to 1, such as 0.4 or 40%"
-        )
-    if ratio < SMALLEST_RATIO:
-        say(f"note: --ratio {text} is raised to {SMALLEST_RATIO}; for less, use --budget")
-    return ratio
-
-
-def _is_same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except (OSError, ValueError):
-        return False

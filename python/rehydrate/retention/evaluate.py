@@ -10,11 +10,13 @@ from typing import Any
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.datasets import Conversation
 from rehydrate.retention.intervals import Interval
+from rehydrate.retention.judge import Judgement
 from rehydrate.retention.losses import Loss, find_losses
 from rehydrate.retention.measure import Retention, Score, score_cut, score_question
 from rehydrate.retention.reading import Message, count_messages
 from rehydrate.retention.recommend import GOAL, Recommendation, recommend
 from rehydrate.retention.sampling import Sample, sample_cases
+from rehydrate.retention.sessions import Sessions, Skipped
 from rehydrate.retention.strategies import Strategy, exact_cost, standard_strategies
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.6)
@@ -73,8 +75,12 @@ class Evaluation:
     questions: int
     notes: tuple[str, ...] = ()
     """What was sampled, and what was not measured."""
+    skipped: tuple[Skipped, ...] = ()
+    """Files and sessions that were left out, and why."""
     degraded: tuple[str, ...] = ()
     """Strategies that failed, and were left out."""
+    judged: Judgement | None = None
+    """What a model could answer before and after, where one was asked."""
     work: dict[str, Retention] = field(default_factory=dict, repr=False)
     """The scores of each strategy at the cuts."""
     asked: dict[str, Retention] = field(default_factory=dict, repr=False)
@@ -93,14 +99,16 @@ class Evaluation:
             "rows": [_as_dict(row) for row in self.rows],
             "summaries": [_as_dict(row) for row in self.summaries],
             "recommendation": self.recommendation.to_dict() if self.recommendation else None,
+            "judged": self.judged.to_dict() if self.judged else None,
             "losses": [_as_dict(loss) for loss in self.losses],
             "notes": list(self.notes),
+            "skipped": [skipped._asdict() for skipped in self.skipped],
             "degraded": list(self.degraded),
         }
 
 
 def evaluate(
-    conversations: Iterable[Conversation] | Sample,
+    conversations: Iterable[Conversation] | Sessions | Sample,
     strategies: Sequence[Strategy] | None = None,
     ratios: Sequence[float] = RATIOS,
     *,
@@ -186,6 +194,7 @@ def evaluate(
         cuts=len(sample.cuts),
         questions=len(sample.questions),
         notes=sample.notes,
+        skipped=sample.skipped,
         degraded=tuple(failed.values()),
         work=scores,
         asked=answers,

@@ -13,6 +13,10 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def __str__(self) -> str:
+        """Both ends, such as ``0.61-0.74``."""
+        return f"{self.low:.2f}-{self.high:.2f}"
+
 
 def by_session(values: Iterable[tuple[str, float]], *, seed: int = 0) -> Interval | None:
     """The interval of the mean of these (session, value) pairs; None for a single session.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rehydrate.retention.measure import Compact, Cut, Kept, places
-from rehydrate.retention.reading import role_of, steps, text_of, tool_inputs
+from rehydrate.retention.reading import is_tool_result, role_of, steps, text_of, tool_inputs
 
 MOST = 8
 """Examples in all, of as many sessions as there are."""
@@ -81,8 +81,18 @@ def _lost_at(cut: Cut, compact: Compact, ratio: float, most: int) -> list[Loss]:
         key=lambda name: (not any(map(str.isalpha, name)), -len(uses[name]), name),
     )
     return [
-        _loss(cut, name, texts, there, reasons, uses[name], len(lost)) for name in ranked[:most]
+        _loss(cut, name, texts, there, reasons, uses[name], len(lost))
+        for name in _apart(ranked)[:most]
     ]
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Without those that are part of one that came before, or that one is part of."""
+    found: list[str] = []
+    for name in names:
+        if not any(name in other or other in name for other in found):
+            found.append(name)
+    return found
 
 
 def _loss(
@@ -102,7 +112,7 @@ def _loss(
         cut=cut.name,
         name=name,
         index=index,
-        role=role_of(cut.messages[index]),
+        role="tool result" if is_tool_result(cut.messages[index]) else role_of(cut.messages[index]),
         of=len(cut.messages),
         before=before,
         after=after,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
@@ -17,6 +18,15 @@ SIMPLER_WITHIN = 0.01
 """A simpler setting is taken where it keeps so little less."""
 FEW_SESSIONS = 5
 BASELINE = "keep last"
+USED_LATER, ANSWERS = "what is used later", "what answers the questions"
+
+
+_CERTAINTY = {
+    "none": "it comes of one session and says nothing about others",
+    "low": "not sure, {why}",
+    "fair": "fairly sure",
+    "high": "sure",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +38,10 @@ class Recommendation:
     goal: float
     reached: bool
     """Whether the goal is reached; else this is the largest ratio that was measured."""
+    basis: str
+    """What the share is of: what is used later, what answers the questions, or both."""
     kept: float
-    """The mean share of what is used later, or of what answers the questions, that is kept."""
+    """The mean share of it that is kept."""
     interval: Interval | None
     laid_down: float | None
     """The share of what users laid down that is kept."""
@@ -44,15 +56,45 @@ class Recommendation:
     """What sessions keep on the average where it was chosen without them; None for a single one."""
     held_out_worst: float | None
     agreement: float | None
-    """The share of these choices that are the same as this one."""
+    """The share of the choices, each without one session, that are this one."""
+    otherwise: str
+    """What most of the other choices are; empty where all agree."""
     certainty: str
     """``"none"`` for one session, else ``"low"``, ``"fair"`` or ``"high"``."""
     code: str
     command: str
 
+    def sentences(self) -> list[str]:
+        """What it keeps, what it costs, and how sure it is, in words."""
+        interval = f" ({self.interval})" if self.interval else ""
+        kept = f"It keeps {self.kept:.2f}{interval} of {self.basis}"
+        if self.over_baseline is not None:
+            between = self.over_baseline_interval
+            more = f" ({between})" if between else ""
+            kept += f", {self.over_baseline:+.2f}{more} against the last messages at that ratio"
+        said = [f"{kept}; {self.tokens_before:,} tokens become about {self.tokens_after:,}."]
+        if not self.reached:
+            said.append(f"No ratio that was measured keeps {self.goal:g}; this one keeps the most.")
+        if self.laid_down is not None and self.laid_down < self.goal:
+            said.append(
+                f"Of what users laid down it keeps {self.laid_down:.2f}: pin those messages "
+                "(pin=), or put the rules into the system prompt."
+            )
+        why = "the sessions are few" if self.sessions < FEW_SESSIONS else "the sessions disagree"
+        sure = f"How sure: {_CERTAINTY[self.certainty].format(why=why)}."
+        if self.held_out is None or self.held_out_worst is None or self.agreement is None:
+            return [*said, sure]
+        return [
+            *said,
+            f"{sure} Chosen without each of the {self.sessions:,} sessions in turn, it is the same "
+            f"choice in {self.agreement:.0%} of the cases, and the session left out keeps "
+            f"{self.held_out:.2f} on the average, {self.held_out_worst:.2f} at worst."
+            + (f" Most of the others choose {self.otherwise}." if self.otherwise else ""),
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON has."""
-        found = asdict(self)
+        found = asdict(self) | {"sentences": self.sentences()}
         for name in ("interval", "over_baseline_interval"):
             interval: Interval | None = getattr(self, name)
             found[name] = interval._asdict() if interval else None
@@ -69,8 +111,9 @@ def recommend(
 ) -> Recommendation | None:
     """The smallest ratio at which a setting of `compact_context` keeps the goal, and that setting.
 
-    Where several sessions were measured it is also chosen without each of them in turn, and tried
-    on the one that was left out. None where no strategy is one of ours.
+    Where several sessions were measured it is chosen without each of them in turn, and tried on
+    the one that was left out: what most of these choices agree on is recommended. None where no
+    strategy is one of ours.
     """
     settings = [strategy for strategy in strategies if strategy.options is not None]
     if not settings:
@@ -78,27 +121,36 @@ def recommend(
     scores = {s.name: _of_all(work, asked, s.name) for s in strategies}
     sessions = sorted({score.session for group in scores.values() for score in group})
     names = [setting.name for setting in settings]
-    name, ratio, reached = _choose(names, ratios, scores, goal)
-    setting = settings[names.index(name)]
-    there = [score for score in scores[name] if score.ratio == ratio]
-    laid_down = [score.laid_down for score in there if score.laid_down is not None]
-    held_out, same = {}, 0
+    held_out: dict[str, float] = {}
+    choices: Counter[tuple[str, float]] = Counter()  # one for each session that is left out
     for session in sessions if len(sessions) > 1 else ():
         others = {key: [s for s in group if s.session != session] for key, group in scores.items()}
         choice = _choose(names, ratios, others, goal)
-        same += choice[:2] == (name, ratio)
+        choices[choice] += 1
         held_out[session] = _kept(scores[choice[0]], choice[1], session)
+    # What most of them choose; of two that are chosen as often, the larger ratio.
+    ranked = sorted(choices, key=lambda choice: (-choices[choice], -choice[1]))
+    name, ratio = ranked[0] if ranked else _choose(names, ratios, scores, goal)
+    setting = settings[names.index(name)]
+    there = [score for score in scores[name] if score.ratio == ratio]
+    kept = fmean(score.retained for score in there)
+    laid_down = [score.laid_down for score in there if score.laid_down is not None]
     last = {s.case: s for s in scores.get(BASELINE, ()) if s.ratio == ratio}
     more = [(s.session, s.retained - last[s.case].retained) for s in there if s.case in last]
     before = round(fmean(tokens[session] for session in sessions))
     mean_out = fmean(held_out.values()) if held_out else None
-    agreement = same / len(held_out) if held_out else None
+    agreement = choices[name, ratio] / len(held_out) if held_out else None
     return Recommendation(
         strategy=name,
         ratio=ratio,
         goal=goal,
-        reached=reached,
-        kept=fmean(score.retained for score in there),
+        reached=kept >= goal,
+        basis=" and ".join(
+            basis
+            for basis, group in ((USED_LATER, work[name]), (ANSWERS, asked[name]))
+            if group.scores
+        ),
+        kept=kept,
         interval=by_session((score.session, score.retained) for score in there),
         laid_down=fmean(laid_down) if laid_down else None,
         over_baseline=fmean(value for _, value in more) if more else None,
@@ -109,7 +161,10 @@ def recommend(
         held_out=mean_out,
         held_out_worst=min(held_out.values(), default=None),
         agreement=agreement,
-        certainty=_certainty(len(sessions), agreement, mean_out, goal if reached else 0),
+        otherwise="".join(
+            settings[names.index(other)].code(at_ratio) for other, at_ratio in ranked[1:2]
+        ),
+        certainty=_certainty(len(sessions), agreement, mean_out, goal if kept >= goal else 0),
         code=setting.code(ratio),
         command=setting.command(ratio),
     )
@@ -120,16 +175,20 @@ def _choose(
     ratios: Iterable[float],
     scores: Mapping[str, Sequence[Score]],
     goal: float,
-) -> tuple[str, float, bool]:
-    """Setting and ratio, and whether the goal is reached; settings come the simplest first."""
+) -> tuple[str, float]:
+    """The setting with the smallest ratio that reaches the goal, or with the largest there is.
+
+    Settings come the simplest first, and a simpler one is taken where it keeps hardly less.
+    """
     best, ratio = names[0], 1.0
     for ratio in sorted(ratios):
         kept = {name: _kept(scores[name], ratio) for name in names}
         most = max(kept.values())
-        best = next(name for name in names if kept[name] >= most - SIMPLER_WITHIN)
+        enough = max(goal, most - SIMPLER_WITHIN) if most >= goal else most - SIMPLER_WITHIN
+        best = next(name for name in names if kept[name] >= enough)
         if kept[best] >= goal:
-            return best, ratio, True
-    return best, ratio, False
+            break
+    return best, ratio
 
 
 def _kept(scores: Sequence[Score], ratio: float, session: str | None = None) -> float:

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 from rehydrate.retention.datasets import Conversation, Question, Summary
 from rehydrate.retention.measure import CODING_CUTS, SUPPORT_CUTS, Cut, cut_before, cut_sessions
 from rehydrate.retention.reading import Message, count_messages, text_of, tool_inputs
+from rehydrate.retention.sessions import Sessions, Skipped
 
 T = TypeVar("T")
 
@@ -49,6 +50,8 @@ class Sample:
     summaries: tuple[Summarized, ...]
     notes: tuple[str, ...]
     """What was sampled of how much, and what was not measured, in words."""
+    skipped: tuple[Skipped, ...] = ()
+    """Files and sessions that were left out before."""
 
     def cases(self, ratios: int) -> int:
         """How many times each strategy will be asked at so many ratios."""
@@ -59,16 +62,14 @@ def too_short(min_messages: int = MIN_MESSAGES) -> Callable[[Conversation], str]
     """Why a session is too short to measure on, or nothing."""
 
     def why(conversation: Conversation) -> str:
-        count = count_messages(conversation.messages)
-        if count >= min_messages:
-            return ""
-        return f"{count} message{'' if count == 1 else 's'}, fewer than {min_messages}"
+        is_short = count_messages(conversation.messages) < min_messages
+        return f"fewer than {min_messages} messages" if is_short else ""
 
     return why
 
 
 def sample_cases(
-    conversations: Iterable[Conversation],
+    conversations: Sessions | Iterable[Conversation],
     *,
     max_cuts: int = MAX_CUTS,
     max_questions: int = MAX_QUESTIONS,
@@ -80,7 +81,8 @@ def sample_cases(
     A session of tool calls is cut where its later calls use names of what came before. In one
     without any, what is said later has to use them; in one with questions these are asked instead.
     """
-    sessions = tuple(conversations)
+    read = conversations if isinstance(conversations, Sessions) else Sessions(tuple(conversations))
+    sessions = read.conversations
     cuts: list[list[Cut]] = []
     spoken = unmeasured = 0
     for session in sessions:
@@ -100,6 +102,11 @@ def sample_cases(
     ]
     summaries = [case for session in sessions for case in _summarized(session, min_needed)]
     notes = []
+    if read.files_read < read.files:
+        notes.append(f"{read.files_read:,} of {read.files:,} files read, drawn at random")
+    if read.more:
+        taken, every = len(sessions), len(sessions) + read.more
+        notes.append(f"{taken:,} of {every:,} sessions, drawn at random")
     if unmeasured:
         notes.append(
             f"{_plural(unmeasured, 'session')} not measured: fewer than {min_needed} names of what "
@@ -112,7 +119,9 @@ def sample_cases(
         )
     chosen_cuts = _evenly(cuts, max_cuts, seed, "cut", notes)
     chosen = _evenly(asked, max_questions, seed, "question", notes)
-    return Sample(sessions, tuple(chosen_cuts), tuple(chosen), tuple(summaries), tuple(notes))
+    return Sample(
+        sessions, tuple(chosen_cuts), tuple(chosen), tuple(summaries), tuple(notes), read.skipped
+    )
 
 
 def _fractions(session: Conversation) -> Sequence[float]:

@@ -45,6 +45,8 @@ class Sessions:
     skipped: tuple[Skipped, ...] = ()
     files: int = 0
     files_read: int = 0
+    more: int = 0
+    """Sessions that were read and not taken, since there were enough."""
 
 
 def read_sessions(
@@ -83,10 +85,11 @@ def read_sessions(
                 found.setdefault(path, []).append(session)
         advance(1)
     conversations = _apart([each for path in files for each in found.get(path, ())])
-    if limit is not None and len(conversations) > limit:  # one file may hold many
+    more = 0 if limit is None else max(0, len(conversations) - limit)
+    if limit is not None and more:  # one file may hold many
         chosen = sorted(random.Random(seed).sample(range(len(conversations)), limit))
         conversations = [conversations[i] for i in chosen]
-    return Sessions(tuple(conversations), tuple(skipped), len(files), read)
+    return Sessions(tuple(conversations), tuple(skipped), len(files), read, more)
 
 
 def session_files(paths: Iterable[str | Path]) -> list[Path]:

@@ -12,8 +12,8 @@ from rehydrate.formats import parse
 from rehydrate.ir import Position, PromptExplanation, PromptIR, PromptRow, Section
 from rehydrate.messages import Message, PieceKind
 from rehydrate.page.escaping import escaped
-from rehydrate.page.inspector.marks import colours, name, percent, plural, tokens
 from rehydrate.page.limits import fair_share, shown_ends
+from rehydrate.page.marks import colours, name, percent, plural, tokens
 
 _PREVIEW_CHARACTERS = 240
 _ITEMS_SHOWN = 6

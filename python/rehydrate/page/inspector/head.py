@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rehydrate.ir import CompiledPrompt, PromptExplanation, PromptIR
 from rehydrate.page.escaping import escaped
-from rehydrate.page.inspector.marks import colours, name, percent, plural
+from rehydrate.page.marks import colours, name, percent, plural
 
 _MARGIN = 1.04
 """Of the bar: so far beyond its last mark."""

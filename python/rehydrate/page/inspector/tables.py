@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from rehydrate.compact.compaction import Explanation, UnitReport, span
 from rehydrate.ir import PromptExplanation, PromptIR, PromptRow
-from rehydrate.page.inspector.marks import name, percent, plural, tokens
 from rehydrate.page.limits import shown_ends
+from rehydrate.page.marks import name, percent, plural, tokens
 
 LINES = 2_000
 """Of a table: the first and the last half of so many; the rest is summed up."""

@@ -1,4 +1,4 @@
-"""Small pieces that all parts of the page are written with: names, figures, colours of sources."""
+"""Small pieces that the pages are written with: names, figures, colours of sources."""
 
 from __future__ import annotations
 

@@ -1,0 +1,140 @@
+"""`rehydrate eval`: sessions in, a table, JSON and a page out; what cannot be read is named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.page.reading import Page
+from tests.retention.sessions_made import EXAMPLE, transcript, work, write_lines
+
+
+def test_a_session_is_measured_and_a_ratio_recommended(run):
+    done = run("eval", str(EXAMPLE), "--ratios", "0.2,40%")
+    assert done.returncode == 0 and done.stderr == b""
+    said = done.stdout.decode()
+    for text in (
+        "1 session · 5 cuts",
+        "of the names used later, the share still there",
+        "kept of the tokens  20%    40%",
+        "keep last ",
+        "trim_messages ",
+        "laid down  last turn  size  rules broken",
+        "recommended  compact_context(messages, target_ratio=0.",
+        "rehydrate compact FILE --ratio 0.",
+        "it comes of one session and says nothing about others",
+        "lost at that, and used later",
+        "next  --html page.html",
+    ):
+        assert text in said
+    assert "\x1b" not in said
+
+
+def test_several_sessions_have_intervals_and_short_ones_are_named(run, tmp_path: Path):
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    for seed in range(3):
+        write_lines(folder / f"{seed}.jsonl", work(40, seed))
+    write_lines(folder / "short.jsonl", work(2))
+    write_lines(folder / "bad.jsonl", [{"time": 3}])
+    done = run("eval", "sessions", "--ratios", "0.3", "--color", "always")
+    assert done.returncode == 0
+    said, warned = done.stdout.decode(), done.stderr.decode()
+    assert "(95% interval by session)" in said and "Chosen without each of the 3 sessions" in said
+    assert "skipped short: fewer than 20 messages" in warned
+    assert "skipped sessions/bad.jsonl: no messages in it (it holds time)" in warned
+
+
+def test_the_figures_are_json_and_the_page_is_a_page(run, tmp_path: Path):
+    write_lines(tmp_path / "one.jsonl", transcript(work(40), summary_at=61))
+    done = run("eval", "one.jsonl", "--json", "--html", "page.html")
+    assert done.returncode == 0
+    assert done.stderr.decode() == "wrote page.html: what survives of 1 session\n"
+    figures = json.loads(done.stdout)
+    assert figures["recommendation"]["strategy"] in ("compact_context", "excerpts")
+    assert figures["summaries"][0]["strategy"] == "own summary"
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert figures["recommendation"]["code"] in page.text
+
+
+def test_a_strategy_of_ones_own_stands_beside_the_others(run, tmp_path: Path):
+    write_lines(tmp_path / "one.jsonl", work(40))
+    (tmp_path / "mine.py").write_text(
+        "def first(messages, query, ratio):\n"
+        "    return messages[: int(len(messages) * ratio)]\n"
+        "def fails(messages, query, ratio):\n"
+        "    raise OSError('no disk')\n"
+    )
+    done = run(
+        "eval", "one.jsonl", "--strategy", "mine:first", "--strategy", "mine:fails", "--json"
+    )
+    assert done.returncode == 0
+    assert "warning: mine:fails failed on one at 0.70: OSError: no disk; it is left out" in (
+        done.stderr.decode()
+    )
+    names = {row["strategy"] for row in json.loads(done.stdout)["rows"]}
+    assert "mine:first" in names and "mine:fails" not in names
+
+
+def test_of_many_sessions_so_many_are_measured_and_that_is_said(run, tmp_path: Path):
+    for seed in range(6):
+        write_lines(tmp_path / f"{seed}.jsonl", work(30, seed))
+    done = run("eval", ".", "--cuts", "3", "--ratios", "0.3")
+    assert "3 sessions · 3 cuts" in done.stdout.decode()
+    assert "3 of 6 files read, drawn at random" in done.stdout.decode()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_no_line_of_the_tables_is_wider_than_the_terminal(
+    run, tmp_path: Path, width: int, encoding: str
+):
+    for seed in range(2):
+        write_lines(tmp_path / f"{'long name ' * 5}{seed}.jsonl", transcript(work(40, seed), 61))
+    done = run(
+        "eval", ".", env={"COLUMNS": str(width), "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    )
+    assert done.returncode == 0
+    lines = done.stdout.decode(encoding).splitlines()
+    assert [line for line in lines if len(line) > width and " compact" not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["none.jsonl"], "none.jsonl: no such file or folder; check the path"),
+        (["empty"], "no session in empty; folders are searched for .jsonl"),
+        (["short.jsonl"], "no session to measure on: all were skipped; name others"),
+        (["talk.jsonl"], "nothing to measure: 1 session not measured"),
+        (["talk.jsonl", "--html", "talk.jsonl"], "--html talk.jsonl would overwrite the input"),
+        (["talk.jsonl", "--strategy", "x"], "strategy is 'x'; write it as module:function"),
+        (["talk.jsonl", "--ratios", "2"], "'2' is no share of the tokens"),
+        (["talk.jsonl", "--goal", "3"], "'3' is no share; pass a number up to 1"),
+        (["talk.jsonl", "--cuts", "0"], "'0' is no count; pass a whole number from 1 up"),
+        (["talk.jsonl", "--judge", "nobody"], "model is 'nobody'; choose one of 'anthropic:...'"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_it(run, tmp_path: Path, arguments, problem: str):
+    (tmp_path / "empty").mkdir()
+    write_lines(tmp_path / "short.jsonl", work(2))
+    write_lines(tmp_path / "talk.jsonl", [{"role": "user", "content": "Hello there."}] * 30)
+    done = run("eval", *arguments)
+    assert done.returncode == 2 and done.stdout == b""
+    last = done.stderr.decode().splitlines()[-1]
+    assert last.startswith("rehydrate") and problem in last
+
+
+def test_without_langchain_the_last_messages_stand_for_it(run, tmp_path: Path):
+    blocked = tmp_path / "blocked" / "langchain_core"
+    blocked.mkdir(parents=True)
+    (blocked / "__init__.py").write_text("raise ImportError('blocked')")
+    shutil.copy(EXAMPLE, tmp_path / "one.jsonl")
+    import os
+
+    path = os.pathsep.join(filter(None, [str(blocked.parent), os.environ.get("PYTHONPATH", "")]))
+    done = run("eval", "one.jsonl", "--ratios", "0.2", "--json", env={"PYTHONPATH": path})
+    names = {row["strategy"] for row in json.loads(done.stdout)["rows"]}
+    assert names == {"keep last", "compact_context", "excerpts"}
