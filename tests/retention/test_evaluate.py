@@ -31,6 +31,7 @@ from rehydrate.retention import (
 from rehydrate.retention.evaluate import SUMMARY
 from rehydrate.retention.laid_down import laid_down, share_laid_down
 from rehydrate.retention.losses import TOO_OLD
+from rehydrate.retention.recommend import ANSWERS, USED_LATER
 from rehydrate.retention.sampling import too_short
 from rehydrate.retention.strategies import checked
 from tests.retention.sessions_made import EXAMPLE, transcript, work
@@ -212,6 +213,25 @@ def test_questions_are_asked_where_a_session_has_them() -> None:
     assert found.row("keep last", 0.2).answers == 0
     ours = found.row("compact_context", 0.2)
     assert ours.answers is not None and ours.answers > 0.8 and ours.used_later is None
+
+
+def test_cuts_and_questions_both_have_to_reach_the_goal() -> None:
+    turns = [{"role": "user", "content": f"Word number {n} is w{n}x{n}."} for n in range(60)]
+    asked = tuple(Question(f"Which is word number {n}?", (n,)) for n in range(0, 50, 5))
+    chats = [Conversation(name, turns, questions=asked) for name in ("a", "b")]
+    alone = evaluate(chats, ratios=(0.2, 0.5)).recommendation
+    both = evaluate([*chats, session(0), session(1)], ratios=(0.2, 0.5)).recommendation
+    assert alone is not None and both is not None
+    assert (alone.basis, alone.ratio) == (ANSWERS, 0.2)
+    assert (both.basis, both.ratio) == (USED_LATER, 0.5)
+    assert "of what answers the questions" in alone.sentences()[0]
+
+
+def test_a_goal_out_of_reach_is_never_sure() -> None:
+    sessions = [session(seed) for seed in range(6)]
+    advice = evaluate(sessions, ratios=(0.1,), goal=1.0).recommendation
+    assert advice is not None and not advice.reached and advice.certainty == "low"
+    assert "no larger ratio was measured" in " ".join(advice.sentences())
 
 
 def test_a_chat_without_calls_and_questions_is_measured_by_what_is_said_again() -> None:

@@ -163,6 +163,15 @@ def test_of_many_files_so_many_are_read_as_are_wanted(tmp_path: Path) -> None:
     assert (found[0].files, found[0].files_read) == (12, 5)
 
 
+def test_a_file_of_many_sessions_hides_no_other_file(tmp_path: Path) -> None:
+    many = [{"messages": work(2, seed)} for seed in range(30)]
+    write_lines(tmp_path / "a.jsonl", many)
+    write_lines(tmp_path / "b.jsonl", CHAT)
+    sessions = read_sessions([tmp_path], limit=5)
+    assert [session.name for session in sessions.conversations][-1] == "b"
+    assert (len(sessions.conversations), sessions.more, sessions.files_read) == (5, 26, 2)
+
+
 def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnreadableSessionError, match="no such file or folder; check the path"):
         read_sessions([tmp_path / "none.jsonl"])

@@ -82,6 +82,10 @@ class Judgement:
 
     def sentence(self) -> str:
         """The figures in words."""
+        if not self.questions:
+            return (
+                f"{self.model} was asked nothing: {(*self.degraded, 'no question was written')[0]}"
+            )
         return (
             f"{self.model} answers {self.right_before} of {len(self.questions)} questions from the "
             f"whole conversation and {self.right_after} at {self.ratio:.0%} of it."

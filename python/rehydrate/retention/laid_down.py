@@ -69,8 +69,11 @@ def share_laid_down(sentences: Sequence[str], kept: Sequence[Message]) -> float 
     """
     if not sentences:
         return None
-    whole = _plain("\n".join(text_of(message) for message in kept))
-    missing = [sentence for sentence in sentences if _plain(sentence) not in whole]
+    whole = "\n".join(text_of(message) for message in kept)
+    missing = [sentence for sentence in sentences if sentence not in whole]
+    if missing:
+        whole = _plain(whole)
+        missing = [sentence for sentence in missing if _plain(sentence) not in whole]
     if not missing:
         return 1.0
     said = "\n".join(text_of(message) for message in kept if not is_tool_result(message))

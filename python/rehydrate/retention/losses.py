@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rehydrate.retention.measure import Compact, Cut, Kept, places
@@ -13,6 +13,7 @@ MOST = 8
 """Examples in all, of as many sessions as there are."""
 AROUND = 110
 """Characters shown on either side of a name."""
+ELSEWHERE = "what it mentions is kept elsewhere"
 TOO_OLD = "older than what fits"
 IN_PART = "the message is kept in part, without the lines that hold it"
 
@@ -100,12 +101,14 @@ def _loss(
     name: str,
     texts: Sequence[str],
     there: set[int],
-    reasons: object,
+    reasons: Mapping[int, str],
     uses: Sequence[str],
     lost: int,
 ) -> Loss:
     index = max(i for i, text in enumerate(texts) if name in text)
-    why = reasons.get(index, "") if isinstance(reasons, dict) else ""
+    why = reasons.get(index, "")
+    if why.startswith(ELSEWHERE):
+        why += ", but this name is not"
     before, after = _around(texts[index], name)
     return Loss(
         session=cut.session,

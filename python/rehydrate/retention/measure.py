@@ -268,7 +268,6 @@ def score_cut(
     started = time.perf_counter()
     kept = compact(list(cut.messages), None, ratio)
     seconds = time.perf_counter() - started
-    said = _plain("\n".join(map(text_of, kept)))
     return Score(
         cut.name,
         ratio,
@@ -276,7 +275,7 @@ def score_cut(
         sum(map(cost, kept)) / max(1, sum(map(cost, cut.messages))),
         session=cut.session,
         laid_down=share_laid_down(cut.laid_down, kept),
-        last_turn=float(_plain(cut.last_turn) in said) if cut.last_turn else None,
+        last_turn=float(_says(kept, cut.last_turn)) if cut.last_turn else None,
         violations=max(0, len(formats.validate(kept, cut.format)) - cut.violations),
         seconds=seconds,
     )
@@ -288,6 +287,15 @@ def places(kept: list[Message], messages: Sequence[Message]) -> set[int]:
         return set(kept.indices)
     there = {id(message) for message in kept}
     return {i for i, message in enumerate(messages) if id(message) in there}
+
+
+def _says(messages: Sequence[Message], said: str) -> bool:
+    """Whether one of them says it, whatever the white space in it."""
+    texts = [text_of(message) for message in messages]
+    if any(said in text for text in texts):
+        return True
+    said = _plain(said)
+    return any(said in _plain(text) for text in texts)
 
 
 def _plain(text: str) -> str:

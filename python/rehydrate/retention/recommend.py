@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
@@ -39,7 +39,8 @@ class Recommendation:
     reached: bool
     """Whether the goal is reached; else this is the largest ratio that was measured."""
     basis: str
-    """What the share is of: what is used later, what answers the questions, or both."""
+    """What the share is of: what is used later, or what answers the questions; where both were
+    measured, the one of which less is kept."""
     kept: float
     """The mean share of it that is kept."""
     interval: Interval | None
@@ -80,7 +81,11 @@ class Recommendation:
                 f"Of what users laid down it keeps {self.laid_down:.2f}: pin those messages "
                 "(pin=), or put the rules into the system prompt."
             )
-        why = "the sessions are few" if self.sessions < FEW_SESSIONS else "the sessions disagree"
+        why = "the sessions disagree"
+        if self.sessions < FEW_SESSIONS:
+            why = "the sessions are few"
+        elif not self.reached:
+            why = "no larger ratio was measured"
         sure = f"How sure: {_CERTAINTY[self.certainty].format(why=why)}."
         if self.held_out is None or self.held_out_worst is None or self.agreement is None:
             return [*said, sure]
@@ -101,6 +106,35 @@ class Recommendation:
         return found
 
 
+class _Measured:
+    """All scores, of cuts and of questions apart: the goal has to be reached by each."""
+
+    def __init__(self, work: Mapping[str, Retention], asked: Mapping[str, Retention]) -> None:
+        self._scores = {
+            (basis, name): scores
+            for basis, group in ((USED_LATER, work), (ANSWERS, asked))
+            for name, retention in group.items()
+            if (scores := retention.scores)
+        }
+        self.sessions = sorted({s.session for group in self._scores.values() for s in group})
+
+    def at(self, name: str, ratio: float) -> dict[str, list[Score]]:
+        """The scores of a strategy at a ratio, by what they are of."""
+        return {
+            basis: [score for score in scores if score.ratio == ratio]
+            for (basis, other), scores in self._scores.items()
+            if other == name
+        }
+
+    def kept(self, name: str, ratio: float, without: str | None = None) -> float:
+        """The smaller of its means, without one session."""
+        return min(
+            fmean(values)
+            for scores in self.at(name, ratio).values()
+            if (values := [score.retained for score in scores if score.session != without])
+        )
+
+
 def recommend(
     strategies: Sequence[Strategy],
     ratios: Sequence[float],
@@ -115,74 +149,73 @@ def recommend(
     the one that was left out: what most of these choices agree on is recommended. None where no
     strategy is one of ours.
     """
-    settings = [strategy for strategy in strategies if strategy.options is not None]
-    if not settings:
+    settings = {each.name: each for each in strategies if each.options is not None}
+    measured = _Measured(work, asked)
+    if not settings or not measured.sessions:
         return None
-    scores = {s.name: _of_all(work, asked, s.name) for s in strategies}
-    sessions = sorted({score.session for group in scores.values() for score in group})
-    names = [setting.name for setting in settings]
-    held_out: dict[str, float] = {}
     choices: Counter[tuple[str, float]] = Counter()  # one for each session that is left out
-    for session in sessions if len(sessions) > 1 else ():
-        others = {key: [s for s in group if s.session != session] for key, group in scores.items()}
-        choice = _choose(names, ratios, others, goal)
+    held_out: dict[str, list[Score]] = {}
+    for session in measured.sessions if len(measured.sessions) > 1 else ():
+        choice = _choose(list(settings), ratios, measured, goal, session)
         choices[choice] += 1
-        held_out[session] = _kept(scores[choice[0]], choice[1], session)
+        for basis, scores in measured.at(*choice).items():
+            held_out.setdefault(basis, []).extend(s for s in scores if s.session == session)
     # What most of them choose; of two that are chosen as often, the larger ratio.
     ranked = sorted(choices, key=lambda choice: (-choices[choice], -choice[1]))
-    name, ratio = ranked[0] if ranked else _choose(names, ratios, scores, goal)
-    setting = settings[names.index(name)]
-    there = [score for score in scores[name] if score.ratio == ratio]
-    kept = fmean(score.retained for score in there)
-    laid_down = [score.laid_down for score in there if score.laid_down is not None]
-    last = {s.case: s for s in scores.get(BASELINE, ()) if s.ratio == ratio}
+    name, ratio = ranked[0] if ranked else _choose(list(settings), ratios, measured, goal)
+    means = {
+        basis: fmean(score.retained for score in scores)
+        for basis, scores in measured.at(name, ratio).items()
+    }
+    basis = min(means, key=lambda each: means[each])
+    there = measured.at(name, ratio)[basis]
+    last = {score.case: score for score in measured.at(BASELINE, ratio).get(basis, ())}
     more = [(s.session, s.retained - last[s.case].retained) for s in there if s.case in last]
-    before = round(fmean(tokens[session] for session in sessions))
-    mean_out = fmean(held_out.values()) if held_out else None
-    agreement = choices[name, ratio] / len(held_out) if held_out else None
+    laid_down = [score.laid_down for score in there if score.laid_down is not None]
+    before = round(fmean(tokens[session] for session in measured.sessions))
+    unseen = [fmean(s.retained for s in scores) for scores in held_out.values()]
+    agreement = choices[name, ratio] / choices.total() if choices else None
+    reached = means[basis] >= goal
     return Recommendation(
         strategy=name,
         ratio=ratio,
         goal=goal,
-        reached=kept >= goal,
-        basis=" and ".join(
-            basis
-            for basis, group in ((USED_LATER, work[name]), (ANSWERS, asked[name]))
-            if group.scores
-        ),
-        kept=kept,
+        reached=reached,
+        basis=basis,
+        kept=means[basis],
         interval=by_session((score.session, score.retained) for score in there),
         laid_down=fmean(laid_down) if laid_down else None,
         over_baseline=fmean(value for _, value in more) if more else None,
         over_baseline_interval=by_session(more),
         tokens_before=before,
         tokens_after=round(before * fmean(score.cost_ratio for score in there)),
-        sessions=len(sessions),
-        held_out=mean_out,
-        held_out_worst=min(held_out.values(), default=None),
+        sessions=len(measured.sessions),
+        held_out=min(unseen, default=None),
+        held_out_worst=_worst(held_out),
         agreement=agreement,
-        otherwise="".join(
-            settings[names.index(other)].code(at_ratio) for other, at_ratio in ranked[1:2]
+        otherwise="".join(settings[other].code(at_ratio) for other, at_ratio in ranked[1:2]),
+        certainty=_certainty(
+            len(measured.sessions), agreement, min(unseen, default=None), goal if reached else None
         ),
-        certainty=_certainty(len(sessions), agreement, mean_out, goal if kept >= goal else 0),
-        code=setting.code(ratio),
-        command=setting.command(ratio),
+        code=settings[name].code(ratio),
+        command=settings[name].command(ratio),
     )
 
 
 def _choose(
     names: Sequence[str],
-    ratios: Iterable[float],
-    scores: Mapping[str, Sequence[Score]],
+    ratios: Sequence[float],
+    measured: _Measured,
     goal: float,
+    without: str | None = None,
 ) -> tuple[str, float]:
     """The setting with the smallest ratio that reaches the goal, or with the largest there is.
 
     Settings come the simplest first, and a simpler one is taken where it keeps hardly less.
     """
-    best, ratio = names[0], 1.0
-    for ratio in sorted(ratios):
-        kept = {name: _kept(scores[name], ratio) for name in names}
+    best, ratio = names[0], ratios[-1]
+    for ratio in ratios:
+        kept = {name: measured.kept(name, ratio, without) for name in names}
         most = max(kept.values())
         enough = max(goal, most - SIMPLER_WITHIN) if most >= goal else most - SIMPLER_WITHIN
         best = next(name for name in names if kept[name] >= enough)
@@ -191,23 +224,21 @@ def _choose(
     return best, ratio
 
 
-def _kept(scores: Sequence[Score], ratio: float, session: str | None = None) -> float:
-    return fmean(
-        score.retained
-        for score in scores
-        if score.ratio == ratio and session in (None, score.session)
-    )
+def _worst(held_out: Mapping[str, Sequence[Score]]) -> float | None:
+    """The mean of the session that keeps the least."""
+    values: dict[str, list[float]] = {}
+    for scores in held_out.values():
+        for score in scores:
+            values.setdefault(score.session, []).append(score.retained)
+    return min(map(fmean, values.values()), default=None)
 
 
-def _of_all(
-    work: Mapping[str, Retention], asked: Mapping[str, Retention], name: str
-) -> list[Score]:
-    return [*work[name].scores, *asked[name].scores]
-
-
-def _certainty(sessions: int, agreement: float | None, held_out: float | None, goal: float) -> str:
+def _certainty(
+    sessions: int, agreement: float | None, held_out: float | None, goal: float | None
+) -> str:
+    """How sure it is; `goal` is None where it was not reached."""
     if agreement is None or held_out is None:
         return "none"
-    if sessions < FEW_SESSIONS or agreement < 0.6:
+    if goal is None or sessions < FEW_SESSIONS or agreement < 0.6:
         return "low"
     return "high" if agreement >= 0.9 and held_out >= goal - 0.02 else "fair"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
 from rehydrate.retention.datasets import Conversation, Question, Summary
 from rehydrate.retention.measure import CODING_CUTS, SUPPORT_CUTS, Cut, cut_before, cut_sessions
 from rehydrate.retention.reading import Message, count_messages, text_of, tool_inputs
-from rehydrate.retention.sessions import Sessions, Skipped
+from rehydrate.retention.sessions import Sessions, Skipped, evenly
 
 T = TypeVar("T")
 
@@ -150,13 +148,7 @@ def _evenly(
     total = sum(map(len, groups))
     if total <= most:
         return [case for group in groups for case in group]
-    draw = random.Random(seed)
-    order = draw.sample(range(len(groups)), len(groups))
-    shuffled = {
-        group: draw.sample(range(len(groups[group])), len(groups[group])) for group in order
-    }
-    rounds = zip_longest(*([(group, case) for case in shuffled[group]] for group in order))
-    places = sorted([place for each in rounds for place in each if place is not None][:most])
+    places = evenly(groups, most, seed)
     over = _plural(len({group for group, _ in places}), "session")
     notes.append(f"{most:,} of {total:,} {what}s, evenly over {over}")
     return [groups[group][case] for group, case in places]

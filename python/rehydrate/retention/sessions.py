@@ -59,8 +59,9 @@ def read_sessions(
 ) -> Sessions:
     """The sessions of these files and folders; one that cannot be read is skipped, with the reason.
 
-    ``is_wanted`` says why a session will not do, or nothing. With a ``limit``, files are read in a
-    random order (the same for the same ``seed``) until so many sessions will do. ``advance`` is
+    ``is_wanted`` says why a session will not do, or nothing. With a ``limit``, so many sessions are
+    taken, evenly over the files; where there are more files than that, they are read in a random
+    order (the same for the same ``seed``) until so many hold one that will do. ``advance`` is
     called after each file.
 
     Raises UnreadableSessionError for a path that does not exist.
@@ -73,7 +74,7 @@ def read_sessions(
     skipped: list[Skipped] = []
     read = 0
     for path in order:
-        if limit is not None and sum(map(len, found.values())) >= limit:
+        if limit is not None and len(found) >= limit:
             break
         read += 1
         sessions, unread = _readable(path)
@@ -84,12 +85,33 @@ def read_sessions(
             else:
                 found.setdefault(path, []).append(session)
         advance(1)
-    conversations = _apart([each for path in files for each in found.get(path, ())])
-    more = 0 if limit is None else max(0, len(conversations) - limit)
-    if limit is not None and more:  # one file may hold many
-        chosen = sorted(random.Random(seed).sample(range(len(conversations)), limit))
-        conversations = [conversations[i] for i in chosen]
-    return Sessions(tuple(conversations), tuple(skipped), len(files), read, more)
+    groups = [found[path] for path in files if path in found]
+    count = sum(map(len, groups))
+    chosen = evenly(groups, count if limit is None else limit, seed)
+    conversations = _apart([groups[group][place] for group, place in chosen])
+    return Sessions(
+        tuple(conversations), tuple(skipped), len(files), read, count - len(conversations)
+    )
+
+
+def evenly(groups: Sequence[Sequence[Any]], most: int, seed: int = 0) -> list[tuple[int, int]]:
+    """At most so many of all, as (group, place): one of each group, then a second of each.
+
+    Both the groups and what is in them come in a random order, the same for the same seed; the
+    result is in theirs.
+
+    >>> evenly(["ab", "cdefgh"], 4)
+    [(0, 0), (0, 1), (1, 0), (1, 2)]
+    """
+    if sum(map(len, groups)) <= most:
+        return [(group, place) for group, each in enumerate(groups) for place in range(len(each))]
+    draw = random.Random(seed)
+    order = draw.sample(range(len(groups)), len(groups))
+    shuffled = [
+        [(g, place) for place in draw.sample(range(len(groups[g])), len(groups[g]))] for g in order
+    ]
+    in_turn = [each for turn in zip_longest(*shuffled) for each in turn if each is not None]
+    return sorted(in_turn[:most])
 
 
 def session_files(paths: Iterable[str | Path]) -> list[Path]:
