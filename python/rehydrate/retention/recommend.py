@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -17,6 +17,8 @@ GOAL = 0.9
 SIMPLER_WITHIN = 0.01
 """A simpler setting is taken where it keeps so little less."""
 FEW_SESSIONS = 5
+NEAR_GOAL = 0.02
+"""So far under the goal the sessions left out, and the interval, may lie where it is sure."""
 BASELINE = "keep last"
 USED_LATER, ANSWERS = "what is used later", "what answers the questions"
 
@@ -175,12 +177,11 @@ def recommend(
     before = round(fmean(tokens[session] for session in measured.sessions))
     unseen = [fmean(s.retained for s in scores) for scores in held_out.values()]
     agreement = choices[name, ratio] / choices.total() if choices else None
-    reached = means[basis] >= goal
-    return Recommendation(
+    advice = Recommendation(
         strategy=name,
         ratio=ratio,
         goal=goal,
-        reached=reached,
+        reached=means[basis] >= goal,
         basis=basis,
         kept=means[basis],
         interval=by_session((score.session, score.retained) for score in there),
@@ -194,12 +195,11 @@ def recommend(
         held_out_worst=_worst(held_out),
         agreement=agreement,
         otherwise="".join(settings[other].code(at_ratio) for other, at_ratio in ranked[1:2]),
-        certainty=_certainty(
-            len(measured.sessions), agreement, min(unseen, default=None), goal if reached else None
-        ),
+        certainty="none",
         code=settings[name].code(ratio),
         command=settings[name].command(ratio),
     )
+    return replace(advice, certainty=_certainty(advice))
 
 
 def _choose(
@@ -233,12 +233,12 @@ def _worst(held_out: Mapping[str, Sequence[Score]]) -> float | None:
     return min(map(fmean, values.values()), default=None)
 
 
-def _certainty(
-    sessions: int, agreement: float | None, held_out: float | None, goal: float | None
-) -> str:
-    """How sure it is; `goal` is None where it was not reached."""
-    if agreement is None or held_out is None:
+def _certainty(advice: Recommendation) -> str:
+    """How sure it is: enough sessions, choices that agree, a mean that others would reach too."""
+    if advice.agreement is None or advice.held_out is None or advice.interval is None:
         return "none"
-    if goal is None or sessions < FEW_SESSIONS or agreement < 0.6:
+    if not advice.reached or advice.sessions < FEW_SESSIONS or advice.agreement < 0.6:
         return "low"
-    return "high" if agreement >= 0.9 and held_out >= goal - 0.02 else "fair"
+    near = advice.goal - NEAR_GOAL
+    is_safe = advice.held_out >= near and advice.interval.low >= near
+    return "high" if advice.agreement >= 0.9 and is_safe else "fair"

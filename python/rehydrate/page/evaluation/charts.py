@@ -72,9 +72,12 @@ def by_ratio(found: Evaluation) -> Iterator[str]:
         yield f'<circle class="point {colour[SUMMARY]}" {place} r="6"/>'
     yield "</svg>"
     if advice:
+        bands = (
+            ", bands are 95% intervals by session" if any(map(kept_interval, found.rows)) else ""
+        )
         yield (
             '<p class="scale">The ring is what is recommended, the dashed line the goal'
-            f" ({advice.goal:.0%}), bands are 95% intervals by session.</p>"
+            f" ({advice.goal:.0%}){bands}.</p>"
         )
     yield "</figure>"
 

@@ -19,7 +19,7 @@ _METHOD = (
     "exact o200k_base tokens. Intervals are bootstrapped by session: its cuts are not independent. "
     "What users laid down are sentences of theirs that bind what follows (never, always, must, at "
     "most, …), kept where they stand to the letter or in other words of one line. Rules broken are "
-    "those of the provider that the result breaks and the session did not. No model was asked."
+    "those of the provider that the result breaks and the session did not."
 )
 
 
@@ -76,7 +76,8 @@ def all_measures(found: Evaluation) -> Iterator[str]:
 def method(found: Evaluation) -> Iterator[str]:
     """How it was measured, on what, and what was left out."""
     yield "<h2>How this was measured</h2>"
-    yield f'<p class="prose">{escaped(_METHOD)}</p>'
+    asked = "" if found.judged else " No model was asked."
+    yield f'<p class="prose">{escaped(_METHOD + asked)}</p>'
     for note in found.notes:
         yield f'<p class="prose quiet">{escaped(note)}.</p>'
     yield '<details class="more"><summary>'
