@@ -36,6 +36,7 @@ _REASONS = (
     ("needs ", "too big", "needs more tokens than are free"),
     ("memory covers ", "in memory", "memory holds most of it already"),
     ("worth its tokens", "worth it", "worth its tokens"),
+    ("rule of the user", "user's rule", "rules of the user"),
     ("among the best scores", "best scores", "among the best scores"),
     ("a user turn must come first", "must lead", "a user turn must come first"),
     ("last user turn", "last user turn", "the user's last turn is always kept"),

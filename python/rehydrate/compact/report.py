@@ -192,6 +192,8 @@ class Report:
             return self._pins[unit]
         if unit == self._selection.leader:
             return "a user turn must come first"
+        if self._selection.laid_down[unit]:
+            return "rule of the user"
         return (
             "worth its tokens" if self._scoring.packing == "coverage" else "among the best scores"
         )

@@ -9,6 +9,7 @@ use crate::cache::ContentCache;
 use crate::embed::is_present;
 use crate::error::Result;
 use crate::interrupt::checkpoint;
+use crate::laid_down::said_by_users;
 use crate::parts::{CachedDivision, DividedText, Excerpting, Parts};
 use crate::prepared::Prepared;
 use crate::text::{Needs, TextAnalysis, Wanted};
@@ -67,11 +68,11 @@ impl Engine {
         needs: Needs,
     ) -> Result<Prepared> {
         conversation.verify()?;
-        let wanted = Wanted { counter: counts.is_none().then_some(counter), needs };
+        let wanted = Wanted { counter: counts.is_none().then_some(counter), needs, is_users: false };
         let mut analyses = Vec::with_capacity(conversation.pieces.len());
-        for &piece in &conversation.pieces {
+        for (&piece, is_users) in conversation.pieces.iter().zip(said_by_users(&conversation)) {
             checkpoint();
-            analyses.push(self.analysis(piece, &wanted));
+            analyses.push(self.analysis(piece, &Wanted { is_users, ..wanted }));
         }
         self.read_newest(&mut analyses, &conversation.pieces, &wanted);
         let rounding = Rounding { counter, is_own: counts.is_some() };
@@ -106,7 +107,8 @@ impl Engine {
         conversation.verify()?;
         excerpting.verify(&conversation)?;
         let rounding = Rounding { counter, is_own: counts.is_some() };
-        let wanted = Wanted { counter: counts.is_none().then_some(counter), needs };
+        let wanted = Wanted { counter: counts.is_none().then_some(counter), needs, is_users: false };
+        let said_by_users = said_by_users(&conversation);
         let counted_only = Wanted { needs: Needs::default(), ..wanted };
         let mut own_block_counts = excerpting.block_counts.into_iter().flatten().copied();
         let mut parts = Parts::default();
@@ -120,6 +122,7 @@ impl Engine {
             for at in message.pieces.clone() {
                 checkpoint();
                 let piece = conversation.pieces[at];
+                let wanted = Wanted { is_users: said_by_users[at], ..wanted };
                 let may_divide = excerpting.divisible[at] && !is_pinned;
                 let division = may_divide.then(|| self.division(piece)).flatten();
                 let analysis = self.analysis(piece, if division.is_some() { &counted_only } else { &wanted });
@@ -141,6 +144,7 @@ impl Engine {
             prepared.messages.push(Message { pieces: first_piece..pieces.len(), ..message.clone() });
             for (at, division) in divided {
                 let whole = conversation.pieces[at];
+                let wanted = Wanted { is_users: said_by_users[at], ..wanted };
                 parts.texts.push(DividedText { piece: at, division: Arc::clone(&division) });
                 for (place, block) in division.blocks.iter().enumerate() {
                     checkpoint();
@@ -178,7 +182,7 @@ impl Engine {
     /// Tokens of one text by itself.
     pub fn count(&self, text: &str, counter: Counter) -> u32 {
         let piece = Piece { text, kind: PieceKind::Text };
-        let wanted = Wanted { counter: Some(counter), needs: Needs::default() };
+        let wanted = Wanted { counter: Some(counter), ..Wanted::default() };
         counter.tokens_of(self.analysis(piece, &wanted).count(counter).unwrap_or_default())
     }
 

@@ -16,6 +16,7 @@ mod fuse;
 pub mod index;
 pub mod interrupt;
 mod items;
+mod laid_down;
 pub mod lead;
 pub mod lexical;
 #[cfg(feature = "store")]

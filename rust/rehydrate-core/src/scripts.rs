@@ -64,7 +64,6 @@ impl Script {
 }
 
 /// Whether nothing stands between words of this letter's script.
-#[cfg(feature = "store")]
 pub(crate) fn is_unspaced(char: char) -> bool {
     matches!(Script::of(char), Some(Script::Ideographs | Script::Unspaced))
 }

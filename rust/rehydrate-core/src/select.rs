@@ -6,7 +6,7 @@ use crate::parts::Parts;
 use crate::prepared::Prepared;
 use crate::relevance::{Query, USUAL_SEMANTIC_WEIGHT};
 use crate::score::{Signals, Weights, clamp_coverage};
-use crate::{coverage, lead};
+use crate::{coverage, laid_down, lead};
 
 /// How the signals are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +92,8 @@ pub struct Selection {
     pub unit_worth: Vec<f64>,
     /// Per unit, the summed weights of the features it mentions, whoever else mentions them.
     pub feature_worth: Vec<f64>,
+    /// Per unit, whether something that a user laid down stands in what is kept of it.
+    pub laid_down: Vec<bool>,
     /// Tokens of the pinned units, system included.
     pub pinned_tokens: u64,
     /// The unit pulled in so that a user turn comes first, if that was needed.
@@ -128,21 +130,26 @@ impl Prepared {
 
         let (unit_tokens, item_tokens) = (self.unit_tokens(), self.item_tokens());
         let mut item_scores = self.item_scores(&part_scores);
+        let pinned_tokens = (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(unit_tokens[u])).sum();
+        let free_tokens = request.target_tokens.saturating_sub(pinned_tokens);
+        let rules = match (request.packing, request.signals) {
+            (PackMode::Coverage, SignalMode::Calibrated) => self.rule_strengths(item_tokens.len(), &pinned),
+            _ => vec![0; item_tokens.len()],
+        };
         let features = match request.packing {
             PackMode::Greedy => coverage::Features::none(item_tokens.len()),
             PackMode::Coverage => {
                 let mut features = self.features(&signals);
                 features.balance(&mut item_scores, measured.floor);
+                laid_down::add_worth(&mut item_scores, &rules, &item_tokens, free_tokens, measured.floor);
                 features
             }
         };
-        let pinned_tokens = (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(unit_tokens[u])).sum();
-        let free_tokens = request.target_tokens.saturating_sub(pinned_tokens);
         let first: Vec<bool> = match request.packing {
             _ if self.fits_whole(request.target_tokens) => vec![true; self.units.len()],
             PackMode::Greedy => pinned.clone(),
             PackMode::Coverage => {
-                let heard = self.heard_users(&unit_tokens, &pinned, free_tokens, measured.floor);
+                let heard = self.heard_users(&unit_tokens, &pinned, &rules, free_tokens, measured.floor);
                 pinned.iter().zip(&heard).map(|(&pinned, &heard)| pinned || heard).collect()
             }
         };
@@ -163,11 +170,13 @@ impl Prepared {
         let lead = |units: &Problem<'_>, packing: &mut Packing| lead::repair_lead(units, &system, &may_lead, packing);
         let (packing, kept_blocks, leader) = self.settle(&Problem { pinned: &pinned, ..problem }, packing, lead);
 
+        let laid_down = self.units_with_rules(&rules, &packing.kept, &kept_blocks);
         let worth = features.worth_of_items(item_tokens.len());
         let (message_signals, message_scores) = self.best_of_messages(signals, part_scores);
         let best_message = self.best_of_units(&message_scores);
         Ok(Selection {
             leader,
+            laid_down,
             feature_worth: self.units_of(&worth),
             unit_worth: self.units_of(&item_scores),
             pinned_tokens,

@@ -7,6 +7,7 @@ use crate::embed::Embedder;
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
 use crate::features::{self, PackedMentions};
 use crate::interrupt::Pace;
+use crate::laid_down;
 use crate::lexical::{self, PackedTerms};
 use crate::tokens::Counter;
 use crate::unit::{Piece, PieceKind};
@@ -32,12 +33,14 @@ enum Part {
     Bag = 10,
     /// Sum of the bag's plain token vectors, for long texts only: there it saves the most and weighs the least.
     Sum = 11,
+    /// Rules, of what users say only.
+    Rules = 12,
 }
 
 /// The bits under the sections', one a counter.
 const COUNT_BITS: u32 = 0xFF;
 
-const SECTIONS: [Part; 4] = [Part::Mentions, Part::Terms, Part::Bag, Part::Sum];
+const SECTIONS: [Part; 5] = [Part::Mentions, Part::Terms, Part::Bag, Part::Sum, Part::Rules];
 
 impl TextAnalysis {
     /// Key of a piece: tool inputs are read as JSON, so the same text elsewhere is another key.
@@ -66,6 +69,7 @@ impl TextAnalysis {
             } else if wanted.part(part) {
                 match (part, wanted.needs.model) {
                     (Part::Mentions, _) => features::pack(&features::mentions(&readable), &mut sections),
+                    (Part::Rules, _) => laid_down::pack(&laid_down::rules(&readable), &mut sections),
                     (Part::Terms, _) => lexical::terms(&readable).pack(&mut sections),
                     (Part::Bag, Some(model)) => pack_bag(&model.bag(&readable), &mut sections),
                     (Part::Sum, Some(model)) => {
@@ -121,6 +125,12 @@ impl TextAnalysis {
     #[must_use]
     pub(crate) fn mentions(&self) -> Option<PackedMentions<'_>> {
         self.section(Part::Mentions).map(PackedMentions::read)
+    }
+
+    /// The rules in the text, once they have been asked for; see [`laid_down::read`].
+    #[must_use]
+    pub(crate) fn rules(&self) -> Option<&[u32]> {
+        self.section(Part::Rules)
     }
 
     /// Add the plain vectors of the text's tokens to `out`.
@@ -183,6 +193,8 @@ pub struct Wanted {
     pub counter: Option<Counter>,
     /// The derived parts.
     pub needs: Needs,
+    /// Whether a user says it.
+    pub is_users: bool,
 }
 
 impl Wanted {
@@ -193,8 +205,9 @@ impl Wanted {
     fn parts(&self) -> u32 {
         let needs = &self.needs;
         let with_model = |needed: bool| needed && needs.model.is_some();
+        let rules = needs.mentions && self.is_users;
         let sections =
-            [needs.mentions, needs.terms, with_model(needs.bags || needs.vectors), with_model(needs.vectors)];
+            [needs.mentions, needs.terms, with_model(needs.bags || needs.vectors), with_model(needs.vectors), rules];
         let count = self.counter.map_or(0, |counter| 1 << counter as u32);
         SECTIONS.iter().zip(sections).fold(count, |parts, (&part, wanted)| parts | u32::from(wanted) << part as u32)
     }

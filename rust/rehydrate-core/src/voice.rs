@@ -1,7 +1,8 @@
 //! The user's own words: a small share of the budget is theirs before anything competes for it.
 //!
-//! What a user said once (a constraint, a preference, a correction) is short and never said again, and no later tool call
-//! shows that it was needed: a measure of reuse cannot see its worth, so it is not left to the objective alone.
+//! What a user said once is short and never said again, and no later tool call shows that it was needed: a measure of
+//! reuse cannot see its worth, so it is not left to the objective alone. What lays something down (`laid_down.rs`) goes
+//! first, and has the share whatever is asked.
 use crate::prepared::Prepared;
 use crate::unit::Role;
 
@@ -10,17 +11,29 @@ const SHARE: f64 = 0.05;
 
 impl Prepared {
     /// The user turns, newest first, that fit into their share of `free_tokens`; what does not fit is passed over.
-    /// `weight`, 0 to 1, shrinks the share where a query decides what matters.
-    pub(crate) fn heard_users(&self, unit_tokens: &[u32], pinned: &[bool], free_tokens: u64, weight: f64) -> Vec<bool> {
-        let mut heard = vec![true; self.units.len()];
+    /// What laid something down goes first, by strength; `weight`, 0 to 1, is how much the others count where a query
+    /// decides what matters.
+    pub(crate) fn heard_users(
+        &self,
+        unit_tokens: &[u32],
+        pinned: &[bool],
+        rules: &[u32],
+        free_tokens: u64,
+        weight: f64,
+    ) -> Vec<bool> {
+        let mut users = vec![true; self.units.len()];
         for message in self.messages.iter().filter(|message| message.role != Role::User) {
-            heard[message.unit] = false;
+            users[message.unit] = false;
         }
-        let mut left = free_tokens as f64 * SHARE * weight;
-        for unit in (0..self.units.len()).rev().filter(|&unit| !pinned[unit]) {
+        let mut order: Vec<usize> = (0..self.units.len()).rev().filter(|&unit| users[unit] && !pinned[unit]).collect();
+        order.sort_by_key(|&unit| std::cmp::Reverse(rules[unit]));
+        let mut heard = vec![false; self.units.len()];
+        let (share, mut used) = (free_tokens as f64 * SHARE, 0.0);
+        for unit in order {
             let tokens = f64::from(unit_tokens[unit]);
-            heard[unit] = heard[unit] && left > 0.0 && tokens <= left;
-            left -= if heard[unit] { tokens } else { 0.0 };
+            let room = if rules[unit] > 0 { share } else { share * weight };
+            heard[unit] = used < room && used + tokens <= room;
+            used += if heard[unit] { tokens } else { 0.0 };
         }
         heard
     }

@@ -228,6 +228,12 @@ impl Selection {
         self.core.embedding
     }
 
+    /// Per unit, whether something that a user laid down stands in what is kept of it.
+    #[getter]
+    fn laid_down(&self) -> Vec<bool> {
+        self.core.laid_down.clone()
+    }
+
     /// The unit pulled in so that a user turn comes first, if that was needed.
     #[getter]
     fn leader(&self) -> Option<usize> {

@@ -1,0 +1,556 @@
+//! What users laid down: rules, constraints, prohibitions, limits, goals, preferences and corrections, in plain prose.
+//!
+//! Such a sentence is short, is never said again, and no later tool call shows that it was needed; lost, it is broken. It
+//! is recognised by what it is, sentence by sentence: words that lay something down by themselves (`cues.rs`), or two signs
+//! of different kinds ("use X" and "instead of Y", "keep" and "under 200"). What tells of somebody ("I never knew") and
+//! what asks needs more. Each rule has a strength and the words of its subject, so that a later one on the same subject
+//! takes the place of the earlier. It is derived once from a text and cached with it.
+use std::ops::Range;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use once_cell::race::OnceBox;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::interrupt::checkpoint;
+use crate::lexical;
+use crate::prepared::Prepared;
+use crate::scripts;
+use crate::select::BlockChoice;
+use crate::unit::{Conversation, PieceKind, Role};
+
+mod cues;
+
+use cues::{AMOUNT, CUES, Cue, DUTY, MANNER, PLEA};
+
+/// Signs of different kinds that make a rule.
+const SIGNS: u32 = 2;
+/// What laying down by itself counts, in signs.
+const STRONG: u32 = 2;
+/// How to answer, as somebody wants it.
+const WISH: u32 = DUTY.bit() | MANNER.bit();
+/// What more signs than these add is no matter.
+const STRONGEST: u32 = 6;
+/// Strength of a rule that a later one replaces: the least there is.
+const REPLACED: u32 = 1;
+/// Share of the shorter rule's words that the other has, where both are on the same subject.
+const SAME_SUBJECT: f64 = 0.6;
+/// A word's last rules, which a rule is compared with.
+const COMPARED: usize = 16;
+/// In front of a colon, up to so many words are a label.
+const MAX_LABEL_WORDS: usize = 4;
+/// What harnesses put into user turns in their own name, from its opening to its closing tag.
+const HARNESS_TAGS: [&str; 5] =
+    ["system-reminder", "task-notification", "local-command-caveat", "local-command-stdout", "command-name"];
+
+/// A longer one is no sentence that a person laid down: minified code, a dump.
+const MAX_SENTENCE_BYTES: usize = 1_000;
+
+/// What all rules together are worth in the objective, where all that is mentioned is worth 1.
+const LAID_DOWN_SHARE: f64 = 4.0;
+/// What would take more than this share of the free budget is not kept for the sake of a rule in it.
+const MOST_OF_BUDGET: f64 = 0.25;
+
+/// One sentence that lays something down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// 2 to 6.
+    pub strength: u32,
+    /// The content words of the sentence, ascending.
+    pub subject: Vec<u32>,
+}
+
+/// The rules in `text`.
+pub(crate) fn rules(text: &str) -> Vec<Rule> {
+    let finder = Finder::get();
+    let (mut found, mut clauses) = (Vec::new(), String::new());
+    for said in outside_harness_tags(text) {
+        for (sentence, asks) in sentences(said).filter(|(sentence, _)| sentence.len() <= MAX_SENTENCE_BYTES) {
+            checkpoint();
+            let strength = finder.strength(sentence, asks, &mut clauses);
+            if strength > 0 {
+                let mut subject = lexical::words(sentence);
+                subject.sort_unstable();
+                subject.dedup();
+                found.push(Rule { strength, subject });
+            }
+        }
+    }
+    found
+}
+
+/// Append `rules` to `out`: of each its strength, the number of its words, and these.
+pub(crate) fn pack(rules: &[Rule], out: &mut Vec<u32>) {
+    for rule in rules {
+        out.push(rule.strength);
+        out.push(u32::try_from(rule.subject.len()).expect("a sentence has under 2^32 words"));
+        out.extend_from_slice(&rule.subject);
+    }
+}
+
+/// Strength and subject of each rule, as [`pack`] lays them out.
+pub(crate) fn read(mut section: &[u32]) -> impl DoubleEndedIterator<Item = (u32, &[u32])> {
+    let mut rules = Vec::new();
+    while let [strength, words, rest @ ..] = section {
+        let (subject, after) = rest.split_at(*words as usize);
+        rules.push((*strength, subject));
+        section = after;
+    }
+    rules.into_iter()
+}
+
+/// Per piece of a conversation, whether a user says it: what stands beside tool results too.
+pub(crate) fn said_by_users(conversation: &Conversation<'_>) -> Vec<bool> {
+    let mut said = vec![false; conversation.pieces.len()];
+    for message in conversation.messages.iter().filter(|message| is_users(message.role)) {
+        for at in message.pieces.clone() {
+            said[at] = conversation.pieces[at].kind == PieceKind::Text;
+        }
+    }
+    said
+}
+
+/// A message that answers tool calls is a tool's, whatever the user says in it.
+pub(crate) fn is_users(role: Role) -> bool {
+    matches!(role, Role::User | Role::Tool)
+}
+
+impl Prepared {
+    /// Per item to be packed, how strong the strongest rule in it is; 0: there is none, or the item is kept anyway. Read
+    /// from the newest, so that a rule on the subject of a later one counts as replaced.
+    pub(crate) fn rule_strengths(&self, items: usize, pinned: &[bool]) -> Vec<u32> {
+        let mut strengths = vec![0; items];
+        let mut later = Later::default();
+        for (index, message) in self.messages.iter().enumerate().rev() {
+            let block = self.parts.as_ref().and_then(|parts| parts.block[index]);
+            let item = block.map_or(message.unit, |block| self.units.len() + block);
+            for analysis in self.analyses[message.pieces.clone()].iter().rev() {
+                for (strength, subject) in analysis.rules().into_iter().flat_map(read).rev() {
+                    checkpoint();
+                    let strength = if later.replaces(subject) { REPLACED } else { strength };
+                    if !pinned[message.unit] {
+                        strengths[item] = strengths[item].max(strength);
+                    }
+                    later.push(subject);
+                }
+            }
+        }
+        strengths
+    }
+
+    /// Per unit, whether a rule stands in what is kept of it.
+    pub(crate) fn units_with_rules(&self, strengths: &[u32], kept: &[bool], blocks: &[BlockChoice]) -> Vec<bool> {
+        let units = self.units.len();
+        let mut found: Vec<bool> = (0..units).map(|unit| kept[unit] && strengths[unit] > 0).collect();
+        for (index, part) in self.parts.iter().flat_map(|parts| &parts.blocks).enumerate() {
+            found[self.messages[part.part].unit] |= blocks[index].kept && strengths[units + index] > 0;
+        }
+        found
+    }
+}
+
+/// Add to the scores of items what the rules in them are worth: a share of the whole, divided by strength. `weight`, 0 to
+/// 1, is how much counts beside a query.
+pub(crate) fn add_worth(item_scores: &mut [f64], strengths: &[u32], tokens: &[u32], free_tokens: u64, weight: f64) {
+    let affordable = free_tokens as f64 * MOST_OF_BUDGET;
+    let strength_of =
+        |item: usize| if f64::from(tokens[item]) <= affordable { f64::from(strengths[item]) } else { 0.0 };
+    let all: f64 = (0..strengths.len()).map(strength_of).sum();
+    if all > 0.0 {
+        for (item, score) in item_scores.iter_mut().enumerate() {
+            *score += weight * LAID_DOWN_SHARE * strength_of(item) / all;
+        }
+    }
+}
+
+/// The rules that were read so far, newest first, by the words of their subjects.
+#[derive(Default)]
+struct Later {
+    words: Vec<usize>,
+    by_word: FxHashMap<u32, Vec<usize>>,
+}
+
+impl Later {
+    fn push(&mut self, subject: &[u32]) {
+        let rule = self.words.len();
+        self.words.push(subject.len());
+        for &word in subject {
+            let rules = self.by_word.entry(word).or_default();
+            if rules.len() < COMPARED {
+                rules.push(rule);
+            }
+        }
+    }
+
+    /// Whether one of them is on the same subject.
+    fn replaces(&self, subject: &[u32]) -> bool {
+        let mut shared: FxHashMap<usize, usize> = FxHashMap::default();
+        for rule in subject.iter().filter_map(|word| self.by_word.get(word)).flatten() {
+            *shared.entry(*rule).or_default() += 1;
+        }
+        shared.into_iter().any(|(rule, shared)| {
+            let shorter = subject.len().min(self.words[rule]);
+            shared >= 2 && shared as f64 >= SAME_SUBJECT * shorter as f64
+        })
+    }
+}
+
+/// The phrases of [`CUES`] in one automaton.
+struct Finder {
+    automaton: AhoCorasick,
+    /// By phrase.
+    cues: Vec<Cue>,
+    labels: FxHashSet<String>,
+    /// Those of scripts without spaces.
+    unspaced_labels: Vec<String>,
+}
+
+/// Between clauses, as a word of its own.
+const CLAUSE: &str = "\n";
+
+impl Finder {
+    fn get() -> &'static Self {
+        static FINDER: OnceBox<Finder> = OnceBox::new();
+        FINDER.get_or_init(|| Box::new(Self::new()))
+    }
+
+    fn new() -> Self {
+        let (mut patterns, mut cues) = (Vec::new(), Vec::new());
+        let (mut labels, mut unspaced_labels) = (FxHashSet::default(), Vec::new());
+        let mut push = |pattern: String, cue: Cue| {
+            patterns.push(pattern);
+            cues.push(cue);
+        };
+        push(format!(" {CLAUSE} "), Cue::Clause);
+        for &(cue, phrases) in CUES {
+            for phrase in phrases.split('|') {
+                let phrase: String = phrase.chars().flat_map(folded).collect();
+                let is_unspaced = phrase.chars().next().is_some_and(scripts::is_unspaced);
+                if cue == Cue::Label {
+                    if is_unspaced {
+                        unspaced_labels.push(phrase);
+                    } else {
+                        labels.insert(phrase);
+                    }
+                    continue;
+                }
+                if is_unspaced {
+                    push(phrase, cue);
+                    continue;
+                }
+                let (open, rest) = phrase.strip_suffix('*').map_or((false, &*phrase), |rest| (true, rest));
+                let end = if open { "" } else { " " };
+                if let Some(first) = rest.strip_prefix('^') {
+                    push(format!(" {CLAUSE} {first}{end}"), cue);
+                    push(format!(" please {first}{end}"), cue);
+                } else if let Some(inner) = rest.strip_prefix('*') {
+                    push(format!("{inner}{end}"), cue);
+                } else {
+                    push(format!(" {rest}{end}"), cue);
+                }
+            }
+        }
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::Standard)
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .build(&patterns)
+            .expect("under 2^31 phrases, none of them empty");
+        Self { automaton, cues, labels, unspaced_labels }
+    }
+
+    /// How strong a rule `sentence` is; 0: it is none. `clauses` is scratch.
+    fn strength(&self, sentence: &str, asks: bool, clauses: &mut String) -> u32 {
+        let has_digit = in_clauses(sentence, clauses);
+        let (mut signs, mut strong, mut figure) = (if has_digit { AMOUNT } else { 0 }, false, false);
+        let (mut unless, mut demoted, mut tells, mut tale) = (false, false, false, false);
+        for hit in self.automaton.find_overlapping_iter(&*clauses) {
+            match self.cues[hit.pattern().as_usize()] {
+                Cue::Strong => strong = true,
+                Cue::Unless if tale => demoted = true,
+                Cue::Unless => unless = true,
+                Cue::Sign(sign) => signs |= sign,
+                Cue::Tale => (tale, tells) = (true, true),
+                Cue::Figure => figure = true,
+                Cue::Clause => tale = false,
+                Cue::Label => {}
+            }
+        }
+        // "I want short answers" tells of nobody.
+        strong |= WISH & !signs == 0;
+        let label = self.has_label(clauses, sentence);
+        unless &= !figure;
+        if figure && !label && signs.count_ones() < SIGNS + 1 {
+            return 0;
+        }
+        let own = signs.count_ones() + u32::from(demoted) + u32::from(is_stressed(sentence));
+        let strength = own + STRONG * (u32::from(strong || unless) + u32::from(label));
+        let is_rule = strong || unless || label || own >= SIGNS + u32::from(tells);
+        let is_plea = !asks || (signs & PLEA.bit() != 0 && strength > STRONG);
+        if is_rule && is_plea { strength.clamp(SIGNS, STRONGEST) } else { 0 }
+    }
+
+    /// Whether it begins with a label that says so, such as "Rule:" or "HARD CONSTRAINT:".
+    fn has_label(&self, clauses: &str, sentence: &str) -> bool {
+        let Some(colon) = sentence.find([':', '：']) else { return false };
+        let words = sentence[..colon].split_whitespace().count();
+        let label = clauses.trim_start().split(CLAUSE).next().unwrap_or_default();
+        (1..=MAX_LABEL_WORDS).contains(&words)
+            && (label.split(' ').any(|word| self.labels.contains(word))
+                || self.unspaced_labels.iter().any(|known| label.contains(&**known)))
+    }
+}
+
+/// Whether it stresses a word of three letters or more by capitals, as in "NEVER" and "IMPORTANT:".
+fn is_stressed(sentence: &str) -> bool {
+    const STRESSED: [&str; 8] = ["NEVER", "MUST", "ALWAYS", "NOT", "ONLY", "IMPORTANT", "DON'T", "STOP"];
+    let mut words = sentence.split(|char: char| !char.is_alphanumeric() && char != '\'');
+    let first = sentence.split(':').next().unwrap_or_default();
+    let is_capital_label = first.len() < sentence.len()
+        && first.chars().any(char::is_uppercase)
+        && !first.chars().any(|char| char.is_lowercase() || char.is_ascii_digit());
+    is_capital_label || words.any(|word| STRESSED.contains(&word))
+}
+
+/// `sentence` as words between single spaces, lower-cased and folded, with a mark of its own at the start of each clause.
+/// Returns whether there is a digit in it.
+fn in_clauses(sentence: &str, out: &mut String) -> bool {
+    out.clear();
+    out.push(' ');
+    out.push_str(CLAUSE);
+    out.push(' ');
+    let mut has_digit = false;
+    let mut chars = sentence.chars().peekable();
+    while let Some(char) = chars.next() {
+        let is_word = char.is_alphanumeric() || scripts::is_mark(char);
+        if is_word {
+            has_digit |= char.is_numeric();
+            out.extend(folded(char));
+        } else if matches!(char, '\'' | '’') && chars.peek().is_some_and(|next| next.is_alphabetic()) {
+            out.push('\'');
+        } else {
+            if !out.ends_with(' ') {
+                out.push(' ');
+            }
+            let is_joint = char.is_whitespace() || matches!(char, '-' | '_' | '/' | '.' | '*' | '`' | '\'' | '"');
+            if !is_joint && !out.ends_with(" \n ") {
+                out.push_str(CLAUSE);
+                out.push(' ');
+            }
+        }
+    }
+    if !out.ends_with(' ') {
+        out.push(' ');
+    }
+    has_digit
+}
+
+fn folded(char: char) -> impl Iterator<Item = char> {
+    char.to_lowercase().filter_map(|char| scripts::fold(if char == '’' { '\'' } else { char }))
+}
+
+/// The sentences of `text`, and whether each asks something. A line's end is a sentence's.
+fn sentences(text: &str) -> impl Iterator<Item = (&str, bool)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        while !rest.is_empty() {
+            let Range { start, end } = next_end(rest);
+            let (sentence, asks) = (&rest[..start], rest[start..end].contains(['?', '？', '؟']));
+            rest = &rest[end..];
+            if sentence.chars().any(char::is_alphabetic) {
+                return Some((sentence, asks));
+            }
+        }
+        None
+    })
+}
+
+/// Where the first sentence of `text` ends, its stop included.
+fn next_end(text: &str) -> Range<usize> {
+    let mut stops = text.char_indices().peekable();
+    while let Some((at, char)) = stops.next() {
+        let end = at + char.len_utf8();
+        let ends = match char {
+            '\n' | '。' | '！' | '？' | '؟' | '।' | '；' => true,
+            '.' | '!' | '?' | '…' => {
+                stops.peek().is_none_or(|&(_, next)| next.is_whitespace() || matches!(next, '"' | ')' | '?' | '!'))
+            }
+            _ => false,
+        };
+        if ends {
+            return at..end;
+        }
+    }
+    text.len()..text.len()
+}
+
+/// `text` without what a harness says in it.
+fn outside_harness_tags(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let opened = memchr::memchr_iter(b'<', rest.as_bytes()).find_map(|at| {
+            let tag = HARNESS_TAGS.iter().find(|tag| rest[at + 1..].starts_with(**tag))?;
+            Some((at, tag))
+        });
+        let Some((at, tag)) = opened else { return Some(std::mem::take(&mut rest)) };
+        let said = &rest[..at];
+        let close = format!("</{tag}>");
+        rest = rest[at..].find(&close).map_or("", |end| &rest[at + end + close.len()..]);
+        Some(said)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strength(text: &str) -> u32 {
+        rules(text).iter().map(|rule| rule.strength).max().unwrap_or(0)
+    }
+
+    fn is_rule(text: &str) -> bool {
+        strength(text) > 0
+    }
+
+    #[track_caller]
+    fn all_are_rules(texts: &[&str]) {
+        let missed: Vec<&&str> = texts.iter().filter(|text| !is_rule(text)).collect();
+        assert!(missed.is_empty(), "{missed:?}");
+    }
+
+    #[test]
+    fn what_is_laid_down_in_english_is_recognised() {
+        all_are_rules(&[
+            "Never force-push to the main branch.",
+            "please don’t rename any public API",
+            "Do not book anything without my approval.",
+            "Always run the formatter before you commit.",
+            "Our budget is $500 in total.",
+            "Keep answers below 100 words.",
+            "The aim is to get the page under one second.",
+            "I would prefer an early flight.",
+            "Prefer composition over inheritance.",
+            "Actually, use Postgres instead of SQLite.",
+            "From now on, call me Sam.",
+            "Only Python 3.11 is available on the server.",
+            "We cannot use the network in CI.",
+        ]);
+    }
+
+    #[test]
+    fn what_is_laid_down_in_other_languages_is_recognised() {
+        all_are_rules(&[
+            "Lösche niemals Kundendaten.",
+            "Maximal drei Versuche, dann abbrechen.",
+            "Ich bevorzuge kurze Antworten.",
+        ]);
+        all_are_rules(&[
+            "Ne supprime jamais les sauvegardes.",
+            "Le budget est de 500 euros.",
+            "N’oublie pas de lancer les tests.",
+        ]);
+        all_are_rules(&[
+            "Nunca subas cambios a la rama principal.",
+            "No más de tres intentos.",
+            "Hay que ejecutar las pruebas.",
+        ]);
+        all_are_rules(&["Não apague os arquivos de log.", "O orçamento é de 500 reais."]);
+        all_are_rules(&["Non cancellare i file di log.", "D'ora in poi usa Postgres invece di SQLite."]);
+        all_are_rules(&[
+            "Не трогай основную ветку.",
+            "Максимум три попытки.",
+            "Всегда спрашивай меня перед удалением.",
+        ]);
+        all_are_rules(&["לעולם אל תמחק גיבויים.", "לא יותר משלושה ניסיונות."]);
+        all_are_rules(&["لا تقم أبدا بحذف السجلات.", "ثلاث محاولات كحد أقصى."]);
+        all_are_rules(&["लॉग फ़ाइलें कभी मत हटाओ।", "अधिकतम तीन प्रयास।"]);
+        all_are_rules(&["不要删除日志文件。", "回答不要超过一百字。", "改用Postgres,而不是SQLite。"]);
+        all_are_rules(&["ログは削除しないでください。", "試行は最大三回までです。"]);
+        all_are_rules(&[
+            "로그 파일을 삭제하지 마세요.",
+            "Verwijder nooit de logbestanden.",
+            "Nie usuwaj plików z logami.",
+        ]);
+        all_are_rules(&["Her zaman önce testleri çalıştırmalısın."]);
+    }
+
+    #[test]
+    fn what_tells_or_asks_or_orders_once_is_no_rule() {
+        for text in [
+            "",
+            "continue",
+            "Fix the failing test and go on.",
+            "I never knew that the parser was this slow.",
+            "Why do we never see that message in the log?",
+            "Don't worry, it works now.",
+            "That must have been the cache.",
+            "I can't wait to see it!",
+            "Run the tests.",
+            "Thanks, that looks good.",
+            "Was hat der letzte Test ergeben?",
+            "¿Qué dice el registro?",
+            "看一下日志。",
+        ] {
+            assert!(!is_rule(text), "{text}");
+        }
+        assert!(is_rule("Could you please never touch that file?"), "asked for politely");
+    }
+
+    #[test]
+    fn a_label_and_capitals_make_it_stronger() {
+        assert!(is_rule("Goal: the importer reads every row."));
+        assert!(is_rule("目标:启动更快"));
+        assert!(strength("IMPORTANT: the office is closed") > strength("Important: the office is closed"));
+        assert!(!is_rule("Melanie: the importer reads every row"), "a speaker");
+    }
+
+    #[test]
+    fn a_sentence_is_found_in_a_long_text_and_a_dump_is_not_read() {
+        let notes = "The meeting began at nine. ".repeat(200);
+        assert_eq!(rules(&format!("{notes}Never touch the ledger. {notes}")).len(), 1);
+        assert!(rules(&"must;".repeat(MAX_SENTENCE_BYTES)).is_empty());
+    }
+
+    #[test]
+    fn what_a_harness_says_in_a_user_turn_is_not_the_users() {
+        let said = "<system-reminder>Never mention this. You must not answer.</system-reminder>";
+        assert!(!is_rule(said));
+        assert_eq!(rules(&format!("Never push. {said} Always test.")).len(), 2);
+        assert!(!is_rule("<task-notification>You must read it"), "never closed");
+        assert!(is_rule("<rules>You must read it</rules>"), "the user's own tags");
+    }
+
+    #[test]
+    fn a_later_rule_on_the_same_subject_replaces_the_earlier() {
+        let replaced = |later: &str, earlier: &str| {
+            let mut seen = Later::default();
+            seen.push(&rules(later)[0].subject);
+            seen.replaces(&rules(earlier)[0].subject)
+        };
+        assert!(replaced("The total budget is now 700 dollars.", "The total budget is 500 dollars."));
+        assert!(replaced("Scratch that, we deploy to Frankfurt and not to Dublin.", "You must deploy to Dublin."));
+        assert!(!replaced("Never push to the main branch.", "Never mock the database."));
+        assert!(!replaced("Never push.", "Never mock."), "one word is no subject");
+    }
+
+    #[test]
+    fn packed_rules_are_read_as_they_were_found() {
+        let found = rules("Never touch the ledger. Thanks. You must ask before each release!");
+        assert_eq!(found.len(), 2);
+        let mut packed = Vec::new();
+        pack(&found, &mut packed);
+        let again: Vec<Rule> =
+            read(&packed).map(|(strength, subject)| Rule { strength, subject: subject.to_vec() }).collect();
+        assert_eq!(again, found);
+    }
+
+    #[test]
+    fn worth_is_shared_by_strength_and_not_given_to_what_takes_most_of_the_budget() {
+        let mut scores = [0.0; 4];
+        add_worth(&mut scores, &[2, 6, 0, 4], &[10, 10, 10, 500], 1_000, 0.5);
+        assert_eq!(scores, [0.5, 1.5, 0.0, 0.0]);
+        add_worth(&mut scores, &[0; 4], &[1; 4], 1_000, 1.0);
+        assert_eq!(scores, [0.5, 1.5, 0.0, 0.0]);
+    }
+}
