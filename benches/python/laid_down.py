@@ -20,15 +20,18 @@ from typing import Any, NamedTuple
 
 import rehydrate
 from benches.python.inputs import Message, generated_chat, generated_session, recorded_session
-from benches.python.retention import _cost, data_folder, ours, trim_messages
+from benches.python.retention import data_folder, ours
 from rehydrate.retention import (
     Compact,
     Conversation,
+    exact_cost,
     keep_last,
     read_claude_code,
     read_locomo,
     read_tau_bench,
 )
+from rehydrate.retention.intervals import by_session
+from rehydrate.retention.langchain import trim_messages
 from rehydrate.retention.reading import payload, steps, text_of
 
 RULES = Path(__file__).with_name("laid_down.tsv")
@@ -41,7 +44,6 @@ LAST_PART = 0.8
 """No rule is planted behind this share of a session's steps: the last ones are kept anyway."""
 LONG_MESSAGES = 200
 SUPPORT_SESSIONS = 20
-RESAMPLES = 2_000
 KIT_RATIO = 0.3
 KIT_ROUNDS = 5
 KIT_SEEDS = range(1, 21)
@@ -188,27 +190,12 @@ def measure(planted: Sequence[Planted], method: Callable[[str], Compact]) -> lis
     return rows
 
 
-def interval(rows: Sequence[Row]) -> tuple[float, float, float]:
-    """The mean share that survived, and its 95% interval by bootstrap over sessions."""
-    by_session: dict[str, list[float]] = {}
-    for row in rows:
-        by_session.setdefault(row.session, []).append(float(row.survived))
-    dice = random.Random(13)
-    groups = list(by_session.values())
-    means = sorted(
-        fmean(score for group in dice.choices(groups, k=len(groups)) for score in group)
-        for _ in range(RESAMPLES)
-    )
-    low, high = means[int(RESAMPLES * 0.025)], means[int(RESAMPLES * 0.975)]
-    return fmean(float(row.survived) for row in rows), low, high
-
-
 def tables(rows: Sequence[Row]) -> dict[str, Any]:
     """The shares that survived at each ratio, and at 0.2 by form, by language and by kind."""
 
     def share(some: Sequence[Row]) -> str:
-        mean, low, high = interval(some)
-        return f"{mean:.3f} ({low:.3f}-{high:.3f})"
+        scores = [(row.session, float(row.survived)) for row in some]
+        return f"{fmean(score for _, score in scores):.3f} ({by_session(scores)})"
 
     found: dict[str, Any] = {
         str(ratio): share([row for row in rows if row.ratio == ratio]) for ratio in RATIOS
@@ -224,7 +211,7 @@ def tables(rows: Sequence[Row]) -> dict[str, Any]:
 
 def methods() -> dict[str, Callable[[str], Compact]]:
     """What is measured, by the conversation's format."""
-    count = _cost()
+    count = exact_cost()
     return {
         "rehydrate": lambda kind: ours(format=kind),
         "rehydrate, excerpts": lambda kind: ours(format=kind, granularity="excerpt"),
