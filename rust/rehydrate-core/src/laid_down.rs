@@ -194,15 +194,40 @@ impl Later {
     }
 }
 
-/// The phrases of [`CUES`] in one automaton.
+/// The phrases of [`CUES`], by their first words.
+#[derive(Default)]
 struct Finder {
-    automaton: AhoCorasick,
-    /// By phrase.
-    cues: Vec<Cue>,
+    phrases: Vec<Phrase>,
+    by_word: FxHashMap<String, Vec<usize>>,
+    /// Those of one word that may go on, by the first [`OPEN_CHARS`] of it.
+    open: FxHashMap<String, Vec<usize>>,
+    /// Those that a few letters may stand before.
+    behind_prefix: FxHashMap<String, Vec<usize>>,
+    /// Those of scripts without spaces: a needle that is found is the phrase of its place.
+    unspaced: Unspaced,
     labels: FxHashSet<String>,
-    /// Those of scripts without spaces.
     unspaced_labels: Vec<String>,
 }
+
+struct Phrase {
+    /// Its words, with a space behind them unless the last may go on.
+    words: String,
+    is_first: bool,
+    cue: Cue,
+}
+
+#[derive(Default)]
+struct Unspaced {
+    needles: Vec<String>,
+    cues: Vec<Cue>,
+    /// Made when the first text wants it.
+    automaton: OnceBox<AhoCorasick>,
+}
+
+/// Characters by which a word that goes on is looked up.
+const OPEN_CHARS: usize = 3;
+/// Letters that Hebrew and Arabic write in front of a word: "and", "the", "in".
+const PREFIX_CHARS: usize = 3;
 
 /// Between clauses, as a word of its own.
 const CLAUSE: &str = "\n";
@@ -214,66 +239,92 @@ impl Finder {
     }
 
     fn new() -> Self {
-        let (mut patterns, mut cues) = (Vec::new(), Vec::new());
-        let (mut labels, mut unspaced_labels) = (FxHashSet::default(), Vec::new());
-        let mut push = |pattern: String, cue: Cue| {
-            patterns.push(pattern);
-            cues.push(cue);
-        };
-        push(format!(" {CLAUSE} "), Cue::Clause);
+        let mut finder = Self::default();
         for &(cue, phrases) in CUES {
             for phrase in phrases.split('|') {
-                let phrase: String = phrase.chars().flat_map(folded).collect();
-                let is_unspaced = phrase.chars().next().is_some_and(scripts::is_unspaced);
-                if cue == Cue::Label {
-                    if is_unspaced {
-                        unspaced_labels.push(phrase);
-                    } else {
-                        labels.insert(phrase);
-                    }
-                    continue;
-                }
-                if is_unspaced {
-                    push(phrase, cue);
-                    continue;
-                }
-                let (open, rest) = phrase.strip_suffix('*').map_or((false, &*phrase), |rest| (true, rest));
-                let end = if open { "" } else { " " };
-                if let Some(first) = rest.strip_prefix('^') {
-                    push(format!(" {CLAUSE} {first}{end}"), cue);
-                    push(format!(" please {first}{end}"), cue);
-                } else if let Some(inner) = rest.strip_prefix('*') {
-                    push(format!("{inner}{end}"), cue);
-                } else {
-                    push(format!(" {rest}{end}"), cue);
-                }
+                finder.add(phrase.chars().flat_map(folded).collect(), cue);
             }
         }
-        let automaton = AhoCorasick::builder()
-            .match_kind(MatchKind::Standard)
-            .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .build(&patterns)
-            .expect("under 2^31 phrases, none of them empty");
-        Self { automaton, cues, labels, unspaced_labels }
+        finder
+    }
+
+    fn add(&mut self, phrase: String, cue: Cue) {
+        match (cue, phrase.chars().next().is_some_and(scripts::is_unspaced)) {
+            (Cue::Label, true) => self.unspaced_labels.push(phrase),
+            (Cue::Label, false) => drop(self.labels.insert(phrase)),
+            (_, true) => {
+                self.unspaced.needles.push(phrase);
+                self.unspaced.cues.push(cue);
+            }
+            (_, false) => {
+                let (goes_on, rest) = phrase.strip_suffix('*').map_or((false, &*phrase), |rest| (true, rest));
+                let (is_first, rest) = rest.strip_prefix('^').map_or((false, rest), |rest| (true, rest));
+                let (has_prefix, rest) = rest.strip_prefix('*').map_or((false, rest), |rest| (true, rest));
+                let by_first = rest.split(' ').next().unwrap_or(rest);
+                let (table, key) = match (has_prefix, goes_on && by_first == rest) {
+                    (true, _) => (&mut self.behind_prefix, by_first.to_owned()),
+                    (false, true) => (&mut self.open, rest.chars().take(OPEN_CHARS).collect()),
+                    (false, false) => (&mut self.by_word, by_first.to_owned()),
+                };
+                table.entry(key).or_default().push(self.phrases.len());
+                let words = if goes_on { rest.to_owned() } else { format!("{rest} ") };
+                self.phrases.push(Phrase { words, is_first, cue });
+            }
+        }
+    }
+
+    /// Call `found` with the cues in `clauses`, in reading order; [`Cue::Clause`] where a clause begins.
+    fn find(&self, clauses: &str, mut found: impl FnMut(Cue)) {
+        let (mut at, mut before) = (1, "");
+        while at < clauses.len() {
+            let rest = &clauses[at..];
+            let word = &rest[..memchr::memchr(b' ', rest.as_bytes()).unwrap_or(rest.len())];
+            if word == CLAUSE {
+                found(Cue::Clause);
+            }
+            let is_first = before == CLAUSE || before == "please";
+            let mut look_up = |table: &FxHashMap<String, Vec<usize>>, key: &str, rest: &str| {
+                for phrase in table.get(key).into_iter().flatten().map(|&phrase| &self.phrases[phrase]) {
+                    if (is_first || !phrase.is_first) && rest.starts_with(&*phrase.words) {
+                        found(phrase.cue);
+                    }
+                }
+            };
+            look_up(&self.by_word, word, rest);
+            let is_ascii = word.is_ascii();
+            if !is_ascii || word.len() > OPEN_CHARS {
+                let mut ends = word.char_indices().map(|(end, _)| end).skip(OPEN_CHARS);
+                look_up(&self.open, &word[..ends.next().unwrap_or(word.len())], rest);
+            }
+            if !is_ascii && word.starts_with(|char| ('\u{590}'..'\u{700}').contains(&char)) {
+                for (start, _) in word.char_indices().take(PREFIX_CHARS + 1) {
+                    look_up(&self.behind_prefix, &word[start..], &rest[start..]);
+                }
+            }
+            before = word;
+            at += word.len() + 1;
+        }
+        if clauses.chars().any(scripts::is_unspaced) {
+            let hits = self.unspaced.automaton().find_overlapping_iter(clauses);
+            hits.for_each(|hit| found(self.unspaced.cues[hit.pattern().as_usize()]));
+        }
     }
 
     /// How strong a rule `sentence` is; 0: it is none. `clauses` is scratch.
     fn strength(&self, sentence: &str, asks: bool, clauses: &mut String) -> u32 {
-        let has_digit = in_clauses(sentence, clauses);
-        let (mut signs, mut strong, mut figure) = (if has_digit { AMOUNT } else { 0 }, false, false);
+        let letters = in_clauses(sentence, clauses);
+        let (mut signs, mut strong, mut figure) = (if letters.has_digit { AMOUNT } else { 0 }, false, false);
         let (mut unless, mut demoted, mut tells, mut tale) = (false, false, false, false);
-        for hit in self.automaton.find_overlapping_iter(&*clauses) {
-            match self.cues[hit.pattern().as_usize()] {
-                Cue::Strong => strong = true,
-                Cue::Unless if tale => demoted = true,
-                Cue::Unless => unless = true,
-                Cue::Sign(sign) => signs |= sign,
-                Cue::Tale => (tale, tells) = (true, true),
-                Cue::Figure => figure = true,
-                Cue::Clause => tale = false,
-                Cue::Label => {}
-            }
-        }
+        self.find(clauses, |cue| match cue {
+            Cue::Strong => strong = true,
+            Cue::Unless if tale => demoted = true,
+            Cue::Unless => unless = true,
+            Cue::Sign(sign) => signs |= sign,
+            Cue::Tale => (tale, tells) = (true, true),
+            Cue::Figure => figure = true,
+            Cue::Clause => tale = false,
+            Cue::Label => {}
+        });
         // "I want short answers" tells of nobody.
         strong |= WISH & !signs == 0;
         let label = self.has_label(clauses, sentence);
@@ -281,7 +332,7 @@ impl Finder {
         if figure && !label && signs.count_ones() < SIGNS + 1 {
             return 0;
         }
-        let own = signs.count_ones() + u32::from(demoted) + u32::from(is_stressed(sentence));
+        let own = signs.count_ones() + u32::from(demoted) + u32::from(letters.has_capitals && is_stressed(sentence));
         let strength = own + STRONG * (u32::from(strong || unless) + u32::from(label));
         let is_rule = strong || unless || label || own >= SIGNS + u32::from(tells);
         let is_plea = !asks || (signs & PLEA.bit() != 0 && strength > STRONG);
@@ -299,6 +350,18 @@ impl Finder {
     }
 }
 
+impl Unspaced {
+    fn automaton(&self) -> &AhoCorasick {
+        self.automaton.get_or_init(|| {
+            let made = AhoCorasick::builder()
+                .match_kind(MatchKind::Standard)
+                .kind(Some(AhoCorasickKind::ContiguousNFA))
+                .build(&self.needles);
+            Box::new(made.expect("some hundred phrases, none of them empty"))
+        })
+    }
+}
+
 /// Whether it stresses a word of three letters or more by capitals, as in "NEVER" and "IMPORTANT:".
 fn is_stressed(sentence: &str) -> bool {
     const STRESSED: [&str; 8] = ["NEVER", "MUST", "ALWAYS", "NOT", "ONLY", "IMPORTANT", "DON'T", "STOP"];
@@ -310,21 +373,40 @@ fn is_stressed(sentence: &str) -> bool {
     is_capital_label || words.any(|word| STRESSED.contains(&word))
 }
 
+/// What reading a sentence by letters tells.
+struct Letters {
+    has_digit: bool,
+    /// Two capitals side by side: it may stress a word.
+    has_capitals: bool,
+}
+
 /// `sentence` as words between single spaces, lower-cased and folded, with a mark of its own at the start of each clause.
-/// Returns whether there is a digit in it.
-fn in_clauses(sentence: &str, out: &mut String) -> bool {
+fn in_clauses(sentence: &str, out: &mut String) -> Letters {
     out.clear();
     out.push(' ');
     out.push_str(CLAUSE);
     out.push(' ');
-    let mut has_digit = false;
+    let (mut has_digit, mut has_capitals, mut after_capital) = (false, false, false);
     let mut chars = sentence.chars().peekable();
     while let Some(char) = chars.next() {
-        let is_word = char.is_alphanumeric() || scripts::is_mark(char);
+        if char.is_ascii_alphanumeric() {
+            // Nearly all of a text: no table is asked about it.
+            out.push(char.to_ascii_lowercase());
+            has_digit |= char.is_ascii_digit();
+            has_capitals |= after_capital && char.is_ascii_uppercase();
+            after_capital = char.is_ascii_uppercase();
+            continue;
+        }
+        let is_word = !char.is_ascii() && (char.is_alphanumeric() || scripts::is_mark(char));
         if is_word {
             has_digit |= char.is_numeric();
+            has_capitals |= after_capital && char.is_uppercase();
+            after_capital = char.is_uppercase();
             out.extend(folded(char));
-        } else if matches!(char, '\'' | '’') && chars.peek().is_some_and(|next| next.is_alphabetic()) {
+            continue;
+        }
+        after_capital = false;
+        if matches!(char, '\'' | '’') && chars.peek().is_some_and(|next| next.is_alphabetic()) {
             out.push('\'');
         } else {
             if !out.ends_with(' ') {
@@ -340,7 +422,7 @@ fn in_clauses(sentence: &str, out: &mut String) -> bool {
     if !out.ends_with(' ') {
         out.push(' ');
     }
-    has_digit
+    Letters { has_digit, has_capitals }
 }
 
 fn folded(char: char) -> impl Iterator<Item = char> {
@@ -365,21 +447,36 @@ fn sentences(text: &str) -> impl Iterator<Item = (&str, bool)> {
 
 /// Where the first sentence of `text` ends, its stop included.
 fn next_end(text: &str) -> Range<usize> {
-    let mut stops = text.char_indices().peekable();
-    while let Some((at, char)) = stops.next() {
-        let end = at + char.len_utf8();
-        let ends = match char {
-            '\n' | '。' | '！' | '？' | '؟' | '।' | '；' => true,
-            '.' | '!' | '?' | '…' => {
-                stops.peek().is_none_or(|&(_, next)| next.is_whitespace() || matches!(next, '"' | ')' | '?' | '!'))
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let end = match bytes[at] {
+            b'\n' => Some(at + 1),
+            b'.' | b'!' | b'?' if ends_here(&text[at + 1..]) => Some(at + 1),
+            0x80.. => {
+                let char = text[at..].chars().next().expect("at is a character's first byte");
+                let after = at + char.len_utf8();
+                let ends =
+                    matches!(char, '。' | '！' | '？' | '؟' | '।' | '；') || (char == '…' && ends_here(&text[after..]));
+                if !ends {
+                    at = after;
+                    continue;
+                }
+                Some(after)
             }
-            _ => false,
+            _ => None,
         };
-        if ends {
+        if let Some(end) = end {
             return at..end;
         }
+        at += 1;
     }
     text.len()..text.len()
+}
+
+/// Whether a stop ends a sentence by what comes behind it: not within a name or a number.
+fn ends_here(after: &str) -> bool {
+    after.chars().next().is_none_or(|next| next.is_whitespace() || matches!(next, '"' | ')' | '?' | '!'))
 }
 
 /// `text` without what a harness says in it.

@@ -1,7 +1,8 @@
 //! The words by which people lay something down, by language and by what they say about a sentence.
 //!
-//! A phrase matches whole words; `*` before or behind it lets a word go on there, `^` wants it first in a clause (or behind
-//! a "please"). What is written without spaces matches anywhere. All are compared lower-cased and folded (scripts.rs).
+//! A phrase matches whole words. `*` behind it lets its last word go on; in front of it, a few letters may stand before the
+//! word, as Hebrew and Arabic write them. `^` wants it first in a clause, or behind a "please". What is written without
+//! spaces matches anywhere. All are compared lower-cased and folded (scripts.rs).
 
 /// What a phrase says about its sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     ),
     (
         Strong,
-        "ab sofort|ab jetzt|von jetzt an|von nun an|künftig|in zukunft|vergiss, was|ich habe mich geirrt|ich meinte|korrektur|doch nicht|anders überlegt|sondern",
+        "ab sofort|ab jetzt|von jetzt an|von nun an|künftig|in zukunft|vergiss was|ich habe mich geirrt|ich meinte|korrektur|doch nicht|anders überlegt|sondern",
     ),
     (
         Unless,
@@ -138,13 +139,16 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     // French
     (
         Strong,
-        "en aucun cas|sous aucun prétexte|interdit|interdite|défense de|pas le droit|il faut|il ne faut|doit|dois|doivent|devez|devra|devront|surtout pas|au maximum|au plus|pas plus de|pas plus d'*|ne dépasse|ne dépassez|ne pas dépasser|maximum|budget|assure toi|assurez vous|veille à|veillez à|n'oublie pas|n'oubliez pas|*objectif|le but est|mon but|je préfère|préfère|préférons|j'aimerais mieux|plutôt que|je ne veux pas|je veux que|sans mon accord|sans me demander|obligatoire|obligatoirement|impérativement|uniquement|exclusivement|rappelle toi|allergique|date limite|à condition",
+        "en aucun cas|sous aucun prétexte|interdit|interdite|défense de|pas le droit|il faut|il ne faut|doit|dois|doivent|devez|devra|devront|surtout pas|au maximum|au plus|pas plus de|pas plus d'*|ne dépasse|ne dépassez|ne pas dépasser|maximum|budget|assure toi|assurez vous|veille à|veillez à|n'oublie pas|n'oubliez pas|objectif|l'objectif|d'objectif|le but est|mon but|je préfère|préfère|préférons|j'aimerais mieux|plutôt que|je ne veux pas|je veux que|sans mon accord|sans me demander|obligatoire|obligatoirement|impérativement|uniquement|exclusivement|rappelle toi|allergique|date limite|à condition",
     ),
     (
         Strong,
         "désormais|dorénavant|à partir de maintenant|à partir d'aujourd'hui|j'ai changé d'avis|oublie ce que|je voulais dire|je me suis trompé|je me suis trompée|correction|et non|et pas",
     ),
-    (Unless, "jamais|toujours|^ne|^n'*|évite|évitez|évite de|^pas de|^pas d'*|^aucun|^aucune"),
+    (
+        Unless,
+        "jamais|toujours|^ne|n'oublie|^n'utilise|^n'ajoute|^n'envoie|^n'écris|^n'efface|^n'utilisez|^n'ajoutez|^n'envoyez|évite|évitez|évite de|^pas de|^pas d'*|^aucun|^aucune",
+    ),
     (DUTY, "devrait|besoin|voudrais|veux|faudrait"),
     (PLEA, "s'il te plaît|s'il vous plaît|stp|svp|merci de|peux tu|pourrais tu"),
     (ONLY, "seulement|seul|seule|juste"),
@@ -164,7 +168,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     // Spanish
     (
         Strong,
-        "bajo ningún concepto|bajo ninguna circunstancia|en ningún caso|prohibido|prohibida|no está permitido|no se permite|no se puede|no puedes|no debes|no debe|debes|debe|deben|debería|tienes que|tiene que|hay que|es necesario|es obligatorio|obligatorio|asegúrate|asegúrese|asegurate|recuerda|no olvides|no te olvides|como mucho|como máximo|a lo sumo|no más de|máximo|máxima|maximo|presupuesto|límite de|el límite|no superar|no supere|*objetivo|la meta|mi meta|prefiero|preferimos|preferiría|me gustaría más|no quiero|quiero que|sin mi permiso|sin preguntarme|sin mi|únicamente|exclusivamente|solo en|sólo en|fecha límite|alérgico|alérgica|ten en cuenta",
+        "bajo ningún concepto|bajo ninguna circunstancia|en ningún caso|prohibido|prohibida|no está permitido|no se permite|no se puede|no puedes|no debes|no debe|debes|debe|deben|debería|tienes que|tiene que|hay que|es necesario|es obligatorio|obligatorio|asegúrate|asegúrese|asegurate|recuerda|no olvides|no te olvides|como mucho|como máximo|a lo sumo|no más de|máximo|máxima|maximo|presupuesto|límite de|el límite|no superar|no supere|objetivo|la meta|mi meta|prefiero|preferimos|preferiría|me gustaría más|no quiero|quiero que|sin mi permiso|sin preguntarme|sin mi|únicamente|exclusivamente|solo en|sólo en|fecha límite|alérgico|alérgica|ten en cuenta",
     ),
     (
         Strong,
@@ -219,7 +223,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     // Italian
     (
         Strong,
-        "in nessun caso|per nessun motivo|assolutamente|vietato|vietata|non è permesso|non è consentito|non puoi|non si può|non devi|non deve|devi|deve|devono|bisogna|è necessario|obbligatorio|assicurati|assicuratevi|ricordati|ricorda|non dimenticare|al massimo|non più di|massimo|massima|limite di|il limite|*obiettivo|lo scopo è|preferisco|preferiamo|preferirei|non voglio|voglio che|senza il mio|senza chiedere|senza chiedermi|esclusivamente|unicamente|scadenza|allergico|allergica|tieni conto|tieni presente",
+        "in nessun caso|per nessun motivo|assolutamente|vietato|vietata|non è permesso|non è consentito|non puoi|non si può|non devi|non deve|devi|deve|devono|bisogna|è necessario|obbligatorio|assicurati|assicuratevi|ricordati|ricorda|non dimenticare|al massimo|non più di|massimo|massima|limite di|il limite|obiettivo|l'obiettivo|dell'obiettivo|lo scopo è|preferisco|preferiamo|preferirei|non voglio|voglio che|senza il mio|senza chiedere|senza chiedermi|esclusivamente|unicamente|scadenza|allergico|allergica|tieni conto|tieni presente",
     ),
     (
         Strong,
@@ -289,7 +293,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     // Turkish
     (
         Strong,
-        "asla|kesinlikle|yasak|yasaktır|izin yok|zorunlu|mutlaka|en fazla|en çok|azami|bütçe*|*hedefimiz|hedef|amacımız|tercih ederim|tercih ediyorum|istemiyorum|unutma|emin ol|*malısın|*melisin|*malıdır|*melidir|izinsiz|bana sormadan|yalnızca|sadece",
+        "asla|kesinlikle|yasak|yasaktır|izin yok|zorunlu|mutlaka|en fazla|en çok|azami|bütçe*|hedefimiz|hedef|amacımız|tercih ederim|tercih ediyorum|istemiyorum|unutma|emin ol|yapmalısın|kullanmalısın|çalıştırmalısın|sormalısın|etmelisin|vermelisin|olmalı|olmalıdır|edilmeli|edilmelidir|kullanılmalı|kullanılmalıdır|izinsiz|bana sormadan|yalnızca|sadece",
     ),
     (Strong, "sınırımız|üst sınır|önemli olan|bundan sonra|şu andan itibaren|bundan böyle|fikrimi değiştirdim|yerine"),
     (Unless, "dokunma|yapma|kullanma|silme|değiştirme|gönderme|paylaşma|her zaman|daima|hiçbir zaman|hiçbir"),
@@ -307,7 +311,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     ),
     (
         Strong,
-        "отныне|с этого момента|с сегодняшнего дня|впредь|теперь|я передумал*|забудь, что|я ошибся|я ошиблась|я имел в виду|я имела в виду|поправка|а не|вместо",
+        "отныне|с этого момента|с сегодняшнего дня|впредь|теперь|я передумал*|забудь что|я ошибся|я ошиблась|я имел в виду|я имела в виду|поправка|а не|вместо",
     ),
     (Unless, "никогда|всегда|избегай*|^не|^никаких|^никакой|^только|пожалуйста не"),
     (DUTY, "нужно|надо|следует|хочу|нужен"),
@@ -329,7 +333,7 @@ pub(super) const CUES: &[(Cue, &str)] = &[
     // Hebrew
     (
         Strong,
-        "אסור|אין ל*|אל ת*|בשום אופן|בשום מקרה|בשום פנים|חייב|חייבת|חייבים|חייבות|חובה|*יש לוודא|תוודא|ודא ש*|תדאג|הקפד|תזכור|זכור|אל תשכח|לכל היותר|לא יותר|מקסימום|*תקציב*|*מטרה|*מטרה שלנו|היעד|*מעדיף|*מעדיפה|*מעדיפים|אני לא רוצה|בלי אישור*|ללא אישור*|בלי לשאול|בלבד|אלרגי*|מועד אחרון",
+        "אסור|אין ל*|אל ת*|בשום אופן|בשום מקרה|בשום פנים|חייב|חייבת|חייבים|חייבות|חובה|*יש לוודא|תוודא|ודא ש*|תדאג|הקפד|תזכור|זכור|אל תשכח|לכל היותר|לא יותר|מקסימום|*תקציב|*תקציבי|*תקציבנו|*מטרה|*מטרה שלנו|היעד|*מעדיף|*מעדיפה|*מעדיפים|אני לא רוצה|בלי אישור*|ללא אישור*|בלי לשאול|בלבד|אלרגי*|מועד אחרון",
     ),
     (
         Strong,
