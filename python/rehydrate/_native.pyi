@@ -78,6 +78,7 @@ class Prepared:
         self,
         *,
         query: str | None,
+        query_weight: float,
         vectors: Any,
         places: Sequence[int] | None,
         query_vector: Any,
@@ -92,6 +93,8 @@ class Prepared:
 class Selection:
     @property
     def kept(self) -> list[bool]: ...
+    @property
+    def query_share(self) -> float: ...
     @property
     def pinned_tokens(self) -> int: ...
     @property

@@ -20,6 +20,7 @@ from rehydrate.compact.arguments import (
     checked_ratio,
     checked_writing,
 )
+from rehydrate.compact.asking import what_is_asked
 from rehydrate.compact.compaction import Compaction, Stats
 from rehydrate.compact.excerpts import Cut, Divisible
 from rehydrate.compact.pins import pinned_units
@@ -153,7 +154,7 @@ def compact_context(
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
     check_choices(granularity=granularity, thinking=thinking, provider=provider)
     model = checked_model(model)
-    asked = checked_query(query)
+    given = checked_query(query)
     own_model = model_of(embedder)
     deadline = checked_deadline(deadline_ms)
     writing = checked_writing(
@@ -174,6 +175,9 @@ def compact_context(
     )
     conversation = sent_to(conversation, provider, model)
     binding = Binding.of(thinking, conversation, entries, model)
+    # Scores alone cannot weigh what is read against the rest: that takes an objective of both.
+    reads = calibrated and profile.packing == "coverage"
+    asked = what_is_asked(conversation, given, reads=reads)
     pins = pinned_units(
         conversation,
         messages,
@@ -208,7 +212,7 @@ def compact_context(
             own_model,
             compared,
             prepared,
-            asked,
+            asked.text if asked else None,
             calibrated=calibrated,
             every=wants_vectors,
             deadline=deadline,
@@ -219,7 +223,8 @@ def compact_context(
     )
     select = partial(
         prepared.select,
-        query=asked,
+        query=asked.text if asked else None,
+        query_weight=asked.weight if asked else 0.0,
         vectors=None if found is None else found.rows,
         places=None if found is None else found.places,
         query_vector=None if found is None else found.query,

@@ -96,6 +96,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let covered: Vec<f64> = (0..rows).map(|_| input.arbitrary()).collect::<Result<_>>()?;
     let request = Request {
         query,
+        query_weight: 1.0,
         vectors: with_vectors.then_some(Vectors {
             dim: DIM,
             messages: &numbers,

@@ -30,22 +30,9 @@ pub(crate) struct Features {
     pub weight: Vec<f64>,
 }
 
-/// The unit scores' share of the whole objective, against the features' 1.
-const SCORE_SHARE: f64 = 0.05;
-
 impl Features {
     pub fn none(items: usize) -> Self {
         Self { of_item: FeatureLists::none(items), weight: Vec::new() }
-    }
-
-    /// Bring scores and feature weights onto one scale, on which everything together is worth 1. `feature_share` is how
-    /// much the features count, from 1 without a query towards 0 where the query decides.
-    pub fn balance(&mut self, item_scores: &mut [f64], feature_share: f64) {
-        let total_of = |worths: &[f64]| worths.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-        let whole = if self.weight.is_empty() { SCORE_SHARE } else { SCORE_SHARE + feature_share };
-        let (scores, features) = (total_of(item_scores), total_of(&self.weight));
-        item_scores.iter_mut().for_each(|score| *score *= SCORE_SHARE / whole / scores);
-        self.weight.iter_mut().for_each(|weight| *weight *= feature_share / whole / features);
     }
 
     /// Per item, the summed weights of its features, whoever else mentions them.

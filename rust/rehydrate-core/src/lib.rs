@@ -21,6 +21,7 @@ pub mod lead;
 pub mod lexical;
 #[cfg(feature = "store")]
 pub mod needles;
+mod objective;
 pub mod pack;
 mod packed;
 pub mod parts;

@@ -35,8 +35,9 @@ pub(crate) struct Relevance {
     /// `exp(-sharpness * confidence * (1 - relevance))`: the factor that calibrates a whole score. All 1 for a query
     /// without a content word, where structure, recency and novelty decide.
     pub odds: Vec<f64>,
-    /// What the odds of a wholly irrelevant message are: how little else counts beside the query.
-    pub floor: f64,
+    /// How far the query asks for something that stands out here, 0 to 1: the share of it that the best message matches,
+    /// less the share that a tenth of all messages matches.
+    pub standing_out: f64,
 }
 
 /// The query as the three opinions read it.
@@ -85,10 +86,12 @@ impl Prepared {
         let relevance: Vec<f64> =
             fused.iter().zip(candidate).map(|(x, &c)| if c { x / best.max(1e-9) } else { 0.0 }).collect();
         // The share of the query that the best message matches.
-        let confidence = largest(&matched.of_message, candidate) / (matched.of_query + DOUBT);
+        let (most, usual) = (largest(&matched.of_message, candidate), usual(&matched.of_message, candidate));
+        let confidence = most / (matched.of_query + DOUBT);
+        let standing_out = (most - usual) / (matched.of_query + DOUBT);
         let sharpness = SHARPNESS * semantic_weight / USUAL_SEMANTIC_WEIGHT * confidence;
         let odds = relevance.iter().map(|relevance| (-sharpness * (1.0 - relevance)).exp()).collect();
-        Relevance { relevance, odds, floor: (-sharpness).exp() }
+        Relevance { relevance, odds, standing_out }
     }
 
     /// The built-in model's two opinions: cosine and soft match.
@@ -148,6 +151,16 @@ pub(crate) fn centred_cosine(rows: &mut [f32], query: &mut [f32]) -> Vec<f64> {
 
 fn largest(values: &[f64], candidate: &[bool]) -> f64 {
     values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).fold(0.0, f64::max)
+}
+
+/// What a tenth of the candidates reaches.
+fn usual(values: &[f64], candidate: &[bool]) -> f64 {
+    let mut values: Vec<f64> = values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).collect();
+    if values.is_empty() {
+        return 0.0;
+    }
+    let tenth = (values.len() - 1) / 10;
+    *values.select_nth_unstable_by(tenth, |a, b| b.total_cmp(a)).1
 }
 
 /// Add what every other message lends: `LENDING ^ distance` of its own. Two passes.

@@ -1,6 +1,7 @@
 //! Selection: score every message, pack the units, make sure that the first survivor may lead.
 use crate::error::{Error, Result};
 use crate::fuse::worth_asking;
+use crate::objective::{Asked, Objective};
 use crate::pack::{Packing, Problem, pack_coverage_in_parts, pack_greedy_in_parts};
 use crate::parts::Parts;
 use crate::prepared::Prepared;
@@ -44,6 +45,8 @@ pub struct Vectors<'a> {
 pub struct Request<'a> {
     /// What the next turn is about.
     pub query: Option<&'a str>,
+    /// How much the query counts, 0 to 1: less where it was read from a turn that much has followed.
+    pub query_weight: f64,
     /// The caller's vectors; without them the built-in model's, if the conversation was prepared for it.
     pub vectors: Option<Vectors<'a>>,
     /// Per message the largest cosine against memory; none: nothing is covered.
@@ -94,6 +97,8 @@ pub struct Selection {
     pub feature_worth: Vec<f64>,
     /// Per unit, whether something that a user laid down stands in what is kept of it.
     pub laid_down: Vec<bool>,
+    /// What the query's part of the objective is, 0 to 1.
+    pub query_share: f64,
     /// Tokens of the pinned units, system included.
     pub pinned_tokens: u64,
     /// The unit pulled in so that a user turn comes first, if that was needed.
@@ -129,33 +134,42 @@ impl Prepared {
         let part_scores: Vec<f64> = signals.iter().map(|signals| signals.score(&request.weights)).collect();
 
         let (unit_tokens, item_tokens) = (self.unit_tokens(), self.item_tokens());
-        let mut item_scores = self.item_scores(&part_scores);
         let pinned_tokens = (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(unit_tokens[u])).sum();
         let free_tokens = request.target_tokens.saturating_sub(pinned_tokens);
         let rules = match (request.packing, request.signals) {
             (PackMode::Coverage, SignalMode::Calibrated) => self.rule_strengths(item_tokens.len(), &pinned),
             _ => vec![0; item_tokens.len()],
         };
-        let features = match request.packing {
-            PackMode::Greedy => coverage::Features::none(item_tokens.len()),
+        let objective = match request.packing {
+            PackMode::Greedy => Objective {
+                item_worth: self.item_scores(&part_scores),
+                features: coverage::Features::none(item_tokens.len()),
+                query_share: 0.0,
+            },
             PackMode::Coverage => {
-                let mut features = self.features(&signals);
-                features.balance(&mut item_scores, measured.floor);
-                laid_down::add_worth(&mut item_scores, &rules, &item_tokens, free_tokens, measured.floor);
-                features
+                // A weight of 0 of the semantic signal switches the query off.
+                let weight = request.query_weight * request.weights.semantic / USUAL_SEMANTIC_WEIGHT;
+                let asked = measured.standing_out.map(|standing_out| Asked { standing_out, weight });
+                let pinned_items = self.items_of(pinned.clone());
+                self.objective(&signals, &request.weights, asked.as_ref(), &item_tokens, &pinned_items)
             }
         };
+        let Objective { mut item_worth, features, query_share } = objective;
+        let unasked = 1.0 - query_share;
+        if request.packing == PackMode::Coverage {
+            laid_down::add_worth(&mut item_worth, &rules, &item_tokens, free_tokens, unasked);
+        }
         let first: Vec<bool> = match request.packing {
             _ if self.fits_whole(request.target_tokens) => vec![true; self.units.len()],
             PackMode::Greedy => pinned.clone(),
             PackMode::Coverage => {
-                let heard = self.heard_users(&unit_tokens, &pinned, &rules, free_tokens, measured.floor);
+                let heard = self.heard_users(&unit_tokens, &pinned, &rules, free_tokens, unasked);
                 pinned.iter().zip(&heard).map(|(&pinned, &heard)| pinned || heard).collect()
             }
         };
         let problem = Problem {
             token_cost: &item_tokens,
-            score: &item_scores,
+            score: &item_worth,
             pinned: &self.items_of(first),
             features: &features.of_item,
             feature_weight: &features.weight,
@@ -178,7 +192,8 @@ impl Prepared {
             leader,
             laid_down,
             feature_worth: self.units_of(&worth),
-            unit_worth: self.units_of(&item_scores),
+            unit_worth: self.units_of(&item_worth),
+            query_share,
             pinned_tokens,
             embedding: measured.embedding,
             packing,

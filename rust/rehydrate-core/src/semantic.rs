@@ -12,15 +12,15 @@ pub(crate) struct Measured {
     pub similarity: Vec<f64>,
     /// Factor that calibrates a whole score; all 1 unless relevance was calibrated.
     pub odds: Vec<f64>,
-    /// How much anything but the query counts beside it, 1 without a query.
-    pub floor: f64,
+    /// How far the query asks for something that stands out here (relevance.rs); None without one that was calibrated.
+    pub standing_out: Option<f64>,
     /// Whether vectors were really computed.
     pub embedding: bool,
 }
 
 impl Measured {
     fn plain(similarity: Vec<f64>, embedding: bool) -> Self {
-        Self { odds: vec![1.0; similarity.len()], similarity, floor: 1.0, embedding }
+        Self { odds: vec![1.0; similarity.len()], similarity, standing_out: None, embedding }
     }
 }
 
@@ -54,7 +54,12 @@ impl Prepared {
                 let dense = own.and_then(|space| space.centred_cosines(messages));
                 let query = Query::new(query, self.model());
                 let found = self.relevance(&query, dense, candidate, request.weights.semantic);
-                Measured { similarity: found.relevance, odds: found.odds, floor: found.floor, embedding }
+                Measured {
+                    similarity: found.relevance,
+                    odds: found.odds,
+                    standing_out: Some(found.standing_out),
+                    embedding,
+                }
             }
         }
     }

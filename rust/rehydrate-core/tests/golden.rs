@@ -59,6 +59,7 @@ fn chitta_reproduces_the_scores_worked_out_by_hand() {
         let selection = prepared
             .select(&Request {
                 query: case.query_vector.as_ref().map(|_| "a query"),
+                query_weight: 1.0,
                 vectors: Some(Vectors {
                     dim: 2,
                     messages: &vectors,

@@ -139,12 +139,13 @@ impl Prepared {
     }
 
     /// Score and pack. `vectors` holds a row for each message that `places` names, or, where that is None, for every one.
-    #[pyo3(signature = (*, query, vectors, places, query_vector, memory_coverage, weights, calibrated, coverage, target_tokens))]
+    #[pyo3(signature = (*, query, query_weight, vectors, places, query_vector, memory_coverage, weights, calibrated, coverage, target_tokens))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
     fn select(
         &self,
         py: Python<'_>,
         query: Option<Text>,
+        query_weight: f64,
         vectors: Option<Bound<'_, PyAny>>,
         places: Option<Vec<usize>>,
         query_vector: Option<Bound<'_, PyAny>>,
@@ -160,6 +161,7 @@ impl Prepared {
             let rows_given = places.as_ref().map_or(self.core.rows(), Vec::len);
             let request = Request {
                 query: query.as_ref().map(Text::as_str),
+                query_weight,
                 vectors: rows.as_deref().map(|rows| Vectors {
                     dim: rows.len().checked_div(rows_given).unwrap_or(0),
                     messages: rows,
@@ -214,6 +216,12 @@ impl Selection {
             rows[block.text].push((block.tokens, block.gain));
         }
         rows
+    }
+
+    /// What the query's part of the objective is, 0 to 1.
+    #[getter]
+    fn query_share(&self) -> f64 {
+        self.core.query_share
     }
 
     /// Tokens of the pinned units, system included.

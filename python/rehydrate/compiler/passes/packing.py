@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
+from rehydrate.compact.asking import Asked
 from rehydrate.compact.excerpts import Divisible, Division
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compiler.counting import section_tokens
@@ -66,10 +67,12 @@ def is_divisible(section: Section) -> bool:
     )
 
 
-def pack(candidates: Candidates, query: str, budget_tokens: int, *, with_handles: bool) -> Packed:
+def pack(
+    candidates: Candidates, asked: Asked | None, budget_tokens: int, *, with_handles: bool
+) -> Packed:
     """Fill a budget, on top of what is kept anyway, with what is worth most."""
     layout = _Layout(candidates)
-    prepared, selection = layout.select(query, budget_tokens, with_handles=with_handles)
+    prepared, selection = layout.select(asked, budget_tokens, with_handles=with_handles)
     kept_units, pinned = selection.kept, layout.pinned
     divided = {piece: text for text, piece in enumerate(prepared.divided)}
     flags, gains = selection.kept_blocks(), selection.blocks()
@@ -99,12 +102,12 @@ def pack(candidates: Candidates, query: str, budget_tokens: int, *, with_handles
     return Packed(frozenset(kept_of_history), sections)
 
 
-def cut_to(section: Section, query: str, least_tokens: int) -> Section:
+def cut_to(section: Section, asked: Asked | None, least_tokens: int) -> Section:
     """The section cut to the best of its blocks, and no more of them than give so many tokens."""
     nothing = Conversation("", (), ())
     alone = Candidates(History(), nothing, frozenset(), frozenset(), (), (section,))
     layout = _Layout(alone)
-    prepared, selection = layout.select(query, least_tokens, with_handles=False)
+    prepared, selection = layout.select(asked, least_tokens, with_handles=False)
     division = Division.of(*prepared.division(0))
     (blocks,) = selection.blocks()
     kept = bytearray(selection.kept_blocks()[0])
@@ -234,7 +237,7 @@ class _Layout:
         return Message(0, role, (*frame, content))
 
     def select(
-        self, query: str, budget_tokens: int, *, with_handles: bool
+        self, asked: Asked | None, budget_tokens: int, *, with_handles: bool
     ) -> tuple[_native.Prepared, _native.Selection]:
         """What the engine keeps on top of what is kept anyway."""
         divisible = Divisible(self.conversation, (), self._paths, COUNTER)
@@ -243,10 +246,10 @@ class _Layout:
             weight_of=lambda role: self._weights.get(role) or _PROFILE.weight_of(role),
             pinned=self.pinned,
             counter=COUNTER,
-            embed=bool(query),
+            embed=asked is not None,
             calibrated=True,
             coverage=True,
-            asked=bool(query),
+            asked=asked is not None,
             excerpting=divisible.columns(with_handles=with_handles) if self._paths else None,
         )
         pinned = {
@@ -257,7 +260,8 @@ class _Layout:
         }
         kept_anyway = sum(t for place, t in enumerate(prepared.message_tokens) if place in pinned)
         selection = prepared.select(
-            query=query or None,
+            query=asked.text if asked else None,
+            query_weight=asked.weight if asked else 0.0,
             vectors=None,
             places=None,
             query_vector=None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from rehydrate.compact.asking import what_is_asked
 from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.compiler.counting import prompt_tokens, room, section_tokens, upper_bound
 from rehydrate.compiler.passes.packing import Candidates, cut_to, is_divisible, pack
@@ -72,7 +73,7 @@ class _Pruning:
         self._target = target
         self._waits = waits
         self._conversation: Conversation = ir.history.conversation
-        self._query = ir.request.observation.strip() or _last_words(self._conversation)
+        self._asked = what_is_asked(self._conversation, ir.request.observation.strip() or None)
         needs_thoughts = binding_of(ir, target).needs_thoughts
         self._pins = frozenset(self._conversation.pins(thoughts=needs_thoughts))
         self._kept_units = set(self._pins)
@@ -133,7 +134,7 @@ class _Pruning:
                 self._sections[section.id] = section
                 tokens += section_tokens(section)
             elif section.min_tokens:
-                self._floors[section.id] = cut_to(section, self._query, section.min_tokens)
+                self._floors[section.id] = cut_to(section, self._asked, section.min_tokens)
                 tokens += self._reserved(section)
         return tokens
 
@@ -189,7 +190,7 @@ class _Pruning:
         )
         packed = pack(
             candidates,
-            self._query,
+            self._asked,
             left,
             with_handles=target.originals is not None,
         )
@@ -323,13 +324,6 @@ def _stays_whole(section: Section) -> bool:
         return True
     floor = section.min_tokens
     return floor > 0 and (floor >= (section.tokens or 0) or not is_divisible(section))
-
-
-def _last_words(conversation: Conversation) -> str:
-    for message in reversed(conversation.messages):
-        if message.is_user_turn:
-            return message.text
-    return ""
 
 
 def _whole(section: Section) -> str:

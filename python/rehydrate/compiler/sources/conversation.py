@@ -121,6 +121,7 @@ def _relevance(conversation: Conversation, query: str) -> list[float]:
     )
     selection = prepared.select(
         query=query,
+        query_weight=1.0,
         vectors=None,
         places=None,
         query_vector=None,

@@ -86,6 +86,7 @@ class Passages:
         ]
         selection = prepared.select(
             query=query,
+            query_weight=1.0,
             vectors=None,
             places=None,
             query_vector=None,

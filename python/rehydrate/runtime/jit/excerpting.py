@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rehydrate.compact.asking import Asked
 from rehydrate.compiler.passes.packing import cut_to, is_divisible
 from rehydrate.compiler.splice import SHORTEST_QUOTE, late_tokens
 from rehydrate.ir import Section
@@ -54,9 +55,10 @@ def _excerpt(desk: Desk, section: Section, query: str) -> Section:
     if not rest.replace(_SHOWN, "").strip():
         return section
     most = excerpt_tokens(desk.most_tokens)
-    cut = cut_to(replace(section, content=rest), query, most)
+    asked = Asked(query) if query else None
+    cut = cut_to(replace(section, content=rest), asked, most)
     if is_too_long(desk, cut) and is_divisible(cut):  # of megabytes one block may be too long
-        cut = cut_to(cut, query, most)
+        cut = cut_to(cut, asked, most)
     return section if is_too_long(desk, cut) else replace(cut, handle=handle)
 
 

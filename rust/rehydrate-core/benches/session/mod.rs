@@ -153,6 +153,7 @@ pub fn balanced_needs() -> Needs {
 pub fn balanced(query: Option<&str>, target_tokens: u64) -> Request<'_> {
     Request {
         query,
+        query_weight: 1.0,
         vectors: None,
         memory_coverage: None,
         weights: Weights::default(),

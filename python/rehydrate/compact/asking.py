@@ -1,0 +1,49 @@
+"""What the next turn asks for: the query that was given, or what the user said last."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rehydrate.messages import Conversation
+
+LONGEST_CHARS = 2_000
+"""Of a longer turn its beginning and its end are read: that is where people ask."""
+_HALF_WEIGHT_UNITS = 4
+"""So many units after a user turn, what it asks for counts half: the work has gone on."""
+_LEAST_WEIGHT = 0.1
+"""What counts less is not worth the time that comparing takes."""
+
+
+class Asked(NamedTuple):
+    """A query, and how much it counts."""
+
+    text: str
+    weight: float = 1.0
+    """1 for a query that was given, and for a user turn that nothing follows."""
+
+
+def what_is_asked(
+    conversation: Conversation, query: str | None, *, reads: bool = True
+) -> Asked | None:
+    """The query, or, if it `reads`, what the user said last; None for nothing, or for long ago.
+
+    >>> from rehydrate import formats
+    >>> read, _ = formats.read([{"role": "user", "content": "Which port is it?"}], "plain")
+    >>> what_is_asked(read, None)
+    Asked(text='Which port is it?', weight=1.0)
+    """
+    if query is not None:
+        return Asked(query)
+    unit = conversation.last_user_turn() if reads else None
+    if unit is None:
+        return None
+    since = len(conversation.units) - 1 - unit
+    weight = 1 / (1 + since / _HALF_WEIGHT_UNITS)
+    said = [message.text for message in conversation.units[unit].messages if message.is_user_turn]
+    text = _ends_of(said[-1].strip())
+    return Asked(text, weight) if text and weight >= _LEAST_WEIGHT else None
+
+
+def _ends_of(text: str) -> str:
+    half = LONGEST_CHARS // 2
+    return text if len(text) <= LONGEST_CHARS else f"{text[:half]}\n{text[-half:]}"
