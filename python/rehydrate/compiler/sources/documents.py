@@ -74,6 +74,7 @@ class Corpus:
         """The extracts most relevant to the query and how relevant, of all of them; best first."""
         selection = self._prepared.select(
             query=query,
+            query_weight=1.0,
             vectors=None,
             places=None,
             query_vector=None,
