@@ -35,6 +35,8 @@ pub(crate) struct Objective {
     pub features: Features,
     /// The query's part of the whole value, 0 to 1.
     pub query_share: f64,
+    /// The features' part of it.
+    pub feature_share: f64,
 }
 
 impl Prepared {
@@ -70,7 +72,7 @@ impl Prepared {
             scale(&mut relevance, query_share / whole);
             item_worth.iter_mut().zip(relevance).for_each(|(worth, relevance)| *worth += relevance);
         }
-        Objective { item_worth, features, query_share: query_share / whole }
+        Objective { item_worth, features, query_share: query_share / whole, feature_share: feature_share / whole }
     }
 }
 

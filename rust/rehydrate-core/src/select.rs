@@ -145,6 +145,7 @@ impl Prepared {
                 item_worth: self.item_scores(&part_scores),
                 features: coverage::Features::none(item_tokens.len()),
                 query_share: 0.0,
+                feature_share: 0.0,
             },
             PackMode::Coverage => {
                 // A weight of 0 of the semantic signal switches the query off.
@@ -154,16 +155,15 @@ impl Prepared {
                 self.objective(&signals, &request.weights, asked.as_ref(), &item_tokens, &pinned_items)
             }
         };
-        let Objective { mut item_worth, features, query_share } = objective;
-        let unasked = 1.0 - query_share;
+        let Objective { mut item_worth, features, query_share, feature_share } = objective;
         if request.packing == PackMode::Coverage {
-            laid_down::add_worth(&mut item_worth, &rules, &item_tokens, free_tokens, unasked);
+            laid_down::add_worth(&mut item_worth, &rules, &item_tokens, free_tokens, feature_share);
         }
         let first: Vec<bool> = match request.packing {
             _ if self.fits_whole(request.target_tokens) => vec![true; self.units.len()],
             PackMode::Greedy => pinned.clone(),
             PackMode::Coverage => {
-                let heard = self.heard_users(&unit_tokens, &pinned, &rules, free_tokens, unasked);
+                let heard = self.heard_users(&unit_tokens, &pinned, &rules, free_tokens, feature_share);
                 pinned.iter().zip(&heard).map(|(&pinned, &heard)| pinned || heard).collect()
             }
         };
