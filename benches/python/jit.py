@@ -62,7 +62,7 @@ def begun(
     context.add(*messages)
     if messages[-1]["role"] == "assistant":
         context.add({"role": "user", "content": "Go on."})
-    context.compact(int(shown_tokens * 1.35))
+    context.compact(shown_tokens)
     context.prompt()
     return context, jit
 

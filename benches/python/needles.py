@@ -227,7 +227,7 @@ def at_compactions(folder: Path) -> list[Row]:
         tokens = count_tokens(moment.summary)
         context = Context(format="claude_code", budget=Budget(soft_tokens=10**6, hard_tokens=10**9))
         context.add(*moment.before)
-        context.compact(int(tokens * 1.35))
+        context.compact(tokens)
         shown = in_window(context)
         window = "\n".join(text_of(moment.before[place]) for place in sorted(shown))
         _, cost, content = asked(context, moment.words, BUDGETS[-1])

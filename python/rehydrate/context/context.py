@@ -325,7 +325,9 @@ class Context:
     ) -> PromptIR:
         """Compact now: the next prompt has at most so many tokens, and a new prefix.
 
-        None: what a crossed soft budget leaves. The last ``keep_last`` messages stay whatever they
+        They are counted as `compact_context` and `PromptIR.tokens` count, not by the upper bound of
+        a provider's, which the soft and the hard budget hold a prompt to. None: what a crossed soft
+        budget leaves. The last ``keep_last`` messages stay whatever they
         are worth, as far as they take no more than half of the room; None: the budget's. The IR
         returned says in `meta` what went. Without ``budget_tokens`` it waits for the end of a turn
         whose open tool loop the model may refuse however it is cut, and `meta.degraded` says so.
@@ -348,7 +350,9 @@ class Context:
         budget = ir.budget
         if budget_tokens is not None:
             check_type("budget_tokens", budget_tokens, int, "pass a whole number of tokens")
-        target = budget.target_tokens if budget_tokens is None else budget_tokens
+            target = upper_bound(budget_tokens, self._provider)
+        else:
+            target = budget.target_tokens
         last = budget.keep_last if keep_last is None else keep_last
         hard = max(target, budget.hard_tokens)
         tight = Budget(target, hard, compact_to=1.0, keep_last=last)
