@@ -118,6 +118,7 @@ class Target:
 
     def __init__(self, originals: Originals | None = None) -> None:
         self.originals = originals
+        self.provider = "anthropic"
 
 
 def held() -> HeldOriginals:

@@ -286,6 +286,7 @@ def test_every_pass_leaves_one_entry_in_the_trace():
         "remove_echoes",
         "deduplicate",
         "prune",
+        "remove_echoes",
         "order",
         "place_breakpoints",
     ]

@@ -39,9 +39,14 @@ def what_is_asked(
         return None
     since = len(conversation.units) - 1 - unit
     weight = 1 / (1 + since / _HALF_WEIGHT_UNITS)
-    said = [message.text for message in conversation.units[unit].messages if message.is_user_turn]
-    text = _ends_of(said[-1].strip())
+    text = _ends_of(last_said(conversation))
     return Asked(text, weight) if text and weight >= _LEAST_WEIGHT else None
+
+
+def last_said(conversation: Conversation) -> str:
+    """What the user said last; empty where nobody spoke."""
+    turns = (message.text for message in reversed(conversation.messages) if message.is_user_turn)
+    return next(turns, "").strip()
 
 
 def _ends_of(text: str) -> str:

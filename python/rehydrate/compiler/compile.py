@@ -56,10 +56,12 @@ DEFAULT_PASSES: tuple[Pass, ...] = (
     remove_echoes,
     deduplicate,
     prune,
+    remove_echoes,
     order,
     place_breakpoints,
 )
-"""What every prompt goes through, unless `compile` is told otherwise."""
+"""What every prompt goes through, unless `compile` is told otherwise. Echoes are removed from a
+prompt that fits without them, or else from what pruning leaves."""
 
 
 def compile(  # noqa: A001  the contract's word

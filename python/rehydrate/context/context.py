@@ -272,7 +272,7 @@ class Context:
             )
         ir = self._next_ir(observation or "", time_range)
         compiled = self._compiled(ir)
-        if _was_pruned(compiled.ir) and (fresh := self._with_hot(ir)) is not ir:
+        if _was_pruned(compiled.ir) and (fresh := self._afresh(ir)) is not ir:
             compiled = self._compiled(fresh)
         self._send(compiled)
         return compiled
@@ -327,10 +327,10 @@ class Context:
 
         They are counted as `compact_context` and `PromptIR.tokens` count, not by the upper bound of
         a provider's, which the soft and the hard budget hold a prompt to. None: what a crossed soft
-        budget leaves. The last ``keep_last`` messages stay whatever they
-        are worth, as far as they take no more than half of the room; None: the budget's. The IR
-        returned says in `meta` what went. Without ``budget_tokens`` it waits for the end of a turn
-        whose open tool loop the model may refuse however it is cut, and `meta.degraded` says so.
+        budget leaves. The last ``keep_last`` messages stay whatever they are worth, as far as they
+        take no more than an eighth of the room; None: the budget's. The IR returned says in `meta`
+        what went. Without ``budget_tokens`` it waits for the end of a turn whose open tool loop the
+        model may refuse however it is cut, and `meta.degraded` says so.
         """
         with self._lock:
             return self._compact(budget_tokens, keep_last)
@@ -358,7 +358,7 @@ class Context:
         tight = Budget(target, hard, compact_to=1.0, keep_last=last)
         ir_now = ir.replace(request=replace(ir.request, budget=tight))
         compiled = self._compiled(ir_now, waits=budget_tokens is None)
-        if _was_pruned(compiled.ir) and (fresh := self._with_hot(ir_now)) is not ir_now:
+        if _was_pruned(compiled.ir) and (fresh := self._afresh(ir_now)) is not ir_now:
             compiled = self._compiled(fresh, waits=budget_tokens is None)
         self._go_on_from(compiled.ir.replace(request=ir.request))
         self._compactions += _was_pruned(compiled.ir)
@@ -604,6 +604,14 @@ class Context:
             ]
         )
 
+    def _afresh(self, ir: PromptIR) -> PromptIR:
+        """The IR of a prompt whose prefix breaks anyway: hot memory as it is now, and the texts of
+        entries as they came, since what was shortened in them refers to what may go."""
+        ir, shown = self._with_hot(ir), ir.history
+        places = [shown.place(position) for position in range(len(shown.entries))]
+        texts = self._entries.with_texts_of(places, shown)
+        return ir if texts is shown else ir.replace(history=texts)
+
     def _with_hot(self, ir: PromptIR) -> PromptIR:
         """The IR with hot memory as it is now: its prefix breaks anyway. What does not answer stays
         as it was."""
@@ -698,7 +706,8 @@ def _is_same(one: ToolDef, other: ToolDef) -> bool:
 
 def _own_passes() -> tuple[Pass, ...]:
     """The usual ones, with a memory for echoes that no other conversation has a part in."""
-    return tuple([RemoveEchoes() if step is remove_echoes else step for step in DEFAULT_PASSES])
+    own = RemoveEchoes()
+    return tuple([own if step is remove_echoes else step for step in DEFAULT_PASSES])
 
 
 def _was_pruned(ir: PromptIR) -> bool:

@@ -79,24 +79,40 @@ class Entries:
 
     def since(self, place: int) -> History:
         """Those from a place on."""
+        return self.at_places(range(place, len(self._entries)))
+
+    def at_places(self, places: Iterable[int]) -> History:
+        """Those at these places, as they came."""
+        places = tuple(places)
         return History(
-            tuple(self._dicts[place:]),
+            tuple([self._dicts[place] for place in places]),
             self.format,
-            tuple(self._tokens[place:]),
-            tuple(range(place, len(self._entries))),
+            tuple([self._tokens[place] for place in places]),
+            places,
         )
+
+    def with_texts_of(self, places: Sequence[int], shown: History) -> History:
+        """What is shown of these places, with the texts that came; thinking that was left out stays
+        so."""
+        without = formats.FORMATS[self.format].without_thinking
+        came = self.at_places(places)
+        longer = [
+            position
+            for position, (entry, now) in enumerate(zip(came.entries, shown.entries, strict=True))
+            if entry is not now and without([entry])[0] != now
+        ]
+        if not longer:
+            return shown
+        entries, tokens = list(shown.entries), list(shown.tokens)
+        for position in longer:
+            entries[position], tokens[position] = came.entries[position], came.tokens[position]
+        return History(tuple(entries), shown.format, tuple(tokens), came.places)
 
     def left_out(self, visible: Iterable[int]) -> tuple[History, list[datetime]]:
         """Those that stand at none of these places, and when each was said."""
         shown = set(visible)
         places = [place for place in range(len(self._entries)) if place not in shown]
-        history = History(
-            tuple([self._dicts[place] for place in places]),
-            self.format,
-            tuple([self._tokens[place] for place in places]),
-            tuple(places),
-        )
-        return history, [self.said_at(place) for place in places]
+        return self.at_places(places), [self.said_at(place) for place in places]
 
     def tokens_since(self, place: int) -> int:
         """Of the entries from a place on."""

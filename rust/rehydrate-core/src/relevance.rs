@@ -153,13 +153,13 @@ fn largest(values: &[f64], candidate: &[bool]) -> f64 {
     values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).fold(0.0, f64::max)
 }
 
-/// What a tenth of the candidates reaches.
+/// What a tenth of the others reaches, beside the best; 0 where there are no others.
 fn usual(values: &[f64], candidate: &[bool]) -> f64 {
     let mut values: Vec<f64> = values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).collect();
-    if values.is_empty() {
+    let tenth = values.len().div_ceil(10);
+    if tenth >= values.len() {
         return 0.0;
     }
-    let tenth = (values.len() - 1) / 10;
     *values.select_nth_unstable_by(tenth, |a, b| b.total_cmp(a)).1
 }
 

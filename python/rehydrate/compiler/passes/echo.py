@@ -9,11 +9,12 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from rehydrate.compiler.caps.results import Text, Tools, texts_of
+from rehydrate.compiler.counting import prompt_tokens, upper_bound
 from rehydrate.compiler.originals import About
 from rehydrate.compiler.passes.changing import Change, Changes
 from rehydrate.compiler.passes.quoted import own_strings
 from rehydrate.compiler.passes.seen import Run, Seen, Source
-from rehydrate.compiler.target import Target
+from rehydrate.compiler.target import Target, traced
 from rehydrate.ir.prompt import PromptIR
 from rehydrate.messages import Message, PieceKind
 
@@ -108,6 +109,10 @@ class RemoveEchoes:
     the place that is referred to. Lines are the same if they differ in nothing but the number that
     a tool put before them. Never refers to what a pass before it has cut, nor to a reference.
     Without originals nothing is removed, and never from what the model asked for.
+
+    Stands before `prune` and behind it. A prompt that has to be pruned in any case is pruned as it
+    is: names that only a reference leads to would go with the place that it refers to. What is kept
+    of it is freed of echoes then.
     """
 
     least_characters: int = LEAST_CHARACTERS
@@ -117,6 +122,16 @@ class RemoveEchoes:
 
     def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
         """The IR without echoes, and a trace of it."""
+        pruned = [trace for trace in ir.meta.trace if trace.name == "prune"]
+        if pruned and not any(trace.changed for trace in pruned):
+            return ir  # they were removed before
+        after = self._without_echoes(ir, target)
+        tokens = upper_bound(prompt_tokens(after), target.provider)
+        if pruned or after.history is ir.history or tokens <= ir.budget.soft_tokens:
+            return after
+        return traced(self.name, ir, ir, (), ["left to what is kept: the prompt is pruned first"])
+
+    def _without_echoes(self, ir: PromptIR, target: Target) -> PromptIR:
         changes = Changes(self.name)
         history, originals = ir.history, target.originals
         messages: Sequence[Message] = ()

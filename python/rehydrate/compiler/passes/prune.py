@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from rehydrate.compact.asking import what_is_asked
+from rehydrate.compact.asking import last_said, what_is_asked
 from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.compiler.counting import prompt_tokens, room, section_tokens, upper_bound
 from rehydrate.compiler.passes.packing import Candidates, cut_to, is_divisible, pack
@@ -39,9 +39,9 @@ def prune(ir: PromptIR, target: Target) -> PromptIR:
 
     What must stay is taken first: tools; sections that are critical, a constraint or instructions;
     of every other section its ``min_tokens``; of the history system entries, the last user turn,
-    the reply that it answers and an open tool loop. Then the budget's last messages, in half of the
-    room. Then priority by priority: a level that fits whole stays whole; the first that does not
-    fit shares the room by one packing over its sections and, on the level of the history, its
+    the reply that it answers and an open tool loop. Then the budget's last messages, in an eighth
+    of the room. Then priority by priority: a level that fits whole stays whole; the first that does
+    not fit shares the room by one packing over its sections and, on the level of the history, its
     entries (long sections are cut to their best blocks, entries are kept or go whole); below it
     everything goes but ``min_tokens``.
 
@@ -73,7 +73,10 @@ class _Pruning:
         self._target = target
         self._waits = waits
         self._conversation: Conversation = ir.history.conversation
-        self._asked = what_is_asked(self._conversation, ir.request.observation.strip() or None)
+        observation = ir.request.observation.strip()
+        # A request that is about the last user turn counts as far as that is not long ago.
+        is_read = observation == last_said(self._conversation)
+        self._asked = what_is_asked(self._conversation, None if is_read else observation or None)
         needs_thoughts = binding_of(ir, target).needs_thoughts
         self._pins = frozenset(self._conversation.pins(thoughts=needs_thoughts))
         self._kept_units = set(self._pins)
@@ -139,7 +142,7 @@ class _Pruning:
         return tokens
 
     def _keep_last(self, left: int) -> int:
-        """Keep the last messages, newest first, while they take no more than half of the room; what
+        """Keep the last messages, newest first, while they take no more than an eighth of it; what
         they cost."""
         count = self._ir.budget.keep_last
         last = [message.index for message in self._conversation.messages[-count:]] if count else []
@@ -148,7 +151,7 @@ class _Pruning:
             if unit in self._kept_units:
                 continue
             tokens = self._unit_tokens(unit)
-            if used + tokens > left // 2:
+            if used + tokens > left // 8:
                 break
             self._kept_units.add(unit)
             used += tokens
