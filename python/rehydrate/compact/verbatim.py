@@ -91,8 +91,9 @@ def compact_context(
     open tool loop at the end, and what ``pin`` names (indices, or the message objects themselves).
 
     The target is ``floor(total * target_ratio)`` tokens (a ratio below 0.05 is taken as that), or
-    ``budget_tokens``. ``query`` says what the next turn is about; without one, what a working
-    agent is likely to need again is kept. ``scoring`` is a profile (``"balanced"``, ``"chitta"``)
+    ``budget_tokens``. ``query`` says what the next turn is about; None: what the user said last,
+    which counts less the more has followed it. It is weighed against what a working agent is likely
+    to need again, as far as it asks for something that stands out. ``scoring`` is a profile (``"balanced"``, ``"chitta"``)
     or a ``Scoring``.
 
     ``embedder`` is ``"auto"`` (the built-in model), None (words only), the folder or ``org/name``
