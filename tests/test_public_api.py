@@ -204,7 +204,15 @@ def test_the_fields_of_the_results_are_these():
     assert rehydrate.Stats._fields == (
         *("before_tokens", "after_tokens", "target_tokens", "dropped", "dropped_pct"),
         *("dropped_messages_pct", "units", "pinned_tokens", "over_budget", "changed"),
-        *("covered_pct", "excerpted", "stripped", "stripped_tokens", "embedding", "distilled"),
+        *(
+            "covered_pct",
+            "excerpted",
+            "stripped",
+            "stripped_tokens",
+            "embedding",
+            "query_share",
+            "distilled",
+        ),
         *("distilled_kinds", "ignored", "degraded", "counter", "format", "elapsed_ms"),
     )
     assert rehydrate.Dropped._fields == (

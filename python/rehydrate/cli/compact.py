@@ -71,7 +71,7 @@ def add_parser(commands: Any) -> None:
     )
     what.add_argument(
         "--query", metavar="TEXT",
-        help="what the next turn is about; without one, what a working agent is likely to need",
+        help="what the next turn is about (default: what the user said last)",
     )  # fmt: skip
     what.add_argument(
         "--pin", type=int, action="append", default=[], metavar="N",

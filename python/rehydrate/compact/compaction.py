@@ -47,6 +47,9 @@ class Stats(NamedTuple):
     embedding: bool
     """Whether the embedder that was asked for really gave vectors. Without a query nothing is
     compared, and the newest text alone is embedded, which shows that the embedder works."""
+    query_share: float
+    """How much of the objective what the turn asks for was, 0 to 1: less for a vague query, and for
+    a user turn that much has followed. 0 under greedy packing, where it is in the scores."""
     distilled: int
     """Dropped units that became memories of their own; 0 unless ``distill_novel``."""
     distilled_kinds: Mapping[str, int]

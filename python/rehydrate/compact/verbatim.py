@@ -93,8 +93,8 @@ def compact_context(
     The target is ``floor(total * target_ratio)`` tokens (a ratio below 0.05 is taken as that), or
     ``budget_tokens``. ``query`` says what the next turn is about; None: what the user said last,
     which counts less the more has followed it. It is weighed against what a working agent is likely
-    to need again, as far as it asks for something that stands out. ``scoring`` is a profile (``"balanced"``, ``"chitta"``)
-    or a ``Scoring``.
+    to need again, as far as it asks for something that stands out. ``scoring`` is a profile
+    (``"balanced"``, ``"chitta"``) or a ``Scoring``.
 
     ``embedder`` is ``"auto"`` (the built-in model), None (words only), the folder or ``org/name``
     of an ONNX model, any object with ``space`` and ``embed``, or a function of texts to vectors,
@@ -261,6 +261,7 @@ def compact_context(
         stripped=len(kept.stripped),
         stripped_tokens=sum(kept.stripped.values()),
         embedding=selection.embedding if own_model is None else found is not None,
+        query_share=selection.query_share,
         distilled=kept.distilled.count,
         distilled_kinds=kept.distilled.kinds,
         ignored=len(conversation.ignored),

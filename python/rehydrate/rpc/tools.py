@@ -25,8 +25,8 @@ DESCRIPTION = (
     "Make a conversation fit a token budget without rewriting it: whole messages are kept word for "
     "word, in order, or dropped. Tool calls stay with their results, so the provider accepts what "
     "is left. System messages, the last user turn, the reply that it answers and an open tool loop "
-    "are always kept. With a query, what answers it is kept; without one, what an agent that goes "
-    "on working will need."
+    "are always kept, and of the rest what the turn asks for and what an agent that goes on "
+    "working will need."
 )
 
 ARGUMENTS: Mapping[str, dict[str, Any]] = {
@@ -38,7 +38,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
     },
     "query": {
         "type": ["string", "null"],
-        "description": "What the next turn is about.",
+        "description": "What the next turn is about; null: what the user said last.",
     },
     "target_ratio": {
         "type": "number",

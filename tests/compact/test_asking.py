@@ -1,0 +1,85 @@
+"""What a turn asks for stays, wherever it was said, and a vague turn costs the work little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rehydrate import compact_context
+from rehydrate.compact.asking import LONGEST_CHARS, last_said, what_is_asked
+from rehydrate.formats import read
+
+QUESTION = "What did Amira say about the lighthouse keeper's wedding?"
+ANSWER = "Amira: the lighthouse keeper's wedding is on the ninth of May, in the chapel."
+
+
+def chat(last: str | None = None) -> list[dict[str, Any]]:
+    """Forty rounds of small talk about files, one of which holds the answer."""
+    said = []
+    for n in range(40):
+        said.append(
+            {"role": "user", "content": f"Now look at src/part_{n}.py, please, and test it."}
+        )
+        said.append({"role": "assistant", "content": f"src/part_{n}.py has {n} tests, all green."})
+    said[12] = {"role": "user", "content": ANSWER}
+    return said if last is None else [*said, {"role": "user", "content": last}]
+
+
+def kept(messages: list[Any], query: str | None = None, **options: Any) -> list[str]:
+    compaction = compact_context(messages, query, 0.15, **options)
+    return [message["content"] for message in compaction.messages]
+
+
+def test_what_the_last_turn_asks_for_stays_without_a_query():
+    assert ANSWER in kept(chat(QUESTION))
+    assert ANSWER in kept(chat(), QUESTION)
+    assert ANSWER not in kept(chat("Go on."))
+
+
+@pytest.mark.parametrize("vague", ["continue", "fix the failing test and go on"])
+def test_a_vague_query_takes_little_from_what_the_work_needs(vague: str):
+    stats = compact_context(chat(), vague, 0.15).stats
+    asked = compact_context(chat(), QUESTION, 0.15).stats
+    assert stats.query_share < 0.1
+    assert asked.query_share > 0.5
+    without = set(kept(chat()))
+    assert len(without & set(kept(chat(), vague))) >= 0.8 * len(without)
+
+
+def test_greedy_packing_reads_no_turn():
+    assert compact_context(chat(QUESTION), scoring="chitta").stats.query_share == 0.0
+    assert ANSWER not in kept(chat(QUESTION), scoring="chitta")
+
+
+def test_a_turn_counts_less_the_more_has_followed_it():
+    weights = []
+    for after in range(0, 60, 4):
+        work = [{"role": "assistant", "content": f"step {n}"} for n in range(after)]
+        asked = what_is_asked(read([*chat(QUESTION), *work], "plain")[0], None)
+        weights.append(0.0 if asked is None else asked.weight)
+    assert weights[0] == 1.0
+    assert weights[1] == 0.5
+    assert weights == sorted(weights, reverse=True)
+    assert weights[-1] == 0.0
+
+
+def test_a_query_that_is_given_counts_whole_whatever_the_turn():
+    conversation, _ = read(chat("Go on."), "plain")
+    assert what_is_asked(conversation, QUESTION) == (QUESTION, 1.0)
+
+
+def test_of_a_long_turn_the_beginning_and_the_end_are_read():
+    long = "Where is the mast? " + "log line\n" * 2_000 + " Which berth is free?"
+    asked = what_is_asked(read(chat(long), "plain")[0], None)
+    assert asked is not None
+    assert len(asked.text) == LONGEST_CHARS + 1
+    assert asked.text.startswith("Where is the mast?")
+    assert asked.text.endswith("Which berth is free?")
+
+
+def test_nothing_is_asked_where_nobody_spoke():
+    conversation, _ = read([{"role": "assistant", "content": "Hello."}], "plain")
+    assert (last_said(conversation), what_is_asked(conversation, None)) == ("", None)
+    blank, _ = read([{"role": "user", "content": "  \n"}], "plain")
+    assert what_is_asked(blank, None) is None
