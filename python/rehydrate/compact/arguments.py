@@ -81,10 +81,10 @@ def checked_deadline(deadline_ms: object) -> Deadline | None:
 
 
 def checked_query(query: object) -> str | None:
-    """What is asked, or None where nothing is."""
+    """What is asked: "" for nothing, None for what the user said last."""
     if not (query is None or isinstance(query, str)):
         raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
-    return query if query and query.strip() else None
+    return query if query is None else query.strip()
 
 
 def check_choices(**chosen: object) -> None:

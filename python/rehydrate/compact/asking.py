@@ -25,7 +25,7 @@ class Asked(NamedTuple):
 def what_is_asked(
     conversation: Conversation, query: str | None, *, reads: bool = True
 ) -> Asked | None:
-    """The query, or, if it `reads`, what the user said last; None for nothing, or for long ago.
+    """The query, or, if it `reads`, what the user said last; None for "", or for long ago.
 
     >>> from rehydrate import formats
     >>> read, _ = formats.read([{"role": "user", "content": "Which port is it?"}], "plain")
@@ -33,7 +33,7 @@ def what_is_asked(
     Asked(text='Which port is it?', weight=1.0)
     """
     if query is not None:
-        return Asked(query)
+        return Asked(query) if query else None
     unit = conversation.last_user_turn() if reads else None
     if unit is None:
         return None
