@@ -109,7 +109,7 @@ def test_a_drop_of_what_is_said_elsewhere_says_so():
     messages = talk(
         "user: see src/app.py", "user: see lib/other_part.py", "user: see src/app.py now"
     )
-    compaction = compact_context(messages, counter=words, budget_tokens=5)
+    compaction = compact_context(messages, "", counter=words, budget_tokens=5)
     assert [record.index for record in compaction.dropped] == [0]
     assert compaction.dropped[0].reason == "what it mentions is kept elsewhere"
 

@@ -83,7 +83,7 @@ def test_a_memory_is_asked_once_for_three_neighbours_of_unit_vectors(embedder: A
 def test_a_message_without_a_vector_is_a_row_of_zeros_to_the_memory():
     rows = [[3.0, 4.0], [0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], [0.0, 2.0]]
     memory = Recording()
-    compact_context(FACTS, memory=memory, embedder=lambda texts: rows)
+    compact_context(FACTS, "", memory=memory, embedder=lambda texts: rows)
     ((vectors, _),) = memory.asked
     assert vectors.tolist() == [
         pytest.approx([0.6, 0.8]),
@@ -136,7 +136,7 @@ def test_an_own_embedder_is_asked_no_more_texts_for_a_memory_that_needs_none():
         return HashEmbedder()(batch)
 
     many = talk(*(f"user: fact number {n} of the list of facts" for n in range(80)), "user: Go.")
-    compact_context(many, memory=RecordingTexts(), embedder=embed)
+    compact_context(many, "", memory=RecordingTexts(), embedder=embed)
     assert batches == [1]
 
 

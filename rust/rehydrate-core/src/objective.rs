@@ -63,7 +63,9 @@ impl Prepared {
         scale(&mut item_worth, SCORE_SHARE / whole);
         scale(&mut features.weight, feature_share / whole);
         if query_share > 0.0 {
-            let relevant = |s: &Signals| s.semantic.max(0.0).powi(CONTRAST);
+            // As the score weighs them: of what memory holds, the novelty's part is lost.
+            let novelty = weights.novelty / (weights.semantic + weights.novelty);
+            let relevant = |s: &Signals| s.semantic.max(0.0).powi(CONTRAST) * (1.0 - novelty * s.coverage);
             let mut relevance = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());
             for ((worth, &tokens), &pinned) in relevance.iter_mut().zip(item_tokens).zip(pinned) {
                 // Half way from worth a message to worth a token: an answer may be long.

@@ -36,7 +36,7 @@ pub(crate) struct Relevance {
     /// without a content word, where structure, recency and novelty decide.
     pub odds: Vec<f64>,
     /// How far the query asks for something that stands out here, 0 to 1: the share of it that the best message matches,
-    /// less the share that a tenth of all messages matches.
+    /// less the share that the best fifth of all messages matches on average.
     pub standing_out: f64,
 }
 
@@ -153,14 +153,16 @@ fn largest(values: &[f64], candidate: &[bool]) -> f64 {
     values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).fold(0.0, f64::max)
 }
 
-/// What a tenth of the others reaches, beside the best; 0 where there are no others.
+/// What the best fifth reaches on average, the very best aside; 0 where there are no others.
 fn usual(values: &[f64], candidate: &[bool]) -> f64 {
     let mut values: Vec<f64> = values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).collect();
-    let tenth = values.len().div_ceil(10);
-    if tenth >= values.len() {
+    let fifth = values.len().div_ceil(5);
+    if fifth >= values.len() {
         return 0.0;
     }
-    *values.select_nth_unstable_by(tenth, |a, b| b.total_cmp(a)).1
+    values.select_nth_unstable_by(fifth, |a, b| b.total_cmp(a));
+    let best = &values[..=fifth];
+    (best.iter().sum::<f64>() - best.iter().copied().fold(0.0, f64::max)) / fifth as f64
 }
 
 /// Add what every other message lends: `LENDING ^ distance` of its own. Two passes.
