@@ -249,6 +249,8 @@ pub(crate) struct WordMatch {
     pub rarity: Vec<f64>,
     /// The summed rarity of all words of the query.
     pub rarity_of_query: f64,
+    /// Per document, whether it says all words of the query and none else.
+    pub echoes: Vec<bool>,
 }
 
 /// Words that are looked up in one pass over the texts: their counts stay in the processor's cache.
@@ -262,7 +264,13 @@ pub(crate) fn match_words(documents: usize, texts: &[(usize, PackedTerms<'_>)], 
         lengths[*document] += f64::from(terms.length);
     }
     let average = (lengths.iter().sum::<f64>() / documents.max(1) as f64).max(1e-9);
-    let mut found = WordMatch { bm25: vec![0.0; documents], rarity: vec![0.0; documents], rarity_of_query: 0.0 };
+    let mut found = WordMatch {
+        bm25: vec![0.0; documents],
+        rarity: vec![0.0; documents],
+        rarity_of_query: 0.0,
+        echoes: vec![false; documents],
+    };
+    let mut matched = vec![0_u32; documents];
     let mut counts = vec![[0_u32; WORDS_A_PASS]; documents];
     for words in query.chunks(WORDS_A_PASS) {
         checkpoint();
@@ -271,6 +279,9 @@ pub(crate) fn match_words(documents: usize, texts: &[(usize, PackedTerms<'_>)], 
             for (count, &word) in counts[*document].iter_mut().zip(words) {
                 *count += terms.count(word);
             }
+        }
+        for (matched, counts) in matched.iter_mut().zip(&counts) {
+            *matched += counts.iter().sum::<u32>();
         }
         for place in 0..words.len() {
             let with_it = counts.iter().filter(|counts| counts[place] > 0).count();
@@ -282,6 +293,10 @@ pub(crate) fn match_words(documents: usize, texts: &[(usize, PackedTerms<'_>)], 
                 found.bm25[document] += rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
             }
         }
+    }
+    for (document, echoes) in found.echoes.iter_mut().enumerate() {
+        let says_all = !query.is_empty() && found.rarity[document] == found.rarity_of_query;
+        *echoes = says_all && f64::from(matched[document]) == lengths[document];
     }
     found
 }

@@ -68,6 +68,9 @@ impl Prepared {
         let messages = self.messages.len();
         let texts = self.texts(TextAnalysis::terms);
         let by_word = lexical::match_words(messages, &texts, &query.words);
+        // What says the query again answers nothing.
+        let candidate: Vec<bool> = candidate.iter().zip(&by_word.echoes).map(|(&c, &echoes)| c && !echoes).collect();
+        let candidate = candidate.as_slice();
         // By words alone where there is no model: a word is there or is not.
         let mut matched = Match { of_message: by_word.rarity, of_query: by_word.rarity_of_query };
         let mut builtin = None;

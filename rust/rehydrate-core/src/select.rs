@@ -157,7 +157,9 @@ impl Prepared {
         };
         let Objective { mut item_worth, features, query_share, feature_share } = objective;
         if request.packing == PackMode::Coverage {
-            laid_down::add_worth(&mut item_worth, &rules, &item_tokens, free_tokens, feature_share);
+            // A question narrows what counts: at a small budget it gets what it asks for before every rule does.
+            let weight = feature_share * (1.0 - query_share).powi(2);
+            laid_down::add_worth(&mut item_worth, &rules, &item_tokens, free_tokens, weight);
         }
         let first: Vec<bool> = match request.packing {
             _ if self.fits_whole(request.target_tokens) => vec![true; self.units.len()],
