@@ -87,6 +87,15 @@ def test_no_more_questions_are_asked_than_wanted() -> None:
         assert len(model.prompts) <= planned_requests(cases, wanted)
 
 
+def test_fewer_questions_than_there_are_come_from_all_conversations_alike() -> None:
+    turns = [{"role": "user", "content": f"Word {n} is w{n}."} for n in range(30)]
+    asked = tuple(Question(f"Which is word {n}?", (n,), f"w{n}") for n in range(9))
+    chats = [Conversation(name, turns, questions=asked) for name in ("one", "two")]
+    found = judge(ScriptedModel(Reader()), sample_cases(chats), keep_last(), 0.2, max_questions=10)
+    assert [each.session for each in found.questions] == ["one"] * 5 + ["two"] * 5
+    assert found.questions[4].question == "Which is word 7?", "not the first ones of each"
+
+
 def test_a_request_that_fails_costs_its_question_and_is_said() -> None:
     sample = sample_cases([read_session(work(40))])
     model = ScriptedModel(Reader(fails_on="Question: Which file is first?"))

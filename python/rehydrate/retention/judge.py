@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -22,6 +22,8 @@ from rehydrate.retention.sampling import Sample
 
 if TYPE_CHECKING:
     from rehydrate.runtime.models.model import Model
+
+T = TypeVar("T")
 
 MAX_QUESTIONS = 12
 A_CUT = 4
@@ -196,19 +198,22 @@ def _cases(sample: Sample, most: int) -> list[_Case]:
     """The questions there are, as evenly over the sessions as they were sampled, or where some
     are to be written: the last cut of each session."""
     if sample.questions:
-        step = max(1, len(sample.questions) // most)
         return [
             _Case(c.name, c.messages, question.text, question.answer)
-            for c, _, question in sample.questions[::step][:most]
+            for c, _, question in _spread(sample.questions, most)
         ]
     last = {cut.session: cut for cut in sample.cuts}
-    wanted = -(-most // A_CUT)
-    step = max(1, len(last) // wanted)
-    cuts = list(last.values())[::step][:wanted]
+    cuts = _spread(list(last.values()), -(-most // A_CUT))
     return [
         _Case(cut.session, cut.messages, count=min(A_CUT, most - A_CUT * place))
         for place, cut in enumerate(cuts)
     ]
+
+
+def _spread(values: Sequence[T], most: int) -> list[T]:
+    """At most so many, at even steps over all of them."""
+    count = min(most, len(values))
+    return [values[place * len(values) // count] for place in range(count)]
 
 
 async def _side_by_side(
