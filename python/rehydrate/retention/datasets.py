@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,13 +94,10 @@ def locomo(sample: dict[str, Any]) -> Conversation:
     record = sample["conversation"]
     messages: list[Message] = []
     index_of: dict[str, int] = {}
-    session = 1
-    while f"session_{session}" in record:
-        for turn in record[f"session_{session}"]:
-            index_of[turn["dia_id"]] = len(messages)
-            role = "user" if turn["speaker"] == record["speaker_a"] else "assistant"
-            messages.append({"role": role, "content": f"{turn['speaker']}: {turn['text']}"})
-        session += 1
+    for _, turn in locomo_turns(record):
+        index_of[turn["dia_id"]] = len(messages)
+        role = "user" if turn["speaker"] == record["speaker_a"] else "assistant"
+        messages.append({"role": role, "content": f"{turn['speaker']}: {turn['text']}"})
     questions: list[Question] = []
     for entry in sample["qa"]:
         # Some evidence is written as "D8:6; D9:17" or names a turn that does not exist.
@@ -109,3 +107,12 @@ def locomo(sample: dict[str, Any]) -> Conversation:
             answer = str(entry.get("answer", ""))
             questions.append(Question(str(entry["question"]), evidence, answer))
     return Conversation(str(sample["sample_id"]), messages, "plain", tuple(questions))
+
+
+def locomo_turns(record: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Every turn of a LoCoMo conversation, in order, with the number of its session."""
+    session = 1
+    while f"session_{session}" in record:
+        for turn in record[f"session_{session}"]:
+            yield session, turn
+        session += 1

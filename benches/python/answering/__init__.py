@@ -1,0 +1,1 @@
+"""The parts of `benches.python.answers`: data, strategies, grading, running, report."""

@@ -1,0 +1,150 @@
+"""What of a conversation a model is shown before it is asked about it, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benches.python.answering.data import Case, digest
+from rehydrate import Budget, Context, count_tokens
+from rehydrate.compiler.counting import upper_bound
+from rehydrate.retention import exact_cost, keep_last
+from rehydrate.retention.reading import Message
+from rehydrate.runtime import ContextJIT, Interpreter, Limits, Model, Retry
+from rehydrate.runtime.events import Compacted, PromptBuilt
+
+STRATEGIES = ("whole", "keep_last", "context", "jit")
+"""whole: all of the conversation, where it fits the window. keep_last: its last messages.
+context: what a `Context` leaves. jit: the same, with the tools of `ContextJIT`."""
+UNFIT = "does not fit"
+"""How the problem begins of a question whose prompt is too long for the model."""
+
+_TOLD = (
+    "The messages are a conversation of several days; each begins with the day it was said on. The "
+    "last one is a question about them. Answer it in a short phrase, with the messages' own words "
+    "where you can, a date as 8 May 2023. If they do not say, answer: No information available."
+)
+_CUT = " Not all messages are shown."
+_ASK_BACK = (
+    " Where what you need is not shown, ask for it with request_context before you answer, in "
+    "other words if nothing comes of it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model answered, or why it did not, and what that took."""
+
+    text: str = ""
+    problem: str = ""
+    prompt_tokens: int = 0
+    """Of the first prompt, o200k_base."""
+    tokens_in: int = 0
+    """Of all prompts, as billed."""
+    tokens_out: int = 0
+    requests: int = 0
+    dollars: float | None = None
+
+
+@dataclass(frozen=True)
+class Answering:
+    """A model that is asked questions, and how much it is shown."""
+
+    model: Model
+    budget_tokens: int = 4_000
+    """Of the first prompt but the whole, o200k_base: instructions, tools, messages, question."""
+    window_tokens: int = 180_000
+    """Of the model: what may take more is not sent."""
+    max_calls: int = 4
+    """Of request_context and its like, for one question."""
+    retry: Retry = Retry()  # noqa: RUF009
+
+    async def answer(self, case: Case, strategy: str) -> Answer:
+        """The answer to a question; what fails is in it, never raised."""
+        if not self.fits(case, strategy):
+            return Answer(problem=f"{UNFIT} {self.window_tokens:,} tokens (--window)")
+        try:
+            context = await self._context(case, strategy)
+            return await asked(self.model, context, self.most_requests(strategy), self.retry)
+        except Exception as error:  # a question that fails stops no other one
+            return Answer(problem=_one_line(error))
+
+    async def _context(self, case: Case, strategy: str) -> Context:
+        """The context whose next prompt asks the question, and which the window alone limits."""
+        told, is_ours = _told(strategy), strategy in ("context", "jit")
+        context = Context(
+            provider=self.model.provider,
+            model=self.model.name,
+            system=told,
+            budget=Budget(soft_tokens=self.window_tokens, hard_tokens=self.window_tokens),
+            thread=case.id,
+            deadline_ms=None,
+            **({} if is_ours else {"passes": ()}),
+        )
+        turns = [*case.history.messages, {"role": "user", "content": case.question}]
+        if strategy == "keep_last":
+            turns = _last(turns, self.budget_tokens - count_tokens(told))
+        for turn, at in zip(turns, [*case.history.times, case.at][-len(turns) :], strict=True):
+            context.add(turn, at=at)
+        if strategy == "jit":
+            ContextJIT(context, max_calls=self.max_calls, deadline_ms=None)
+        if is_ours:
+            await context.acompact(self.budget_tokens)
+        return context
+
+    def first_tokens(self, case: Case, strategy: str) -> int:
+        """Of the first prompt, at most."""
+        whole = case.history.tokens + count_tokens(_told(strategy) + case.question)
+        return whole if strategy == "whole" else min(whole, self.budget_tokens)
+
+    def fits(self, case: Case, strategy: str) -> bool:
+        """Whether the model's window holds it."""
+        tokens = upper_bound(self.first_tokens(case, strategy), self.model.provider)
+        return tokens <= self.window_tokens
+
+    def most_requests(self, strategy: str) -> int:
+        """For one question: each of the calls, one that is refused, and the answer."""
+        return self.max_calls + 2 if strategy == "jit" else 1
+
+    def key(self, case: Case, strategy: str) -> str:
+        """Of all that an answer depends on."""
+        sizes = str((self.budget_tokens, self.window_tokens, self.max_calls))
+        told = _told(strategy)
+        return digest(case.digest, strategy, told, self.model.provider, self.model.name, sizes)
+
+
+async def asked(model: Model, context: Context, most_requests: int, retry: Retry) -> Answer:
+    """What a model answers to a context; what the provider fails at is in it."""
+    limits = Limits(steps=most_requests)
+    agent = Interpreter(model, jit=bool(context.jit), limits=limits, retry=retry)
+    turn = await agent.run(context)
+    problem = _one_line(turn.error) if turn.error else ""
+    if any(isinstance(each, Compacted) and each.why == "overflow" for each in turn.events):
+        problem = f"{UNFIT} the model: its window is smaller than --window"
+    return Answer(
+        text="" if problem else turn.answer.strip(),
+        problem=problem,
+        prompt_tokens=next((e.tokens for e in turn.events if isinstance(e, PromptBuilt)), 0),
+        tokens_in=turn.usage.input,
+        tokens_out=turn.usage.output,
+        requests=turn.steps,
+        dollars=turn.dollars,
+    )
+
+
+def _one_line(error: BaseException) -> str:
+    """An error as one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+
+
+def _told(strategy: str) -> str:
+    cut = "" if strategy == "whole" else _CUT
+    return _TOLD + cut + (_ASK_BACK if strategy == "jit" else "")
+
+
+def _last(messages: list[Message], budget_tokens: int) -> list[Message]:
+    """The last that fit; from a user's on, as trim_messages(start_on="human") has it: no provider
+    is sent what it may refuse."""
+    share = min(1.0, budget_tokens / count_tokens(messages))
+    kept = keep_last(exact_cost())(messages, None, share) or messages[-1:]
+    first = next(place for place, message in enumerate(kept) if message["role"] == "user")
+    return kept[first:]
