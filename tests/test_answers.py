@@ -32,15 +32,12 @@ def locomo(name):
     said = [f"We talked about item {n} of {name}'s list, and it rained again." for n in range(150)]
     said[10] = "By the way, my dog is called Biscuit."
     said[-3] = "And my sister moved to Lisbon."
+    turns = [{"speaker": ("Ann", "Bob")[n % 2], "text": text} for n, text in enumerate(said)]
+    turns[0]["blip_caption"] = "a photo of rain"
     record = {"speaker_a": "Ann", "speaker_b": "Bob"}
     for day in (1, 2, 3):
-        texts = said[50 * (day - 1) : 50 * day]
         record[f"session_{day}_date_time"] = f"1:56 pm on {day + 7} May, 2023"
-        record[f"session_{day}"] = [
-            {"speaker": "Ann" if n % 2 == 0 else "Bob", "dia_id": f"D{day}:{n}", "text": text}
-            for n, text in enumerate(texts)
-        ]
-    record["session_1"][0]["blip_caption"] = "a photo of rain"
+        record[f"session_{day}"] = turns[50 * (day - 1) : 50 * day]
     qa = [
         {"question": question, "answer": answer, "category": category, "evidence": []}
         for category, (question, (_, answer)) in zip((4, 2, 1), KNOWN.items(), strict=False)
@@ -132,7 +129,7 @@ def test_both_files_are_read_with_days_in_order_types_and_what_has_no_answer(tmp
         ("[]", "there is no question in it"),
         ([longmemeval(answer=None)], "entry 1 has no 'answer'"),
         ([longmemeval(), longmemeval(question_date="today")], "entry 2 is malformed: time data"),
-        ([{**locomo("x"), "qa": [{"question": "?", "category": 9}]}], "question 1 has the categ"),
+        ([{**locomo("x"), "qa": [{"question": "?", "category": 9}]}], "entry 1 has no 9"),
     ],
 )
 def test_a_bad_file_is_a_typed_error_that_names_the_place(tmp_path, text, problem):

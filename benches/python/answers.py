@@ -67,13 +67,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add("files", metavar="FILES", nargs="+", help="LoCoMo's and LongMemEval's files, or folders")
     add("--model", required=True, metavar="API:MODEL", help="anthropic:..., openai:...")
     add("--judge", metavar="API:MODEL", help="says whether answers are right (default: F1 alone)")
-    add(
-        "--strategy",
-        action="append",
-        choices=STRATEGIES,
-        default=[],
-        help="repeatable; all of them",
-    )
+    add("--strategy", action="append", choices=STRATEGIES, default=[], help="repeatable; all four")
     for name, default, what in (
         ("--questions", None, "at most, evenly over the conversations; all of them"),
         ("--budget", Answering.budget_tokens, "tokens of the first prompt; %(default)s"),

@@ -21,6 +21,7 @@ from rehydrate.retention.sessions import evenly, session_files
 LOCOMO_TYPES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 LOCOMO_TIME, LONGMEMEVAL_TIME = "%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M"
 EXPECTED = "pass the locomo10.json of LoCoMo, or a longmemeval_*.json of LongMemEval"
+_NOWHERE = "The conversation does not say."
 _BEGINNING = "(The conversation begins.)"
 """Before a conversation that the assistant begins: not every provider takes one."""
 
@@ -114,16 +115,13 @@ def _locomo(sample: Any) -> list[Case]:
         picture = f" [shares {turn['blip_caption']}]" if turn.get("blip_caption") else ""
         said.append((at, role, f"{turn['speaker']}: {turn['text']}{picture}"))
     history = _history(str(sample["sample_id"]), said)
-    return [_locomo_case(entry, number, history) for number, entry in enumerate(sample["qa"], 1)]
-
-
-def _locomo_case(entry: Mapping[str, Any], number: int, history: History) -> Case:
-    kind = LOCOMO_TYPES.get(entry["category"])
-    if kind is None:
-        raise ValueError(f"question {number} has the category {entry['category']!r}, not 1 to 5")
-    answer = entry["answer"] if kind != "adversarial" else "(The conversation does not say.)"
-    id_, at = f"{history.name}/{number}", history.times[-1]
-    return Case(id_, kind, str(entry["question"]), str(answer), history, at)
+    cases: list[Case] = []
+    for number, entry in enumerate(sample["qa"], 1):
+        kind = LOCOMO_TYPES[entry["category"]]
+        answer = _NOWHERE if kind == "adversarial" else str(entry["answer"])
+        id_, at = f"{history.name}/{number}", history.times[-1]
+        cases.append(Case(id_, kind, str(entry["question"]), answer, history, at))
+    return cases
 
 
 def _longmemeval(entry: Mapping[str, Any]) -> Case:

@@ -26,8 +26,8 @@ REPLY_TOKENS = 60
 """Of an answer, for the plan."""
 
 
-class Journal:
-    """A file of answers and verdicts, a line each, written as they come."""
+class Journal(dict[str, Any]):
+    """Answers and verdicts, and the file that has each in a line, written as they come."""
 
     def __init__(self, path: str | Path | None = None) -> None:
         """Read what there is; a line that was cut off is left out. Without a path nothing is kept.
@@ -35,22 +35,16 @@ class Journal:
         Raises UnreadableSessionError for a file that is no journal.
         """
         self._path = None if path is None else Path(path)
-        is_there = self._path is not None and self._path.exists()
-        data = self._path.read_bytes() if self._path and is_there else b""
-        entries = [entry for line in data.splitlines() if (entry := _entry(line))]
-        self._values = {entry["key"]: entry["value"] for entry in entries}
-        if data and not entries:
+        data = self._path.read_bytes() if self._path and self._path.exists() else b""
+        super().__init__(entry for line in data.splitlines() if (entry := _entry(line)))
+        if data and not self:
             problem, remedy = "it has no answer of an earlier run", "name its journal or a new file"
             raise UnreadableSessionError(path, problem, remedy)
         self._ahead = "\n" if data and not data.endswith(b"\n") else ""
 
-    def get(self, key: str) -> Any:
-        """What was kept, or None."""
-        return self._values.get(key)
-
     def keep(self, key: str, value: Any, case: Case, strategy: str) -> None:
         """Write it down at once; case and strategy are for whoever reads the file."""
-        self._values[key] = value
+        self[key] = value
         if self._path is not None:
             entry = {"key": key, "value": value, "case": case.id, "strategy": strategy}
             with self._path.open("a", encoding="utf-8") as file:
@@ -72,15 +66,13 @@ class Row:
 
 
 class Planned(NamedTuple):
-    """What one strategy, or the judge, will ask: at least and at most."""
+    """What one strategy, or the judge, will ask: at least and at most, tokens of the prompts."""
 
     name: str
     known: int
-    """Questions whose answers the journal has."""
     unfit: int
     requests: tuple[int, int]
     tokens: tuple[int, int]
-    """Of the prompts, estimated as billed."""
 
 
 @dataclass
@@ -170,9 +162,9 @@ class Run:
         return Planned(strategy, known, unfit, (count, count * rounds), tokens)
 
 
-def _entry(line: bytes) -> dict[str, Any] | None:
+def _entry(line: bytes) -> tuple[str, Any] | None:
     try:
         entry = json.loads(line)
-    except ValueError:
+        return entry["key"], entry["value"]
+    except (ValueError, TypeError, KeyError):
         return None
-    return entry if isinstance(entry, dict) and {"key", "value"} <= entry.keys() else None
