@@ -37,6 +37,31 @@ def test_what_the_last_turn_asks_for_stays_without_a_query():
     assert ANSWER not in kept(chat("Go on."))
 
 
+def logs(last: str) -> list[dict[str, Any]]:
+    """Three long logs in which no word stands out, and a question."""
+    said = []
+    for name in ("north", "south", "east"):
+        lines = [f"12:{n % 60:02} {name}_{n} served berth {n * 7 % 97}" for n in range(300)]
+        said.append({"role": "user", "content": f"Read the log of {name}."})
+        said.append({"role": "assistant", "content": "\n".join(lines)})
+    said += [{"role": "user", "content": "Thanks."}, {"role": "assistant", "content": "Gladly."}]
+    return [*said, {"role": "user", "content": last}]
+
+
+def test_what_mentions_a_name_that_is_asked_for_stays_though_its_words_are_everywhere():
+    question = "Which berths did south_117, east_250 and north_9 serve?"
+    lines = ["south_117 served berth 43", "east_250 served berth 4", "north_9 served berth 63"]
+
+    def found(last: str, query: str | None) -> int:
+        compaction = compact_context(logs(last), query, 0.2, granularity="excerpt")
+        text = "\n".join(message["content"] for message in compaction.messages)
+        return sum(f" {line}\n" in f"{text}\n" for line in lines)
+
+    assert found(question, None) == 3
+    assert found("Go on.", question) == 3
+    assert found("Go on.", None) < 3
+
+
 @pytest.mark.parametrize("vague", ["continue", "fix the failing test and go on"])
 def test_a_vague_query_takes_little_from_what_the_work_needs(vague: str):
     stats = compact_context(chat(), vague, 0.15).stats

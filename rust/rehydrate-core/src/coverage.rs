@@ -28,11 +28,13 @@ fn worth_of_class(class: Class) -> f64 {
 pub(crate) struct Features {
     pub of_item: FeatureLists,
     pub weight: Vec<f64>,
+    /// Those that the query names.
+    pub named: Vec<u32>,
 }
 
 impl Features {
     pub fn none(items: usize) -> Self {
-        Self { of_item: FeatureLists::none(items), weight: Vec::new() }
+        Self { of_item: FeatureLists::none(items), weight: Vec::new(), named: Vec::new() }
     }
 
     /// Per item, the summed weights of its features, whoever else mentions them.
@@ -42,8 +44,9 @@ impl Features {
 }
 
 impl Prepared {
-    /// The features of all items but the system's, which are there anyway.
-    pub(crate) fn features(&self, signals: &[Signals]) -> Features {
+    /// The features of all items but the system's, which are there anyway. `names` are hashes of those that the query
+    /// names.
+    pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
         let mentions_in_all = self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
         let mut interned = Interned::with_room_for(mentions_in_all / 4);
         // The most that memory covers of any part that mentions a feature; most often there is no memory.
@@ -89,7 +92,8 @@ impl Prepared {
             let age_units = newest - unit_of_turn[feature.last_turn as usize];
             weight[id] = feature.worth(age_units) * (1.0 - covered.get(id).copied().unwrap_or(0.0));
         }
-        Features { of_item: of_units, weight }
+        let named = names.iter().filter_map(|&hash| interned.find(hash)).collect();
+        Features { of_item: of_units, weight, named }
     }
 }
 
@@ -179,6 +183,11 @@ impl Interned {
             place = (place + 1) & (self.places.len() - 1);
         }
         place
+    }
+
+    /// The number of the feature with that hash.
+    fn find(&self, hash: u32) -> Option<u32> {
+        Some(self.places[self.place(hash)].id).filter(|&id| id != NONE)
     }
 
     fn features(&self) -> impl Iterator<Item = &Feature> {

@@ -1,14 +1,17 @@
 //! What a packing is to maximise: scores, what the query asks for, and what is mentioned, on one scale.
 //!
 //! ```text
-//! value(S) = 0.05 * scores of S  +  2 c^2 w * relevance of S  +  F / (F + 100) * features mentioned in S
+//! value(S) = 0.05 * scores of S  +  2 c^2 w * relevance of S  +  n w * names of the query in S  +  F / (F + 100) * features in S
 //! ```
 //!
-//! Each of the three sums is 1 for the whole conversation, and the value too is divided by the value of all. `c` says how
-//! far the query asks for something that stands out here (relevance.rs), `w` is its weight, and `F` is the sum of the
-//! features' weights: a chat that names little is kept for its answers, a working session for its names. So a vague query
-//! takes little from what the work needs, and a question takes what it needs. Choice of the constants: DESIGN.md.
+//! Each of the four sums is 1 for the whole conversation, and the value too is divided by the value of all. `c` says how
+//! far the query asks for something that stands out here (relevance.rs), `w` is its weight, `n` is the share of its words
+//! that are names which others than it mention, and `F` is the sum of the features' weights: a chat that names little is
+//! kept for its answers, a working session for its names. So a vague query takes little from what the work needs, and a
+//! question takes what it needs. Choice of the constants: DESIGN.md.
 use crate::coverage::Features;
+use crate::features::{Class, mentions};
+use crate::lexical;
 use crate::prepared::Prepared;
 use crate::score::{NEUTRAL_SIMILARITY, Signals, Weights};
 
@@ -16,6 +19,8 @@ use crate::score::{NEUTRAL_SIMILARITY, Signals, Weights};
 const SCORE_SHARE: f64 = 0.05;
 /// The query's part under full confidence.
 const QUERY_SHARE: f64 = 2.0;
+/// The part of a query's names where it is nothing but names.
+const NAMES_SHARE: f64 = 1.0;
 /// Weights of features that amount to half of what coverage may be worth: a few screens of names.
 const HALF_COVERAGE: f64 = 100.0;
 /// Lets the most relevant messages outweigh many that are somewhat relevant.
@@ -24,8 +29,22 @@ const CONTRAST: i32 = 4;
 /// What the query asks for.
 pub(crate) struct Asked {
     /// 0 to 1: how far it asks for something that stands out here, times its weight.
-    pub standing_out: f64,
-    pub weight: f64,
+    standing_out: f64,
+    weight: f64,
+    /// Hashes of the names in it: identifiers, paths, ids, numbers.
+    names: Vec<u32>,
+    /// Its distinct content words.
+    words: usize,
+}
+
+impl Asked {
+    pub fn new(query: &str, standing_out: f64, weight: f64) -> Self {
+        let names = mentions(query).iter().filter(|name| name.class != Class::Word).map(|name| name.hash).collect();
+        let mut words = lexical::words(query);
+        words.sort_unstable();
+        words.dedup();
+        Self { standing_out, weight, names, words: words.len() }
+    }
 }
 
 /// One packing's worths.
@@ -55,27 +74,64 @@ impl Prepared {
             None => s.score(weights),
         };
         let mut item_worth = self.item_scores(&signals.iter().map(plain).collect::<Vec<_>>());
-        let mut features = self.features(signals);
+        let mut features = self.features(signals, asked.map_or(&[], |asked| &asked.names));
+        let mut relevance = asked.map_or_else(Vec::new, |_| self.worth_to_query(signals, weights, item_tokens, pinned));
+        let (mut naming, found) = worth_of_names(&features, pinned);
+
         let named: f64 = features.weight.iter().sum();
         let feature_share = named / (named + HALF_COVERAGE);
-        let query_share = asked.map_or(0.0, |asked| QUERY_SHARE * asked.standing_out.powi(2) * asked.weight);
-        let whole = SCORE_SHARE + query_share + feature_share;
+        let relevance_share = asked.map_or(0.0, |asked| QUERY_SHARE * asked.standing_out.powi(2) * asked.weight);
+        let naming_share = asked.map_or(0.0, |asked| {
+            NAMES_SHARE * asked.weight * found as f64 / asked.words.max(asked.names.len()).max(1) as f64
+        });
+        let whole = SCORE_SHARE + relevance_share + naming_share + feature_share;
         scale(&mut item_worth, SCORE_SHARE / whole);
         scale(&mut features.weight, feature_share / whole);
-        if query_share > 0.0 {
-            // As the score weighs them: of what memory holds, the novelty's part is lost.
-            let novelty = weights.novelty / (weights.semantic + weights.novelty);
-            let relevant = |s: &Signals| s.semantic.max(0.0).powi(CONTRAST) * (1.0 - novelty * s.coverage);
-            let mut relevance = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());
-            for ((worth, &tokens), &pinned) in relevance.iter_mut().zip(item_tokens).zip(pinned) {
-                // Half way from worth a message to worth a token: an answer may be long.
-                *worth *= if pinned { 0.0 } else { f64::from(tokens).sqrt() };
-            }
-            scale(&mut relevance, query_share / whole);
-            item_worth.iter_mut().zip(relevance).for_each(|(worth, relevance)| *worth += relevance);
+        for (part, share) in [(&mut relevance, relevance_share), (&mut naming, naming_share)] {
+            scale(part, share / whole);
+            item_worth.iter_mut().zip(part).for_each(|(worth, more)| *worth += *more);
         }
-        Objective { item_worth, features, query_share: query_share / whole, feature_share: feature_share / whole }
+        let query_share = (relevance_share + naming_share) / whole;
+        Objective { item_worth, features, query_share, feature_share: feature_share / whole }
     }
+
+    /// Per item, how relevant it is to the query.
+    fn worth_to_query(&self, signals: &[Signals], weights: &Weights, item_tokens: &[u32], pinned: &[bool]) -> Vec<f64> {
+        // As the score weighs them: of what memory holds, the novelty's part is lost.
+        let novelty = weights.novelty / (weights.semantic + weights.novelty);
+        let relevant = |s: &Signals| s.semantic.max(0.0).powi(CONTRAST) * (1.0 - novelty * s.coverage);
+        let mut relevance = self.item_scores(&signals.iter().map(relevant).collect::<Vec<_>>());
+        for ((worth, &tokens), &pinned) in relevance.iter_mut().zip(item_tokens).zip(pinned) {
+            // Half way from worth a message to worth a token: an answer may be long.
+            *worth *= if pinned { 0.0 } else { f64::from(tokens).sqrt() };
+        }
+        relevance
+    }
+}
+
+/// Per item that is not pinned, what the names of the query in it are worth, each spread over the items that mention it;
+/// and how many of the names such an item mentions.
+fn worth_of_names(features: &Features, pinned: &[bool]) -> (Vec<f64>, usize) {
+    let mut worth = vec![0.0; pinned.len()];
+    let mut found = 0;
+    if features.named.is_empty() {
+        return (worth, found);
+    }
+    let mut place = vec![usize::MAX; features.weight.len()];
+    features.named.iter().enumerate().for_each(|(at, &id)| place[id as usize] = at);
+    let mut items = vec![Vec::new(); features.named.len()];
+    for item in (0..pinned.len()).filter(|&item| !pinned[item]) {
+        for &id in features.of_item.of(item) {
+            if let Some(items) = items.get_mut(place[id as usize]) {
+                items.push(item);
+            }
+        }
+    }
+    for items in items.iter().filter(|items| !items.is_empty()) {
+        found += 1;
+        items.iter().for_each(|&item| worth[item] += 1.0 / items.len() as f64);
+    }
+    (worth, found)
 }
 
 /// Bring the sum of `worths` to `whole`.

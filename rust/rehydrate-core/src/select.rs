@@ -150,7 +150,8 @@ impl Prepared {
             PackMode::Coverage => {
                 // A weight of 0 of the semantic signal switches the query off.
                 let weight = request.query_weight * request.weights.semantic / USUAL_SEMANTIC_WEIGHT;
-                let asked = measured.standing_out.map(|standing_out| Asked { standing_out, weight });
+                let query = request.query.zip(measured.standing_out);
+                let asked = query.map(|(query, standing_out)| Asked::new(query, standing_out, weight));
                 let pinned_items = self.items_of(pinned.clone());
                 self.objective(&signals, &request.weights, asked.as_ref(), &item_tokens, &pinned_items)
             }
