@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from rehydrate import _engine, formats
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.thinking_models import UNBOUND, ThinkingModel, thinking_model
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
-
-if TYPE_CHECKING:
-    from rehydrate.compact.excerpts import Cut
 
 WAITS = "waits for the end of the turn"
 """Why a unit is kept that might have gone, where no change is safe."""
@@ -92,11 +89,9 @@ class Binding(NamedTuple):
         """Whether an open tool loop must keep the thinking that it begins with."""
         return not self.model.refuses_changed_prefix or self.model.open_loop == "leading"
 
-    def first_change(
-        self, kept_units: Sequence[bool], cut: Cut | None, *, at_most: bool = False
-    ) -> int | None:
-        """The place of the first message that goes, or of which a part goes; None where none does,
-        or nothing is bound to it. With ``at_most`` also of one that may yet be cut."""
+    def first_change(self, kept_units: Sequence[bool], cut: Sequence[int] = ()) -> int | None:
+        """The place of the first message that goes, or that is `cut`, a part of it kept; None where
+        none does, or nothing is bound to it."""
         if not self.model.refuses_changed_prefix:
             return None
         changed = [
@@ -105,15 +100,16 @@ class Binding(NamedTuple):
             if not kept_units[unit]
             for index in whole.members
         ]
-        changed += cut.changed(at_most=at_most) if cut is not None else ()
+        changed += cut
         start = self._behind() if changed else 0
         return min([index for index in changed if index >= start], default=None)
 
-    def waits(self, kept_units: Sequence[bool], cut: Cut | None) -> bool:
-        """Whether a compaction that keeps these must wait for the end of the turn."""
+    def waits(self, kept_units: Sequence[bool], cut: Sequence[int] = ()) -> bool:
+        """Whether a compaction that keeps these, the `cut` ones in part, must wait for the end of
+        the turn."""
         if self.model.open_loop == "any":
             return False
-        first = self.first_change(kept_units, cut, at_most=True)
+        first = self.first_change(kept_units, cut)
         return first is not None and self.must_wait(first)
 
     def must_wait(self, first: int) -> bool:

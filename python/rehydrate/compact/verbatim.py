@@ -236,7 +236,7 @@ def compact_context(
     )
     selection = select(target_tokens=target)
     cut = Cut(divisible, prepared, selection) if divisible else None
-    if binding.waits(selection.kept, cut):
+    if binding.waits(selection.kept, cut.changed(at_most=True) if cut else ()):
         degraded.append(why_waiting(model))
         pins = dict.fromkeys(range(len(conversation.units)), WAITS)
         selection, cut = select(target_tokens=before), None
@@ -342,7 +342,7 @@ def _keep(
         survivors = [entry_of.get(index, shown[index]) for index in indices]
         after -= cut.saved_tokens(kept_tokens)
         excerpted = len(entry_of)
-    first = binding.first_change(selection.kept, cut)
+    first = binding.first_change(selection.kept, cut.changed() if cut else ())
     if first is not None:
         rest = without_stale(conversation, indices, survivors, first, parts, counter)
         indices, survivors, stripped = rest

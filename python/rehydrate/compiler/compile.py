@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate._concurrency.twins import computed
 from rehydrate.checking import check_callable, check_choice, check_type
+from rehydrate.compact.arguments import GRANULARITIES
 from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.fence import fenced, text_of
@@ -75,6 +76,7 @@ def compile(  # noqa: A001  the contract's word
     known: Known | None = None,
     thinking: str = "auto",
     sent: CompiledPrompt | None = None,
+    granularity: str = "message",
 ) -> CompiledPrompt:
     """What is sent: the arguments of the provider's SDK, with segments that say where each is from.
 
@@ -92,6 +94,9 @@ def compile(  # noqa: A001  the contract's word
     `THINKING_MODELS` says which do, and a Claude that nobody named counts as one; in its open tool
     loop nothing is cut below the hard budget. ``thinking="keep"`` leaves all as it is.
 
+    ``granularity="excerpt"`` lets a cut keep the best blocks of the history's long texts and
+    results too, each gap marked with the handle of the whole (docs/excerpts.md).
+
     The same IR gives the same bytes. Raises BudgetExceededError where what must be sent is more
     than the hard budget, InvalidArgumentError for a prompt without any message or a tool of
     another provider's, InvalidMessageError for an entry that can only be sent to its own provider.
@@ -105,7 +110,8 @@ def compile(  # noqa: A001  the contract's word
     thinking = checked_policy(thinking)
     check_type("model", model, str, "pass the model's name, or leave it out")
     known = Known() if known is None else known
-    target = Target(provider, model, originals, minimum_prefix, thinking, known)
+    check_choice("granularity", granularity, GRANULARITIES)
+    target = Target(provider, model, originals, minimum_prefix, thinking, granularity, known)
     given = ir.history
     ir = counted(_with_message(ir))
     for step in DEFAULT_PASSES if passes is None else passes:

@@ -41,14 +41,20 @@ def binding_of(ir: PromptIR, target: Target) -> Binding:
 
 
 def waits_for_the_turn(
-    ir: PromptIR, target: Target, kept_units: Sequence[bool], *, sections_change: bool
+    ir: PromptIR,
+    target: Target,
+    kept_units: Sequence[bool],
+    cut: Sequence[int] = (),
+    *,
+    sections_change: bool,
 ) -> bool:
-    """Whether a prompt may not be cut to these units before the turn has ended, since the model may
-    refuse its open tool loop with thinking behind a change as well as without it."""
+    """Whether a prompt may not be cut to these units, with `cut` entries of them kept in part,
+    before the turn has ended, since the model may refuse its open tool loop with thinking behind a
+    change as well as without it."""
     binding = binding_of(ir, target)
     if binding.model.open_loop == "any" or not binding.model.refuses_changed_prefix:
         return False
-    return binding.must_wait(0) if sections_change else binding.waits(kept_units, None)
+    return binding.must_wait(0) if sections_change else binding.waits(kept_units, cut)
 
 
 def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int | None:

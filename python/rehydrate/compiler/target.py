@@ -22,6 +22,8 @@ class Target:
     """A cache breakpoint is worth nothing on a shorter prefix."""
     thinking: str = "auto"
     """What becomes of the model's thinking behind something that is not as it was sent."""
+    granularity: str = "message"
+    """Whether prune keeps entries of the history whole, or also some blocks of one: "excerpt"."""
     known: Known = field(default_factory=Known, repr=False, compare=False)
     """What the prompt before found out."""
 

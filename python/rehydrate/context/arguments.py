@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from rehydrate.checking import check_callable, check_choice, check_type
+from rehydrate.compact.arguments import GRANULARITIES
 from rehydrate.compiler.sources.given import check_names, found_documents, sources_of
 from rehydrate.compiler.sources.source import checked_deadline
 from rehydrate.compiler.sources.system import system as system_source
@@ -36,8 +37,11 @@ def check_system(system: Any) -> None:
         system_source(*(system if isinstance(system, (list, tuple)) else (system,)))
 
 
-def check_working(passes: Any, originals: Any, deadline_ms: Any, clock: Any) -> None:
+def check_working(
+    passes: Any, originals: Any, deadline_ms: Any, clock: Any, granularity: Any
+) -> None:
     """How they are made."""
+    check_choice("granularity", granularity, GRANULARITIES)
     if passes is not None:
         check_passes(passes)
     if originals is not None and not all(

@@ -81,8 +81,9 @@ class Context:
     behind the prefix that it was made under. What a turn was given from memory stays where it was
     sent. Only a compaction (or a tool offered later) breaks the prefix: `prefix` says what it cost,
     and of the thinking behind the break goes what the ``model`` would refuse, for good
-    (``thinking="auto"``; "keep" leaves it). Nothing that was added is ever lost: `history` has all
-    of it.
+    (``thinking="auto"``; "keep" leaves it). With ``granularity="excerpt"`` a compaction may keep
+    the best blocks of long texts and results; each gap names the handle of the whole. Nothing that
+    was added is ever lost: `history` has all of it.
 
     ``provider`` is "anthropic", "openai_chat" or "openai_responses"; ``format`` that of the entries
     that are added, the provider's own unless named. ``sources`` are asked once a user turn: a
@@ -108,6 +109,7 @@ class Context:
         provider: Provider = "anthropic",
         model: str = "",
         thinking: str = "auto",
+        granularity: str = "message",
         system: str | Section | Sequence[str | Section] | None = None,
         tools: Iterable[Any] = (),
         budget: Budget = Budget(),  # noqa: B008  it is frozen
@@ -127,11 +129,12 @@ class Context:
         check_target(provider, model, format)
         self._sources = checked_sources(sources)
         check_system(system)
-        check_working(passes, originals, deadline_ms, clock)
+        check_working(passes, originals, deadline_ms, clock, granularity)
         self._provider: Provider = provider
         self._model = model
         self._asked_model = ""
         self._thinking = checked_policy(thinking)
+        self._granularity = granularity
         self._system = system
         self._tools = read_tools(tools)
         self._request = ContextRequest("", strategy, budget, thread, None, identity)
@@ -649,6 +652,7 @@ class Context:
             minimum_prefix=minimum_prefix(self._model),
             known=self._known,
             thinking=self._thinking,
+            granularity=self._granularity,
             sent=self._sent,
         )
 

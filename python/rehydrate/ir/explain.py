@@ -257,18 +257,20 @@ def _dropped(ir: PromptIR) -> Iterator[PromptRow]:
     """What was left out, entry by entry of the history as runs with one fate."""
     visible = {section.id for section in ir.sections}
     kept = sorted(ir.history.place(n) for n in range(len(ir.history.entries)))
+    shown = frozenset(kept)
     run: list[tuple[int, DroppedSection]] = []
     for dropped in ir.meta.dropped:
         match = _ENTRY.fullmatch(dropped.section)
         place = int(match[1]) if match else -1
-        if run and not _goes_on(run[-1], place, dropped, kept):
+        is_cut = dropped.section in visible or (match is not None and place in shown)
+        if run and (is_cut or not _goes_on(run[-1], place, dropped, kept)):
             yield _gone_run(run)
             run = []
-        if match:
+        if match and not is_cut:
             run.append((place, dropped))
             continue
         yield PromptRow(
-            "cut" if dropped.section in visible else "dropped",
+            "cut" if is_cut else "dropped",
             dropped.section,
             dropped.by,
             dropped.tokens,

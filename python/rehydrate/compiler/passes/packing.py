@@ -2,27 +2,33 @@
 
 Sections stand among the messages where the model will read them. What cannot go is there too, as
 kept: a section that says what is said already adds little. The engine divides the texts of sections
-into blocks; the history's entries are kept or left out whole.
+into blocks, and those of the history's entries where the caller says which (`Divisible`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
 from rehydrate.compact.asking import Asked
-from rehydrate.compact.excerpts import Divisible, Division
+from rehydrate.compact.excerpts import Divisible
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compiler.counting import section_tokens
-from rehydrate.compiler.counts import COUNTER, counted_sections
+from rehydrate.compiler.counts import COUNTER
 from rehydrate.compiler.fence import fence, text_of
+from rehydrate.compiler.passes.shortening import (
+    Blocks,
+    EntryExcerpt,
+    SectionExcerpt,
+    Shortened,
+    give_back,
+)
 from rehydrate.ir import CompositionMode, History, Section
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 
 if TYPE_CHECKING:
     from rehydrate import _native
+    from rehydrate.formats._excerpting import Path
 
 _PROFILE = Scoring.named("balanced")
 _LEAST_WEIGHT = 0.5
@@ -42,6 +48,8 @@ class Candidates(NamedTuple):
     """Units that have no part in it."""
     kept: tuple[Section, ...]
     competing: tuple[Section, ...]
+    divisible: Divisible | None = None
+    """The history's texts of which a part may be kept."""
 
 
 class Packed(NamedTuple):
@@ -51,6 +59,8 @@ class Packed(NamedTuple):
     sections: Mapping[str, Section | None]
     """By the id of each section that competed: itself, a new one where it is cut, None where it
     goes."""
+    excerpts: Sequence[EntryExcerpt]
+    """What is kept of entries of which a part goes."""
 
 
 def is_divisible(section: Section) -> bool:
@@ -68,105 +78,76 @@ def is_divisible(section: Section) -> bool:
 
 
 def pack(
-    candidates: Candidates, asked: Asked | None, budget_tokens: int, *, with_handles: bool
+    candidates: Candidates,
+    asked: Asked | None,
+    budget_tokens: int,
+    keep: Callable[[str], str | None] | None,
 ) -> Packed:
-    """Fill a budget, on top of what is kept anyway, with what is worth most."""
+    """Fill a budget, on top of what is kept anyway, with what is worth most; `keep` gives the
+    handle under which the whole of a text is kept."""
     layout = _Layout(candidates)
-    prepared, selection = layout.select(asked, budget_tokens, with_handles=with_handles)
+    prepared, selection = layout.select(asked, budget_tokens, with_handles=keep is not None)
     kept_units, pinned = selection.kept, layout.pinned
-    divided = {piece: text for text, piece in enumerate(prepared.divided)}
-    flags, gains = selection.kept_blocks(), selection.blocks()
+    divided = Blocks.all_of(prepared, selection)
     sections: dict[str, Section | None] = {}
-    excerpts: list[_Excerpt] = []
-    shortened: set[int] = set()  # units of sections that are cut or go
+    excerpts: list[Shortened] = []
+    shortened: set[int] = set()  # messages, by their places, that are cut or go
     for unit, section in layout.competing:
-        text = divided.get(layout.piece_of[section.id])
-        kept = bytearray(flags[text]) if text is not None else bytearray(b"\1")
-        if kept_units[unit] and all(kept):
+        blocks = divided.get(layout.piece_of[section.id])
+        if kept_units[unit] and (blocks is None or blocks.is_whole):
             sections[section.id] = section
             continue
-        shortened.add(unit)
+        shortened.update(layout.conversation.units[unit].members)
         sections[section.id] = None
-        if kept_units[unit] and any(kept) and text is not None:
-            division = Division.of(*prepared.division(text))
-            excerpts.append(_Excerpt(section, division, kept, [gain for _, gain in gains[text]]))
+        if kept_units[unit] and blocks is not None and any(blocks.kept):
+            excerpts.append(SectionExcerpt(section, blocks, keep is not None))
+    for each in layout.divisible:
+        blocks_of = {path: divided[piece] for piece, path in each.paths.items() if piece in divided}
+        is_kept = kept_units[layout.history_units[each.unit]]
+        if is_kept and not all(blocks.is_whole for blocks in blocks_of.values()):
+            shortened.add(each.place)
+            excerpts.append(EntryExcerpt.of(candidates.history, each.message, blocks_of, keep))
     whole = sum(
         prepared.message_tokens[message]
         for place, unit in enumerate(layout.conversation.units)
-        if kept_units[place] and not pinned[place] and place not in shortened
+        if kept_units[place] and not pinned[place]
         for message in unit.members
+        if message not in shortened
     )
-    _give_back(excerpts, whole - budget_tokens, with_handles=with_handles)
-    sections |= {each.section.id: each.cut() for each in excerpts if any(each.kept)}
+    give_back(excerpts, whole - budget_tokens)
+    entries = [each for each in excerpts if isinstance(each, EntryExcerpt)]
+    for cut in excerpts:
+        if isinstance(cut, SectionExcerpt) and any(cut.blocks.kept):
+            sections[cut.section.id] = cut.cut()
     kept_of_history = [n for n, place in layout.history_units.items() if kept_units[place]]
-    return Packed(frozenset(kept_of_history), sections)
+    return Packed(frozenset(kept_of_history), sections, entries)
 
 
 def cut_to(section: Section, asked: Asked | None, least_tokens: int) -> Section:
     """The section cut to the best of its blocks, and no more of them than give so many tokens."""
     nothing = Conversation("", (), ())
     alone = Candidates(History(), nothing, frozenset(), frozenset(), (), (section,))
-    layout = _Layout(alone)
-    prepared, selection = layout.select(asked, least_tokens, with_handles=False)
-    division = Division.of(*prepared.division(0))
-    (blocks,) = selection.blocks()
-    kept = bytearray(selection.kept_blocks()[0])
-    excerpt = _Excerpt(section, division, kept, [gain for _, gain in blocks])
-    best_first = sorted(range(len(blocks)), key=lambda block: (-excerpt.gains[block], block))
+    (blocks,) = Blocks.all_of(
+        *_Layout(alone).select(asked, least_tokens, with_handles=False)
+    ).values()
+    excerpt = SectionExcerpt(section, blocks, has_handle=False)
+    best_first = sorted(range(len(blocks.gains)), key=lambda block: (-blocks.gains[block], block))
     for block in best_first:
-        if any(kept) and (excerpt.cut().tokens or 0) >= least_tokens:
+        if any(blocks.kept) and (excerpt.cut().tokens or 0) >= least_tokens:
             break
-        kept[block] = 1
-    return section if all(kept) else excerpt.cut()
+        blocks.kept[block] = 1
+    return section if blocks.is_whole else excerpt.cut()
 
 
-class _Excerpt(NamedTuple):
-    """A section of which some blocks are kept."""
+class _DivisibleMessage(NamedTuple):
+    """A message of the history of which a part may be kept."""
 
-    section: Section
-    division: Division
-    kept: bytearray
-    gains: list[float]
-
-    def cut(self) -> Section:
-        """The section with the kept blocks alone, a mark in the place of each gap."""
-        whole = str(self.section.content)
-        content = self.division.render(whole, self.kept)
-        (section,) = counted_sections([replace(self.section, content=content, tokens=None)])
-        return section
-
-
-def _give_back(excerpts: Sequence[_Excerpt], excess: int, *, with_handles: bool) -> None:
-    """Leave out blocks, least gain first, until all cut sections together are within the budget.
-
-    `excess` is how much is over without them. Blocks are counted one by one when they are chosen;
-    together, with their marks, they may come to a little more.
-    """
-    handle = _HANDLE_TOKENS if with_handles else 0
-    costs = {id(each): _cost(each) + handle for each in excerpts}
-    least = sorted(
-        (gain, number, block)
-        for number, each in enumerate(excerpts)
-        for block, gain in enumerate(each.gains)
-        if each.kept[block]
-    )
-    excess += sum(costs.values())
-    for _, number, block in least:
-        if excess <= 0:
-            return
-        excerpt = excerpts[number]
-        excerpt.kept[block] = 0
-        excess -= costs[id(excerpt)]
-        costs[id(excerpt)] = _cost(excerpt) + handle if any(excerpt.kept) else 0
-        excess += costs[id(excerpt)]
-
-
-_HANDLE_TOKENS = 40
-"""At most what the handle of the whole costs in a fence."""
-
-
-def _cost(excerpt: _Excerpt) -> int:
-    return section_tokens(excerpt.cut())
+    unit: int
+    message: Message
+    place: int
+    """Where it stands among all that is packed."""
+    paths: Mapping[int, Path]
+    """By the number of a piece among all that is packed, where its text stands in the entry."""
 
 
 class _Layout:
@@ -196,7 +177,9 @@ class _Layout:
 
         competes = {section.id for section in candidates.competing}
         members: dict[int | str, list[Message]] = {}
-        self._paths: dict[int, tuple[()]] = {}
+        paths = _paths_by_message(candidates)
+        self.divisible: list[_DivisibleMessage] = []
+        self._paths: dict[int, Path] = {}
         self.piece_of: dict[str, int] = {}
         """By a section's id, the number of its content among all pieces."""
         messages: list[Message] = []
@@ -204,9 +187,13 @@ class _Layout:
         for place, (_, message, owner) in enumerate(rows):
             moved = message._replace(index=place)
             messages.append(moved)
-            pieces += len(message.pieces)
+            start, pieces = pieces, pieces + len(message.pieces)
             if isinstance(owner, int):
                 members.setdefault(owner, []).append(moved)
+                if own := paths.get(message.index) if owner not in candidates.kept_units else None:
+                    numbered = {start + piece: path for piece, path in own.items()}
+                    self.divisible.append(_DivisibleMessage(owner, message, place, numbered))
+                    self._paths |= numbered
             else:
                 members[owner.id] = [moved]
                 self.piece_of[owner.id] = pieces - 1
@@ -272,3 +259,20 @@ class _Layout:
             target_tokens=kept_anyway + budget_tokens,
         )
         return prepared, selection
+
+
+def _paths_by_message(candidates: Candidates) -> dict[int, dict[int, Path]]:
+    """By a message's index, where its texts stand of which a part may be kept, by their numbers
+    among its own pieces."""
+    found: dict[int, dict[int, Path]] = {}
+    divisible, first = candidates.divisible, 0
+    if divisible is None:
+        return found
+    for message in candidates.conversation.messages:
+        numbers = range(first, first := first + len(message.pieces))
+        own = {
+            n: divisible.paths[each] for n, each in enumerate(numbers) if each in divisible.paths
+        }
+        if own:
+            found[message.index] = own
+    return found

@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rehydrate.compact.asking import last_said, what_is_asked
+from rehydrate.compact.excerpts import Divisible
 from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.compiler.counting import prompt_tokens, room, section_tokens, upper_bound
+from rehydrate.compiler.counts import COUNTER
 from rehydrate.compiler.passes.packing import Candidates, cut_to, is_divisible, pack
+from rehydrate.compiler.passes.shortening import EntryExcerpt, with_excerpts
 from rehydrate.compiler.stale import binding_of, waits_for_the_turn
 from rehydrate.compiler.target import Target, traced
 from rehydrate.errors import BudgetExceededError
@@ -42,8 +45,9 @@ def prune(ir: PromptIR, target: Target) -> PromptIR:
     the reply that it answers and an open tool loop. Then the budget's last messages, in an eighth
     of the room. Then priority by priority: a level that fits whole stays whole; the first that does
     not fit shares the room by one packing over its sections and, on the level of the history, its
-    entries (long sections are cut to their best blocks, entries are kept or go whole); below it
-    everything goes but ``min_tokens``.
+    entries; below it everything goes but ``min_tokens``. Long sections are cut to their best
+    blocks, and so are long entries where the target's granularity is "excerpt"; else entries are
+    kept or go whole.
 
     Raises BudgetExceededError where what must stay is over the hard budget. Over the soft one it
     is kept, and ``meta.degraded`` says so; and so is all of it in an open tool loop that the model
@@ -84,6 +88,8 @@ class _Pruning:
         """By id: itself, a cut one, None where it goes; what has no entry is not decided."""
         self._reasons: dict[str, str] = {}
         self._floors: dict[str, Section] = {}
+        self._excerpts: list[EntryExcerpt] = []
+        """Entries of which a part is kept."""
 
     def run(self, before: int) -> PromptIR:
         """Decide level by level."""
@@ -118,7 +124,8 @@ class _Pruning:
         sections = self._ir.sections
         change = any(self._sections[section.id] is not section for section in sections)
         kept = [unit in self._kept_units for unit in range(len(self._conversation.units))]
-        return waits_for_the_turn(self._ir, self._target, kept, sections_change=change)
+        cut = [each.message.index for each in self._excerpts]
+        return waits_for_the_turn(self._ir, self._target, kept, cut, sections_change=change)
 
     def _as_it_is(self, before: int) -> PromptIR:
         ir, soft = self._ir, self._ir.budget.soft_tokens
@@ -190,15 +197,13 @@ class _Pruning:
             frozenset() if has_history else free,
             tuple(decided),
             tuple(waiting),
+            self._divisible() if has_history else None,
         )
-        packed = pack(
-            candidates,
-            self._asked,
-            left,
-            with_handles=target.originals is not None,
-        )
+        keep = None if target.originals is None else target.keep
+        packed = pack(candidates, self._asked, left, keep)
         if has_history:
             self._kept_units |= packed.units
+            self._excerpts += packed.excerpts
         for section in waiting:
             kept, floor = packed.sections[section.id], self._floors.get(section.id)
             if floor is not None and (kept is None or (kept.tokens or 0) < (floor.tokens or 0)):
@@ -206,6 +211,13 @@ class _Pruning:
             self._sections[section.id] = kept
             if kept is not section:
                 self._reasons[section.id] = "others are worth more for their tokens"
+
+    def _divisible(self) -> Divisible | None:
+        """The texts of the history of which a part may be kept."""
+        if self._target.granularity != "excerpt":
+            return None
+        entries, kept = self._ir.history.entries, dict.fromkeys(self._kept_units, "")
+        return Divisible.find(self._conversation, entries, kept, COUNTER)
 
     def _to_floors(self, sections: Iterable[Section], reason: str) -> None:
         for section in sections:
@@ -286,9 +298,10 @@ class _Pruning:
 
     def _history(self, contested: str) -> tuple[History, list[DroppedSection]]:
         """What is kept of the history, and a record of each entry that goes."""
-        history, units = self._ir.history, self._conversation.units
-        if len(self._kept_units) == len(units):
-            return history, []
+        units, whole = self._conversation.units, self._ir.history
+        if len(self._kept_units) == len(units) and not self._excerpts:
+            return whole, []
+        history = with_excerpts(whole, self._excerpts)
         kept = sorted(member for number in self._kept_units for member in units[number].members)
         gone = sorted(
             message.index for number in self._free_units() for message in units[number].messages
@@ -302,11 +315,23 @@ class _Pruning:
                 f"history[{history.place(position)}]",
                 history.tokens[position],
                 reason,
-                self._target.keep(compact_json(history.entries[position])),
+                self._target.keep(compact_json(whole.entries[position])),
                 HISTORY_PRIORITY.name.lower(),
                 "prune",
             )
             for position in gone
+        ]
+        dropped += [
+            DroppedSection(
+                f"history[{history.place(position)}]",
+                whole.tokens[position] - history.tokens[position],
+                "cut to its best blocks: others are worth more for their tokens",
+                next(iter(each.handles.values())) or None,
+                HISTORY_PRIORITY.name.lower(),
+                "prune",
+            )
+            for each in self._excerpts
+            for position in (each.message.index,)
         ]
         return (
             History(
