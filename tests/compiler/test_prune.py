@@ -111,7 +111,7 @@ def test_history_and_sections_share_the_room_by_worth():
         for n in range(60)
         for role in ("user", "assistant")
     ]
-    told = {"role": "user", "content": "Note: server3.py listens on port 8003 since Monday."}
+    told = {"role": "user", "content": "Note: server9.py listens on port 9077 since Monday."}
     entries = [*talk[:40], told, *talk[40:], {"role": "user", "content": "And now?"}]
     after = prune(found(1, content=LONG), found(2, content=NOISE), entries=entries, soft=1_500)
     kept = after.history.entries
@@ -213,25 +213,28 @@ def test_what_was_asked_takes_no_place_of_a_history_that_went_whole():
 
 
 def test_the_last_messages_stay_where_the_budget_says_so():
+    fine = "well, fine. " * 9
     said = [
         {
             "role": "user" if n % 2 == 0 else "assistant",
-            "content": f"src/part_{n}.py " * 8 if n < 30 else "well, fine. " * 15,
+            "content": " ".join(f"src/part_{n}_{k}.py" for k in range(9)) if n < 100 else fine,
         }
-        for n in range(41)
+        for n in range(111)
     ]
-    said[3] = {"role": "assistant", "content": "src/needle.py is what matters " * 5}
+    said[3] = {"role": "assistant", "content": "src/needle.py is what matters " * 20}
 
     def kept(keep_last: int) -> list[int]:
-        budget = Budget(1_200, 10**6, compact_to=1.0, keep_last=keep_last)
+        budget = Budget(3_600, 10**6, compact_to=1.0, keep_last=keep_last)
         request = ContextRequest("what of src/needle.py?", budget=budget)
         ir = PromptIR(request, history=History(tuple(said), "openai_chat"))
         history = compile(ir, "openai_chat").ir.history
         return [history.place(n) for n in range(len(history.entries))]
 
-    assert not {37, 38} & set(kept(0))  # the last turn and the reply that it answers always stay
-    assert {37, 38, 39, 40} <= set(kept(4))
+    assert {109, 110} <= set(kept(0))  # the last turn and the reply that it answers always stay
+    assert not {107, 108} <= set(kept(0))
+    assert {107, 108, 109, 110} <= set(kept(4))
     assert 3 in kept(4)
-    # No more than an eighth of the room, the newest first.
-    assert [place for place in kept(41) if place >= 30] == [37, 38, 39, 40]
-    assert 3 in kept(41)
+    # No more than a 32nd of the room, the newest first.
+    assert {107, 108, 109, 110} <= set(kept(111))
+    assert not {101, 103} & set(kept(111))
+    assert 3 in kept(111)

@@ -331,7 +331,7 @@ class Context:
         They are counted as `compact_context` and `PromptIR.tokens` count, not by the upper bound of
         a provider's, which the soft and the hard budget hold a prompt to. None: what a crossed soft
         budget leaves. The last ``keep_last`` messages stay whatever they are worth, as far as they
-        take no more than an eighth of the room; None: the budget's. The IR returned says in `meta`
+        take no more than a 32nd of the room; None: the budget's. The IR returned says in `meta`
         what went. Without ``budget_tokens`` it waits for the end of a turn whose open tool loop the
         model may refuse however it is cut, and `meta.degraded` says so.
         """

@@ -32,7 +32,7 @@ class Budget:
     each compaction breaks the cached prefix."""
     keep_last: int = KEEP_LAST
     """So many messages at the end stay before anything competes, as far as they take no more than
-    an eighth of the room, newest first."""
+    a 32nd of the room, newest first."""
     max_job_tokens: int | None = None
     """What all requests of a job put before the model in all, a prefix that the last one had too
     counted once; a job that would put more is stopped: BudgetExceededError. None: no limit."""

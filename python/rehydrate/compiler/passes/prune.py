@@ -33,8 +33,11 @@ OVER_BUDGET = "over budget"
 """How the line of ``meta.degraded`` begins that says why a prompt stays larger than it should."""
 
 
+_LAST_PART = 32
+"""The last messages take at most the 32nd part of the room: at an eighth they displaced rules that
+users laid down long ago, and what was used later (DESIGN.md)."""
 _BEGINNING_TOKENS = 16
-"""What it may cost to say that earlier messages are not shown."""
+"""What it may cost to say that earlier messages are not shown, where the user must speak first."""
 
 
 def prune(ir: PromptIR, target: Target) -> PromptIR:
@@ -42,7 +45,7 @@ def prune(ir: PromptIR, target: Target) -> PromptIR:
 
     What must stay is taken first: tools; sections that are critical, a constraint or instructions;
     of every other section its ``min_tokens``; of the history system entries, the last user turn,
-    the reply that it answers and an open tool loop. Then the budget's last messages, in an eighth
+    the reply that it answers and an open tool loop. Then the budget's last messages, in a 32nd
     of the room. Then priority by priority: a level that fits whole stays whole; the first that does
     not fit shares the room by one packing over its sections and, on the level of the history, its
     entries; below it everything goes but ``min_tokens``. Long sections are cut to their best
@@ -96,7 +99,9 @@ class _Pruning:
         ir, provider = self._ir, self._target.provider
         must = self._take_what_must_stay()
         self._check(must)
-        left = room(ir.budget.target_tokens, provider) - must - _BEGINNING_TOKENS
+        left = room(ir.budget.target_tokens, provider) - must
+        if provider == "anthropic":
+            left -= _BEGINNING_TOKENS
         left -= self._keep_last(left)
         contested = ""
         for level in sorted(Priority, reverse=True):
@@ -149,7 +154,7 @@ class _Pruning:
         return tokens
 
     def _keep_last(self, left: int) -> int:
-        """Keep the last messages, newest first, while they take no more than an eighth of it; what
+        """Keep the last messages, newest first, while they take no more than their part of it; what
         they cost."""
         count = self._ir.budget.keep_last
         last = [message.index for message in self._conversation.messages[-count:]] if count else []
@@ -158,7 +163,7 @@ class _Pruning:
             if unit in self._kept_units:
                 continue
             tokens = self._unit_tokens(unit)
-            if used + tokens > left // 8:
+            if used + tokens > left // _LAST_PART:
                 break
             self._kept_units.add(unit)
             used += tokens
