@@ -111,7 +111,7 @@ def test_history_and_sections_share_the_room_by_worth():
         for n in range(60)
         for role in ("user", "assistant")
     ]
-    told = {"role": "user", "content": "Note: server9.py listens on port 9077 since Monday."}
+    told = {"role": "user", "content": "Note: server3.py listens on port 8003 since Monday."}
     entries = [*talk[:40], told, *talk[40:], {"role": "user", "content": "And now?"}]
     after = prune(found(1, content=LONG), found(2, content=NOISE), entries=entries, soft=1_500)
     kept = after.history.entries
