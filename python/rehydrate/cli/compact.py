@@ -82,6 +82,10 @@ def add_parser(commands: Any) -> None:
         "--granularity", metavar="G", default="message", choices=GRANULARITIES,
         help="message (default): whole messages; excerpt: also parts of long texts, gaps marked",
     )  # fmt: skip
+    what.add_argument(
+        "--excerpt-inputs", action="store_true",
+        help="with excerpt: also parts of long inputs of finished tool calls, gaps marked",
+    )  # fmt: skip
 
     what.add_argument(
         "--thinking", metavar="T", default="auto", choices=THINKING,
@@ -188,6 +192,7 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
                 counter=options.counter,
                 format=options.format,
                 granularity=options.granularity,
+                excerpt_inputs=options.excerpt_inputs,
                 thinking=options.thinking,
                 model=options.model,
                 provider=options.provider,

@@ -96,6 +96,18 @@ def check_choices(**chosen: object) -> None:
         check_choice(name, value, known[name])
 
 
+def checked_inputs(excerpt_inputs: object, granularity: str) -> bool:
+    """Whether inputs are cut: only together with results."""
+    if not isinstance(excerpt_inputs, bool):
+        raise InvalidArgumentError(f"excerpt_inputs is {excerpt_inputs!r}; pass True or False")
+    if excerpt_inputs and granularity != "excerpt":
+        raise InvalidArgumentError(
+            f"excerpt_inputs is True, but granularity is {granularity!r}, which keeps every "
+            'message whole; pass granularity="excerpt" with it'
+        )
+    return excerpt_inputs
+
+
 def checked_model(model: object) -> str:
     """The name of the model that is asked next; "" where nobody says it."""
     if isinstance(model, str):

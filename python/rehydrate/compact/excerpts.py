@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
+from rehydrate.compact.inputs import InputText, in_json, put_together, take_apart
 from rehydrate.messages import Conversation, Message, PieceKind
 
 if TYPE_CHECKING:
@@ -105,6 +106,10 @@ class Divisible(NamedTuple):
     paths: Mapping[int, Path]
     """By the piece's number among all pieces."""
     counter: str | _engine.CustomCounter
+    inputs: Mapping[int, InputText] = {}
+    """By the piece's number, the string of a call's input that it is."""
+    whole: Mapping[int, Message] = {}
+    """By the place of a message with such pieces, the message as it was read."""
 
     @classmethod
     def find(
@@ -113,8 +118,17 @@ class Divisible(NamedTuple):
         entries: Sequence[Any],
         pins: Mapping[int, str],
         counter: str | _engine.CustomCounter,
+        *,
+        inputs: bool = False,
     ) -> Divisible:
-        """The long texts and results of what is not always kept."""
+        """The long texts and results of what is not always kept.
+
+        With ``inputs`` also long strings in the inputs of finished calls, which are pieces of their
+        own in its conversation.
+        """
+        apart = take_apart(conversation, entries, list(pins)) if inputs else None
+        if apart is not None:
+            conversation = apart.conversation
         places = formats.FORMATS[conversation.format].places
         whole = {index for unit in pins for index in conversation.units[unit].members}
         paths: dict[int, Path] = {}
@@ -125,27 +139,43 @@ class Divisible(NamedTuple):
                 len(piece.text) > LEAST_CHARACTERS for piece in pieces
             ):
                 found = places(entries[message.index], message.index)
-                for number, (piece, path) in enumerate(zip(pieces, found, strict=True), first):
+                read = pieces[: len(found)]  # behind them stand the strings of inputs
+                for number, (piece, path) in enumerate(zip(read, found, strict=True), first):
                     if path is not None and piece.kind in _DIVISIBLE:
                         paths[number] = path
             first += len(pieces)
-        return cls(conversation, entries, paths, counter)
+        if apart is None:
+            return cls(conversation, entries, paths, counter)
+        return cls(conversation, entries, paths, counter, apart.texts, apart.whole)
+
+    def message_tokens(self, prepared: _native.Prepared) -> list[int]:
+        """Tokens of each message as it came in: an input is counted in one piece, with its calls'
+        own spelling."""
+        tokens: list[int] = prepared.message_tokens
+        if self.whole:
+            counts = _engine.message_tokens(list(self.whole.values()), self.counter)
+            for place, count in zip(self.whole, counts, strict=True):
+                tokens[place] = count
+        return tokens
 
     def columns(self, *, with_handles: bool) -> _engine.Excerpting:
         """What the engine needs to know of it; marks with handles cost more."""
         samples = _mark_samples(_SAMPLE_HANDLE if with_handles else "")
+        if self.inputs:
+            samples = (in_json(samples[0]), in_json(samples[1]))
         pieces = [piece for message in self.conversation.messages for piece in message.pieces]
         counts = [_engine.count_raw(sample, self.counter) for sample in samples]
         block_counts = None
         if not isinstance(self.counter, str):
             block_counts = []
-            for number in sorted(self.paths):
+            for number in sorted([*self.paths, *self.inputs]):
                 text = pieces[number].text
                 division = _engine.divide(text)
                 for start, end, *_ in division[1] if division else ():
-                    block_counts.append(_engine.count(text[start:end], self.counter))
+                    part = in_json(text[start:end]) if number in self.inputs else text[start:end]
+                    block_counts.append(_engine.count(part, self.counter))
         return _engine.Excerpting(
-            [number in self.paths for number in range(len(pieces))],
+            [number in self.paths or number in self.inputs for number in range(len(pieces))],
             (counts[0], counts[1]),
             block_counts,
         )
@@ -284,6 +314,11 @@ class Cut:
         """The tokens of what is left out of messages."""
         return sum(kept_tokens[place] - each.tokens for place, each in self.excerpts.items())
 
+    @property
+    def conversation(self) -> Conversation:
+        """The conversation whose pieces the divided texts are."""
+        return self._divisible.conversation
+
     def division(self, text: int) -> Division:
         """The blocks of a divided text."""
         return Division.of(*self._prepared.division(text))
@@ -299,22 +334,33 @@ class Cut:
     def _make(self, places: Sequence[int]) -> list[Excerpt]:
         messages: list[Message] = []
         entries: list[Any] = []
-        conversation, paths = self._divisible.conversation, self._divisible.paths
+        divisible, conversation = self._divisible, self._divisible.conversation
         replace = formats.FORMATS[conversation.format].replace
         for place in places:
-            message = conversation.messages[place]
+            message = divisible.whole.get(place, conversation.messages[place])
+            entry = divisible.entries[message.index]
             pieces = list(message.pieces)
-            texts: dict[Path, str] = {}
+            texts: dict[Path, Any] = {}
+            inputs: list[tuple[InputText, str]] = []
             for text in self.texts_of[place]:
                 if 0 in self.kept[text]:
                     number = self.divided[text]
-                    piece = pieces[number - self._starts[place]]
-                    handle = self._handle_of(*self._whole(place, text))
+                    whole = self._whole(place, text)[1]
+                    handle = self._handle_of(message, whole)
                     self.handles[text] = handle
-                    shown = self.division(text).render(piece.text, self.kept[text], handle)
-                    pieces[number - self._starts[place]] = piece._replace(text=shown)
-                    texts[paths[number]] = shown
+                    shown = self.division(text).render(whole, self.kept[text], handle)
+                    if number in divisible.inputs:
+                        inputs.append((divisible.inputs[number], shown))
+                    else:
+                        own = number - self._starts[place]
+                        pieces[own] = pieces[own]._replace(text=shown)
+                        texts[divisible.paths[number]] = shown
+            if inputs:
+                values, calls = put_together(message, entry, inputs)
+                texts |= values
+                for own, piece in calls.items():
+                    pieces[own] = piece
             messages.append(message._replace(pieces=tuple(pieces)))
-            entries.append(replace(self._divisible.entries[message.index], texts))
+            entries.append(replace(entry, texts))
         tokens = _engine.message_tokens(messages, self._divisible.counter)
         return [Excerpt(*each) for each in zip(entries, tokens, messages, strict=True)]

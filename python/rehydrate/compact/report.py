@@ -78,8 +78,8 @@ class Report:
         """The units that go, and how much of each memory covers."""
         kept, signals = self._selection.kept, self._selection.signals()
         return [
-            DroppedUnit(unit, tokens, signals[best][_COVERAGE])
-            for unit, (best, tokens, *_) in enumerate(self._selection.units())
+            DroppedUnit(unit, self._unit_tokens[unit], signals[best][_COVERAGE])
+            for unit, (best, *_) in enumerate(self._selection.units())
             if not kept[unit]
         ]
 
@@ -91,8 +91,8 @@ class Report:
         blocks = self._blocks()
         saved = self._saved_tokens()
         rows = []
-        for unit, (best, tokens, gain, own, worth) in enumerate(self._selection.units()):
-            whole = self._conversation.units[unit]
+        for unit, (best, _, gain, own, worth) in enumerate(self._selection.units()):
+            whole, tokens = self._conversation.units[unit], self._unit_tokens[unit]
             structural, recency, semantic, coverage, odds, score = signals[best]
             stale = [self.stale[index] for index in whole.members if index in self.stale]
             new = (gain - own) / worth if worth > 0 else 1.0
@@ -136,11 +136,12 @@ class Report:
         found: dict[int, list[BlockReport]] = {}
         if self._cut is None:
             return found
-        ends = list(accumulate(len(message.pieces) for message in self._conversation.messages))
+        messages = self._cut.conversation.messages
+        ends = list(accumulate(len(message.pieces) for message in messages))
         kept_units, figures = self._selection.kept, self._selection.blocks()
         for text, piece in enumerate(self._cut.divided):
             place = bisect_right(ends, piece)
-            message = self._conversation.messages[place]
+            message = messages[place]
             unit = self._unit_of[message.index]
             measure, rows = self._cut.division(text)
             found.setdefault(unit, []).extend(
@@ -160,6 +161,13 @@ class Report:
                 )
             )
         return found
+
+    @once
+    def _unit_tokens(self) -> list[int]:
+        tokens = [0] * len(self._conversation.units)
+        for message, count in zip(self._conversation.messages, self._message_tokens, strict=True):
+            tokens[self._unit_of[message.index]] += count
+        return tokens
 
     @once
     def _unit_of(self) -> dict[int, int]:

@@ -15,6 +15,7 @@ from rehydrate.compact.arguments import (
     check_choices,
     checked_budget,
     checked_deadline,
+    checked_inputs,
     checked_model,
     checked_query,
     checked_ratio,
@@ -65,6 +66,7 @@ def compact_context(
     counter: str | Callable[[str], int] | None = None,
     format: str = "auto",  # noqa: A002  the field's word
     granularity: str = "message",
+    excerpt_inputs: bool = False,
     thinking: str = "auto",
     model: str = "",
     provider: str | None = None,
@@ -109,6 +111,9 @@ def compact_context(
     tokens) into blocks of whole lines, paragraphs, hunks, records or JSON elements, and keeps the
     best of them. Kept blocks are verbatim; each gap is marked in its place, as in
     ``[... 42 lines omitted, 118-159 ...]``, and counted. A message kept in part is a new object.
+    ``excerpt_inputs=True`` does the same to long strings (from 1,000 characters) in the inputs of
+    tool calls, such as the content of a file that was written: of calls that have their results, in
+    turns that have ended, where no thought stands in the same message. JSON stays JSON.
 
     ``thinking="auto"`` keeps what the ``model`` takes back. Newer Claude models take a thinking
     block only while everything before it is what it was, so behind the first message that went or
@@ -154,6 +159,7 @@ def compact_context(
     budget = checked_budget(budget_tokens)
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
     check_choices(granularity=granularity, thinking=thinking, provider=provider)
+    inputs = checked_inputs(excerpt_inputs, granularity)
     model = checked_model(model)
     given = checked_query(query)
     own_model = model_of(embedder)
@@ -187,10 +193,18 @@ def compact_context(
         reply=profile.keeps_reply,
     )
     divisible = (
-        Divisible.find(conversation, shown, pins, counted_by) if granularity == "excerpt" else None
+        Divisible.find(
+            conversation,
+            shown,
+            pins,
+            counted_by,
+            inputs=inputs,
+        )
+        if granularity == "excerpt"
+        else None
     )
     prepared = _engine.prepare(
-        conversation,
+        divisible.conversation if divisible else conversation,
         weight_of=profile.weight_of,
         pinned=[unit in pins for unit in range(len(conversation.units))],
         counter=counted_by,
@@ -201,7 +215,7 @@ def compact_context(
         recalled=wants_vectors,
         excerpting=divisible.columns(with_handles=keep_dropped) if divisible else None,
     )
-    message_tokens = prepared.message_tokens
+    message_tokens = divisible.message_tokens(prepared) if divisible else prepared.message_tokens
     before = sum(message_tokens)
     target = math.floor(before * ratio + 1e-9) if budget is None else budget
 
@@ -234,12 +248,13 @@ def compact_context(
         calibrated=calibrated,
         coverage=profile.packing == "coverage",
     )
-    selection = select(target_tokens=target)
+    # Inputs come to a little more or less in parts than whole; `Cut.fit` gives back what is over.
+    selection = select(target_tokens=sum(prepared.message_tokens) if before <= target else target)
     cut = Cut(divisible, prepared, selection) if divisible else None
     if binding.waits(selection.kept, cut.changed(at_most=True) if cut else ()):
         degraded.append(why_waiting(model))
         pins = dict.fromkeys(range(len(conversation.units)), WAITS)
-        selection, cut = select(target_tokens=before), None
+        selection, cut = select(target_tokens=sum(prepared.message_tokens)), None
     chosen = _Chosen(binding, shown, message_tokens, pins, target, profile, selection, cut)
     writer = Remembering(writing, conversation, entries, degraded)
     kept = _keep(chosen, writer, counted_by, stripped, stripped_by_unit)

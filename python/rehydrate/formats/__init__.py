@@ -7,6 +7,8 @@ A format is a module with a `NAME` and pure functions, registered in `FORMATS`:
     validate(entries)  every provider rule that the list breaks
     places(entry, i)   where each text that `parse` reads of entry i stands, if it may be excerpted
     replace(entry, …)  the entry with other texts in some of these places
+    inputs(entry)      the inputs of its tool calls, and where they stand
+    signed(entry)      whether a thought or a proof stands in it, which goes with its calls
     without_thinking(entries)  per entry what it is without the model's thinking, None for nothing
 """
 
@@ -27,6 +29,7 @@ from rehydrate.formats import (
 )
 from rehydrate.formats._binding import entries_of, stale_thinking
 from rehydrate.formats._excerpting import Path, Places
+from rehydrate.formats._inputs import Inputs
 from rehydrate.formats._langchain_chat import langchain_to_openai, openai_to_langchain
 from rehydrate.formats._reading import HINT, PROOF, as_sequence
 from rehydrate.formats._sdk_objects import as_dicts
@@ -64,8 +67,14 @@ class Format(Protocol):
     def places(self, entry: Any, index: int, /) -> Places:
         """Where the text of each piece of the entry stands; None where it must stay as it is."""
 
-    def replace(self, entry: Any, texts: Mapping[Path, str], /) -> Any:
+    def replace(self, entry: Any, texts: Mapping[Path, Any], /) -> Any:
         """A new entry with these texts in their places; the entry itself is never changed."""
+
+    def inputs(self, entry: Any, /) -> Inputs:
+        """Per piece of kind TOOL_INPUT what it was read of; None where it must stay as it is."""
+
+    def signed(self, entry: Any, /) -> bool:
+        """Whether the entry holds a thought, or a proof that goes with its calls."""
 
     def without_thinking(self, entries: Sequence[Any], /) -> list[Any]:
         """Per entry: itself, a copy without its thinking, or None where nothing else is left."""

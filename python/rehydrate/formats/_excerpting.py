@@ -22,8 +22,8 @@ Places = list[Path | None]
 """Per piece of an entry, where its text stands; None where it must stay as it is."""
 
 
-def replace(entry: Any, texts: Mapping[Path, str]) -> Any:
-    """The entry with these texts in their places; the entry itself is never changed.
+def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
+    """The entry with these texts, or inputs, in their places; the entry itself is never changed.
 
     >>> entry = {"role": "user", "content": [{"type": "text", "text": "long"}]}
     >>> replace(entry, {("content", 0, "text"): "short"})
@@ -33,7 +33,7 @@ def replace(entry: Any, texts: Mapping[Path, str]) -> Any:
     """
     if () in texts:
         return texts[()]
-    inner: dict[str | int, dict[Path, str]] = {}
+    inner: dict[str | int, dict[Path, Any]] = {}
     for (step, *rest), text in texts.items():
         inner.setdefault(step, {})[tuple(rest)] = text
     copy: Any = dict(entry) if isinstance(entry, Mapping) else list(entry)

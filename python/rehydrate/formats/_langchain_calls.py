@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from rehydrate.formats._excerpting import Path
+from rehydrate.formats._inputs import Input, Inputs
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.openai_chat import function_id
 
-__all__ = ["CALL_BLOCKS", "SERVER_BLOCKS", "Call", "calls_of", "extras_of", "mappings"]
+__all__ = [
+    "CALL_BLOCKS",
+    "SERVER_BLOCKS",
+    "Call",
+    "calls_of",
+    "extras_of",
+    "inputs_of",
+    "mappings",
+]
 
 # Blocks that are calls, and the keys of their id and of their input.
 CALL_BLOCKS = {
@@ -47,6 +57,45 @@ def calls_of(entry: Any) -> list[Call]:
         ids = {call.id for call in made}
         made += [call for call in calls if call.id not in ids]
     return made
+
+
+def inputs_of(entry: Any) -> Inputs:
+    """The input of each call with the places in which it stands; None for a server's, and where
+    nothing says whose result it waits for."""
+    paths: dict[str, list[Path]] = {}
+    for path, call in _places(entry):
+        if isinstance(call, str):
+            paths.setdefault(call, []).append(path)
+    return [
+        None
+        if call.by_server or call.id is None or call.id not in paths
+        else Input(call.id, call.name, call.input, tuple(paths[call.id]), _is_custom(entry, call))
+        for call in calls_of(entry)
+    ]
+
+
+def _places(entry: Any) -> Iterator[tuple[Path, object]]:
+    """Where inputs stand, each with the id of its call."""
+    for place, call in enumerate(getattr(entry, "tool_calls", None) or ()):
+        yield ("tool_calls", place, "args"), call.get("id")
+    content = entry.content if isinstance(entry.content, (list, tuple)) else ()
+    for place, block in enumerate(content):
+        kind = type_of(block) if isinstance(block, Mapping) else ""
+        if kind in CALL_BLOCKS and kind not in SERVER_BLOCKS:
+            id_key, input_key = CALL_BLOCKS[kind]
+            yield ("content", place, input_key), block.get(id_key)
+    extras = extras_of(entry)
+    for place, call in enumerate(extras.get("tool_calls") or ()):
+        if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
+            path = ("additional_kwargs", "tool_calls", place, "function", "arguments")
+            yield path, call.get("id")
+
+
+def _is_custom(entry: Any, call: Call) -> bool:
+    """Whether the input is text of the tool's own."""
+    blocks = mappings(entry.content)
+    kinds = {type_of(block) for block in blocks if block.get("call_id") == call.id}
+    return isinstance(call.input, str) and "custom_tool_call" in kinds
 
 
 def extras_of(entry: Any) -> Mapping[str, Any]:

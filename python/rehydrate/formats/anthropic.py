@@ -17,6 +17,7 @@ from rehydrate.formats._anthropic_rules import Spoken, broken_rules
 from rehydrate.formats._common import new_message, read_common
 from rehydrate.formats._excerpting import Path, Places, replace
 from rehydrate.formats._grouping import group
+from rehydrate.formats._inputs import Input, Inputs, is_signed
 from rehydrate.formats._reading import (
     HINT,
     MEDIA_TYPES,
@@ -42,12 +43,15 @@ __all__ = [
     "NAME",
     "Body",
     "detect",
+    "inputs",
+    "inputs_in",
     "iter_blocks",
     "parse",
     "places",
     "places_in",
     "read_content",
     "replace",
+    "signed",
     "validate",
     "without_thinking",
 ]
@@ -239,6 +243,35 @@ def places_in(content: object, index: int, path: Path) -> Places:
         else:
             found += _block_places(item, index, here)
     return found
+
+
+def inputs(entry: Mapping[str, Any]) -> Inputs:
+    """The inputs of an entry's calls; server tools keep theirs, and so do calls made by code."""
+    return inputs_in(entry.get("content"), ("content",))
+
+
+def inputs_in(content: object, path: Path) -> Inputs:
+    """The inputs of the calls in a content that stands at `path`."""
+    if not isinstance(content, (list, tuple)):
+        return []
+    return [
+        _input(block, (*path, place, "input"))
+        for place, block in enumerate(content)
+        if isinstance(block, Mapping) and type_of(block) in _CALLS
+    ]
+
+
+def _input(block: Mapping[str, Any], path: Path) -> Input | None:
+    call, caller = block.get("id"), block.get("caller")
+    by_code = isinstance(caller, Mapping) and type_of(caller) != "direct"
+    if type_of(block) != "tool_use" or not isinstance(call, str) or by_code:
+        return None
+    return Input(call, block.get("name"), block.get("input"), (path,))
+
+
+def signed(entry: Mapping[str, Any]) -> bool:
+    """Whether the message holds a thought, or a proof of one."""
+    return is_signed(entry.get("content"))
 
 
 def _block_places(block: object, index: int, path: Path) -> Places:

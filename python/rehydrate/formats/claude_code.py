@@ -24,12 +24,23 @@ from rehydrate.formats._anthropic_rules import Spoken, broken_rules
 from rehydrate.formats._common import new_message, read_common
 from rehydrate.formats._excerpting import Places, replace
 from rehydrate.formats._grouping import group
+from rehydrate.formats._inputs import Inputs, is_signed
 from rehydrate.formats._reading import NONE, PROOF, as_entry
 from rehydrate.formats._thinking import Nothing, content_without_thinking
-from rehydrate.formats.anthropic import iter_blocks, places_in, read_content
+from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in, read_content
 from rehydrate.messages import Conversation, Message
 
-__all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]
+__all__ = [
+    "NAME",
+    "detect",
+    "inputs",
+    "parse",
+    "places",
+    "replace",
+    "signed",
+    "validate",
+    "without_thinking",
+]
 
 NAME = "claude_code"
 
@@ -119,6 +130,16 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
     """Where the texts of a line stand, in its message alone: `toolUseResult` beside it is Claude
     Code's own record, which no model sees."""
     return places_in(entry["message"].get("content"), index, ("message", "content"))
+
+
+def inputs(entry: Mapping[str, Any]) -> Inputs:
+    """The inputs of a line's calls, in its message."""
+    return inputs_in(entry["message"].get("content"), ("message", "content"))
+
+
+def signed(entry: Mapping[str, Any]) -> bool:
+    """Whether the line's message holds a thought, or a proof of one."""
+    return is_signed(entry["message"].get("content"))
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:

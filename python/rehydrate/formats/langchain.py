@@ -20,11 +20,13 @@ from rehydrate.formats import openai_chat
 from rehydrate.formats._excerpting import Path
 from rehydrate.formats._excerpting import replace as replace_in_mapping
 from rehydrate.formats._grouping import group
+from rehydrate.formats._inputs import Inputs, is_signed
 from rehydrate.formats._langchain_calls import (
     CALL_BLOCKS,
     Call,
     calls_of,
     extras_of,
+    inputs_of,
     mappings,
 )
 from rehydrate.formats._reading import (
@@ -46,10 +48,12 @@ __all__ = [
     "NAME",
     "as_message",
     "detect",
+    "inputs",
     "parse",
     "places",
     "replace",
     "role_of",
+    "signed",
     "validate",
     "without_thinking",
 ]
@@ -124,10 +128,20 @@ def places(entry: Any, index: int) -> list[Path | None]:
     return _read(message, index, role_of(message), calls_of(message)).places
 
 
-def replace(entry: Any, texts: Mapping[Path, str]) -> Any:
-    """A copy of the message with these texts in its content; its ids and all else are the same."""
-    changed = replace_in_mapping({"content": entry.content}, texts)
-    return entry.model_copy(update=changed)
+def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
+    """A copy of the message with these texts in their places; its ids and all else are the same."""
+    fields = {str(step): getattr(entry, str(step)) for step, *_ in texts}
+    return entry.model_copy(update=replace_in_mapping(fields, texts))
+
+
+def inputs(entry: Any) -> Inputs:
+    """The inputs of a message's calls, each with all places in which the message says it."""
+    return inputs_of(entry)
+
+
+def signed(entry: Any) -> bool:
+    """Whether the message holds a thought, or a proof that goes with its calls."""
+    return is_signed([entry.content, extras_of(entry)])
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
-from rehydrate.formats._excerpting import Places, content_places, replace
+from rehydrate.formats._excerpting import Path, Places, content_places, replace
 from rehydrate.formats._grouping import Ledger, group
+from rehydrate.formats._inputs import Input, Inputs, is_signed
 from rehydrate.formats._reading import (
     HINT,
     MEDIA_TYPES,
@@ -30,7 +31,17 @@ from rehydrate.formats._reading import (
 from rehydrate.formats._thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-__all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]
+__all__ = [
+    "NAME",
+    "detect",
+    "inputs",
+    "parse",
+    "places",
+    "replace",
+    "signed",
+    "validate",
+    "without_thinking",
+]
 
 NAME = "openai_chat"
 
@@ -145,6 +156,40 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
     before = sum(piece.kind == _THINKING for piece in message.pieces[:1])
     after = len(message.pieces) - before - len(found)
     return [*[None] * before, *found, *[None] * after]
+
+
+def inputs(entry: Mapping[str, Any]) -> Inputs:
+    """The inputs of an entry's calls: the arguments of functions, the text of custom tools."""
+    if entry.get("role") == "tool":
+        return []
+    found: Inputs = []
+    for place, call in enumerate(entry.get("tool_calls") or ()):
+        found.append(_input(call, ("tool_calls", place)))
+    call = entry.get("function_call")
+    if call is not None:
+        name = call.get("name")
+        path = ("function_call", "arguments")
+        call_id = function_id(name) if isinstance(name, str) else None
+        found.append(Input(call_id, name, call.get("arguments"), (path,)))
+    return found
+
+
+def _input(call: Mapping[str, Any], path: Path) -> Input | None:
+    call_id, function, custom = call.get("id"), call.get("function"), call.get("custom")
+    if not isinstance(call_id, str):
+        return None
+    if isinstance(function, Mapping):
+        arguments = function.get("arguments")
+        return Input(call_id, function.get("name"), arguments, ((*path, "function", "arguments"),))
+    if isinstance(custom, Mapping) and isinstance(custom.get("input"), str):
+        where = (*path, "custom", "input")
+        return Input(call_id, custom.get("name"), custom["input"], (where,), is_text=True)
+    return None
+
+
+def signed(entry: Mapping[str, Any]) -> bool:
+    """Whether the message holds a thought, or a proof that goes with its calls."""
+    return is_signed(entry)
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:

@@ -21,6 +21,7 @@ from typing import Any
 from rehydrate.errors import Violation
 from rehydrate.formats._excerpting import Path, replace
 from rehydrate.formats._grouping import group
+from rehydrate.formats._inputs import Input, Inputs, is_signed
 from rehydrate.formats._reading import (
     HINT,
     MEDIA_TYPES,
@@ -37,7 +38,17 @@ from rehydrate.formats._reading import (
 from rehydrate.formats._responses_rules import Item, broken_rules
 from rehydrate.messages import Conversation, Message, PieceKind
 
-__all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]
+__all__ = [
+    "NAME",
+    "detect",
+    "inputs",
+    "parse",
+    "places",
+    "replace",
+    "signed",
+    "validate",
+    "without_thinking",
+]
 
 NAME = "openai_responses"
 
@@ -164,6 +175,23 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 def places(entry: Mapping[str, Any], index: int) -> list[Path | None]:
     """Where each text that `parse` reads of this entry stands; None: it must stay as it is."""
     return _read(_item(entry, index)).places
+
+
+def inputs(entry: Mapping[str, Any]) -> Inputs:
+    """The input of an item that is a call: of functions and custom tools, which the caller runs."""
+    item = _item(entry, 0)
+    if item.kind not in _CALLS:
+        return []
+    if item.kind not in ("function_call", "custom_tool_call"):
+        return [None]
+    _, key = _CALLS[item.kind]
+    is_text = item.kind == "custom_tool_call"
+    return [Input(item.call, entry.get("name"), entry.get(key), ((key,),), is_text)]
+
+
+def signed(entry: Mapping[str, Any]) -> bool:
+    """Whether the item is a thought, or holds a proof of one."""
+    return is_signed(entry)
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:

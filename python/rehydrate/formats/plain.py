@@ -13,6 +13,7 @@ from typing import Any
 from rehydrate.errors import Violation
 from rehydrate.formats._excerpting import Places, content_places, replace
 from rehydrate.formats._grouping import group
+from rehydrate.formats._inputs import Inputs
 from rehydrate.formats._reading import (
     NONE,
     as_content,
@@ -69,6 +70,16 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
     """Where the texts of an entry stand: any plain text may be excerpted."""
     del index
     return content_places(entry.get("content"), ("content",))
+
+
+def inputs(_entry: Mapping[str, Any]) -> Inputs:
+    """None: a plain message calls nothing."""
+    return []
+
+
+def signed(_entry: Mapping[str, Any]) -> bool:
+    """Never: what is text holds no proof."""
+    return False
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:

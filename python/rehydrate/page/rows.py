@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate.compact.compaction import BlockReport, Compaction, UnitReport
 from rehydrate.compact.excerpts import Division, mark
+from rehydrate.compact.inputs import take_apart
 from rehydrate.compact.thinking import without_thinking
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.messages import PieceKind, Unit
+from rehydrate.messages import Message, PieceKind, Unit
 
 
 class Run(NamedTuple):
@@ -63,9 +64,11 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
     conversation, messages = formats.read(messages, stats.format)
     if stats.stripped and not any(unit.stripped for unit in units):
         # What was compacted had no thinking any more.
-        conversation = without_thinking(conversation, tuple(messages)).conversation
+        conversation, messages = without_thinking(conversation, tuple(messages))
+    apart = take_apart(conversation, messages, ()).conversation
+    parted = {message.index: message for message in apart.messages}
     try:
-        return [_row(*both) for both in zip(units, conversation.units, strict=True)]
+        return [_row(*both, parted) for both in zip(units, conversation.units, strict=True)]
     except ValueError:  # another number of units, of messages in one, or of blocks in a text
         raise InvalidArgumentError(
             f"these {len(messages):,} messages are not those of {compaction!r}; "
@@ -73,10 +76,16 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
         ) from None
 
 
-def _row(unit: UnitReport, whole: Unit) -> Row:
+def _row(unit: UnitReport, whole: Unit, parted: Mapping[int, Message]) -> Row:
+    """`parted` has by its place each message with the long strings of its inputs apart."""
     blocks: dict[tuple[int, int], list[BlockReport]] = {}
     for block in unit.blocks:
         blocks.setdefault((block.message, block.text), []).append(block)
+    last = {message: max(text for at, text in blocks if at == message) for message, _ in blocks}
+    shown = [
+        parted[message.index] if last.get(message.index, 0) >= len(message.pieces) else message
+        for message in whole.messages
+    ]
     spoken = tuple(
         Spoken(
             message.index,
@@ -92,7 +101,7 @@ def _row(unit: UnitReport, whole: Unit) -> Row:
                 for place, piece in enumerate(message.pieces)
             ),
         )
-        for _, message in zip(unit.messages, whole.messages, strict=True)
+        for _, message in zip(unit.messages, shown, strict=True)
     )
     row = Row(unit, "kept" if unit.kept else "dropped", spoken)
     is_partial = unit.kept and not all(run.kept for run in row.runs)

@@ -10,7 +10,7 @@ use crate::embed::is_present;
 use crate::error::Result;
 use crate::interrupt::checkpoint;
 use crate::laid_down::said_by_users;
-use crate::parts::{CachedDivision, DividedText, Excerpting, Parts};
+use crate::parts::{CachedDivision, DividedText, Excerpting, Parts, in_json};
 use crate::prepared::Prepared;
 use crate::text::{Needs, TextAnalysis, Wanted};
 use crate::tokens::Counter;
@@ -126,7 +126,11 @@ impl Engine {
                 let may_divide = excerpting.divisible[at] && !is_pinned;
                 let division = may_divide.then(|| self.division(piece)).flatten();
                 let analysis = self.analysis(piece, if division.is_some() { &counted_only } else { &wanted });
-                let count = counts.map_or_else(|| analysis.count(counter).unwrap_or_default(), |counts| counts[at]);
+                let of_counter = || match division {
+                    Some(_) => self.count_in_place(piece, &analysis, counter),
+                    None => analysis.count(counter).unwrap_or_default(),
+                };
+                let count = counts.map_or_else(of_counter, |counts| counts[at]);
                 whole.push(count);
                 if let Some(division) = division {
                     let mark_tokens = rounding.sum([excerpting.mark_count(&division)], 0);
@@ -151,7 +155,7 @@ impl Engine {
                     let piece = Piece { text: &whole.text[block.bytes.clone()], ..whole };
                     let analysis = self.analysis(piece, &wanted);
                     let count = own_block_counts.next();
-                    let count = count.or_else(|| analysis.count(counter)).unwrap_or_default();
+                    let count = count.unwrap_or_else(|| self.count_in_place(piece, &analysis, counter));
                     parts.push_block(index, place, rounding.sum([count], 0));
                     let only = pieces.len()..pieces.len() + 1;
                     prepared.messages.push(Message { pieces: only, media_tokens: 0, ..message.clone() });
@@ -184,6 +188,17 @@ impl Engine {
         let piece = Piece { text, kind: PieceKind::Text };
         let wanted = Wanted { counter: Some(counter), ..Wanted::default() };
         counter.tokens_of(self.analysis(piece, &wanted).count(counter).unwrap_or_default())
+    }
+
+    /// What is counted in a divided text, or in a block of it. One of a tool's input is a string inside of JSON, and is
+    /// counted as it is written there.
+    fn count_in_place(&self, piece: Piece<'_>, analysis: &TextAnalysis, counter: Counter) -> u32 {
+        if piece.kind != PieceKind::ToolInput {
+            return analysis.count(counter).unwrap_or_default();
+        }
+        let written = Piece { text: &in_json(piece.text), ..piece };
+        let wanted = Wanted { counter: Some(counter), ..Wanted::default() };
+        self.analysis(written, &wanted).count(counter).unwrap_or_default()
     }
 
     /// Have the shared engine, and those of children forked later, hold about so many bytes.

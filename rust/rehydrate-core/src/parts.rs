@@ -2,6 +2,7 @@
 //!
 //! The skeleton is what cannot be divided: tool inputs, thinking, media, short texts. It and every block are *parts*, and
 //! everything that looks at messages (signals, features) looks at parts instead, each with the role of its message.
+use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::blocks::{Division, divide};
@@ -69,6 +70,23 @@ pub struct DividedText {
 
 /// A part's message, and of a block its place among [`Prepared::divided_texts`] and in that text.
 pub type PartPlace = (usize, Option<(usize, usize)>);
+
+/// A text as it stands in a string of JSON, its quotes left out.
+pub(crate) fn in_json(text: &str) -> String {
+    let mut written = String::with_capacity(text.len() + text.len() / 16);
+    for char in text.chars() {
+        match char {
+            '"' => written.push_str("\\\""),
+            '\\' => written.push_str("\\\\"),
+            '\n' => written.push_str("\\n"),
+            '\r' => written.push_str("\\r"),
+            '\t' => written.push_str("\\t"),
+            char if char < ' ' => write!(written, "\\u{:04x}", u32::from(char)).expect("a string takes it"),
+            char => written.push(char),
+        }
+    }
+    written
+}
 
 /// What the parts of a conversation are.
 #[derive(Default)]
@@ -161,5 +179,15 @@ impl Prepared {
     /// Whether part `part` is a block.
     pub(crate) fn is_block(&self, part: usize) -> bool {
         self.parts.as_ref().is_some_and(|parts| parts.block[part].is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_json;
+
+    #[test]
+    fn a_text_stands_in_json_with_its_escapes() {
+        assert_eq!(in_json("a \"b\"\\\n\t\u{1}é🙂"), r#"a \"b\"\\\n\t\u0001é🙂"#);
     }
 }

@@ -1,0 +1,317 @@
+"""excerpt_inputs=: long strings in the inputs of finished calls are kept in part, no others."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rehydrate
+from rehydrate import compact_context, formats, validate
+from rehydrate.compact.inputs import open_turn, take_apart
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats._inputs import at_path, input_texts
+from rehydrate.memory.memory import Memory
+from rehydrate.messages import PieceKind
+from tests.compact.cases import Case, cases, words
+from tests.compact.test_excerpts import LONG_TEXTS
+from tests.memory.plain import PlainStore
+from tests.strategies import BY_FORMAT, Draw, Entry
+
+FORMATS = sorted(set(BY_FORMAT) - {"plain"})
+
+
+def with_content(value: Any, text: str, *, is_text: bool) -> Any:
+    """An input with a long string in it."""
+    if is_text:
+        return text
+    if isinstance(value, str):
+        return json.dumps({**json.loads(value or "{}"), "edits": [1e3, {"content": text}]})
+    return {**(value or {}), "edits": [1e3, {"content": text}]}
+
+
+@st.composite
+def written(draw: Draw, only: str | None = None) -> Case:
+    """A case in which some calls wrote something long."""
+    case = draw(cases(only=only))
+    conversation = case.read()
+    format_ = formats.FORMATS[conversation.format]
+    entries = list(case.entries)
+    for message in conversation.messages:
+        for each in format_.inputs(entries[message.index]):
+            if each is not None and draw(st.integers(0, 3)):
+                text = LONG_TEXTS[draw(st.sampled_from(sorted(LONG_TEXTS)))]
+                texts = {
+                    path: with_content(
+                        at_path(entries[message.index], path), text, is_text=each.is_text
+                    )
+                    for path in each.paths
+                }
+                entries[message.index] = format_.replace(entries[message.index], texts)
+    options = case.options | {"granularity": "excerpt", "excerpt_inputs": True}
+    options |= {"format": conversation.format, "pin": [entries[place] for place in case.pinned]}
+    if draw(st.integers(0, 3)):
+        options.pop("budget_tokens", None)
+        options["target_ratio"] = draw(st.sampled_from([0.2, 0.3, 0.5, 0.7, 0.9]))
+    return case._replace(entries=entries, options=options)
+
+
+def values(entry: Any, name: str) -> list[Any]:
+    """What its calls say."""
+    found = formats.FORMATS[name].inputs(entry)
+    return [at_path(entry, path) for each in found if each is not None for path in each.paths]
+
+
+def emptied(entry: Any, name: str) -> Any:
+    """The entry without its texts and without what its calls say."""
+    format_ = formats.FORMATS[name]
+    paths = [path for path in format_.places(entry, 0) if path is not None]
+    paths += [path for each in format_.inputs(entry) if each is not None for path in each.paths]
+    return format_.replace(entry, dict.fromkeys(paths, "")) if paths else entry
+
+
+@given(st.data())
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_kept_is_valid_and_what_came_in_is_untouched(name: str, data: st.DataObject):
+    case = data.draw(written(only=name))
+    before = copy.deepcopy(case.entries)
+    compaction = case.compact()
+    assert case.entries == before
+    assert validate(compaction.messages, case.format) == []
+    made = 0
+    for index, entry in zip(compaction.indices, compaction.messages, strict=True):
+        if entry is not case.entries[index]:
+            made += 1
+            assert type(entry) is type(case.entries[index])
+            assert emptied(entry, case.format) == emptied(case.entries[index], case.format)
+    assert compaction.stats.excerpted == made
+
+
+@given(st.data())
+@pytest.mark.parametrize("name", FORMATS)
+def test_of_inputs_only_long_strings_change_and_json_stays_json(name: str, data: st.DataObject):
+    case = data.draw(written(only=name))
+    compaction = case.compact()
+    kept = dict(zip(compaction.indices, compaction.messages, strict=True))
+    for message in case.read().messages:
+        index = message.index
+        entry = kept.get(index, case.entries[index])
+        befores, afters = values(case.entries[index], name), values(entry, name)
+        for before, after in zip(befores, afters, strict=True):
+            if before == after:
+                continue
+            assert type(before) is type(after)
+            if isinstance(before, str) and before.startswith("{"):
+                before, after = json.loads(before), json.loads(after)
+            pairs = zip(strings(before), strings(after), strict=True)
+            changed = [(was, now) for was, now in pairs if was != now]
+            assert changed
+            for was, now in changed:
+                lines = [line for line in now.split("\n") if "omitted" not in line]
+                assert len(was) >= 1_000
+                assert all(line in was for line in lines)
+
+
+def strings(value: Any) -> list[str]:
+    return list(input_texts(value, is_text=isinstance(value, str)))
+
+
+@given(st.data())
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_budget_holds_with_inputs_cut(name: str, data: st.DataObject):
+    case = data.draw(written(only=name))
+    compaction = case.compact()
+    stats = compaction.stats
+    counter = case.options["counter"] or case.scoring.counter
+    again = compact_context(
+        compaction.messages, target_ratio=1.0, counter=counter, format=case.format
+    )
+    assert stats.after_tokens == again.stats.before_tokens
+    assert stats.after_tokens == sum(row.kept_tokens for row in compaction.explain())
+    assert stats.before_tokens == case.compact(excerpt_inputs=False).stats.before_tokens
+    if stats.over_budget:
+        rest = [row for row in compaction.explain() if row.kept and row.unit not in case.pins()]
+        assert [row.reason for row in rest] in ([], ["a user turn must come first"])
+
+
+@given(st.data())
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_pinned_signed_or_open_keeps_its_inputs(name: str, data: st.DataObject):
+    case = data.draw(written(only=name))
+    compaction = case.compact()
+    conversation = case.read()
+    kept = dict(zip(compaction.indices, compaction.messages, strict=True))
+    format_ = formats.FORMATS[name]
+    for number, unit in enumerate(conversation.units):
+        stays = number in case.pins() or unit.members[-1] >= open_turn(conversation)
+        for message in unit.messages:
+            has_thought = any(piece.kind is PieceKind.THINKING for piece in message.pieces)
+            stays = stays or has_thought or format_.signed(case.entries[message.index])
+        for index in unit.members if stays else ():
+            if index in kept:
+                assert values(kept[index], name) == values(case.entries[index], name)
+
+
+@given(st.data())
+@pytest.mark.parametrize("name", FORMATS)
+def test_compacting_the_result_again_changes_nothing(name: str, data: st.DataObject):
+    case = data.draw(written(only=name))
+    once = case.compact()
+    there = dict(zip(once.indices, once.messages, strict=True))
+    options = {key: value for key, value in case.options.items() if key != "target_ratio"}
+    options["pin"] = [there[place] for place in case.pinned if place in there]
+    options["budget_tokens"] = once.stats.target_tokens
+    twice = compact_context(once.messages, **options)
+    assert list(map(id, twice.messages)) == list(map(id, once.messages))
+
+
+@given(cases())
+def test_without_long_inputs_both_keep_the_same(case: Case):
+    options = {"granularity": "excerpt"}
+    assert case.kept(case.compact(**options)) == case.kept(
+        case.compact(**options, excerpt_inputs=True)
+    )
+
+
+CODE = LONG_TEXTS["code"]
+
+
+def session(name: str = "anthropic", *, thought: bool = False) -> list[Any]:
+    """A file is written, the turn ends, another begins."""
+    call = {"path": "calls.py", "content": CODE}
+    if name == "anthropic":
+        blocks: list[Entry] = [{"type": "tool_use", "id": "c1", "name": "Write", "input": call}]
+        if thought:
+            blocks.insert(0, {"type": "redacted_thinking", "data": "b3BhcXVl"})
+        result = {"type": "tool_result", "tool_use_id": "c1", "content": "written"}
+        return [
+            {"role": "user", "content": "Write the calls."},
+            {"role": "assistant", "content": blocks},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": "Written."},
+            {"role": "user", "content": "What is next?"},
+            {"role": "assistant", "content": "The tests."},
+            {"role": "user", "content": "Go on."},
+        ]
+    function = {"name": "Write", "arguments": json.dumps(call, indent=1)}
+    calls = [{"id": "c1", "type": "function", "function": function}]
+    return [
+        {"role": "user", "content": "Write the calls."},
+        {"role": "assistant", "content": None, "tool_calls": calls},
+        {"role": "tool", "tool_call_id": "c1", "content": "written"},
+        {"role": "assistant", "content": "Written."},
+        {"role": "user", "content": "What is next?"},
+        {"role": "assistant", "content": "The tests."},
+        {"role": "user", "content": "Go on."},
+    ]
+
+
+def cut(messages: list[Any], **options: Any) -> rehydrate.Compaction:
+    given = {"target_ratio": 0.5, "granularity": "excerpt", "excerpt_inputs": True}
+    return compact_context(messages, **(given | options))
+
+
+def test_the_content_of_a_write_is_kept_in_part():
+    compaction = cut(session())
+    (call,) = compaction.messages[1]["content"]
+    assert call["input"]["path"] == "calls.py"
+    assert "lines omitted" in call["input"]["content"]
+    assert compaction.stats.after_tokens <= compaction.stats.target_tokens
+    assert compact_context(session(), target_ratio=0.5, granularity="excerpt").stats.excerpted == 0
+
+
+def test_arguments_keep_their_spelling_around_what_is_cut():
+    compaction = cut(session("openai_chat"))
+    arguments = compaction.messages[1]["tool_calls"][0]["function"]["arguments"]
+    assert arguments.startswith('{\n "path": "calls.py",\n "content": "')
+    assert "lines omitted" in json.loads(arguments)["content"]
+
+
+def test_beside_a_thought_the_input_stays():
+    compaction = cut(session(thought=True), thinking="keep")
+    assert compaction.stats.excerpted == 0
+    assert cut(session(thought=True), thinking="strip").stats.excerpted == 1
+
+
+def test_in_a_turn_that_is_open_the_input_stays():
+    messages = session()[:3]
+    messages += [
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c2", "name": "Bash", "input": {}}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "c2", "content": "ok"}],
+        },
+    ]
+    assert open_turn(formats.parse(messages)) == 0
+    assert cut(messages).stats.excerpted == 0
+
+
+def test_all_places_in_which_langchain_says_a_call_are_cut_alike():
+    from rehydrate.formats import openai_to_langchain
+
+    messages = openai_to_langchain(session("openai_chat"))
+    (call,) = messages[1].tool_calls
+    block = {"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]}
+    extra = {"tool_calls": session("openai_chat")[1]["tool_calls"]}
+    messages[1] = messages[1].model_copy(update={"content": [block], "additional_kwargs": extra})
+    kept = cut(messages).messages[1]
+    shown = kept.tool_calls[0]["args"]["content"]
+    assert "lines omitted" in shown
+    assert kept.content[0]["input"]["content"] == shown
+    arguments = kept.additional_kwargs["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(arguments)["content"] == shown
+    assert messages[1].tool_calls[0]["args"]["content"] == CODE
+
+
+def test_a_gap_in_an_input_names_where_the_whole_string_is():
+    memory = Memory(PlainStore(), namespace="alice", redact=False)
+    compaction = cut(session(), memory=memory, keep_dropped=True)
+    content = compaction.messages[1]["content"][0]["input"]["content"]
+    mark = next(line for line in content.split("\n") if "omitted" in line)
+    handle = mark.rpartition(", ")[2].partition(" ")[0]
+    assert memory.get(handle).text == CODE
+    assert compaction.stats.after_tokens == rehydrate.count_tokens(compaction.messages)
+
+
+def test_a_counter_of_the_callers_counts_inputs_too():
+    compaction = cut(session("openai_chat"), counter=words, target_ratio=0.4)
+    assert compaction.stats.excerpted == 1
+    assert compaction.stats.after_tokens <= compaction.stats.target_tokens
+
+
+def test_the_explanation_and_the_page_show_the_blocks_of_an_input():
+    from rehydrate.page import side_by_side
+
+    compaction = cut(session())
+    blocks = compaction.explain().units[1].blocks
+    assert {block.message for block in blocks} == {1}
+    assert [block.kept for block in blocks].count(False) > 0
+    page = side_by_side(session(), compaction)
+    assert "lines omitted" in page
+    assert "call_39" in page
+
+
+def test_half_a_surrogate_pair_is_no_reason_to_fail():
+    messages = session()
+    messages[1]["content"][0]["input"]["content"] = CODE + "\ud83d"
+    apart = take_apart(formats.parse(messages), messages, ())
+    assert apart.is_whole()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"excerpt_inputs": 1, "granularity": "excerpt"}, "excerpt_inputs is 1; pass True or"),
+        ({"excerpt_inputs": True}, "granularity is 'message'.*pass granularity=\"excerpt\""),
+    ],
+)
+def test_an_argument_that_cannot_work_is_refused(options: dict[str, Any], said: str):
+    with pytest.raises(InvalidArgumentError, match=said):
+        compact_context(session(), **options)
