@@ -199,6 +199,16 @@ class Conversation(NamedTuple):
             pins.setdefault(position, "bound to what the provider holds")
         return pins
 
+    def kept_for_words(self) -> frozenset[int]:
+        """The units always kept for what is said in them alone, which may hold tool results too: a
+        user may speak in the message that answers a call, and the reply may have called tools."""
+        said = {self.last_user_turn(), self.answered_reply()} - {
+            self.open_tool_loop(),
+            self.thoughts_of_open_loop(),
+            *self.units_holding(self.bound),
+        }
+        return frozenset(unit for unit in said if unit is not None)
+
     def units_holding(self, indices: Iterable[int]) -> tuple[int, ...]:
         """The units of these indices of the caller's list, ascending; ignored entries have none."""
         wanted = set(indices)

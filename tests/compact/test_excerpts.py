@@ -16,6 +16,7 @@ import rehydrate
 from rehydrate import _engine, compact_context, formats, validate
 from rehydrate.compact.excerpts import Division, mark
 from rehydrate.errors import InvalidArgumentError
+from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, HashEmbedder, MeasuredMemory, cases, talk, words
 from tests.strategies import Draw
 
@@ -135,13 +136,81 @@ def test_the_budget_holds_with_every_mark_counted(case: Case):
 
 
 @given(long_cases())
-def test_pinned_units_are_never_excerpted(case: Case):
+def test_pinned_units_are_never_excerpted_but_for_results_beside_the_words(case: Case):
     conversation = case.read()
     compaction = case.compact()
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
+    words = conversation.kept_for_words().difference(conversation.units_holding(case.pinned))
     for unit in case.pins():
         for index in conversation.units[unit].members:
-            assert kept[index] is case.entries[index]
+            assert unit in words or kept[index] is case.entries[index]
+            if unit in words:
+                assert not_results([kept[index]], case) == not_results([case.entries[index]], case)
+
+
+def not_results(entries: list[Any], case: Case) -> list[str]:
+    (message,) = formats.parse(entries, case.format).messages
+    return [piece.text for piece in message.pieces if piece.kind is not PieceKind.TOOL_RESULT]
+
+
+def calls(*ids: str) -> dict[str, Any]:
+    blocks = [{"type": "tool_use", "id": id_, "name": "Read", "input": {}} for id_ in ids]
+    return {"role": "assistant", "content": blocks}
+
+
+def answer(id_: str, text: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": id_, "content": text}
+
+
+def text_beside_results() -> list[Any]:
+    """The user speaks in the message that answers a call, and the model goes on calling."""
+    spoken = {"type": "text", "text": "Go on, and mind line 17."}
+    return [
+        *talk("user: begin"),
+        calls("t1"),
+        {"role": "user", "content": [answer("t1", LONG_TEXTS["log"]), spoken]},
+        calls("t2"),
+        {"role": "user", "content": [answer("t2", LONG_TEXTS["code"])]},
+    ]
+
+
+def test_a_text_of_the_users_beside_results_does_not_pin_the_results():
+    messages = text_beside_results()
+    compaction = compact_context(messages, target_ratio=0.6, granularity="excerpt")
+    stats = compaction.stats
+    assert stats.after_tokens <= stats.target_tokens
+    result, spoken = compaction.messages[compaction.indices.index(2)]["content"]
+    assert "lines omitted" in result["content"]
+    assert spoken is messages[2]["content"][1]
+    assert compaction.messages[-2:] == messages[-2:]
+    whole = compact_context(messages, target_ratio=0.6)
+    assert whole.stats.over_budget
+    assert stats.pinned_tokens < whole.stats.pinned_tokens
+
+
+def test_what_the_caller_pins_is_whole_and_so_is_an_open_loop_in_which_the_user_speaks():
+    messages = text_beside_results()
+    pinned = compact_context(messages, target_ratio=0.6, granularity="excerpt", pin=iter([2]))
+    assert pinned.messages[pinned.indices.index(2)] is messages[2]
+    still_open = compact_context(messages[:3], target_ratio=0.6, granularity="excerpt")
+    assert still_open.messages[-1] is messages[2]
+
+
+def test_of_a_reply_that_called_tools_the_results_are_kept_in_part():
+    reply = calls("t1")
+    reply["content"].insert(0, {"type": "text", "text": "I look at the log first."})
+    messages = [
+        *talk("user: begin"),
+        reply,
+        {"role": "user", "content": [answer("t1", LONG_TEXTS["log"])]},
+        *talk("user: And what does line 17 say?"),
+    ]
+    assert formats.parse(messages).kept_for_words()
+    compaction = compact_context(
+        [*messages, *talk("assistant: ok")], target_ratio=0.4, granularity="excerpt"
+    )
+    assert compaction.messages[1]["content"] == reply["content"]
+    assert "lines omitted" in compaction.messages[2]["content"][0]["content"]
 
 
 @given(long_cases())

@@ -7,7 +7,7 @@ mark: one that stands in a text already is text like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -119,18 +119,23 @@ class Divisible(NamedTuple):
         pins: Mapping[int, str],
         counter: str | _engine.CustomCounter,
         *,
+        words: Collection[int] = (),
         inputs: bool = False,
     ) -> Divisible:
         """The long texts and results of what is not always kept.
 
-        With ``inputs`` also long strings in the inputs of finished calls, which are pieces of their
-        own in its conversation.
+        ``words`` are units always kept for what is said in them: of these the results. With
+        ``inputs`` also long strings in the inputs of finished calls, which are pieces of their own
+        in its conversation.
         """
         apart = take_apart(conversation, entries, list(pins)) if inputs else None
         if apart is not None:
             conversation = apart.conversation
         places = formats.FORMATS[conversation.format].places
-        whole = {index for unit in pins for index in conversation.units[unit].members}
+        whole, said = (
+            {index for unit in units for index in conversation.units[unit].members}
+            for units in (set(pins).difference(words), words)
+        )
         paths: dict[int, Path] = {}
         first = 0
         for message in conversation.messages:
@@ -141,7 +146,9 @@ class Divisible(NamedTuple):
                 found = places(entries[message.index], message.index)
                 read = pieces[: len(found)]  # behind them stand the strings of inputs
                 for number, (piece, path) in enumerate(zip(read, found, strict=True), first):
-                    if path is not None and piece.kind in _DIVISIBLE:
+                    if path is None or piece.kind not in _DIVISIBLE:
+                        continue
+                    if message.index not in said or piece.kind is PieceKind.TOOL_RESULT:
                         paths[number] = path
             first += len(pieces)
         if apart is None:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation
+
+
+class Pinned(NamedTuple):
+    """What is always kept."""
+
+    reasons: dict[int, str]
+    """By unit, why."""
+    for_words: frozenset[int]
+    """The units among them that are kept for what is said in them alone: the results of their calls
+    may be kept in part."""
 
 
 def pinned_units(
@@ -16,7 +26,7 @@ def pinned_units(
     *,
     thoughts: bool = True,
     reply: bool = True,
-) -> dict[int, str]:
+) -> Pinned:
     """Units that are always kept, with the reason: the conversation's own and the caller's.
 
     `pin` holds indices into `messages` or the very objects; without `thoughts` nothing is kept for
@@ -29,10 +39,12 @@ def pinned_units(
             f"pin is of type {type(pin).__name__}; pass a list of indices or message objects"
         )
     pins = conversation.pins(thoughts=thoughts, reply=reply)
-    wanted = [_index_of(messages, entry) for entry in pin]
-    for unit in conversation.units_holding(wanted) if wanted else ():
+    indices = [_index_of(messages, entry) for entry in pin]
+    wanted = conversation.units_holding(indices) if indices else ()
+    for unit in wanted:
         pins.setdefault(unit, "pinned by the caller")
-    return pins
+    for_words = conversation.kept_for_words().intersection(pins)
+    return Pinned(pins, for_words.difference(wanted))
 
 
 def _index_of(messages: Sequence[Any], entry: Any) -> int:

@@ -185,7 +185,7 @@ def compact_context(
     # Scores alone cannot weigh what is read against the rest: that takes an objective of both.
     reads = calibrated and profile.packing == "coverage"
     asked = what_is_asked(conversation, given, reads=reads)
-    pins = pinned_units(
+    pins, for_words = pinned_units(
         conversation,
         messages,
         pin,
@@ -198,6 +198,7 @@ def compact_context(
             shown,
             pins,
             counted_by,
+            words=for_words,
             inputs=inputs,
         )
         if granularity == "excerpt"

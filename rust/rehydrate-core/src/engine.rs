@@ -115,7 +115,6 @@ impl Engine {
         let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(conversation.pieces.len());
         let mut prepared = Prepared { units: conversation.units, needs, ..Prepared::default() };
         for (index, message) in conversation.messages.iter().enumerate() {
-            let is_pinned = prepared.units[message.unit].pinned || message.is_system();
             let (mut whole, mut undivided, mut marks) = (Vec::new(), Vec::new(), 0_u32);
             let mut divided = Vec::new();
             let first_piece = pieces.len();
@@ -123,7 +122,7 @@ impl Engine {
                 checkpoint();
                 let piece = conversation.pieces[at];
                 let wanted = Wanted { is_users: said_by_users[at], ..wanted };
-                let may_divide = excerpting.divisible[at] && !is_pinned;
+                let may_divide = excerpting.divisible[at] && !message.is_system();
                 let division = may_divide.then(|| self.division(piece)).flatten();
                 let analysis = self.analysis(piece, if division.is_some() { &counted_only } else { &wanted });
                 let of_counter = || match division {

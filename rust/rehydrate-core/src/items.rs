@@ -41,13 +41,10 @@ impl Prepared {
             && self.message_tokens.iter().map(|&tokens| u64::from(tokens)).sum::<u64>() <= target_tokens
     }
 
-    /// A flag of each unit as one of each item.
-    pub(crate) fn items_of(&self, units: Vec<bool>) -> Vec<bool> {
-        let mut items = units;
-        if let Some(parts) = &self.parts {
-            items.extend(parts.blocks.iter().map(|block| items[self.messages[block.part].unit]).collect::<Vec<_>>());
-        }
-        items
+    /// Flags of units and of their blocks as flags of items.
+    pub(crate) fn items_of(&self, units: &[bool], blocks_of: &[bool]) -> Vec<bool> {
+        let blocks = self.parts.iter().flat_map(|parts| &parts.blocks);
+        units.iter().copied().chain(blocks.map(|block| blocks_of[self.messages[block.part].unit])).collect()
     }
 
     /// What items are worth, added up by unit.

@@ -298,6 +298,11 @@ impl Worths {
         for unit in (0..units).filter(|&unit| !problem.pinned[unit]) {
             queue.push(unit, rate(&pass, unit));
         }
+        for unit in (0..units).filter(|&unit| problem.pinned[unit]) {
+            for block in blocks.of(unit, units).filter(|&block| !problem.pinned[block]) {
+                queue.push(block, rate(&pass, block));
+            }
+        }
         while let Some((item, bucket)) = queue.pop() {
             checkpoint();
             if !pass.room.fits(pass.room.cost(item)) {

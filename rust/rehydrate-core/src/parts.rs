@@ -15,7 +15,8 @@ use crate::unit::{Conversation, Message};
 /// Which texts may be divided, and what the mark in the place of a gap costs.
 #[derive(Clone, Copy, Debug)]
 pub struct Excerpting<'a> {
-    /// Per piece, whether it may be divided. Units that are always kept stay whole in any case.
+    /// Per piece, whether it may be divided; system messages stay whole in any case. Of a unit that is always kept, the
+    /// blocks of what may be divided compete like all others.
     pub divisible: &'a [bool],
     /// What the counter counts in a mark with numbers under 1,000, and in one with larger numbers.
     pub mark_counts: [u32; 2],

@@ -134,7 +134,7 @@ impl Prepared {
         let part_scores: Vec<f64> = signals.iter().map(|signals| signals.score(&request.weights)).collect();
 
         let (unit_tokens, item_tokens) = (self.unit_tokens(), self.item_tokens());
-        let pinned_tokens = (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(unit_tokens[u])).sum();
+        let pinned_tokens = (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(item_tokens[u])).sum();
         let free_tokens = request.target_tokens.saturating_sub(pinned_tokens);
         let rules = match (request.packing, request.signals) {
             (PackMode::Coverage, SignalMode::Calibrated) => self.rule_strengths(item_tokens.len(), &pinned),
@@ -152,7 +152,7 @@ impl Prepared {
                 let weight = request.query_weight * request.weights.semantic / USUAL_SEMANTIC_WEIGHT;
                 let query = request.query.zip(measured.standing_out);
                 let asked = query.map(|(query, standing_out)| Asked::new(query, standing_out, weight));
-                let pinned_items = self.items_of(pinned.clone());
+                let pinned_items = self.items_of(&pinned, &vec![false; pinned.len()]);
                 self.objective(&signals, &request.weights, asked.as_ref(), &item_tokens, &pinned_items)
             }
         };
@@ -162,18 +162,17 @@ impl Prepared {
             let weight = feature_share * (1.0 - query_share).powi(2);
             laid_down::add_worth(&mut item_worth, &rules, &item_tokens, free_tokens, weight);
         }
-        let first: Vec<bool> = match request.packing {
+        // What is kept with all its blocks, before anything competes.
+        let whole: Vec<bool> = match request.packing {
             _ if self.fits_whole(request.target_tokens) => vec![true; self.units.len()],
-            PackMode::Greedy => pinned.clone(),
-            PackMode::Coverage => {
-                let heard = self.heard_users(&unit_tokens, &pinned, &rules, free_tokens, feature_share);
-                pinned.iter().zip(&heard).map(|(&pinned, &heard)| pinned || heard).collect()
-            }
+            PackMode::Greedy => vec![false; self.units.len()],
+            PackMode::Coverage => self.heard_users(&unit_tokens, &pinned, &rules, free_tokens, feature_share),
         };
+        let first: Vec<bool> = pinned.iter().zip(&whole).map(|(&pinned, &whole)| pinned || whole).collect();
         let problem = Problem {
             token_cost: &item_tokens,
             score: &item_worth,
-            pinned: &self.items_of(first),
+            pinned: &self.items_of(&first, &whole),
             features: &features.of_item,
             feature_weight: &features.weight,
             budget_tokens: request.target_tokens,
@@ -259,9 +258,10 @@ impl Prepared {
         self.units.iter().zip(system).map(|(unit, &system)| unit.pinned || system).collect()
     }
 
-    /// Per message, whether it has to compete.
+    /// Per message, or part of one, whether it has to compete. Of a unit that is kept anyway its blocks do.
     fn candidates(&self, pinned: &[bool]) -> Vec<bool> {
-        self.messages.iter().map(|message| !pinned[message.unit]).collect()
+        let parts = self.messages.iter().enumerate();
+        parts.map(|(part, message)| !pinned[message.unit] || self.is_block(part)).collect()
     }
 
     fn system_units(&self) -> Vec<bool> {

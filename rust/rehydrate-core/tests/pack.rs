@@ -164,7 +164,6 @@ fn parts_cases() -> impl Strategy<Value = PartsCase> {
             let mut items = Vec::new();
             let (mut blocks, mut ends, mut text, mut mark_tokens) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
             for ((tokens, score, features), pinned, texts) in units {
-                let texts = if pinned { Vec::new() } else { texts };
                 items.push((tokens + mark * u32::try_from(texts.len()).unwrap(), score, features, pinned));
                 for rows in texts {
                     text.extend(rows.iter().map(|_| u32::try_from(mark_tokens.len()).unwrap()));
