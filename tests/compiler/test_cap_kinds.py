@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -235,6 +236,37 @@ def test_code_shows_what_is_defined_and_its_first_bodies():
     shown = sum(f"def function_{n}(a, b):" in capped.body for n in range(120))
     assert shown > 80  # of their 120, and imports take as much room
     assert capped.body.startswith(CODE[:2_000])
+
+
+def test_of_bodies_and_matches_the_lines_that_name_something_new_are_shown():
+    rare = "    convert(order_7712, exchange_rate)\n"
+    code = CODE.replace(
+        "    total = a + b\n" * 25, "    total = a + b\n" * 12 + rare + "    pass\n" * 12
+    )
+    code = code.replace(rare, "    again()\n", 99)  # of 120
+    capped = cap_text(code, 4_000, tool="Read")
+    assert capped is not None
+    assert rare in capped.body
+    grep = "".join(f"src/long.ts:{n}:  const name = use()\n" for n in range(4_000))
+    found = "src/long.ts:3000:  const billing_retry = schedule(webhook)\n"
+    capped = cap_text(grep[:90_000] + found + grep[90_000:], 1_000, tool="Grep")
+    assert capped is not None
+    assert found in capped.body
+
+
+def test_of_json_lines_the_first_row_and_those_that_say_something_new_are_shown():
+    rows: list[dict[str, Any]] = [{"id": n % 7, "event": "heartbeat"} for n in range(5_000)]
+    rows[4_000] = {"id": 3, "event": "failed", "trace": "Traceback in billing/webhook.py " * 500}
+    capped = cap_text("\n".join(map(json.dumps, rows)) + "\n", 1_000)
+    assert capped is not None
+    body, _, said = capped.body.partition("\n\n")
+    lines = body.split("\n")
+    shown = [json.loads(line) for line in lines if not line.startswith("[...")]
+    assert shown[0] == rows[0]
+    assert [row["trace"][:31] for row in shown if "trace" in row] == [rows[4_000]["trace"][:31]]
+    omitted = sum(int(n.replace(",", "")) for n in re.findall(r"\[\.\.\. ([\d,]+) line", body))
+    assert len(shown) + omitted == len(rows)
+    assert said.startswith(f"{omitted:,} more. filters: id (0, ")
 
 
 def test_paths_are_counted_by_folder():

@@ -1,8 +1,9 @@
-"""Code: what is defined and imported in it, and the bodies that fit, from the top."""
+"""Code: what is defined and imported in it, and the lines that name most of the rest."""
 
 from __future__ import annotations
 
 from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown, short_mark
+from rehydrate.compiler.caps.names import take_by_names
 from rehydrate.compiler.caps.patterns import LINE, NUMBERED, SIGNATURE
 
 SIGNATURES_SHARE = 0.5
@@ -10,7 +11,8 @@ _LONGEST_LINE = 400
 
 
 def cap_code(lines: list[str], limit: int) -> Shown:
-    """Signatures as far as half of the room goes, outer ones first; then bodies.
+    """Signatures as far as half of the room goes, outer ones first; then the lines with the most
+    names that are not shown yet, and what else fits, from the top.
 
     >>> lines = [line for n in range(40) for line in (f"def f{n}():", f"    x = {n} + 1", "")]
     >>> print(cap_code(lines, 900).text[:73])
@@ -44,6 +46,7 @@ def cap_code(lines: list[str], limit: int) -> Shown:
         if outline.left < room * (1 - SIGNATURES_SHARE):
             break
         outline.take(place)
+    take_by_names(outline, lines)
     for place in range(len(lines)):
         if outline.left < 0 or (not outline.take(place) and outline.left < _LONGEST_LINE):
             break

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import islice
 from typing import Any, NamedTuple
 
 from rehydrate.compact.excerpts import mark
-from rehydrate.compiler.caps.cutting import Shown, fair_share
+from rehydrate.compiler.caps.cutting import Outline, Shown, fair_share
 from rehydrate.compiler.caps.json_source import Member, members, row_number, skip
+from rehydrate.compiler.caps.names import MOST_NAMED, take_by_names
 
 _LEAST = 64
 """Characters below which no value is cut: the mark alone would be longer."""
 _DEEPEST = 12
 _ROW_SHARE = 0.6
 """Of the room, what one row or member may take: the next one says what they have in common."""
+_LINE_SHARE = 1 / 3
+"""The same of a row of JSON lines, which are not all alike."""
 _FILTERS_ROOM = 600
 _MOST_PATHS = 8
 _MOST_ROWS = 2_000
@@ -51,27 +55,33 @@ def cap_json(text: str, limit: int, rows: int) -> Shown:
 
 
 def cap_json_lines(lines: list[str], limit: int, rows: int) -> Shown:
-    """The first rows, each on its line, long ones cut inside; below them what is missing."""
-    shown: list[str] = []
-    room = left = limit - _filters_room(limit)
+    """The first row, those with the most names that are not shown yet, then others from the top,
+    each on its line, long ones cut inside; below them what is missing."""
+    lines = lines if lines[-1].strip() else lines[:-1]
+    present = [place for place, line in enumerate(lines) if line.strip()]
     seen = _Columns(_filters_room(limit))
-    for line in lines:
-        if len(shown) == rows:
-            break
-        most = _most_of_row(room, left)
-        number = row_number(line)
-        kept = line
-        if len(line) > most:
-            kept = line[:number] + cut_value(line[number:], most - number, rows)
-        if len(kept) + 1 > left:
-            break
-        shown.append(kept)
-        left -= len(kept) + 1
-    present = [line for line in lines if line.strip()]
-    for line in present:
-        seen.add_source(line[row_number(line) :])
-    body = "\n".join(shown)
-    return Shown(f"{body}\n\n{seen.said(len(present) - len(shown))}", body)
+    for place in present:
+        seen.add_source(lines[place][row_number(lines[place]) :])
+    room = limit - len(seen.said(len(present))) - 2
+    most = max(_LEAST, round(room * _LINE_SHARE))
+    cut = [_cut_line(line, most, rows) for line in lines[:MOST_NAMED]]
+    cut += lines[MOST_NAMED:]
+    outline = Outline(cut, room, longest_line=most)
+    outline.take_all(present[:1])
+    take_by_names(outline, cut, most=rows - 1)
+    room_for = rows - sum(1 for place in present if outline.holds(place))
+    outline.take_all(islice((place for place in present if not outline.holds(place)), room_for))
+    shown = outline.render()
+    missing = sum(1 for place in present if not outline.holds(place))
+    return Shown(f"{shown.text}\n\n{seen.said(missing)}", shown.kept)
+
+
+def _cut_line(line: str, most: int, rows: int) -> str:
+    """A row on its line, its number before it."""
+    number = row_number(line)
+    return (
+        line if len(line) <= most else line[:number] + cut_value(line[number:], most - number, rows)
+    )
 
 
 def cut_value(source: str, limit: int, rows: int) -> str:

@@ -1,8 +1,11 @@
-"""Matches of a search: of each file the first, then the second of each, and how many are left."""
+"""Matches of a search: of each file the first, then those that name most, and how many are left."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rehydrate.compiler.caps.cutting import MOST_LINES, Outline, Shown
+from rehydrate.compiler.caps.names import take_by_names
 from rehydrate.compiler.caps.notices import counted
 from rehydrate.compiler.caps.patterns import MATCH
 
@@ -11,7 +14,8 @@ _LONGEST_PATH = 80
 
 
 def cap_matches(lines: list[str], limit: int) -> Shown:
-    """Lines as the search gave them; of files with many, the first ones.
+    """Lines as the search gave them: the first of each file, then those with the most names that
+    are not shown yet, then others from the top.
 
     >>> found = [f"a.py:{n}:import os" for n in range(1, 90)] + ["b.py:7:import re"]
     >>> print(cap_matches(found, 112).text)
@@ -21,11 +25,9 @@ def cap_matches(lines: list[str], limit: int) -> Shown:
     b.py:7:import re
     """
     files = _files(lines[:MOST_LINES])
-    ranks: dict[str, int] = {}
-    order: list[tuple[int, int]] = []
+    first_of: dict[str, int] = {}
     for place, path in enumerate(files):
-        rank = ranks[path] = ranks.get(path, -1) + 1
-        order.append((rank, place))
+        first_of.setdefault(path, place)
 
     def mark_of(first: int, last: int) -> str:
         inside = set(files[first : last + 1])
@@ -36,14 +38,20 @@ def cap_matches(lines: list[str], limit: int) -> Shown:
         path = inside.pop() if inside else ""
         return f"[... {count}{' in ' if path else ''}{path[-_LONGEST_PATH:]} ...]"
 
-    longest = min(max(map(len, ranks), default=0), _LONGEST_PATH)
+    longest = min(max(map(len, first_of), default=0), _LONGEST_PATH)
     outline = Outline(
         lines, limit, mark_of=mark_of, mark_length=44 + longest, longest_line=_LONGEST_LINE
     )
-    for _, place in sorted(order):
-        if outline.left < 0 or (not outline.take(place) and outline.left < _LONGEST_PATH):
-            break
+    _fill(outline, first_of.values())
+    take_by_names(outline, lines)
+    _fill(outline, range(len(files)))
     return outline.render()
+
+
+def _fill(outline: Outline, places: Iterable[int]) -> None:
+    for place in places:
+        if outline.left < 0 or (not outline.take(place) and outline.left < _LONGEST_PATH):
+            return
 
 
 def _files(lines: list[str]) -> list[str]:
