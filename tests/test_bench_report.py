@@ -15,6 +15,7 @@ from benches.report.rows import HEADER, Part, Row, number
 from benches.report.running import PARTS
 from benches.report.sections import SECTIONS
 from benches.report.sections.preamble import preamble
+from benches.report.sections.shapes import shapes
 from benches.report.sections.threads import loop, threads
 from benches.report.timings import Timing, times
 
@@ -116,12 +117,30 @@ def test_a_loop_of_a_few_minutes_is_not_judged():
 
 
 def test_figures_that_were_cut_short_are_not_there(tmp_path, monkeypatch):
-    for name in ("retention", "footprint", "threads", "rss", "run", "speed"):
+    for name in ("retention", "shapes", "footprint", "threads", "rss", "run", "speed"):
         (tmp_path / f"{name}.json").write_text('{"half', encoding="utf-8")
     monkeypatch.setattr(figures, "KEPT", tmp_path)
     monkeypatch.setattr(figures, "TARGET", tmp_path)
     of = figures.read()
     assert (of.retention, of.footprint, of.threads, of.rss) == (None, {}, [], [])
+    assert of.shapes == []
+
+
+def test_the_shapes_table_has_a_line_for_each_strategy_with_its_intervals():
+    figures_of = {
+        "retained": {"0.1": 0.5, "0.2": 0.75, "0.4": 1.0},
+        "interval": {"0.1": "0.40-0.60", "0.2": "0.70-0.80"},
+        "violations": 3,
+    }
+    counts = {"sessions": 8, "messages": 151.4, "tokens": 10_200.0, "cuts": 30, "questions": 32}
+    found = {"shape": "support", **counts, "measures": {"asked": {"keep last": figures_of}}}
+    text = "\n".join(shapes(nothing_measured(shapes=[found])))
+    assert "Support: 8 sessions of 151 messages and 10,200 tokens on average" in text
+    assert (
+        "| support | asked | keep last | 0.500 (0.40-0.60) | 0.750 (0.70-0.80) | 1.000 | 3 |"
+        in text
+    )
+    assert "Not measured." in "\n".join(shapes(nothing_measured()))
 
 
 def test_the_report_names_the_machine_that_the_figures_were_made_on_not_the_one_that_writes_it():

@@ -31,6 +31,8 @@ class Figures:
     """Of the Python part: what it ran on, the load before and after, and why what failed did."""
     parts: dict[str, Part | None] = field(default_factory=dict)
     """By module of `benches/python`; None where its command failed."""
+    shapes: Sequence[dict[str, Any]] = ()
+    """Per shape of made sessions: how many, and what survives by measure and strategy."""
     threads: Sequence[dict[str, Any]] = ()
     """Rows of case, threads, per_second and speedup."""
     rss: Sequence[dict[str, Any]] = ()
@@ -55,6 +57,7 @@ def read(parts: Sequence[str] = ()) -> Figures:
         footprint=_json(KEPT / "footprint.json") or {},
         run=_json(KEPT / "run.json") or {},
         parts={name: _part(part_file(name)) for name in parts},
+        shapes=_rows(KEPT / "shapes.json"),
         threads=_rows(KEPT / "threads.json"),
         rss=_rows(KEPT / "rss.json"),
     )

@@ -55,6 +55,7 @@ def run_python_benches(data: str | None, build_wheel: bool) -> bool:
     built = ["--build-wheel"] if build_wheel else []
     measure("-m", "benches.python.footprint", *built, into="footprint")
     measure("-m", "benches.python.threads", into="threads")
+    measure("-m", "benches.python.shapes", "--json", into="shapes")
     if data is not None:
         measure("-m", "benches.python.retention", data, into="retention")
         os.environ["REHYDRATE_DATA"] = data

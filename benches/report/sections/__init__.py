@@ -13,6 +13,7 @@ from benches.report.sections.laws import laws
 from benches.report.sections.parts import parts
 from benches.report.sections.preamble import preamble
 from benches.report.sections.retention import retention
+from benches.report.sections.shapes import shapes
 from benches.report.sections.threads import loop, threads
 from benches.report.sections.tokens import tokens
 
@@ -23,6 +24,7 @@ SECTIONS: tuple[Callable[[Figures], Iterable[str]], ...] = (
     tokens,
     growth,
     retention,
+    shapes,
     laws,
     parts,
     threads,

@@ -1,0 +1,183 @@
+"""What survives in sessions of other shapes: `python -m benches.python.shapes [SHAPE...]`.
+
+Per shape, strategy and ratio: of the values that later calls use, the share still there after
+compacting what came before; and of the values that a question needs, the share still there when it
+is the last user turn, and when it is the query. Beside each figure is its interval by session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+from benches.python.inputs import Message
+from benches.python.shapes import SHAPES, sessions
+from benches.report.markdown import table
+from benches.report.sections.shapes import HEADER, lines
+from rehydrate.errors import MissingPackageError
+from rehydrate.retention import (
+    CUT_RATIOS,
+    Compact,
+    Cut,
+    Retention,
+    compacted,
+    exact_cost,
+    keep_last,
+    knows_the_future,
+    measure_cuts,
+)
+from rehydrate.retention.langchain import trim_messages
+from rehydrate.retention.measure import Kept
+from rehydrate.retention.reading import text_of
+
+Cost = Callable[[Message], int]
+Asked = tuple[Cut, str]
+
+
+def peers(cost: Cost) -> dict[str, Compact]:
+    """What keeps the end."""
+    found = {"keep last": keep_last(cost)}
+    with suppress(MissingPackageError):
+        found["trim_messages"] = trim_messages(cost)
+    return found
+
+
+def ours() -> dict[str, Compact]:
+    """`compact_context`, with whole messages and with excerpts."""
+    return {
+        "compact_context": compacted(thinking="keep"),
+        "excerpts": compacted(thinking="keep", granularity="excerpt"),
+    }
+
+
+def used_later(cuts: Sequence[Cut], cost: Cost) -> dict[str, Retention]:
+    """What each leaves of the values that are used after a cut."""
+    found = {
+        name: measure_cuts(cuts, compact, CUT_RATIOS, cost=cost)
+        for name, compact in (peers(cost) | ours()).items()
+    }
+    return found | {"knows the future": _possible(cuts, cost)}
+
+
+def asked(questions: Sequence[Asked], cost: Cost) -> dict[str, Retention]:
+    """What each leaves of the values that a question needs."""
+    as_turns = [cut for cut, _ in questions]
+    found = {
+        name: measure_cuts(as_turns, compact, CUT_RATIOS, cost=cost)
+        for name, compact in (peers(cost) | ours()).items()
+    }
+    for name, compact in ours().items():
+        each = (
+            measure_cuts([before(cut)], with_query(compact, text), CUT_RATIOS, cost=cost)
+            for cut, text in questions
+        )
+        found[f"{name}, query"] = _together(each)
+    return found | {"knows the future": _possible(as_turns, cost)}
+
+
+def before(cut: Cut) -> Cut:
+    """The cut without the question that is its last turn."""
+    return replace(cut, messages=cut.messages[:-1])
+
+
+def with_query(compact: Compact, query: str) -> Compact:
+    """The compactor with this query."""
+    return lambda messages, _, ratio: compact(messages, query, ratio)
+
+
+def _possible(cuts: Iterable[Cut], cost: Cost) -> Retention:
+    return _together(
+        measure_cuts([cut], knows_the_future(cut, cost), CUT_RATIOS, cost=cost) for cut in cuts
+    )
+
+
+def _together(found: Iterable[Retention]) -> Retention:
+    return Retention(tuple(score for each in found for score in each.scores))
+
+
+def measure(shape: str, most: int | None, cost: Cost) -> dict[str, Any]:
+    """All figures of a shape, as the report reads them."""
+    logs = sessions(shape, most)
+    cuts = [cut for log in logs for cut in log.cuts()]
+    questions = [question for log in logs for question in log.questions()]
+    found = {"used later": used_later(cuts, cost)} if cuts else {}
+    found["asked"] = asked(questions, cost)
+    return {
+        "shape": shape,
+        "sessions": len(logs),
+        "messages": fmean(len(log.messages) for log in logs),
+        "tokens": fmean(sum(map(cost, log.messages)) for log in logs),
+        "cuts": len(cuts),
+        "questions": len(questions),
+        "measures": {
+            name: {strategy: _figures(each) for strategy, each in by_strategy.items()}
+            for name, by_strategy in found.items()
+        },
+    }
+
+
+def _figures(found: Retention) -> dict[str, Any]:
+    intervals = found.intervals()
+    return {
+        "retained": {str(ratio): mean for ratio, mean in found.means().items()},
+        "interval": {str(ratio): str(interval) for ratio, interval in intervals.items()},
+        "violations": sum(score.violations > 0 for score in found.scores),
+    }
+
+
+def weaker(shape: str, most: int | None, cost: Cost) -> Iterator[str]:
+    """Cuts and questions of which a peer keeps more than `compact_context`, and what we lose."""
+    others, own = peers(cost), ours()["compact_context"]
+    for log in sessions(shape, most):
+        for cut in (*log.cuts(), *(cut for cut, _ in log.questions())):
+            for ratio in CUT_RATIOS:
+                kept = cut.mentioned(own(list(cut.messages), None, ratio))
+                for name, compact in others.items():
+                    theirs = cut.mentioned(compact(list(cut.messages), None, ratio))
+                    if len(theirs) > len(kept):
+                        counts = f"{len(kept)} of {len(cut.needed)}, {name} {len(theirs)}"
+                        yield f"{cut.name} at {ratio}: {counts}"
+                        for lost in sorted(theirs - kept):
+                            yield f"    {_why_lost(cut, lost, own, ratio)}"
+
+
+def _why_lost(cut: Cut, value: str, compact: Compact, ratio: float) -> str:
+    """Where a value stood last, and why that message went."""
+    kept = compact(list(cut.messages), None, ratio)
+    index = max(i for i, message in enumerate(cut.messages) if value in text_of(message))
+    why = kept.reasons().get(index, "kept in part") if isinstance(kept, Kept) else ""
+    return f"{value!r} in message {index} of {len(cut.messages)}: {why}"
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("shapes", nargs="*", help=f"of {', '.join(SHAPES)}; all of them by default")
+    parser.add_argument("--sessions", type=int, help="so many of each shape")
+    parser.add_argument("--json", action="store_true", help="for the report")
+    parser.add_argument("--weaker", action="store_true", help="show where a peer keeps more")
+    options = parser.parse_args()
+    unknown = [shape for shape in options.shapes if shape not in SHAPES]
+    if unknown:
+        parser.error(f"{unknown[0]!r} is no shape; name some of {', '.join(SHAPES)}")
+    cost, shapes = exact_cost(), options.shapes or list(SHAPES)
+    if options.weaker:
+        for shape in shapes:
+            for line in weaker(shape, options.sessions, cost):
+                print(line, flush=True)
+        return
+    found = [measure(shape, options.sessions, cost) for shape in shapes]
+    if options.json:
+        json.dump(found, sys.stdout)
+    else:
+        print("\n".join(table(HEADER, lines(found))))
+
+
+if __name__ == "__main__":
+    main()
