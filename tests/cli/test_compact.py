@@ -16,6 +16,7 @@ from rehydrate.cli import compact
 from rehydrate.cli.failure import INTERNAL, Failure
 from rehydrate.cli.tokens import tokens as number_of_tokens
 from rehydrate.errors import Violation
+from tests.compact.test_excerpt_inputs import session
 
 
 def test_an_array_stays_an_array_of_fewer_messages(run, chat, write):
@@ -283,6 +284,17 @@ def test_an_excerpt_is_written_anew_and_all_else_byte_for_byte(run, write, is_ar
     report = run("compact", "chat.json", "--granularity", "excerpt", "--explain").stdout.decode()
     assert "1 in part" in report
     assert "of message 1 " in report
+
+
+def test_inputs_of_calls_are_cut_only_when_asked(run, write):
+    write("chat.json", session())
+    options = ("compact", "chat.json", "--granularity", "excerpt", "--ratio", "0.5")
+    kept = json.loads(run(*options, "--excerpt-inputs").stdout)
+    assert "lines omitted" in kept[1]["content"][0]["input"]["content"]
+    assert b"lines omitted" not in run(*options).stdout
+    alone = run("compact", "chat.json", "--excerpt-inputs")
+    assert alone.returncode == 2
+    assert b"granularity" in alone.stderr
 
 
 def test_the_page_shows_the_session_before_and_after(run, chat, write, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 
 import rehydrate
 from rehydrate.rpc import tools
+from tests.compact.test_excerpt_inputs import session
 
 HELLO = [{"role": "user", "content": "hello"}]
 INPUT = tools.describe()["inputSchema"]
@@ -63,3 +64,9 @@ def test_the_result_has_the_shape_that_the_schema_gives():
     types["object"] = dict
     for name, value in json.loads(json.dumps(found["stats"])).items():
         assert type(value) is types[stats["properties"][name]["type"]], name
+
+
+def test_inputs_of_calls_are_cut_when_asked():
+    options = {"granularity": "excerpt", "excerpt_inputs": True, "target_ratio": 0.5}
+    kept = tools.call({"messages": session(), **options})["messages"]
+    assert "lines omitted" in kept[1]["content"][0]["input"]["content"]

@@ -124,18 +124,17 @@ class Divisible(NamedTuple):
     ) -> Divisible:
         """The long texts and results of what is not always kept.
 
-        ``words`` are units always kept for what is said in them: of these the results. With
-        ``inputs`` also long strings in the inputs of finished calls, which are pieces of their own
-        in its conversation.
+        Of pinned units that are kept for what is said in them, ``words``, the results are divided.
+        With ``inputs`` also long strings in the inputs of finished calls, which are pieces of their
+        own in its conversation.
         """
         apart = take_apart(conversation, entries, list(pins)) if inputs else None
         if apart is not None:
             conversation = apart.conversation
         places = formats.FORMATS[conversation.format].places
-        whole, said = (
-            {index for unit in units for index in conversation.units[unit].members}
-            for units in (set(pins).difference(words), words)
-        )
+        members = {unit: conversation.units[unit].members for unit in pins}
+        said = {index for unit in words if unit in pins for index in members[unit]}
+        whole = {index for unit in pins for index in members[unit]} - said
         paths: dict[int, Path] = {}
         first = 0
         for message in conversation.messages:

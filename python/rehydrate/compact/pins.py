@@ -14,9 +14,8 @@ class Pinned(NamedTuple):
 
     reasons: dict[int, str]
     """By unit, why."""
-    for_words: frozenset[int]
-    """The units among them that are kept for what is said in them alone: the results of their calls
-    may be kept in part."""
+    by_caller: tuple[int, ...]
+    """The units that the caller pinned."""
 
 
 def pinned_units(
@@ -43,8 +42,7 @@ def pinned_units(
     wanted = conversation.units_holding(indices) if indices else ()
     for unit in wanted:
         pins.setdefault(unit, "pinned by the caller")
-    for_words = conversation.kept_for_words().intersection(pins)
-    return Pinned(pins, for_words.difference(wanted))
+    return Pinned(pins, wanted)
 
 
 def _index_of(messages: Sequence[Any], entry: Any) -> int:

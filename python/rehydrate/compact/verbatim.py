@@ -111,9 +111,10 @@ def compact_context(
     tokens) into blocks of whole lines, paragraphs, hunks, records or JSON elements, and keeps the
     best of them. Kept blocks are verbatim; each gap is marked in its place, as in
     ``[... 42 lines omitted, 118-159 ...]``, and counted. A message kept in part is a new object.
-    ``excerpt_inputs=True`` does the same to long strings (from 1,000 characters) in the inputs of
-    tool calls, such as the content of a file that was written: of calls that have their results, in
-    turns that have ended, where no thought stands in the same message. JSON stays JSON.
+    Results in a message in which the user also spoke are divided as well, the words are not.
+    ``excerpt_inputs=True`` does the same to long strings in the inputs of tool calls, such as the
+    content of a file that was written: of calls that have their results, in turns that have ended,
+    where no thought stands in the same message. JSON stays JSON.
 
     ``thinking="auto"`` keeps what the ``model`` takes back. Newer Claude models take a thinking
     block only while everything before it is what it was, so behind the first message that went or
@@ -185,7 +186,7 @@ def compact_context(
     # Scores alone cannot weigh what is read against the rest: that takes an objective of both.
     reads = calibrated and profile.packing == "coverage"
     asked = what_is_asked(conversation, given, reads=reads)
-    pins, for_words = pinned_units(
+    pins, by_caller = pinned_units(
         conversation,
         messages,
         pin,
@@ -198,7 +199,7 @@ def compact_context(
             shown,
             pins,
             counted_by,
-            words=for_words,
+            words=conversation.kept_for_words().difference(by_caller),
             inputs=inputs,
         )
         if granularity == "excerpt"
