@@ -17,6 +17,7 @@ from benches.python.shapes.log import Log
 from benches.report.sections.shapes import HEADER, lines
 from rehydrate import formats
 from rehydrate.retention import Cut, compacted, estimate_cost, keep_last, measure_cuts
+from rehydrate.retention.measure import Kept
 from rehydrate.retention.reading import said_by_user, text_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -145,7 +146,11 @@ def test_the_table_has_a_line_for_each_measure_and_each_way_to_compact() -> None
 
 
 def test_where_a_peer_keeps_more_is_said_with_what_was_lost() -> None:
-    """The shape on which keeping the end wins most often still shows it at few of its cases."""
-    shown = list(weaker("support", 3, estimate_cost))
-    assert any(" at 0." in line and "keep last" in line for line in shown)
-    assert any(" in message " in line for line in shown)
+    def keep_nothing(messages: list[dict], _query: str | None, _ratio: float) -> list[dict]:
+        return Kept([], [], lambda: dict.fromkeys(range(len(messages)), "nothing is kept"))
+
+    shown = list(weaker("support", 1, keep_nothing, estimate_cost))
+    assert any(": 0 of " in line and "keep last" in line for line in shown)
+    assert any(" in message " in line and line.endswith("nothing is kept") for line in shown)
+    own = keep_last(estimate_cost)
+    assert not [line for line in weaker("support", 1, own, estimate_cost) if "keep last" in line]

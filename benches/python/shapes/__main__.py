@@ -131,9 +131,9 @@ def _figures(found: Retention) -> dict[str, Any]:
     }
 
 
-def weaker(shape: str, most: int | None, cost: Cost) -> Iterator[str]:
-    """Cuts and questions of which a peer keeps more than `compact_context`, and what we lose."""
-    others, own = peers(cost), ours()["compact_context"]
+def weaker(shape: str, most: int | None, own: Compact, cost: Cost) -> Iterator[str]:
+    """Cuts and questions of which a peer keeps more than `own`, and what it loses."""
+    others = peers(cost)
     for log in sessions(shape, most):
         for cut in (*log.cuts(), *(cut for cut, _ in log.questions())):
             for ratio in CUT_RATIOS:
@@ -168,8 +168,9 @@ def main() -> None:
         parser.error(f"{unknown[0]!r} is no shape; name some of {', '.join(SHAPES)}")
     cost, shapes = exact_cost(), options.shapes or list(SHAPES)
     if options.weaker:
+        own = ours()["compact_context"]
         for shape in shapes:
-            for line in weaker(shape, options.sessions, cost):
+            for line in weaker(shape, options.sessions, own, cost):
                 print(line, flush=True)
         return
     found = [measure(shape, options.sessions, cost) for shape in shapes]
