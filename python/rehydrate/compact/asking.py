@@ -10,6 +10,10 @@ LONGEST_CHARS = 2_000
 """Of a longer turn its beginning and its end are read: that is where people ask."""
 _HALF_WEIGHT_UNITS = 4
 """So many units after a user turn, what it asks for counts half: the work has gone on."""
+_STATEMENT_WEIGHT = 0.25
+"""A user turn without a question mark tells more than it asks."""
+_QUESTION_MARKS = frozenset("?\uff1f\u061f\u2e2e\u055e\u1367")
+"""Of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic."""
 _LEAST_WEIGHT = 0.1
 """What counts less is not worth the time that comparing takes."""
 
@@ -19,7 +23,7 @@ class Asked(NamedTuple):
 
     text: str
     weight: float = 1.0
-    """1 for a query that was given, and for a user turn that nothing follows."""
+    """1 for a query that was given, and for a question that nothing follows."""
 
 
 def what_is_asked(
@@ -40,6 +44,8 @@ def what_is_asked(
     since = len(conversation.units) - 1 - unit
     weight = 1 / (1 + since / _HALF_WEIGHT_UNITS)
     text = _ends_of(last_said(conversation))
+    if _QUESTION_MARKS.isdisjoint(text):
+        weight *= _STATEMENT_WEIGHT
     return Asked(text, weight) if text and weight >= _LEAST_WEIGHT else None
 
 

@@ -1,7 +1,7 @@
 //! What a packing is to maximise: scores, what the query asks for, and what is mentioned, on one scale.
 //!
 //! ```text
-//! value(S) = 0.05 * scores of S  +  2 c^2 w * relevance of S  +  n w * names of the query in S  +  F / (F + 100) * features in S
+//! value(S) = 0.05 * scores of S  +  3 c^2 w * relevance of S  +  n w * names of the query in S  +  F / (F + 100) * features in S
 //! ```
 //!
 //! Each of the four sums is 1 for the whole conversation, and the value too is divided by the value of all. `c` says how
@@ -18,7 +18,7 @@ use crate::score::{NEUTRAL_SIMILARITY, Signals, Weights};
 /// The scores' part of the whole.
 const SCORE_SHARE: f64 = 0.05;
 /// The query's part under full confidence.
-const QUERY_SHARE: f64 = 2.0;
+const QUERY_SHARE: f64 = 3.0;
 /// The part of a query's names where it is nothing but names.
 const NAMES_SHARE: f64 = 1.0;
 /// Weights of features that amount to half of what coverage may be worth: a few screens of names.
@@ -52,8 +52,9 @@ pub(crate) struct Objective {
     /// Per item, what its score and its relevance are worth.
     pub item_worth: Vec<f64>,
     pub features: Features,
-    /// The query's part of the whole value, 0 to 1.
+    /// The query's part of the whole value, 0 to 1, that of its names aside.
     pub query_share: f64,
+    pub naming_share: f64,
     /// The features' part of it.
     pub feature_share: f64,
 }
@@ -91,8 +92,9 @@ impl Prepared {
             scale(part, share / whole);
             item_worth.iter_mut().zip(part).for_each(|(worth, more)| *worth += *more);
         }
-        let query_share = (relevance_share + naming_share) / whole;
-        Objective { item_worth, features, query_share, feature_share: feature_share / whole }
+        let [query_share, naming_share, feature_share] =
+            [relevance_share, naming_share, feature_share].map(|share| share / whole);
+        Objective { item_worth, features, query_share, naming_share, feature_share }
     }
 
     /// Per item, how relevant it is to the query.

@@ -145,6 +145,7 @@ impl Prepared {
                 item_worth: self.item_scores(&part_scores),
                 features: coverage::Features::none(item_tokens.len()),
                 query_share: 0.0,
+                naming_share: 0.0,
                 feature_share: 0.0,
             },
             PackMode::Coverage => {
@@ -156,10 +157,10 @@ impl Prepared {
                 self.objective(&signals, &request.weights, asked.as_ref(), &item_tokens, &pinned_items)
             }
         };
-        let Objective { mut item_worth, features, query_share, feature_share } = objective;
+        let Objective { mut item_worth, features, query_share, naming_share, feature_share } = objective;
         if request.packing == PackMode::Coverage {
             // A question narrows what counts: at a small budget it gets what it asks for before every rule does.
-            let weight = feature_share * (1.0 - query_share).powi(2);
+            let weight = feature_share * (1.0 - query_share).powi(3);
             laid_down::add_worth(&mut item_worth, &rules, &item_tokens, free_tokens, weight);
         }
         // What is kept with all its blocks, before anything competes.
@@ -195,7 +196,7 @@ impl Prepared {
             laid_down,
             feature_worth: self.units_of(&worth),
             unit_worth: self.units_of(&item_worth),
-            query_share,
+            query_share: query_share + naming_share,
             pinned_tokens,
             embedding: measured.embedding,
             packing,
