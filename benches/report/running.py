@@ -23,6 +23,7 @@ PARTS: tuple[str, ...] = (
     "needles",
     "caps_retention",
     "cache_replay",
+    "recommendations",
 )
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""
 
