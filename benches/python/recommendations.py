@@ -115,7 +115,7 @@ def main() -> None:
         f"`rehydrate eval` recommends settings and a ratio for a goal of {GOAL:g}. {HALVINGS} "
         "times the sessions of a kind are halved: one half recommends, the figure is what "
         "the other half keeps at it. Told is what `held_out` of the recommendation says; sure are "
-        f"those that call themselves at least fairly sure, right where {GOAL - NEAR_GOAL:g} is kept."
+        f"those that call themselves fairly sure, right where {GOAL - NEAR_GOAL:g} is kept."
     )
     print(Part("Recommendations on sessions not seen", about, rows, "").to_json())
 

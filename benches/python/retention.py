@@ -20,6 +20,19 @@ from typing import Any
 import rehydrate
 from benches.python.inputs import QUERY, ROOT, Message
 from benches.python.minilm import find_minilm
+from benches.python.turns import (
+    VAGUE,
+    Ask,
+    WorkQuestion,
+    about_lines,
+    about_names,
+    as_last_turn,
+    given_as_query,
+    in_context,
+    not_asked,
+    said_last,
+    with_query,
+)
 from rehydrate.embedding.model_files import Precision
 from rehydrate.embedding.onnx import load_model
 from rehydrate.retention import (
@@ -55,7 +68,10 @@ _MARK = re.compile(
 LONG_SESSION_MESSAGES = 200
 """Sessions shorter than this are too short to be cut five times."""
 
-Means = dict[str, dict[str, dict[float, float]]]
+WORK_RATIOS = (0.05, 0.1, 0.2)
+LAST_TURN = "balanced, the question as last turn, no query"
+
+Means = dict[str, dict[str, Any]]
 
 
 def data_folder(named: str | None = None) -> Path | None:
@@ -82,6 +98,8 @@ def measure(folder: Path) -> dict[str, Any]:
         },
         "coding": {"cuts": len(coding_cuts), "methods": _cuts(coding_cuts)},
         "airline": {"cuts": len(support_cuts), "methods": _cuts(support_cuts)},
+        "names": _work_questions(about_names(long_sessions)),
+        "lines": _work_questions(about_lines(long_sessions)),
         "laws": check_laws([*chats, *support, *sessions]),
         "excerpt_laws": check_excerpts([*chats, *support, *sessions]),
         "peer_laws": check_trim_messages([*chats, *support, *sessions]),
@@ -201,6 +219,12 @@ def _questions(chats: list[Conversation]) -> Means:
         ("chitta", chats, ours(scoring="chitta")),
         ("balanced", chats, ours()),
         ("balanced, excerpts", chats, ours(granularity="excerpt")),
+        (LAST_TURN, chats, as_last_turn(ours(), chats[0].format)),
+        (
+            f"{LAST_TURN}, excerpts",
+            chats,
+            as_last_turn(ours(granularity="excerpt"), chats[0].format),
+        ),
         ("balanced, no embedder", chats, ours(embedder=None)),
         ("balanced, texts without speakers' names", unnamed, ours()),
     ]
@@ -224,7 +248,12 @@ def _cuts(cuts: list[Cut]) -> Means:
         ("chitta", ours(scoring="chitta", format=kind)),
         ("balanced", ours(format=kind)),
         ("balanced, excerpts", ours(format=kind, granularity="excerpt")),
+        ("Context.compact", in_context(kind)),
+        ("Context.compact, excerpts", in_context(kind, granularity="excerpt")),
     ]
+    for said in VAGUE:
+        methods.append((f'query "{said}"', with_query(ours(format=kind), said)))
+        methods.append((f'last turn "{said}"', as_last_turn(ours(format=kind), kind, said)))
     found = {
         name: _means(measure_cuts(cuts, compact, CUT_RATIOS, cost=cost), name)
         for name, compact in methods
@@ -236,9 +265,36 @@ def _cuts(cuts: list[Cut]) -> Means:
     return found | {"knows the future": _means(every, "knows the future")}
 
 
-def _means(found: Retention, name: str) -> dict[str, dict[float, float]]:
+def _work_questions(questions: Sequence[WorkQuestion]) -> dict[str, Any]:
+    """Whether what each asks for is still there, by the way in which it is asked."""
+    cost = exact_cost()
+    whole, parts = ours(format="claude_code"), ours(format="claude_code", granularity="excerpt")
+    methods: list[tuple[str, Ask]] = [
+        ("keep the last", not_asked(keep_last(cost))),
+        ("LangChain trim_messages", not_asked(trim_messages(cost))),
+        ("balanced, not asked", not_asked(whole)),
+        ("balanced", given_as_query(whole)),
+        (LAST_TURN, said_last(whole)),
+        (f"{LAST_TURN}, excerpts", said_last(parts)),
+    ]
+    found = {}
+    for name, ask in methods:
+        measured = [
+            measure_cuts([question.cut], ask(question), WORK_RATIOS, cost=cost)
+            for question in questions
+        ]
+        scores = tuple([score for each in measured for score in each.scores])
+        found[name] = _means(Retention(scores), name)
+    return {"questions": len(questions), "methods": found}
+
+
+def _means(found: Retention, name: str) -> dict[str, Any]:
     print(f"  {time.strftime('%H:%M:%S')}  {name}: {found.means()}", file=sys.stderr, flush=True)
-    return {"retained": found.means(), "cost": found.cost_ratios()}
+    return {
+        "retained": found.means(),
+        "cost": found.cost_ratios(),
+        "interval": found.intervals(),
+    }
 
 
 def _without_speakers(chat: Conversation) -> Conversation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from benches.report.figures import Figures
 from benches.report.markdown import section, table
@@ -33,6 +34,16 @@ EXCERPTS = (
 )
 
 
+INTERVALS = "In brackets 95% intervals by bootstrap over whole sessions."
+LAST_TURN = "balanced, the question as last turn, no query"
+WORK = {
+    "names": "one name that at most two steps of the work mention",
+    "lines": "rare words of one line that at most three steps hold, 30% of them not as they stand",
+}
+
+Methods = dict[str, dict[str, Any]]
+
+
 def retention(of: Figures) -> Iterable[str]:
     """How much of what is needed later is kept."""
     found = of.retention
@@ -52,7 +63,7 @@ def retention(of: Figures) -> Iterable[str]:
         "share of a question's evidence turns still there, by share of the o200k_base tokens "
         "kept. Whole messages but for "
         "the line of excerpts, where a turn kept in part counts; the built-in embedder but for "
-        "the lines that name another.",
+        f"the lines that name another. {INTERVALS}",
         command,
     )
     ratios = (0.4, 0.2, 0.1, 0.05)
@@ -78,7 +89,8 @@ def retention(of: Figures) -> Iterable[str]:
             f"{part['cuts']} cuts: of the names that tool calls after the cut use and that were "
             "mentioned before it, the "
             "share still mentioned, by share of the o200k_base tokens kept. trim_messages counts "
-            "by the same measure.",
+            "by the same measure. A vague query or last turn, and `Context.compact`, should "
+            f"leave what no query does. {INTERVALS}",
             command,
         )
         shares = (0.1, 0.2, 0.4)
@@ -103,22 +115,36 @@ def retention(of: Figures) -> Iterable[str]:
         yield _verdict("balanced, excerpts", part["methods"], cut_to)
         yield f"What limits it: {WHOLE_MESSAGES}. {EXCERPTS}."
         yield ""
+    for kind, subject in WORK.items():
+        part = found[kind]
+        yield from section(
+            f"Retention with a question about the work: {kind}",
+            f"{part['questions']} questions to the coding sessions, each about {subject}: whether "
+            f"the {kind[:-1]} is still there. {INTERVALS}",
+            command,
+        )
+        shares = (0.05, 0.1, 0.2)
+        yield from table(["method", *map(str, shares)], _retained(part["methods"], shares))
+        for name in ("balanced", LAST_TURN):
+            yield _verdict(name, part["methods"], {0.1: 0.85})
 
 
-def _retained(
-    methods: dict[str, dict[str, dict[str, float]]], ratios: Sequence[float]
-) -> list[list[str]]:
+def _retained(methods: Methods, ratios: Sequence[float]) -> list[list[str]]:
     lines = []
     for name, means in methods.items():
         over = max(means["cost"][str(ratio)] - ratio for ratio in ratios)
         mark = f" (keeps up to {over:.3f} more than asked)" if over > 5e-4 else ""
-        lines.append([name + mark, *(_share(means["retained"][str(ratio)]) for ratio in ratios)])
+        lines.append([name + mark, *(_cell(means, str(ratio)) for ratio in ratios)])
     return lines
 
 
-def _verdict(
-    name: str, methods: dict[str, dict[str, dict[str, float]]], want: dict[float, float]
-) -> str:
+def _cell(means: dict[str, Any], ratio: str) -> str:
+    interval = means["interval"].get(ratio)
+    span = f" ({interval[0]:.2f}-{interval[1]:.2f})" if interval else ""
+    return _share(means["retained"][ratio]) + span
+
+
+def _verdict(name: str, methods: Methods, want: dict[float, float]) -> str:
     if name not in methods:
         return f"Want, {name}: not measured, its model is not here.\n"
     short = {ratio: bound - methods[name]["retained"][str(ratio)] for ratio, bound in want.items()}
