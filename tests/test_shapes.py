@@ -46,6 +46,15 @@ def test_a_session_is_made_the_same_each_time_and_no_two_are_alike(shape: str) -
     assert len({json.dumps(log.messages) for log in again}) == len(again) >= 6
 
 
+@every_shape
+def test_as_many_fresh_sessions_as_one_wants_can_be_made_and_are_valid(shape: str) -> None:
+    usual = {json.dumps(log.messages) for log in logs(shape)}
+    fresh = sessions(shape, 3, first=len(usual))
+    assert len({json.dumps(log.messages) for log in fresh} - usual) == 3
+    assert all(formats.validate(log.messages, log.format) == [] for log in fresh)
+    assert [log.name for log in sessions(shape, len(usual) + 1)][-1] == fresh[0].name
+
+
 def test_another_process_makes_the_same_sessions() -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     run = [sys.executable, "-c", WRITE]
@@ -134,7 +143,7 @@ def test_a_question_is_asked_as_last_turn_or_as_query() -> None:
 
 
 def test_the_table_has_a_line_for_each_measure_and_each_way_to_compact() -> None:
-    found = measure("support", 2, estimate_cost)
+    found = measure("support", logs("support")[:2], estimate_cost)
     assert (found["sessions"], found["questions"]) == (2, 8)
     named = {measure: set(strategies) for measure, strategies in found["measures"].items()}
     common = {"keep last", "compact_context", "excerpts", "knows the future"}
@@ -149,8 +158,9 @@ def test_where_a_peer_keeps_more_is_said_with_what_was_lost() -> None:
     def keep_nothing(messages: list[dict], _query: str | None, _ratio: float) -> list[dict]:
         return Kept([], [], lambda: dict.fromkeys(range(len(messages)), "nothing is kept"))
 
-    shown = list(weaker("support", 1, keep_nothing, estimate_cost))
+    first = logs("support")[:1]
+    shown = list(weaker(first, keep_nothing, estimate_cost))
     assert any(": 0 of " in line and "keep last" in line for line in shown)
     assert any(" in message " in line and line.endswith("nothing is kept") for line in shown)
     own = keep_last(estimate_cost)
-    assert not [line for line in weaker("support", 1, own, estimate_cost) if "keep last" in line]
+    assert not [line for line in weaker(first, own, estimate_cost) if "keep last" in line]

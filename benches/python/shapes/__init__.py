@@ -20,10 +20,13 @@ SHAPES: dict[str, tuple[Callable[[int], Log], int]] = {
 """How a session of each shape is made, and how many there are."""
 
 
-def sessions(shape: str, most: int | None = None) -> list[Log]:
-    """The sessions of a shape, or the first of them."""
+def sessions(shape: str, most: int | None = None, *, first: int = 0) -> list[Log]:
+    """The sessions of a shape, or so many of them.
+
+    From `first` on they are others than the usual ones: what was chosen on these is tried on those.
+    """
     make, count = SHAPES[shape]
-    return [make(number) for number in range(count if most is None else min(most, count))]
+    return [make(number) for number in range(first, first + (count if most is None else most))]
 
 
 __all__ = ["SHAPES", "sessions"]

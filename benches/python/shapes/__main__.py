@@ -18,6 +18,7 @@ from typing import Any
 
 from benches.python.inputs import Message
 from benches.python.shapes import SHAPES, sessions
+from benches.python.shapes.log import Log
 from benches.report.markdown import table
 from benches.report.sections.shapes import HEADER, lines
 from rehydrate.errors import MissingPackageError
@@ -101,9 +102,8 @@ def _together(found: Iterable[Retention]) -> Retention:
     return Retention(tuple(score for each in found for score in each.scores))
 
 
-def measure(shape: str, most: int | None, cost: Cost) -> dict[str, Any]:
-    """All figures of a shape, as the report reads them."""
-    logs = sessions(shape, most)
+def measure(shape: str, logs: Sequence[Log], cost: Cost) -> dict[str, Any]:
+    """All figures of sessions of a shape, as the report reads them."""
     cuts = [cut for log in logs for cut in log.cuts()]
     questions = [question for log in logs for question in log.questions()]
     found = {"used later": used_later(cuts, cost)} if cuts else {}
@@ -131,10 +131,10 @@ def _figures(found: Retention) -> dict[str, Any]:
     }
 
 
-def weaker(shape: str, most: int | None, own: Compact, cost: Cost) -> Iterator[str]:
+def weaker(logs: Iterable[Log], own: Compact, cost: Cost) -> Iterator[str]:
     """Cuts and questions of which a peer keeps more than `own`, and what it loses."""
     others = peers(cost)
-    for log in sessions(shape, most):
+    for log in logs:
         for cut in (*log.cuts(), *(cut for cut, _ in log.questions())):
             for ratio in CUT_RATIOS:
                 kept = cut.mentioned(own(list(cut.messages), None, ratio))
@@ -155,11 +155,23 @@ def _why_lost(cut: Cut, value: str, compact: Compact, ratio: float) -> str:
     return f"{value!r} in message {index} of {len(cut.messages)}: {why}"
 
 
+def _count(least: int) -> Callable[[str], int]:
+    """Reads a whole number that is at least this."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        return int(text)
+
+    return read
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("shapes", nargs="*", help=f"of {', '.join(SHAPES)}; all of them by default")
-    parser.add_argument("--sessions", type=int, help="so many of each shape")
+    parser.add_argument("--sessions", type=_count(1), help="so many of each shape")
+    parser.add_argument("--first", type=_count(0), default=0, help="the first one's number")
     parser.add_argument("--json", action="store_true", help="for the report")
     parser.add_argument("--weaker", action="store_true", help="show where a peer keeps more")
     options = parser.parse_args()
@@ -167,13 +179,14 @@ def main() -> None:
     if unknown:
         parser.error(f"{unknown[0]!r} is no shape; name some of {', '.join(SHAPES)}")
     cost, shapes = exact_cost(), options.shapes or list(SHAPES)
+    made = {shape: sessions(shape, options.sessions, first=options.first) for shape in shapes}
     if options.weaker:
         own = ours()["compact_context"]
-        for shape in shapes:
-            for line in weaker(shape, options.sessions, own, cost):
+        for logs in made.values():
+            for line in weaker(logs, own, cost):
                 print(line, flush=True)
         return
-    found = [measure(shape, options.sessions, cost) for shape in shapes]
+    found = [measure(shape, logs, cost) for shape, logs in made.items()]
     if options.json:
         json.dump(found, sys.stdout)
     else:
