@@ -188,6 +188,7 @@ def test_the_signature_of_compact_context_is_the_contracts():
         "counter": None,
         "format": "auto",
         "granularity": "message",
+        "excerpt_inputs": False,
         "thinking": "auto",
         "model": "",
         "provider": None,
@@ -197,6 +198,7 @@ def test_the_signature_of_compact_context_is_the_contracts():
         "keep_dropped": False,
         "record_episode": False,
         "session": None,
+        "outline": False,
     }
 
 
@@ -204,15 +206,8 @@ def test_the_fields_of_the_results_are_these():
     assert rehydrate.Stats._fields == (
         *("before_tokens", "after_tokens", "target_tokens", "dropped", "dropped_pct"),
         *("dropped_messages_pct", "units", "pinned_tokens", "over_budget", "changed"),
-        *(
-            "covered_pct",
-            "excerpted",
-            "stripped",
-            "stripped_tokens",
-            "embedding",
-            "query_share",
-            "distilled",
-        ),
+        *("covered_pct", "excerpted", "stripped", "stripped_tokens", "outline_tokens"),
+        *("embedding", "query_share", "distilled"),
         *("distilled_kinds", "ignored", "degraded", "counter", "format", "elapsed_ms"),
     )
     assert rehydrate.Dropped._fields == (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import rehydrate
-from rehydrate.context.entries import user_message
+from rehydrate.formats.user_message import user_message
 from rehydrate.retention import Compact, Conversation, Cut, Kept
 from rehydrate.retention.reading import Message, steps, text_of
 

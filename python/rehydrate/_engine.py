@@ -143,6 +143,21 @@ def divide(text: str) -> tuple[str, list[tuple[int, int, int, int, int]]] | None
     return _native.divide(text)
 
 
+def names(
+    texts: Sequence[str],
+    kinds: bytes,
+    units: Sequence[int],
+    shown: Sequence[bool],
+    limit: int,
+) -> list[tuple[str, int, int | None, bool]]:
+    """The best ``limit`` of the names that no shown text has, the best first.
+
+    Each with the number of the last text that has it, of the last tool input that has it, and
+    whether it is somebody's or something's that people speak of.
+    """
+    return _native.names(texts, kinds, units, shown, limit)
+
+
 def message_vectors(prepared: _native.Prepared) -> Vectors:
     """The built-in model's vectors, shape (messages, 256), float32.
 

@@ -137,4 +137,4 @@ def test_without_langchain_the_last_messages_stand_for_it(run, tmp_path: Path):
     path = os.pathsep.join(filter(None, [str(blocked.parent), os.environ.get("PYTHONPATH", "")]))
     done = run("eval", "one.jsonl", "--ratios", "0.2", "--json", env={"PYTHONPATH": path})
     names = {row["strategy"] for row in json.loads(done.stdout)["rows"]}
-    assert names == {"keep last", "compact_context", "excerpts"}
+    assert names == {"keep last", "compact_context", "excerpts", "outline"}

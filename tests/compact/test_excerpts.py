@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 import rehydrate
 from rehydrate import _engine, compact_context, formats, validate
 from rehydrate.compact.excerpts import Division, mark
+from rehydrate.compact.outline import read_framed
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, HashEmbedder, MeasuredMemory, cases, talk, words
+from tests.compact.names_twin import stands_in
 from tests.strategies import Draw
 
 FORGED = "[... 42 lines omitted, 118-159 ...]"
@@ -350,3 +352,16 @@ def test_the_example_session_is_excerpted_within_its_budget(ratio: float):
     assert stats.excerpted > 5
     assert 0.95 * stats.target_tokens < stats.after_tokens <= stats.target_tokens
     assert stats.after_tokens == rehydrate.count_tokens(compaction.messages)
+
+
+@given(long_cases(), st.sampled_from([True, 100, 300]))
+def test_excerpts_with_an_outline_are_valid_and_in_the_budget(case: Case, size: Any):
+    compaction = case.compact(outline=size)
+    assert validate(compaction.messages, case.format) == []
+    stats, outline = compaction.stats, compaction.outline
+    assert stats.over_budget == (stats.after_tokens > stats.target_tokens)
+    if outline is not None:
+        left = [m for n, m in enumerate(compaction.messages) if n != outline.position]
+        shown = "\n".join(message.text for message in formats.parse(left, case.format).messages)
+        listed = read_framed(outline.text)
+        assert listed and not any(stands_in(shown, each.name) for each in listed)

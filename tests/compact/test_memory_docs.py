@@ -1,4 +1,4 @@
-"""docs/memory-compaction.md tells the truth: its example prints what it says."""
+"""The pages about compaction tell the truth: their examples print what they say."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "memory-compaction.md"
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_example_prints_what_the_page_says():
-    found = re.search(
-        r"```python\n(.*?)```\n```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S
-    )
+@pytest.mark.parametrize("page", ["memory-compaction.md", "outline.md"])
+def test_the_example_prints_what_the_page_says(page):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = re.search(r"```python\n(.*?)```\n```text\n(.*?)```", text, re.S)
     assert found is not None
     code, printed = found.groups()
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,7 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate.compiler.fence import fence, fenced, nonce
+from rehydrate.compiler.fence import fence, fenced
+from rehydrate.fences import nonce
 from rehydrate.ir import Provenance
 from tests.compiler.irs import found
 

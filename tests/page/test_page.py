@@ -21,6 +21,7 @@ from tests.memory.plain import PlainStore
 from tests.page.reading import Page
 
 ROOT = Path(__file__).parents[2]
+SESSION = ROOT / "examples" / "session.jsonl"
 HOSTILE = (
     "</script></style></title><script>alert(1)</script> <img src=x onerror=alert(2)> "
     "&lt; ]]> --> <!-- \x00 \x1b[31m \ud800 \ufffe \U0001ffff \u202e 日本 שלום \r\n end"
@@ -271,3 +272,14 @@ def test_the_example_session_stands_on_its_page(granularity: str, monkeypatch):
     assert len(written) < 2_000_000
     fates = [row.fate for row in rows(entries, compaction)]
     assert (fates.count("excerpted") > 0) == (granularity == "excerpt")
+
+
+def test_the_outline_stands_where_the_first_gap_is_also_in_place_of_an_older_one():
+    entries = [json.loads(line) for line in SESSION.read_text("utf-8").splitlines()]
+    once = compact_context(entries, target_ratio=0.5, outline=True)
+    again = compact_context(once.messages, target_ratio=0.5, outline=True)
+    assert once.outline is not None and again.outline is not None and again.replaced
+    for messages, compaction in ((entries, once), (once.messages, again)):
+        page = side_by_side(messages, compaction)
+        assert page.count(">outline</b>") == 1
+        assert escaped(compaction.outline.text.split("\n")[2]) in page

@@ -50,7 +50,9 @@ def four_sessions() -> Evaluation:
 
 def test_every_strategy_has_a_row_at_every_ratio() -> None:
     found = four_sessions()
-    assert found.strategies == ("keep last", "trim_messages", "compact_context", "excerpts")
+    assert found.strategies == (
+        *("keep last", "trim_messages", "compact_context", "excerpts", "outline"),
+    )
     assert [(row.strategy, row.ratio) for row in found.rows] == [
         (name, ratio) for name in found.strategies for ratio in RATIOS
     ]
@@ -354,3 +356,12 @@ def test_the_example_of_the_docs_prints_what_it_says(monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(root)
     tried = doctest.testfile(str(root / "docs" / "eval.md"), module_relative=False)
     assert (tried.failed, tried.attempted) == (0, 4)
+
+
+def test_an_outline_is_compared_and_never_recommended():
+    found = four_sessions()
+    for ratio in RATIOS:
+        assert found.row("outline", ratio).used_later is not None
+        assert found.row("outline", ratio).violations == 0
+    assert found.recommendation is not None
+    assert found.recommendation.strategy != "outline"

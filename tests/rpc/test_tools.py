@@ -70,3 +70,14 @@ def test_inputs_of_calls_are_cut_when_asked():
     options = {"granularity": "excerpt", "excerpt_inputs": True, "target_ratio": 0.5}
     kept = tools.call({"messages": session(), **options})["messages"]
     assert "lines omitted" in kept[1]["content"][0]["input"]["content"]
+
+
+def test_an_outline_crosses_as_a_truth_value_a_share_or_a_number_of_tokens():
+    said = "see src/part_of_rows.py and HAT017, then go on with the rest of it; " * 20
+    talk = [{"role": role, "content": said} for role in ("user", "assistant")] * 4
+    talk = [*talk, {"role": "user", "content": "hello"}]
+    for outline, most in ((True, 200), (0.1, 999), (150.0, 150)):
+        found = tools.call({"messages": talk, "budget_tokens": 900, "outline": outline})
+        assert found["stats"]["outline_tokens"] <= most
+    with pytest.raises(rehydrate.InvalidArgumentError, match="outline is 7"):
+        tools.call({"messages": talk, "outline": 7.0})

@@ -34,6 +34,7 @@ FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are
 as the body of an API request or of a response, or a .traj file of SWE-agent's.
 What is written has the same shape; every kept message is written byte for byte as it was read.
 With --granularity excerpt long texts are kept in part: what is left out of one is marked there.
+With --outline one message more lists the names in what is left out.
 
 Always kept: system messages, the user's last turn, a tool loop that still goes on, and what --pin
 names. A tool call and its results are kept or dropped together, so the provider accepts the result.
@@ -85,6 +86,11 @@ def add_parser(commands: Any) -> None:
     what.add_argument(
         "--excerpt-inputs", action="store_true",
         help="with excerpt: also parts of long inputs of finished tool calls, gaps marked",
+    )  # fmt: skip
+
+    what.add_argument(
+        "--outline", action="store_true",
+        help="list the names in what is dropped, in a message of its own where the first gap is",
     )  # fmt: skip
 
     what.add_argument(
@@ -193,6 +199,7 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
                 format=options.format,
                 granularity=options.granularity,
                 excerpt_inputs=options.excerpt_inputs,
+                outline=options.outline,
                 thinking=options.thinking,
                 model=options.model,
                 provider=options.provider,
@@ -208,7 +215,8 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
 
 
 def _anew(document: Document, compaction: Compaction) -> dict[int, Any]:
-    """The entries that are kept in part; all others are the very objects that were read."""
+    """The entries that are kept in part, and the outline; all others are the very objects that were
+    read."""
     pairs = zip(compaction.indices, compaction.messages, strict=True)
     return {index: entry for index, entry in pairs if entry is not document.entries[index]}
 

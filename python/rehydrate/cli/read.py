@@ -52,12 +52,13 @@ class Document(NamedTuple):
     def keep(self, indices: Collection[int], anew: Mapping[int, Any] | None = None) -> str:
         """The text with only these entries in it; with all of them, the text as it was.
 
-        `anew` has the entries that are kept in part, which are written anew.
+        They are written in the order of the indices. `anew` has those that are not as they were
+        read: kept in part, or an outline in the place of another.
         """
         anew = anew or {}
         if len(indices) == len(self.entries) and not anew:
             return self.text
-        places = sorted(indices)
+        places = [*indices]
         kept = [self.spans[index] for index in places]
         if self.frame is None:
             return "".join(

@@ -91,7 +91,8 @@ class Report(NamedTuple):
 
 def _head(report: Report) -> Iterator[str]:
     terminal, stats = report.terminal, report.compaction.stats
-    total = stats.dropped + len(report.compaction.messages)
+    has_outline = report.compaction.outline is not None
+    total = stats.dropped + len(report.compaction.messages) - has_outline
     if not stats.changed:  # what is ignored stands in an unchanged result too
         total -= stats.ignored
     arrow = terminal.glyph("→", "->")
@@ -102,7 +103,8 @@ def _head(report: Report) -> Iterator[str]:
         ),
         f"{total - stats.dropped:,} of {total:,} messages kept"
         + (f", {stats.excerpted:,} in part" if stats.excerpted else "")
-        + (f", {stats.stripped_tokens:,} tokens of thinking out" if stats.stripped else ""),
+        + (f", {stats.stripped_tokens:,} tokens of thinking out" if stats.stripped else "")
+        + (f", an outline of {stats.outline_tokens:,} tokens" if has_outline else ""),
         f"{stats.elapsed_ms:.0f} ms" if stats.elapsed_ms >= 10 else f"{stats.elapsed_ms:.1f} ms",
     ]
     made_of = [

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate.formats._sdk_objects import as_dicts
+
+if TYPE_CHECKING:
+    from rehydrate.compact.outline import Outline
 
 
 class Stats(NamedTuple):
@@ -44,6 +47,8 @@ class Stats(NamedTuple):
     `before_tokens` has their thinking, and `after_tokens` has not."""
     stripped_tokens: int
     """Tokens they lost by it; under "strip" these and `before_tokens` are all that came in."""
+    outline_tokens: int
+    """What the outline of what was left out takes of `after_tokens`; 0 where there is none."""
     embedding: bool
     """Whether the embedder that was asked for really gave vectors. Without a query nothing is
     compared, and the newest text alone is embedded, which shows that the embedder works."""
@@ -226,17 +231,30 @@ class Decisions(Protocol):
 class Compaction:
     """The result of ``compact_context``."""
 
-    __slots__ = ("_decisions", "indices", "messages", "stats")
+    __slots__ = ("_decisions", "indices", "messages", "outline", "replaced", "stats")
 
     def __init__(
-        self, messages: list[Any], indices: Sequence[int], stats: Stats, decisions: Decisions
+        self,
+        messages: list[Any],
+        indices: Sequence[int],
+        stats: Stats,
+        decisions: Decisions,
+        outline: Outline | None = None,
+        replaced: tuple[int, ...] = (),
     ) -> None:
         """Made by ``compact_context`` only."""
         self.messages = messages
         """The kept messages: the same objects, in their order, unmodified. One that is kept in
         part, or without its thinking, is a new object; the one that came in stays as it was."""
         self.indices = indices
-        """Where each of them stood in the list that came in."""
+        """Where each of them stood in the list that came in; of the outline's message, where the
+        first of those stood that it stands for. They ascend, but that this one may come behind."""
+        self.outline = outline
+        """The outline of what was left out, if one was asked for: it stands in
+        ``messages[outline.position]``, the one message that is none of those that came in."""
+        self.replaced = replaced
+        """Where the outlines of earlier compactions stood, whose place it took: they are neither
+        in ``messages`` nor in ``dropped``."""
         self.stats = stats
         self._decisions = decisions
 
@@ -261,9 +279,11 @@ class Compaction:
 
     def __repr__(self) -> str:
         """The figures in a line."""
-        stats = self.stats
+        stats, has_outline = self.stats, self.outline is not None
+        kept = len(self.messages) - has_outline
         return (
             f"<Compaction {stats.before_tokens:,} -> {stats.after_tokens:,} tokens, "
-            f"{stats.dropped} of {stats.dropped + len(self.messages)} messages dropped"
-            f"{f', {stats.excerpted} excerpted' if stats.excerpted else ''}>"
+            f"{stats.dropped} of {stats.dropped + kept} messages dropped"
+            f"{f', {stats.excerpted} excerpted' if stats.excerpted else ''}"
+            f"{', with an outline' if has_outline else ''}>"
         )

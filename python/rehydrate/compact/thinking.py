@@ -12,7 +12,7 @@ https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from rehydrate import _engine, formats
@@ -74,15 +74,22 @@ class Binding(NamedTuple):
     conversation: Conversation
     entries: Sequence[Any]
     model: ThinkingModel
+    gone: tuple[int, ...] = ()
+    """The places of messages that were taken out of the conversation before: changes too."""
 
     @classmethod
     def of(
-        cls, policy: str, conversation: Conversation, entries: Sequence[Any], model: str
+        cls,
+        policy: str,
+        conversation: Conversation,
+        entries: Sequence[Any],
+        model: str,
+        gone: Iterable[int] = (),
     ) -> Self:
         """That of the model of this name; none at all where the policy is another than "auto"."""
         name = conversation.format
         row = thinking_model(model, name, entries) if policy == "auto" else UNBOUND
-        return cls(conversation, entries, row)
+        return cls(conversation, entries, row, tuple(gone))
 
     @property
     def needs_thoughts(self) -> bool:
@@ -101,6 +108,7 @@ class Binding(NamedTuple):
             for index in whole.members
         ]
         changed += cut
+        changed += self.gone
         start = self._behind() if changed else 0
         return min([index for index in changed if index >= start], default=None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +24,8 @@ from rehydrate.compact.arguments import (
 from rehydrate.compact.asking import what_is_asked
 from rehydrate.compact.compaction import Compaction, Stats
 from rehydrate.compact.excerpts import Cut, Divisible
+from rehydrate.compact.listing import Listing
+from rehydrate.compact.outline import Outline, Spec
 from rehydrate.compact.pins import pinned_units
 from rehydrate.compact.recall import (
     COVERED,
@@ -47,6 +49,7 @@ from rehydrate.compact.vectors import Vectors, message_vectors, own_vectors
 from rehydrate.embedding.choice import model_of
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import as_sequence
+from rehydrate.formats.user_message import user_message
 from rehydrate.messages import Conversation
 
 if TYPE_CHECKING:
@@ -76,6 +79,7 @@ def compact_context(
     keep_dropped: bool = False,
     record_episode: bool = False,
     session: str | None = None,
+    outline: Spec = False,
 ) -> Compaction:
     """Keep the messages that matter most within a token budget, byte for byte.
 
@@ -125,6 +129,12 @@ def compact_context(
     but an open tool loop, before anything is measured: the room is used for what was said. A
     message that lost some is a new object.
 
+    ``outline=True`` puts a message of its own where the first gap is: the names in what was left
+    out (files, identifiers, ids, who was spoken of), a line each for what they were, with handles
+    under ``keep_dropped``. It takes 1.5% of what came in, or what you ask for in tokens or as a
+    share, and counts in the target. It stands fenced in the user's role, as data. Compacted again,
+    a new one takes its place and its names. `Compaction.outline` says where it stands.
+
     ``provider`` says for whom a list of OpenAI chat, LangChain or plain messages is, which gateways
     send to anyone: for ``"anthropic"``, and for a ``model`` that is a Claude, what is kept begins
     with the user if the list did.
@@ -156,8 +166,7 @@ def compact_context(
     """
     started = time.perf_counter()
     profile = scoring if isinstance(scoring, Scoring) else Scoring.named(scoring)
-    ratio = checked_ratio(target_ratio)
-    budget = checked_budget(budget_tokens)
+    target_of = partial(_target, checked_ratio(target_ratio), checked_budget(budget_tokens))
     counted_by = _engine.check_counter(profile.counter if counter is None else counter)
     check_choices(granularity=granularity, thinking=thinking, provider=provider)
     inputs = checked_inputs(excerpt_inputs, granularity)
@@ -178,14 +187,14 @@ def compact_context(
     calibrated = profile.signals == "calibrated"
     read, entries = formats.read(messages, format)
     check_speakers(read, profile.structural)
+    listing, read = Listing.asked(outline, read, target_of, counted_by)
     conversation, shown, stripped, stripped_by_unit = treat_thinking(
         thinking, read, entries, counted_by
     )
     conversation = sent_to(conversation, provider, model)
-    binding = Binding.of(thinking, conversation, entries, model)
+    binding = Binding.of(thinking, conversation, entries, model, map(int, listing.older))
     # Scores alone cannot weigh what is read against the rest: that takes an objective of both.
-    reads = calibrated and profile.packing == "coverage"
-    asked = what_is_asked(conversation, given, reads=reads)
+    asked = what_is_asked(conversation, given, reads=calibrated and profile.packing == "coverage")
     pins, by_caller = pinned_units(
         conversation,
         messages,
@@ -218,16 +227,15 @@ def compact_context(
         excerpting=divisible.columns(with_handles=keep_dropped) if divisible else None,
     )
     message_tokens = divisible.message_tokens(prepared) if divisible else prepared.message_tokens
-    before = sum(message_tokens)
-    target = math.floor(before * ratio + 1e-9) if budget is None else budget
+    before = sum(message_tokens) + listing.older_tokens
+    target = target_of(before)
 
     degraded: list[str] = []
     found = None
     if own_model is not None:
-        compared = divisible.parts(prepared) if divisible else conversation
         found = own_vectors(
             own_model,
-            compared,
+            divisible.parts(prepared) if divisible else conversation,
             prepared,
             asked.text if asked else None,
             calibrated=calibrated,
@@ -239,7 +247,9 @@ def compact_context(
         memory, conversation, divisible, found, prepared, own_model is None, degraded
     )
     select = partial(
-        prepared.select,
+        _select,
+        prepared,
+        sum(message_tokens),
         query=asked.text if asked else None,
         query_weight=asked.weight if asked else 0.0,
         vectors=None if found is None else found.rows,
@@ -250,18 +260,21 @@ def compact_context(
         calibrated=calibrated,
         coverage=profile.packing == "coverage",
     )
-    # Inputs come to a little more or less in parts than whole; `Cut.fit` gives back what is over.
-    selection = select(target_tokens=sum(prepared.message_tokens) if before <= target else target)
+    must = sum(_tokens_of(conversation, message_tokens, pins)) if outline else 0
+    listing, selection = listing.selected(
+        select, conversation, entries, model, before, target, must
+    )
     cut = Cut(divisible, prepared, selection) if divisible else None
     if binding.waits(selection.kept, cut.changed(at_most=True) if cut else ()):
         degraded.append(why_waiting(model))
         pins = dict.fromkeys(range(len(conversation.units)), WAITS)
-        selection, cut = select(target_tokens=sum(prepared.message_tokens)), None
-    chosen = _Chosen(binding, shown, message_tokens, pins, target, profile, selection, cut)
+        selection, cut = select(target_tokens=before), None
+        listing, binding = listing.waiting(), binding._replace(gone=())
+    chosen = _Chosen(binding, shown, message_tokens, pins, target, profile, selection, cut, listing)
     writer = Remembering(writing, conversation, entries, degraded)
     kept = _keep(chosen, writer, counted_by, stripped, stripped_by_unit)
     report, lost = kept.report, before - kept.tokens
-    changed = kept.dropped > 0 or kept.excerpted > 0 or bool(kept.stripped)
+    changed = any((kept.dropped, kept.excerpted, kept.stripped, listing.older))
     stats = Stats(
         before_tokens=before,
         after_tokens=kept.tokens,
@@ -277,6 +290,7 @@ def compact_context(
         excerpted=kept.excerpted,
         stripped=len(kept.stripped),
         stripped_tokens=sum(kept.stripped.values()),
+        outline_tokens=kept.outline.tokens if kept.outline else 0,
         embedding=selection.embedding if own_model is None else found is not None,
         query_share=selection.query_share,
         distilled=kept.distilled.count,
@@ -290,7 +304,14 @@ def compact_context(
     stats = writer.record(stats)
     if not changed:
         return Compaction(list(messages), list(range(len(messages))), stats, report)
-    return Compaction(_as_they_came(kept, entries, messages), kept.indices, stats, report)
+    return Compaction(
+        _as_they_came(kept, entries, messages),
+        kept.indices,
+        stats,
+        report,
+        kept.outline,
+        tuple(map(int, listing.older)),
+    )
 
 
 acompact_context = computed(compact_context)
@@ -306,6 +327,31 @@ def _as_they_came(kept: _Kept, entries: Sequence[Any], messages: Sequence[Any]) 
     ]
 
 
+def _select(
+    prepared: _native.Prepared, before_tokens: int, *, target_tokens: int, **asked: Any
+) -> _native.Selection:
+    """What is kept; inputs come to a little more or less in parts than whole, which is no reason to
+    cut what fits. `Cut.fit` gives back what is over."""
+    if before_tokens <= target_tokens:
+        target_tokens = sum(prepared.message_tokens)
+    return prepared.select(target_tokens=target_tokens, **asked)
+
+
+def _target(ratio: float, budget: int | None, before: int) -> int:
+    """How many of these tokens may be left."""
+    return math.floor(before * ratio + 1e-9) if budget is None else budget
+
+
+def _tokens_of(
+    conversation: Conversation, message_tokens: Sequence[int], units: Collection[int]
+) -> Iterator[int]:
+    """Of each message of these units."""
+    members = {index for unit in units for index in conversation.units[unit].members}
+    for message, tokens in zip(conversation.messages, message_tokens, strict=True):
+        if message.index in members:
+            yield tokens
+
+
 class _Chosen(NamedTuple):
     """What was decided: the units that are kept, and the blocks of their texts."""
 
@@ -318,6 +364,7 @@ class _Chosen(NamedTuple):
     scoring: Scoring
     selection: _native.Selection
     cut: Cut | None
+    listing: Listing
 
 
 class _Kept(NamedTuple):
@@ -331,6 +378,7 @@ class _Kept(NamedTuple):
     stripped: Mapping[int, int]
     distilled: Distilled
     report: Report
+    outline: Outline | None
 
 
 def _keep(
@@ -341,7 +389,7 @@ def _keep(
     stripped_by_unit: Mapping[int, int],
 ) -> _Kept:
     """The entries that are kept, made anew where a part of them goes; writes what is remembered."""
-    binding, shown, message_tokens, pins, target, profile, selection, cut = chosen
+    binding, shown, message_tokens, pins, target, profile, selection, cut, listing = chosen
     conversation = binding.conversation
     report = Report(
         conversation, selection, message_tokens, pins, target, profile, cut, stripped_by_unit
@@ -349,7 +397,8 @@ def _keep(
     kept = report.kept_messages
     kept_tokens = [t if keep else 0 for t, keep in zip(message_tokens, kept, strict=True)]
     indices = [m.index for m, keep in zip(conversation.messages, kept, strict=True) if keep]
-    after, dropped = sum(kept_tokens), len(kept) - len(indices)
+    after = sum(kept_tokens) + (0 if listing.older else listing.older_tokens)
+    dropped = len(kept) - len(indices)
     survivors = [shown[index] for index in indices]
     excerpted, parts = 0, {}
     distilled = writer.write(report, cut)
@@ -365,7 +414,16 @@ def _keep(
         indices, survivors, stripped = rest
         after -= sum(stripped.values())
         report.stale, report.first_change = stripped, first
-    return _Kept(survivors, indices, after, dropped, excerpted, stripped, distilled, report)
+    most = min(listing.room_tokens, target - after)
+    outline = listing.write(conversation, indices, parts, report.handles, most, counter)
+    if outline is not None:
+        said = user_message(outline.text, conversation.format, is_turn=False)
+        indices = [*indices[: outline.position], outline.index, *indices[outline.position :]]
+        survivors = [*survivors[: outline.position], said, *survivors[outline.position :]]
+        after += outline.tokens
+    return _Kept(
+        survivors, indices, after, dropped, excerpted, stripped, distilled, report, outline
+    )
 
 
 def _covered(

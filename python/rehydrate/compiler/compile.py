@@ -14,6 +14,7 @@ from rehydrate import _engine, formats
 from rehydrate._concurrency.twins import computed
 from rehydrate.checking import check_callable, check_choice, check_type
 from rehydrate.compact.arguments import GRANULARITIES
+from rehydrate.compact.outline import Spec, check_outline
 from rehydrate.compiler.counting import counted, prompt_tokens, section_tokens, upper_bound
 from rehydrate.compiler.counts import entry_tokens
 from rehydrate.compiler.fence import fenced, text_of
@@ -77,6 +78,7 @@ def compile(  # noqa: A001  the contract's word
     thinking: str = "auto",
     sent: CompiledPrompt | None = None,
     granularity: str = "message",
+    outline: Spec = False,
 ) -> CompiledPrompt:
     """What is sent: the arguments of the provider's SDK, with segments that say where each is from.
 
@@ -97,6 +99,10 @@ def compile(  # noqa: A001  the contract's word
     ``granularity="excerpt"`` lets a cut keep the best blocks of the history's long texts and
     results too, each gap marked with the handle of the whole (docs/excerpts.md).
 
+    ``outline=True`` lists the names in the history that a cut leaves out, in a section of its own
+    where the first gap is (docs/outline.md); a number is its size in tokens, or as a
+    share of the prompt's.
+
     The same IR gives the same bytes. Raises BudgetExceededError where what must be sent is more
     than the hard budget, InvalidArgumentError for a prompt without any message or a tool of
     another provider's, InvalidMessageError for an entry that can only be sent to its own provider.
@@ -109,9 +115,12 @@ def compile(  # noqa: A001  the contract's word
     check_choice("provider", provider, PROVIDERS)
     thinking = checked_policy(thinking)
     check_type("model", model, str, "pass the model's name, or leave it out")
+    check_outline(outline)
     known = Known() if known is None else known
     check_choice("granularity", granularity, GRANULARITIES)
-    target = Target(provider, model, originals, minimum_prefix, thinking, granularity, known)
+    target = Target(
+        provider, model, originals, minimum_prefix, thinking, granularity, outline, known
+    )
     given = ir.history
     ir = counted(_with_message(ir))
     for step in DEFAULT_PASSES if passes is None else passes:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from rehydrate import _engine
 from rehydrate.compiler.counts import COUNTER, counted_sections, counted_tools, entry_tokens
-from rehydrate.compiler.fence import tags
+from rehydrate.fences import tags
 from rehydrate.ir import FULL_TRUST, PromptIR, Section
 
 PROVIDER_TOKENS: Mapping[str, float] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from rehydrate.compact.outline import Spec
 from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import Originals
 from rehydrate.ir import USUAL_MINIMUM_PREFIX, PromptIR, Provider, Trace
@@ -24,6 +25,8 @@ class Target:
     """What becomes of the model's thinking behind something that is not as it was sent."""
     granularity: str = "message"
     """Whether prune keeps entries of the history whole, or also some blocks of one: "excerpt"."""
+    outline: Spec = False
+    """Whether prune lists the names of what it leaves out, and in how many tokens."""
     known: Known = field(default_factory=Known, repr=False, compare=False)
     """What the prompt before found out."""
 

@@ -14,6 +14,7 @@ from rehydrate._concurrency.hybrid_lock import HybridLock
 from rehydrate.cache.prefix import PrefixReport, prefix_report
 from rehydrate.cache.prices import minimum_prefix
 from rehydrate.checking import check_type
+from rehydrate.compact.outline import Spec, check_outline
 from rehydrate.compiler.compile import DEFAULT_PASSES
 from rehydrate.compiler.compile import compile as compile_ir
 from rehydrate.compiler.counting import prompt_tokens, room, upper_bound
@@ -36,7 +37,7 @@ from rehydrate.context.arguments import (
     checked_sources,
     seconds_of,
 )
-from rehydrate.context.entries import Entries, user_message
+from rehydrate.context.entries import Entries
 from rehydrate.context.estimate import INLINE_MS, is_short_to_add, prompt_ms
 from rehydrate.context.late_binding import LateBinding
 from rehydrate.context.partly_shown import PartlyShownTexts
@@ -44,6 +45,7 @@ from rehydrate.context.undo import Before, PromptCall
 from rehydrate.context.unseen import unseen
 from rehydrate.context.usage import ContextUsage
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
+from rehydrate.formats.user_message import user_message
 from rehydrate.ir import (
     Budget,
     CompiledPrompt,
@@ -91,6 +93,10 @@ class Context:
     budget's soft limit compacts; a prompt over its hard limit raises BudgetExceededError, and so
     does a job over its limit, where one is set. `budget` may be changed at any time.
 
+    ``outline=True`` (or a size, in tokens or as a share of the prompt's) has each compaction list
+    the names of what went, where the first gap is: files, identifiers, ids, and with a `ContextJIT`
+    the number of the message, by which the model can read it (docs/outline.md).
+
     Any number of threads may use it; entries must not be changed after they were added.
 
     >>> context = Context(system="You are the harbour's assistant.")
@@ -120,6 +126,7 @@ class Context:
         passes: Sequence[Pass] | None = None,
         originals: Originals | None = None,
         deadline_ms: float | None = 200.0,
+        outline: Spec = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Take what all its prompts have in common; nothing is asked or counted yet.
@@ -142,6 +149,8 @@ class Context:
         self._is_all_our_own = passes is None and originals is None
         self._originals = HeldOriginals() if originals is None else originals
         self._deadline_ms = deadline_ms
+        check_outline(outline)
+        self._outline = outline
         self._entries = Entries(format or provider)
         self.jit: Any = None
         """What answers the model's own requests for context: the last `ContextJIT` made for it."""
@@ -654,6 +663,7 @@ class Context:
             thinking=self._thinking,
             granularity=self._granularity,
             sent=self._sent,
+            outline=self._outline,
         )
 
     def _send(self, compiled: CompiledPrompt) -> None:

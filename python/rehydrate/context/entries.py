@@ -150,17 +150,3 @@ def _time_of(entry: Any, default: float) -> float:
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
     except (ValueError, OverflowError):
         return default
-
-
-def user_message(text: str, format: str) -> Any:  # noqa: A002
-    """What the user says, as a message of a format.
-
-    >>> user_message("hello", "anthropic")
-    {'role': 'user', 'content': 'hello'}
-    """
-    if format == "langchain":
-        from langchain_core.messages import HumanMessage
-
-        return HumanMessage(text)
-    message = {"role": "user", "content": text}
-    return {"type": "user", "message": message} if format == "claude_code" else message

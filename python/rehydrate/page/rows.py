@@ -10,6 +10,7 @@ from rehydrate import _engine, formats
 from rehydrate.compact.compaction import BlockReport, Compaction, UnitReport
 from rehydrate.compact.excerpts import Division, mark
 from rehydrate.compact.inputs import take_apart
+from rehydrate.compact.listing import without_messages
 from rehydrate.compact.thinking import without_thinking
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message, PieceKind, Unit
@@ -65,6 +66,8 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
     if stats.stripped and not any(unit.stripped for unit in units):
         # What was compacted had no thinking any more.
         conversation, messages = without_thinking(conversation, tuple(messages))
+    if compaction.replaced:
+        conversation = without_messages(conversation, compaction.replaced)
     apart = take_apart(conversation, messages, ()).conversation
     parted = {message.index: message for message in apart.messages}
     try:

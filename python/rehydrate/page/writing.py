@@ -7,6 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from rehydrate.compact.compaction import Compaction, span
+from rehydrate.compact.outline import Outline
 from rehydrate.messages import PieceKind
 from rehydrate.page.escaping import escaped
 from rehydrate.page.head import head
@@ -65,14 +66,38 @@ def side_by_side(
         "<body>",
         *head(every, shown, compaction.stats, query, title),
         "<main>",
-        *(line for row in every[:first] for line in _unit(row, cap)),
-        *_left_out(every[first:last]),
-        *(line for row in every[last:] for line in _unit(row, cap)),
+        *_body(every, (first, last), compaction.outline, cap),
         "</main>",
         "</body>",
         "</html>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _body(
+    every: Sequence[Row], shown: tuple[int, int], outline: Outline | None, cap: int
+) -> Iterator[str]:
+    """The first and the last units, and the outline before what it stands in the place of."""
+    first, last = shown
+    at = -1
+    if outline is not None:
+        starts = enumerate(row.unit.messages[0] for row in every)
+        at = next((n for n, start in starts if start >= outline.index), len(every) - 1)
+    for number, row in enumerate(every):
+        if outline is not None and number == at:
+            yield from _outline(outline, cap)
+        if number == first < last:
+            yield from _left_out(every[first:last])
+        if not first <= number < last:
+            yield from _unit(row, cap)
+
+
+def _outline(outline: Outline, cap: int) -> Iterator[str]:
+    now = f'<b class="fate">outline</b> <span class="tokens">{outline.tokens:,} tokens</span>'
+    yield '<section class="unit kept">'
+    yield _pair("head", "", now)
+    yield _pair("same", "", _box(outline.text[:cap], "text"))
+    yield "</section>"
 
 
 def _unit(row: Row, cap: int) -> Iterator[str]:

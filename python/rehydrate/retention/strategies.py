@@ -52,6 +52,8 @@ def standard_strategies(cost: Callable[[Message], int]) -> list[Strategy]:
         found.append(Strategy("trim_messages", trim_messages(cost)))
     found.append(_ours("compact_context"))
     found.append(_ours("excerpts", granularity="excerpt"))
+    # Not to be recommended: it keeps the names that the measure looks for, and not what they meant.
+    found.append(Strategy("outline", compacted(outline=True, thinking="keep")))
     return found
 
 
@@ -70,7 +72,10 @@ def compacted(**options: Any) -> Compact:
         def reasons() -> dict[int, str]:
             return {dropped.index: dropped.reason for dropped in compaction.dropped}
 
-        return Kept(compaction.messages, compaction.indices, reasons)
+        indices = [*compaction.indices]
+        if compaction.outline is not None:  # it names what went, and brings nothing back
+            del indices[compaction.outline.position]
+        return Kept(compaction.messages, indices, reasons)
 
     return compact
 

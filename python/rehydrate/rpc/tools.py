@@ -112,6 +112,11 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
         "type": "boolean",
         "description": "Note in the memory, in one line, that this compaction took place.",
     },
+    "outline": {
+        "type": ["boolean", "number"],
+        "description": "List the names in what is dropped, in a message of its own where the first "
+        "gap is: true, or its size in tokens (a whole number) or as a share of the conversation.",
+    },
     "session": {
         "type": ["string", "null"],
         "description": "The conversation's name in the memory; null: taken from the messages.",

@@ -10,7 +10,6 @@ from typing import Any
 import anyio
 
 from rehydrate.context import Context, ContextUsage
-from rehydrate.context.entries import user_message
 from rehydrate.context.estimate import is_short_to_add
 from rehydrate.errors import (
     BudgetExceededError,
@@ -19,6 +18,7 @@ from rehydrate.errors import (
     ProviderError,
 )
 from rehydrate.formats.calls import ToolCall, result_entries
+from rehydrate.formats.user_message import user_message
 from rehydrate.ir import CompiledPrompt, Section, TimeRange
 from rehydrate.runtime.adding import Once
 from rehydrate.runtime.agent import JIT, Agent

@@ -114,9 +114,14 @@ const FREE: Feature = Feature { hash: 0, id: NONE, last_turn: NONE, class: Class
 
 impl Feature {
     fn worth(&self, age_units: usize) -> f64 {
-        let acted_on = if self.acted_on { ACTED_ON } else { 1.0 };
-        worth_of_class(self.class) * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
+        worth(self.class, self.acted_on, age_units)
     }
+}
+
+/// What mentioning a name is worth that was last mentioned so many units ago.
+pub(crate) fn worth(class: Class, acted_on: bool, age_units: usize) -> f64 {
+    let acted_on = if acted_on { ACTED_ON } else { 1.0 };
+    worth_of_class(class) * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
 }
 
 /// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by

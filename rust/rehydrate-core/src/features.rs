@@ -3,6 +3,8 @@
 //! A *run* is a maximal stretch of word characters (letters, digits, `_`) and joiners (`. / - @`). A run mentions each
 //! of its words, each segment between `/` and `@` that is itself a compound (a file name), and itself as a whole.
 
+use std::ops::Range;
+
 use crate::interrupt::{self, Pace, STRETCH_BYTES, checkpoint, stretches};
 
 /// How likely a mention is a name that will be needed as it stands.
@@ -69,7 +71,7 @@ impl<'a> PackedMentions<'a> {
 const CLASSES: [Class; 4] = [Class::Name, Class::Number, Class::Word, Class::Word];
 
 /// Runs over this many bytes (base64, minified code) name nothing.
-const MAX_RUN_BYTES: usize = 200;
+pub(crate) const MAX_RUN_BYTES: usize = 200;
 const MIN_WORD_CHARS: usize = 4;
 const MIN_NUMBER_CHARS: usize = 3;
 const MIN_COMPOUND_BYTES: usize = 3;
@@ -88,8 +90,23 @@ pub fn mentions(text: &str) -> Mentions {
 
 /// Call `emit` with each feature of `text` and its class, in reading order, with repeats.
 pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
-    let bytes = text.as_bytes();
     let mut buffer = String::new();
+    runs(text, |run, seen| {
+        let run = &text[run];
+        if seen & JOINER == 0 {
+            if run.len() <= MAX_RUN_BYTES {
+                emit_word(run, &mut buffer, &mut emit);
+            }
+        } else if seen & WORD != 0 {
+            emit_compound(run, &mut buffer, &mut emit);
+        }
+    });
+}
+
+/// Call `take` with where each run of `text` stands, and the classes of its characters, as bits.
+#[inline]
+pub(crate) fn runs(text: &str, mut take: impl FnMut(Range<usize>, u8)) {
+    let bytes = text.as_bytes();
     let mut pace = Pace::default();
     let mut at = 0;
     while at < bytes.len() {
@@ -117,27 +134,21 @@ pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
                 stop = at + STRETCH_BYTES;
             }
         }
-        if seen & JOINER == 0 {
-            if at - start <= MAX_RUN_BYTES {
-                emit_word(&text[start..at], &mut buffer, &mut emit);
-            }
-        } else if seen & WORD != 0 {
-            emit_compound(&text[start..at], &mut buffer, &mut emit);
-        }
+        take(start..at, seen);
     }
 }
 
 // Character classes, as bits, so that a run's can be told by or-ing its characters'.
-const LOWER: u8 = 1;
-const UPPER: u8 = 2;
+pub(crate) const LOWER: u8 = 1;
+pub(crate) const UPPER: u8 = 2;
 const LETTER: u8 = 4 | LOWER | UPPER;
 const CASELESS: u8 = 4;
-const DIGIT: u8 = 8;
-const UNDERSCORE: u8 = 16;
+pub(crate) const DIGIT: u8 = 8;
+pub(crate) const UNDERSCORE: u8 = 16;
 /// A letter's or digit's like that is neither, such as a superscript.
-const OTHER_ALNUM: u8 = 32;
-const JOINER: u8 = 64;
-const WORD: u8 = LETTER | DIGIT | UNDERSCORE | OTHER_ALNUM;
+pub(crate) const OTHER_ALNUM: u8 = 32;
+pub(crate) const JOINER: u8 = 64;
+pub(crate) const WORD: u8 = LETTER | DIGIT | UNDERSCORE | OTHER_ALNUM;
 
 const ASCII: [u8; 128] = {
     let mut table = [0; 128];
@@ -156,9 +167,13 @@ const ASCII: [u8; 128] = {
     table
 };
 
+pub(crate) fn is_joiner(c: char) -> bool {
+    c.is_ascii() && ASCII[c as usize] & JOINER != 0
+}
+
 /// Class and length in bytes of the character at `at`.
 #[inline]
-fn char_class(text: &str, at: usize) -> (u8, usize) {
+pub(crate) fn char_class(text: &str, at: usize) -> (u8, usize) {
     let byte = text.as_bytes()[at];
     if byte < 128 {
         return (ASCII[byte as usize], 1);
@@ -206,7 +221,6 @@ fn emit_word(word: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)
 
 /// What a run with joiners mentions: its words, its compound segments, and itself.
 fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)) {
-    let is_joiner = |c: char| c.is_ascii() && ASCII[c as usize] & JOINER != 0;
     let core = run.trim_matches(is_joiner);
     if core.is_empty() || core.len() > MAX_RUN_BYTES {
         return;

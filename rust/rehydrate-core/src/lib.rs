@@ -22,6 +22,7 @@ pub mod lexical;
 #[cfg(feature = "store")]
 pub mod needles;
 mod objective;
+pub mod outline;
 pub mod pack;
 mod packed;
 pub mod parts;

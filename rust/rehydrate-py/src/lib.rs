@@ -6,6 +6,7 @@ mod fork;
 mod home;
 mod needles;
 mod onnx;
+mod outline;
 mod prepared;
 mod reading;
 mod store;
@@ -27,6 +28,8 @@ mod _native {
     use super::needles::Needles;
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
+    #[pymodule_export]
+    use super::outline::names;
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]

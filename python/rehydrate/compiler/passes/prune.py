@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rehydrate.compact.asking import last_said, what_is_asked
@@ -10,6 +10,7 @@ from rehydrate.compact.excerpts import Divisible
 from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.compiler.counting import prompt_tokens, room, section_tokens, upper_bound
 from rehydrate.compiler.counts import COUNTER
+from rehydrate.compiler.passes.outlining import Outlining
 from rehydrate.compiler.passes.packing import Candidates, cut_to, is_divisible, pack
 from rehydrate.compiler.passes.shortening import EntryExcerpt, with_excerpts
 from rehydrate.compiler.stale import binding_of, waits_for_the_turn
@@ -52,6 +53,8 @@ def prune(ir: PromptIR, target: Target) -> PromptIR:
     blocks, and so are long entries where the target's granularity is "excerpt"; else entries are
     kept or go whole.
 
+    Where an outline is asked for, it takes its tokens before anything competes.
+
     Raises BudgetExceededError where what must stay is over the hard budget. Over the soft one it
     is kept, and ``meta.degraded`` says so; and so is all of it in an open tool loop that the model
     may refuse however it is cut, until the turn has ended or the hard budget is crossed.
@@ -76,7 +79,9 @@ class _Pruning:
     """One prompt on its way to its target."""
 
     def __init__(self, ir: PromptIR, target: Target, *, waits: bool) -> None:
-        self._ir = ir
+        self._given = ir
+        self._outlining = Outlining.of(ir, target)
+        self._ir = ir = self._outlining.ir
         self._target = target
         self._waits = waits
         self._conversation: Conversation = ir.history.conversation
@@ -102,6 +107,8 @@ class _Pruning:
         left = room(ir.budget.target_tokens, provider) - must
         if provider == "anthropic":
             left -= _BEGINNING_TOKENS
+        self._outlining = self._outlining.within(prompt_tokens(self._given), left, self._target)
+        left -= self._outlining.room_tokens
         left -= self._keep_last(left)
         contested = ""
         for level in sorted(Priority, reverse=True):
@@ -128,12 +135,13 @@ class _Pruning:
     def _must_wait(self) -> bool:
         sections = self._ir.sections
         change = any(self._sections[section.id] is not section for section in sections)
+        change = change or bool(self._outlining.older)
         kept = [unit in self._kept_units for unit in range(len(self._conversation.units))]
         cut = [each.message.index for each in self._excerpts]
         return waits_for_the_turn(self._ir, self._target, kept, cut, sections_change=change)
 
     def _as_it_is(self, before: int) -> PromptIR:
-        ir, soft = self._ir, self._ir.budget.soft_tokens
+        ir, soft = self._given, self._given.budget.soft_tokens
         said = f"{OVER_BUDGET}: {why_waiting(self._target.model)}"
         degraded = ir.meta.degraded if said in ir.meta.degraded else (*ir.meta.degraded, said)
         note = f"{before:,} tokens at most, over the soft budget of {soft:,}; it {WAITS}"
@@ -260,6 +268,8 @@ class _Pruning:
             changed.append(section.id)
             if kept is not None:
                 sections.append(replace(kept, handle=handle))
+        outlines = self._outlines(history, sections)
+        sections += outlines
         late_bound, unbound = self._late_bound()
         dropped += unbound
         changed += [record.section for record in unbound]
@@ -278,7 +288,24 @@ class _Pruning:
             if left > soft:
                 degraded = (*after.meta.degraded, f"{OVER_BUDGET}: {what}, the budget is {soft:,}")
                 after = after.replace(meta=replace(after.meta, degraded=degraded))
-        return traced("prune", ir, after, changed, notes)
+        if outlines:
+            notes.append(f"an outline of {section_tokens(outlines[0]):,} tokens names what went")
+        return traced("prune", self._given, after, changed, notes)
+
+    def _outlines(self, history: History, sections: Sequence[Section]) -> list[Section]:
+        """The outline of what the history has lost, if one is asked for; the one before where it
+        lost nothing more."""
+        outlining = self._outlining
+        room_tokens, older = outlining.room_tokens, outlining.older
+        if history is self._ir.history and sum(map(section_tokens, older)) <= room_tokens:
+            return list(older)
+        if not room_tokens:
+            return []
+        members = [self._conversation.units[number].members for number in self._kept_units]
+        kept = {member for each in members for member in each}
+        partly = {each.message.index: each.left()[0] for each in self._excerpts}
+        outline = outlining.section(kept, partly, sections, self._target)
+        return [] if outline is None else [outline]
 
     def _late_bound(self) -> tuple[tuple[Section, ...], list[DroppedSection]]:
         """What the model asked for stands in the history, and goes with the result it came in."""

@@ -82,8 +82,8 @@ def conversation(
             )
             for place in sorted(chosen)
         ]
-        said = [section for section in sections if section.content]
-        return Found(tuple(counted_sections(said)))
+        full = [section for section in sections if section.content]
+        return Found(tuple(counted_sections(full)))
 
     return HydrationSource(name, run, kind="conversation", blocking=False, **settings)
 
@@ -176,24 +176,24 @@ def _section(
     relevance: float,
 ) -> Section:
     places = [history.place(member) for member in unit.members]
-    said = times[unit.members[0]]
+    time = times[unit.members[0]]
     has_tool = any(message.answers for message in unit.messages)
     return Section(
         f"{name}:{places[0]}",
-        "\n\n".join(filter(None, map(_said, unit.messages))),
+        "\n\n".join(filter(None, map(said, unit.messages))),
         Provenance(
             name,
             items=tuple([f"history[{place}]" for place in places]),
-            time=said,
+            time=time,
             trust=TOOL_TRUST if has_tool else FULL_TRUST,
         ),
         priority=priority,
         relevance=min(max(relevance, 0.0), 1.0),
-        title=f"message {places[0]}, {said:%Y-%m-%d %H:%M} UTC",
+        title=f"message {places[0]}, {time:%Y-%m-%d %H:%M} UTC",
     )
 
 
-def _said(message: Message) -> str:
+def said(message: Message) -> str:
     """Who said what, and what they called; what the model only thought is its own."""
     pieces = [piece for piece in message.pieces if piece.kind != PieceKind.THINKING]
     texts = [

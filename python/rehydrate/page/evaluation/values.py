@@ -11,6 +11,7 @@ _NAMES = {
     "trim_messages": "LangChain trim_messages",
     "compact_context": "compact_context",
     "excerpts": "compact_context, excerpts",
+    "outline": "compact_context, outline",
     SUMMARY: "the agent's own summary",
 }
 

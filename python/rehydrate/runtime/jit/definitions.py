@@ -58,7 +58,8 @@ FETCH = Definition(
     FETCH_WHOLE,
     "Read what is shown in part, word for word: all of it, some lines, or what matches a query. "
     'Pass the handle that stands with it: orig_... in "kept whole as", rest_... where more was '
-    'found, whole="mem_..." at a passage. Of something long send a query or lines.',
+    'found, whole="mem_..." at a passage, #12 in an outline. Of something long send a query or '
+    "lines.",
     {
         "handle": {"type": "string", "description": "The handle, as it stands there."},
         "query": {

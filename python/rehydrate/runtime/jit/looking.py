@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.compiler.hydrate import Hydrated, hydrate_sources
-from rehydrate.compiler.sources.conversation import conversation
+from rehydrate.compiler.sources.conversation import conversation, said
 from rehydrate.compiler.sources.cut_parts import PartlyShown, cut_parts
 from rehydrate.compiler.sources.given import (
     each_of,
@@ -50,6 +51,8 @@ _FOUND_AGAIN = ("semantic", "temporal", "knowledge", "conversation", "history")
 """Sources that find the rest of what they brought when they are asked again."""
 _HOT = "hot"
 """Is cut at a hundred lines, and stands for items of which it may show a part."""
+_NUMBER = re.compile(r"#\d{1,9}")
+"""Of a message, as an outline names it: its place in ``Context.history``."""
 _ASKED = ("conversation", "temporal", "semantic", "knowledge", "function")
 
 
@@ -94,7 +97,12 @@ class Looking:
                 raise MissingNamespaceError(source.name)
 
     def whole(self, handle: str) -> tuple[str, str]:
-        """The text under a handle, and what keeps it; raises UnknownHandleError."""
+        """The text under a handle, and what keeps it; raises UnknownHandleError.
+
+        A number, such as ``#12``, is that of a message which is no longer shown.
+        """
+        if _NUMBER.fullmatch(handle):
+            return self._message(handle, int(handle[1:])), "conversation"
         try:
             return self._context.originals.get(handle), "original"
         except UnknownHandleError as error:
@@ -105,6 +113,15 @@ class Looking:
             except UnknownHandleError:
                 continue
         raise gone
+
+    def _message(self, handle: str, place: int) -> str:
+        """What was said there; a call with its results."""
+        history, _ = self._context.left_out()
+        units = history.conversation.units
+        unit = next((u for u in units if place in map(history.place, u.members)), None)
+        if unit is None:
+            raise UnknownHandleError(handle, "conversation")
+        return "\n\n".join(filter(None, map(said, unit.messages)))
 
     def passages_of(self, handle: str, text: str) -> Passages:
         """The windows of a whole, made ready to be looked through; those of the last handles are

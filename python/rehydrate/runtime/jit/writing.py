@@ -1,6 +1,6 @@
 """Writing: what was found as the text of a tool result, each item word for word.
 
-All items of one call stand in one fence (compiler/fence.py). Each begins with a line that starts
+All items of one call stand in one fence (rehydrate/fences.py). Each begins with a line that starts
 with a mark made from the contents and occurring in none of them: no content can pass for an item of
 its own, and an item costs a few tokens where a fence each would cost forty.
 """
@@ -13,7 +13,8 @@ from datetime import datetime, tzinfo
 from hashlib import blake2b
 
 from rehydrate.compiler.counts import counted_sections
-from rehydrate.compiler.fence import NOT_INSTRUCTIONS, attribute, text_of
+from rehydrate.compiler.fence import text_of
+from rehydrate.fences import NOT_INSTRUCTIONS, attribute
 from rehydrate.ir import FULL_TRUST, Section
 
 

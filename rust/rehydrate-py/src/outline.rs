@@ -1,0 +1,35 @@
+//! The names in what is left out of a conversation, for Python.
+use pyo3::prelude::*;
+use rehydrate_core::error::{Error, Result};
+use rehydrate_core::outline;
+use rehydrate_core::unit::PieceKind;
+
+use crate::convert::Text;
+use crate::errors::detached;
+
+/// The best `limit` of the names that no shown text has: each with the last text that has it, the last tool input that
+/// has it, and whether it is one that people speak of.
+#[pyfunction]
+pub fn names(
+    py: Python<'_>,
+    texts: Vec<Text>,
+    kinds: Vec<u8>,
+    units: Vec<usize>,
+    shown: Vec<bool>,
+    limit: usize,
+) -> PyResult<Vec<(String, usize, Option<usize>, bool)>> {
+    detached(py, || {
+        let columns = [texts.len(), kinds.len(), units.len(), shown.len()];
+        if columns.iter().any(|&n| n != columns[0]) || !units.is_sorted() {
+            return Err(Error::Argument(format!("columns of different lengths, or out of order: {columns:?}")));
+        }
+        let texts = texts.iter().zip(&kinds).zip(units.iter().zip(&shown));
+        let texts = texts
+            .map(|((text, &kind), (&unit, &shown))| {
+                Ok(outline::Text { text: text.as_str(), kind: PieceKind::try_from(kind)?, unit, shown })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let found = outline::names(&texts, limit);
+        Ok(found.into_iter().map(|name| (name.name, name.last, name.acted, name.spoken)).collect())
+    })
+}
