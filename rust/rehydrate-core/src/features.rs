@@ -74,6 +74,8 @@ const CLASSES: [Class; 4] = [Class::Name, Class::Number, Class::Word, Class::Wor
 pub(crate) const MAX_RUN_BYTES: usize = 200;
 const MIN_WORD_CHARS: usize = 4;
 const MIN_NUMBER_CHARS: usize = 3;
+/// So many digits in a row are an id: of orders, items, tickets.
+const MIN_ID_DIGITS: usize = 7;
 const MIN_COMPOUND_BYTES: usize = 3;
 
 /// The features that `text` mentions.
@@ -103,7 +105,7 @@ pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
     });
 }
 
-/// Call `take` with where each run of `text` stands, and the classes of its characters, as bits.
+/// Call `take` with where each run of `text` stands (of a time stamp, its date), and the classes of its characters, as bits.
 #[inline]
 pub(crate) fn runs(text: &str, mut take: impl FnMut(Range<usize>, u8)) {
     let bytes = text.as_bytes();
@@ -119,6 +121,11 @@ pub(crate) fn runs(text: &str, mut take: impl FnMut(Range<usize>, u8)) {
             continue;
         }
         pace.step();
+        if let Some(stamp) = stamp_at(&bytes[at..]) {
+            take(at..at + DATE_BYTES, DIGIT | JOINER);
+            at += stamp;
+            continue;
+        }
         let start = at;
         let mut seen = 0;
         let mut stop = at + STRETCH_BYTES;
@@ -206,7 +213,7 @@ fn emit_word(word: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)
         emit(word, Class::Name);
     } else if digits {
         if chars >= MIN_NUMBER_CHARS {
-            emit(word, Class::Number);
+            emit(word, if chars >= MIN_ID_DIGITS { Class::Name } else { Class::Number });
         }
     } else if letters && chars >= MIN_WORD_CHARS {
         if seen & UPPER == 0 {
@@ -217,6 +224,20 @@ fn emit_word(word: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)
             emit(buffer, Class::Word);
         }
     }
+}
+
+const DATE_BYTES: usize = "2026-02-17".len();
+
+/// The length of a time stamp (`2026-02-17T12:32Z`) at the start of `bytes`: it names its date, and its hours and minutes
+/// name nothing.
+fn stamp_at(bytes: &[u8]) -> Option<usize> {
+    const FORM: &[u8] = b"0000-00-00T00";
+    let fits = |(&byte, &form): (&u8, &u8)| if form == b'0' { byte.is_ascii_digit() } else { byte == form };
+    if bytes.len() < FORM.len() || !bytes.iter().zip(FORM).all(fits) {
+        return None;
+    }
+    let rest = bytes[FORM.len()..].iter();
+    Some(FORM.len() + rest.take_while(|byte| byte.is_ascii_digit() || b":.,+-Z".contains(byte)).count())
 }
 
 /// What a run with joiners mentions: its words, its compound segments, and itself.
@@ -296,6 +317,19 @@ mod tests {
         let all = features("12 1234 04.00 2024-05-20");
         assert!(all.contains(&("1234".into(), Class::Number)) && !all.iter().any(|found| found.0 == "12"));
         assert!(all.contains(&("04.00".into(), Class::Number)) && all.contains(&("2024-05-20".into(), Class::Name)));
+    }
+
+    #[test]
+    fn a_long_number_is_an_id() {
+        assert_eq!(names("order 4711 of item 104829375"), ["104829375"]);
+    }
+
+    #[test]
+    fn a_time_stamp_names_its_date() {
+        for stamp in ["2026-02-17T12:32Z", "2026-02-17T12:32:05.123+01:00", "2026-02-17T12"] {
+            assert_eq!(names(&format!("at {stamp}, in")), ["2026-02-17"]);
+        }
+        assert_eq!(names("2026-02-17T1 is none"), ["17T1", "2026-02-17T1"]);
     }
 
     #[test]
