@@ -30,7 +30,11 @@ GAP = "  "
 
 # Reasons in a few words: how the long one begins, the short one, and the long one without figures.
 _REASONS = (
-    ("what it mentions is kept", "said elsewhere", "what it mentions is kept elsewhere"),
+    (
+        "most of what it mentions is kept",
+        "said elsewhere",
+        "most of what it mentions is kept elsewhere",
+    ),
     ("others are worth more", "outbid", "others are worth more per token"),
     ("others score higher", "outscored", "others score higher"),
     ("needs ", "too big", "needs more tokens than are free"),

@@ -215,7 +215,7 @@ class Report:
         if self._scoring.packing == "greedy":
             return "others score higher"
         return (
-            "what it mentions is kept elsewhere"
+            "most of what it mentions is kept elsewhere"
             if new <= NOTHING_NEW
             else "others are worth more per token"
         )

@@ -13,7 +13,7 @@ MOST = 8
 """Examples in all, of as many sessions as there are."""
 AROUND = 110
 """Characters shown on either side of a name."""
-ELSEWHERE = "what it mentions is kept elsewhere"
+ELSEWHERE = "most of what it mentions is kept elsewhere"
 TOO_OLD = "older than what fits"
 IN_PART = "the message is kept in part, without the lines that hold it"
 
