@@ -13,14 +13,16 @@ pub struct Terms {
     pub words: Box<[(u32, u32)]>,
     /// Number of words in all.
     pub length: u32,
+    /// Whether it ends in a question.
+    pub asks: bool,
     /// Words of a leading `Name: `, the speaker's label in group chats and in transcripts.
     pub speaker: Box<[u32]>,
 }
 
 impl Terms {
-    /// Append them to `out`: length, counts over one, speaker, then the hashes.
+    /// Append them to `out`: length and whether it asks, counts over one, speaker, then the hashes.
     pub(crate) fn pack(&self, out: &mut Vec<u32>) {
-        out.push(self.length);
+        out.push((self.length << 1) | u32::from(self.asks));
         packed::push(out, self.words.iter().map(|&(_, count)| count - 1));
         packed::push(out, self.speaker.iter().copied());
         out.extend(self.words.iter().map(|&(hash, _)| hash));
@@ -33,6 +35,7 @@ pub(crate) struct PackedTerms<'a> {
     hashes: &'a [u32],
     more: Numbers<'a>,
     length: u32,
+    asks: bool,
     speaker: Numbers<'a>,
 }
 
@@ -40,7 +43,12 @@ impl<'a> PackedTerms<'a> {
     pub fn read(section: &'a [u32]) -> Self {
         let (more, rest) = Numbers::split(&section[1..]);
         let (speaker, hashes) = Numbers::split(rest);
-        Self { hashes, more, length: section[0], speaker }
+        Self { hashes, more, length: section[0] >> 1, asks: section[0] & 1 == 1, speaker }
+    }
+
+    /// Whether the text ends in a question.
+    pub fn asks(self) -> bool {
+        self.asks
     }
 
     /// Words of the speaker's label.
@@ -70,11 +78,22 @@ const MAX_LABEL_BYTES: usize = 60;
 #[must_use]
 pub fn terms(text: &str) -> Terms {
     let mut hashes = words(text);
-    let length = u32::try_from(hashes.len()).unwrap_or(u32::MAX);
+    let length = u32::try_from(hashes.len()).unwrap_or(u32::MAX).min(u32::MAX >> 1);
     interrupt::sort(&mut hashes);
     let count = |run: &[u32]| u32::try_from(run.len()).unwrap_or(u32::MAX);
     let words = hashes.chunk_by(|a, b| a == b).map(|run| (run[0], count(run))).collect();
-    Terms { words, length, speaker: label(text).map(self::words).unwrap_or_default().into() }
+    Terms { words, length, asks: asks(text), speaker: label(text).map(self::words).unwrap_or_default().into() }
+}
+
+/// What a question ends with: Latin, full-width, Arabic, Greek, Armenian.
+const QUESTION_MARKS: [char; 5] = ['?', '\u{FF1F}', '\u{61F}', '\u{37E}', '\u{55E}'];
+/// Characters behind the mark that are looked past: a smiley, a quote's end.
+const AFTER_QUESTION: usize = 4;
+
+/// Whether a text ends in a question: whoever asks says less than the answer does.
+pub(crate) fn asks(text: &str) -> bool {
+    let last = text.chars().rev().filter(|char| !char.is_whitespace()).take(AFTER_QUESTION + 1);
+    last.take_while(|char| !char.is_alphanumeric()).any(|char| QUESTION_MARKS.contains(&char))
 }
 
 /// The speaker's label at the start of a text: `Name: `.
@@ -344,6 +363,16 @@ mod tests {
         assert!(terms("two\nlines: x").speaker.is_empty());
     }
 
+    #[test]
+    fn a_question_is_known_by_how_the_text_ends() {
+        for text in ["Which port?", "Wie viel?\n", "どこですか？", "أين؟", "\"Really?\" :)", "What?! \u{1F600}"] {
+            assert!(asks(text) && terms(text).asks, "{text}");
+        }
+        for text in ["", "Port 8443.", "Why? Because it was free.", "https://x/?a=1", "a ? b : c"] {
+            assert!(!asks(text), "{text}");
+        }
+    }
+
     fn packed(text: &str) -> Vec<u32> {
         let mut packed = Vec::new();
         terms(text).pack(&mut packed);
@@ -353,9 +382,10 @@ mod tests {
     #[test]
     fn every_word_is_found_where_it_is_packed() {
         let text: String = (0..500).map(|n| format!("word{n} ").repeat(n % 5 + 1)).collect();
-        for text in ["", "Caroline: one two two", &text] {
+        for text in ["", "Caroline: one two two", "which one?", &text] {
             let (terms, packed) = (terms(text), packed(text));
             let read = PackedTerms::read(&packed);
+            assert_eq!((read.length, read.asks()), (terms.length, terms.asks));
             for &(hash, count) in &terms.words {
                 assert_eq!(read.count(hash), count);
                 assert_eq!(read.count(hash.wrapping_add(1)), 0);

@@ -2,8 +2,8 @@
 //!
 //! Three opinions are spread over 0..1 and averaged: BM25; the cosine of IDF-weighted, mean-subtracted vectors; and a soft
 //! match, in which each token of the query looks for its nearest token in the message. An expensive model may add a
-//! fourth (fuse.rs). The average is sharpened, a message borrows from its neighbours, and what was said by someone whom the query names counts double. Ablations and
-//! figures: DESIGN.md, relevance.
+//! fourth (fuse.rs). The average is sharpened, a message borrows from its neighbours, what was said by someone whom the query
+//! names counts more, and what ends in a question counts less. Ablations and figures: DESIGN.md, relevance.
 use rustc_hash::FxHashMap;
 
 use crate::embed::builtin::{Bag, StaticModel};
@@ -19,7 +19,9 @@ const CONTRAST: f64 = 1.5;
 /// What a message lends its neighbours, to the power of the distance.
 const LENDING: f64 = 0.5;
 /// Bonus of what was said by someone whom the query names.
-const SPEAKER: f64 = 1.0;
+const SPEAKER: f64 = 0.7;
+/// What a message counts that ends in a question: the answer says more. What it lends its neighbours it lends whole.
+const QUESTION: f64 = 0.75;
 /// A label seen on fewer messages is no speaker.
 const MIN_SPEAKER_MESSAGES: usize = 3;
 /// Logarithm of how much the best message outweighs an irrelevant one under full confidence, at the semantic signal's
@@ -84,6 +86,11 @@ impl Prepared {
         borrow_from_neighbours(&mut fused);
         for (x, named) in fused.iter_mut().zip(named_speakers(messages, &texts, &query.words)) {
             *x *= if named { 1.0 + SPEAKER } else { 1.0 };
+        }
+        // A message asks as its last text does.
+        for of_message in texts.chunk_by(|one, next| one.0 == next.0) {
+            let (message, last) = of_message[of_message.len() - 1];
+            fused[message] *= if last.asks() { QUESTION } else { 1.0 };
         }
         let best = largest(&fused, candidate);
         let relevance: Vec<f64> =

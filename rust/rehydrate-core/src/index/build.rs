@@ -11,6 +11,7 @@ use super::{Entry, Settings};
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
 use crate::embed::normalize;
 use crate::interrupt::{checkpoint, stretches};
+use crate::lexical;
 
 /// Entries between two checkpoints.
 const STRIDE: usize = 256;
@@ -135,6 +136,7 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
     }
     writer.put(Section::Length, lengths);
     writer.put(Section::Speaker, entries.iter().map(|entry| words::speaker(entry.text)));
+    writer.put(Section::Asks, entries.iter().map(|entry| u8::from(lexical::asks(entry.text))));
     let place = postings(vocabulary.lists, writer);
     trigrams(&vocabulary.words, &place, writer);
     total

@@ -40,7 +40,9 @@ const TRIGRAM: f32 = 0.5;
 /// Lets one strong match outweigh several weak ones.
 const CONTRAST: f32 = 1.5;
 /// Bonus of what was said by someone whom the query names.
-const SPEAKER: f32 = 0.4;
+const SPEAKER: f32 = 0.5;
+/// What a candidate counts that ends in a question: the answer says more.
+const QUESTION: f32 = 0.75;
 /// What a candidate lends its neighbour, to the power of the distance.
 const LENDING: f32 = 0.5;
 /// Of the best lender's own score, how far borrowing lifts what holds no word of the query.
@@ -56,6 +58,8 @@ pub(super) struct Marks<'a> {
     pub beside: &'a [Vec<(usize, i32)>],
     /// Whether the query names who said it.
     pub named: &'a [bool],
+    /// Whether it ends in a question.
+    pub asks: &'a [bool],
     /// Whether it is one of the few that hold every word asked for.
     pub whole: &'a [bool],
 }
@@ -94,8 +98,8 @@ fn largest(values: impl Iterator<Item = f32>) -> f32 {
 type Leg = fn(&Signals) -> f32;
 
 /// Opinions spread over 0..1 and added up, sharpened, with what neighbours lend; what was said by someone whom the query
-/// names counts more. The few that hold every word asked for come before all that do not, however like it those are.
-fn calibrated(signals: &[Signals], Marks { beside, named, whole }: Marks<'_>) -> Vec<f32> {
+/// names counts more, what ends in a question less. The few that hold every word asked for come before all that do not, however like it those are.
+fn calibrated(signals: &[Signals], Marks { beside, named, asks, whole }: Marks<'_>) -> Vec<f32> {
     let legs: [(f32, Leg); 5] = [
         (1.0, |of| of.text),
         (1.0, |of| of.soft),
@@ -121,8 +125,10 @@ fn calibrated(signals: &[Signals], Marks { beside, named, whole }: Marks<'_>) ->
         let most = beside[at].iter().map(|&(other, _)| fused[other]).fold(0.0, f32::max) * BELOW;
         fused[at].max(most.min(lifted))
     };
-    let of_named = |at: usize| with_lent(at) * if named[at] { 1.0 + SPEAKER } else { 1.0 };
-    let mut scores: Vec<f32> = (0..fused.len()).map(of_named).collect();
+    let of_speaker = |at: usize| if named[at] { 1.0 + SPEAKER } else { 1.0 };
+    let of_question = |at: usize| if asks[at] { QUESTION } else { 1.0 };
+    let score = |at: usize| with_lent(at) * of_speaker(at) * of_question(at);
+    let mut scores: Vec<f32> = (0..fused.len()).map(score).collect();
     let best = largest(scores.iter().copied());
     scores.iter_mut().zip(whole).filter(|(_, whole)| **whole).for_each(|(score, _)| *score += best);
     scores

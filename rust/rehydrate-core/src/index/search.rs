@@ -54,6 +54,7 @@ impl View {
         let marks = Marks {
             beside: &beside,
             named: &self.named_speakers(&entries, &asked.terms),
+            asks: &self.asking(&entries),
             whole: &self.hold_all(&asked.words, &entries, &signals),
         };
         let mut scores = fuse(query.fusion, &signals, marks);
@@ -188,6 +189,15 @@ impl View {
         let named: Vec<u64> =
             terms.iter().copied().filter(|&term| term != 0 && said(term) >= SPEAKER_ENTRIES).collect();
         speakers.iter().map(|speaker| named.contains(speaker)).collect()
+    }
+
+    /// Whether each entry ends in a question.
+    fn asking(&self, entries: &[usize]) -> Vec<bool> {
+        let asks = |&entry: &usize| {
+            let (part, ordinal) = self.locate(entry);
+            part.segment.column::<u8>(Section::Asks).get(ordinal) != 0
+        };
+        entries.iter().map(asks).collect()
     }
 
     fn cosines(&self, entry: usize, probes: &[[Option<(Probe, Rows<'_>)>; 2]]) -> (f32, f32) {
