@@ -7,7 +7,7 @@ worth an expensive model's opinion (measured: as good as asking about all; DESIG
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from rehydrate import _engine
 from rehydrate.messages import Conversation
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 ONE_BATCH = 64
 """So many texts, the query included, are asked about in any case, as they stand and in order."""
+_FEWEST = 16
+"""What fewer rows share says little."""
 
 
 class Vectors(NamedTuple):
@@ -40,6 +42,34 @@ class Vectors(NamedTuple):
         rows = np.zeros((self.messages, self.rows.shape[1]), np.float32)
         rows[self.places] = self.rows
         return rows
+
+    def nearness(self) -> float:
+        """The cosine of the query and its nearest row, what all rows share subtracted from both;
+        0.0 without a query."""
+        import numpy as np
+
+        rows = self.rows[self.rows.any(axis=1)].astype(np.float64)
+        if self.query is None or not self.query.any() or len(rows) < _FEWEST:
+            return 0.0
+        mean = rows.mean(axis=0)
+        rows, query = rows - mean, self.query - mean
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(query)
+        return float((rows @ query / np.maximum(lengths, 1e-9)).max())
+
+
+class Columns(TypedDict):
+    """Vectors as the engine takes them."""
+
+    vectors: Any
+    places: list[int] | None
+    query_vector: Any
+
+
+def columns(found: Vectors | None) -> Columns:
+    """What a model gave, as the engine takes it; None: nothing."""
+    if found is None:
+        return {"vectors": None, "places": None, "query_vector": None}
+    return {"vectors": found.rows, "places": found.places, "query_vector": found.query}
 
 
 class Deadline(NamedTuple):

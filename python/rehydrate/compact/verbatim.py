@@ -45,7 +45,7 @@ from rehydrate.compact.thinking import (
     why_waiting,
     without_stale,
 )
-from rehydrate.compact.vectors import Vectors, message_vectors, own_vectors
+from rehydrate.compact.vectors import Vectors, columns, message_vectors, own_vectors
 from rehydrate.embedding.choice import model_of
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import as_sequence
@@ -252,9 +252,7 @@ def compact_context(
         sum(message_tokens),
         query=asked.text if asked else None,
         query_weight=asked.weight if asked else 0.0,
-        vectors=None if found is None else found.rows,
-        places=None if found is None else found.places,
-        query_vector=None if found is None else found.query,
+        **columns(found),
         memory_coverage=covered,
         weights=(profile.recency, profile.semantic, profile.novelty),
         calibrated=calibrated,

@@ -37,6 +37,7 @@ from rehydrate.compiler.render import (
 from rehydrate.compiler.render.sent import Sent
 from rehydrate.compiler.stale import checked_policy, first_change, without_stale_thinking
 from rehydrate.compiler.target import Pass, Target, pass_name, traced
+from rehydrate.embedding.choice import choice_of
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
 from rehydrate.ir import (
     PROVIDERS,
@@ -79,6 +80,7 @@ def compile(  # noqa: A001  the contract's word
     sent: CompiledPrompt | None = None,
     granularity: str = "message",
     outline: Spec = False,
+    embedder: Any = "auto",
 ) -> CompiledPrompt:
     """What is sent: the arguments of the provider's SDK, with segments that say where each is from.
 
@@ -103,6 +105,9 @@ def compile(  # noqa: A001  the contract's word
     where the first gap is (docs/outline.md); a number is its size in tokens, or as a
     share of the prompt's.
 
+    ``embedder``, as in `compact_context`, is by what pruning finds what the turn asks for; what
+    goes wrong with one is in ``ir.meta.degraded``.
+
     The same IR gives the same bytes. Raises BudgetExceededError where what must be sent is more
     than the hard budget, InvalidArgumentError for a prompt without any message or a tool of
     another provider's, InvalidMessageError for an entry that can only be sent to its own provider.
@@ -118,8 +123,9 @@ def compile(  # noqa: A001  the contract's word
     check_outline(outline)
     known = Known() if known is None else known
     check_choice("granularity", granularity, GRANULARITIES)
+    choice = choice_of(embedder)
     target = Target(
-        provider, model, originals, minimum_prefix, thinking, granularity, outline, known
+        provider, model, originals, minimum_prefix, thinking, granularity, outline, choice, known
     )
     given = ir.history
     ir = counted(_with_message(ir))

@@ -8,7 +8,8 @@ from typing import Any
 
 from rehydrate import _engine, formats
 from rehydrate.formats._reading import compact_json
-from rehydrate.ir import Section, ToolDef
+from rehydrate.ir.section import Section, changed
+from rehydrate.ir.tool import ToolDef
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
 COUNTER = "o200k_base"
@@ -47,7 +48,7 @@ def counted_sections(sections: Sequence[Section], *, again: bool = False) -> lis
         section = sections[place]
         tokens = counts[place] if place in counts else _message_tokens(section.content)
         if tokens != section.tokens:
-            counted[place] = replace(section, tokens=tokens)
+            counted[place] = changed(section, tokens=tokens)
     return counted
 
 

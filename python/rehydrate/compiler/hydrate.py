@@ -69,6 +69,8 @@ class Hydrated(NamedTuple):
     report: SourceReport
     dropped: tuple[DroppedSection, ...] = ()
     """What it found and there was no room for."""
+    degraded: tuple[str, ...] = ()
+    """What did not work, and was done otherwise."""
 
 
 def hydrate(
@@ -147,7 +149,10 @@ def hydrate_sources(
     wanted = [source for source in named if source.is_wanted(asked.strategy)]
     questions = _questions(wanted, asked, options, is_asked_for=True)
     outcomes = _run(wanted, questions, options)
-    return [Hydrated(each.found.sections, each.report, each.found.dropped) for each in outcomes]
+    return [
+        Hydrated(each.found.sections, each.report, each.found.dropped, each.found.degraded)
+        for each in outcomes
+    ]
 
 
 ahydrate_source = computed(hydrate_source)

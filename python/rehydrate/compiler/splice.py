@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import NamedTuple
 
 from rehydrate.ir import PromptIR, Section
+from rehydrate.ir.section import changed
 
 SHORTEST_QUOTE = 40
 """An item of fewer characters that stands in the history word for word may do so by chance."""
 
-HEADING_TOKENS = 24
-"""What stands around a section in a result costs at most."""
+DAY_TOKENS, TIME_TOKENS = 9, 4
+"""What it costs to say when: each stands only where it is another than the item's before."""
+HEADING_TOKENS = 11 + DAY_TOKENS + TIME_TOKENS
+"""What stands around a section with a short name in a result costs at most."""
+_SHORT_NAME = 6
 
 
 class Spliced(NamedTuple):
@@ -45,6 +51,7 @@ def splice(
     ids = {section.id for section in shown}
     texts = {str(section.content) for section in shown}
     said = "\n".join([said, *texts])
+    beside = ""
     new: list[Section] = []
     seen = set(visible)
     for section in found:
@@ -53,31 +60,66 @@ def splice(
         is_nameless = not items or section.handle is not None  # known by its words only
         if (items and not fresh) or (is_nameless and str(section.content) in texts):
             continue
-        # What has no room here must not stand for a part of it that has.
-        beside = [str(one.content) for one in new if late_tokens(one) <= budget_tokens]
-        if _is_said(section, said) or any(_is_said(section, text) for text in beside):
+        if _is_said(section, said) or _is_said(section, beside):
             continue
         seen.update(fresh)
         new.append(showing(section, fresh))
+        if late_tokens(section) <= budget_tokens:
+            # What has no room here must not stand for a part of it that has.
+            beside += f"\n{section.content}"
     by_worth = sorted(
         range(len(new)), key=lambda place: (-new[place].priority, -new[place].relevance, place)
     )
-    left, kept = budget_tokens, set()
+    left = budget_tokens
+    kept: list[int] = []
     for place in by_worth:
-        tokens = late_tokens(new[place])
+        at = bisect(kept, place)
+        before = new[kept[at - 1]] if at else None
+        after = new[kept[at]] if at < len(kept) else None
+        tokens = _tokens_behind(before, new[place])
+        if after is not None:  # it may have to say when, or not any more
+            tokens += _tokens_behind(new[place], after) - _tokens_behind(before, after)
         if tokens <= left:
-            kept.add(place)
+            kept.insert(at, place)
             left -= tokens
     return Spliced(
-        tuple([_late_bound(new[place], carrier, ids) for place in sorted(kept)]),
+        tuple([_late_bound(new[place], carrier, ids) for place in kept]),
         tuple([new[place] for place in range(len(new)) if place not in kept]),
         len(found) - len(new),
     )
 
 
+def heading_tokens(*names: str) -> int:
+    """What stands around a section in a result costs at most, where these names are in it.
+
+    >>> heading_tokens("35"), heading_tokens("orig_6jp5n0y4k1aewq2x")
+    (24, 31)
+    """
+    letters = sum(map(len, names))
+    # Two characters of a handle are a token.
+    return HEADING_TOKENS + max(letters - _SHORT_NAME, 0) // 2
+
+
 def late_tokens(section: Section) -> int:
     """What a section costs in a result, with what stands around it."""
-    return (section.tokens or 0) + HEADING_TOKENS
+    name = section.id.partition(":")[2] or section.id
+    around = heading_tokens(name, section.provenance.origin, section.handle or "")
+    return (section.tokens or 0) + around
+
+
+def _tokens_behind(before: Section | None, section: Section) -> int:
+    """What a section costs behind another one: what that has said of the time is not said again."""
+    said = None if before is None else before.provenance.time
+    return late_tokens(section) - _unsaid(said, section.provenance.time)
+
+
+def _unsaid(before: datetime | None, time: datetime | None) -> int:
+    if time is None:
+        return DAY_TOKENS + TIME_TOKENS
+    if before is None or before.date() != time.date():
+        return 0
+    is_same = (before.hour, before.minute) == (time.hour, time.minute)
+    return DAY_TOKENS + (TIME_TOKENS if is_same else 0)
 
 
 def visible_items(ir: PromptIR, more: Iterable[Section] = ()) -> frozenset[str]:
@@ -108,4 +150,4 @@ def _late_bound(section: Section, carrier: str, taken: set[str]) -> Section:
         number += 1
         id_ = f"{section.id}~{number}"
     taken.add(id_)
-    return replace(section, id=id_, late_bound=True, carrier=carrier, anchor=None)
+    return changed(section, id=id_, late_bound=True, carrier=carrier, anchor=None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from rehydrate.compact.outline import Spec
 from rehydrate.compiler.known import Known
 from rehydrate.compiler.originals import Originals
+from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.ir import USUAL_MINIMUM_PREFIX, PromptIR, Provider, Trace
 
 
@@ -27,6 +28,8 @@ class Target:
     """Whether prune keeps entries of the history whole, or also some blocks of one: "excerpt"."""
     outline: Spec = False
     """Whether prune lists the names of what it leaves out, and in how many tokens."""
+    embedder: Choice = BUILTIN
+    """By what entries and sections are compared with what the turn asks for."""
     known: Known = field(default_factory=Known, repr=False, compare=False)
     """What the prompt before found out."""
 

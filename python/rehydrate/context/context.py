@@ -44,6 +44,7 @@ from rehydrate.context.partly_shown import PartlyShownTexts
 from rehydrate.context.undo import Before, PromptCall
 from rehydrate.context.unseen import unseen
 from rehydrate.context.usage import ContextUsage
+from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.formats.user_message import user_message
 from rehydrate.ir import (
@@ -97,6 +98,11 @@ class Context:
     the names of what went, where the first gap is: files, identifiers, ids, and with a `ContextJIT`
     the number of the message, by which the model can read it (docs/outline.md).
 
+    ``embedder`` is as in `compact_context`: by it a compaction, and a `ContextJIT` of this context,
+    find what is asked for. One of your own is asked about the best fifth, beside the built-in one;
+    where it fails the work goes on without it, and ``ir.meta.degraded`` says so (of an answer of
+    the JIT, its `degraded`).
+
     Any number of threads may use it; entries must not be changed after they were added.
 
     >>> context = Context(system="You are the harbour's assistant.")
@@ -125,6 +131,7 @@ class Context:
         format: str = "",  # noqa: A002  the field's word
         passes: Sequence[Pass] | None = None,
         originals: Originals | None = None,
+        embedder: Any = "auto",
         deadline_ms: float | None = 200.0,
         outline: Spec = False,
         clock: Callable[[], float] = time.time,
@@ -148,6 +155,7 @@ class Context:
         self._passes = _own_passes() if passes is None else tuple(passes)
         self._is_all_our_own = passes is None and originals is None
         self._originals = HeldOriginals() if originals is None else originals
+        self._embedder = choice_of(embedder)
         self._deadline_ms = deadline_ms
         check_outline(outline)
         self._outline = outline
@@ -519,6 +527,11 @@ class Context:
         return self._originals
 
     @property
+    def embedder(self) -> Choice:
+        """By what its messages are compared with what is asked."""
+        return self._embedder
+
+    @property
     def is_busy(self) -> bool:
         """Whether a call on it is under way at this moment, which another would wait for."""
         return self._lock.is_held
@@ -664,6 +677,7 @@ class Context:
             granularity=self._granularity,
             sent=self._sent,
             outline=self._outline,
+            embedder=self._embedder,
         )
 
     def _send(self, compiled: CompiledPrompt) -> None:

@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from rehydrate.embedding.named import NamedModel
     from rehydrate.embedding.protocol import Model
+
+
+class Choice(NamedTuple):
+    """By what texts are compared with what is asked."""
+
+    model: Model | NamedModel | None = None
+    """Asked beside the built-in one; None where there is no other."""
+    has_builtin: bool = True
+    """False: by words alone."""
+
+
+BUILTIN = Choice()
+
+
+def choice_of(embedder: Any) -> Choice:
+    """What `embedder=` asks for; a Choice is one already. Raises InvalidArgumentError as `model_of`
+    does.
+
+    >>> choice_of("auto"), choice_of(None).has_builtin
+    (Choice(model=None, has_builtin=True), False)
+    """
+    if isinstance(embedder, Choice):
+        return embedder
+    return Choice(model_of(embedder), embedder is not None)
 
 
 def model_of(embedder: Any) -> Model | NamedModel | None:

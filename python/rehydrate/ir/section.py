@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -183,6 +183,19 @@ class Section:
         return self.priority is Priority.CRITICAL or self.mode is CompositionMode.CONSTRAINT
 
 
+def changed(section: Section, **values: Any) -> Section:
+    """The section with other values, which need no check: a third of what `replace` takes.
+
+    >>> changed(Section("note", "Port 8443.", Provenance("wiki")), tokens=5).tokens
+    5
+    """
+    copy = object.__new__(Section)
+    for name in _FIELDS:
+        object.__setattr__(copy, name, values[name] if name in values else getattr(section, name))
+    return copy
+
+
+_FIELDS = tuple([each.name for each in fields(Section)])
 _NAMED: dict[str, type[Any]] = {
     "priority": Priority,
     "mode": CompositionMode,

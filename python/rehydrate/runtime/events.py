@@ -167,6 +167,8 @@ class ContextRequested(Event):
     """What was found and had no room."""
     is_error: bool
     elapsed_ms: float
+    degraded: tuple[str, ...] = ()
+    """What did not work, and was done otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -309,6 +309,7 @@ class TurnLoop:
                 remaining=found.remaining,
                 is_error=found.is_error,
                 elapsed_ms=found.elapsed_ms,
+                degraded=found.degraded,
             )
         )
         return Answer(call, found.content, found.is_error, found.elapsed_ms)

@@ -14,6 +14,7 @@ from rehydrate import _engine
 from rehydrate.compact.asking import Asked
 from rehydrate.compact.excerpts import Divisible
 from rehydrate.compact.scoring import Scoring
+from rehydrate.compact.vectors import columns, own_vectors
 from rehydrate.compiler.counts import COUNTER
 from rehydrate.compiler.fence import fence, text_of
 from rehydrate.compiler.passes.shortening import (
@@ -23,6 +24,7 @@ from rehydrate.compiler.passes.shortening import (
     Shortened,
     give_back,
 )
+from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.ir import CompositionMode, History, Section
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 
@@ -61,6 +63,8 @@ class Packed(NamedTuple):
     goes."""
     excerpts: Sequence[EntryExcerpt]
     """What is kept of entries of which a part goes."""
+    degraded: tuple[str, ...] = ()
+    """What went wrong with the embedder."""
 
 
 def is_divisible(section: Section) -> bool:
@@ -82,10 +86,11 @@ def pack(
     asked: Asked | None,
     budget_tokens: int,
     keep: Callable[[str], str | None] | None,
+    embedder: Choice = BUILTIN,
 ) -> Packed:
     """Fill a budget, on top of what is kept anyway, with what is worth most; `keep` gives the
     handle under which the whole of a text is kept."""
-    layout = _Layout(candidates)
+    layout = _Layout(candidates, embedder)
     prepared, selection = layout.select(asked, budget_tokens, with_handles=keep is not None)
     kept_units, pinned = selection.kept, layout.pinned
     divided = Blocks.all_of(prepared, selection)
@@ -120,7 +125,7 @@ def pack(
         if isinstance(cut, SectionExcerpt) and any(cut.blocks.kept):
             sections[cut.section.id] = cut.cut()
     kept_of_history = [n for n, place in layout.history_units.items() if kept_units[place]]
-    return Packed(frozenset(kept_of_history), sections, entries)
+    return Packed(frozenset(kept_of_history), sections, entries, tuple(layout.degraded))
 
 
 def cut_to(section: Section, asked: Asked | None, least_tokens: int) -> Section:
@@ -128,7 +133,7 @@ def cut_to(section: Section, asked: Asked | None, least_tokens: int) -> Section:
     nothing = Conversation("", (), ())
     alone = Candidates(History(), nothing, frozenset(), frozenset(), (), (section,))
     (blocks,) = Blocks.all_of(
-        *_Layout(alone).select(asked, least_tokens, with_handles=False)
+        *_Layout(alone, BUILTIN).select(asked, least_tokens, with_handles=False)
     ).values()
     excerpt = SectionExcerpt(section, blocks, has_handle=False)
     best_first = sorted(range(len(blocks.gains)), key=lambda block: (-blocks.gains[block], block))
@@ -156,7 +161,9 @@ class _Layout:
     Static sections stand first, dynamic ones before their entry or before the last user turn.
     """
 
-    def __init__(self, candidates: Candidates) -> None:
+    def __init__(self, candidates: Candidates, embedder: Choice) -> None:
+        self._embedder = embedder
+        self.degraded: list[str] = []
         conversation, history = candidates.conversation, candidates.history
         turns = [message.index for message in conversation.messages if message.is_user_turn]
         last_turn = history.place(turns[-1]) if turns else len(history.entries)
@@ -233,7 +240,7 @@ class _Layout:
             weight_of=lambda role: self._weights.get(role) or _PROFILE.weight_of(role),
             pinned=self.pinned,
             counter=COUNTER,
-            embed=asked is not None,
+            embed=asked is not None and self._embedder.has_builtin,
             calibrated=True,
             coverage=True,
             asked=asked is not None,
@@ -246,12 +253,22 @@ class _Layout:
             for m in u.messages
         }
         kept_anyway = sum(t for place, t in enumerate(prepared.message_tokens) if place in pinned)
+        found = None
+        if asked is not None and self._embedder.model is not None:
+            found = own_vectors(
+                self._embedder.model,
+                divisible.parts(prepared) if self._paths else self.conversation,
+                prepared,
+                asked.text,
+                calibrated=True,
+                every=False,
+                deadline=None,
+                degraded=self.degraded,
+            )
         selection = prepared.select(
             query=asked.text if asked else None,
             query_weight=asked.weight if asked else 0.0,
-            vectors=None,
-            places=None,
-            query_vector=None,
+            **columns(found),
             memory_coverage=None,
             weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
             calibrated=True,

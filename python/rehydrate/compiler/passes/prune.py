@@ -98,6 +98,7 @@ class _Pruning:
         self._floors: dict[str, Section] = {}
         self._excerpts: list[EntryExcerpt] = []
         """Entries of which a part is kept."""
+        self._degraded: tuple[str, ...] = ()
 
     def run(self, before: int) -> PromptIR:
         """Decide level by level."""
@@ -213,7 +214,8 @@ class _Pruning:
             self._divisible() if has_history else None,
         )
         keep = None if target.originals is None else target.keep
-        packed = pack(candidates, self._asked, left, keep)
+        packed = pack(candidates, self._asked, left, keep, target.embedder)
+        self._degraded = packed.degraded
         if has_history:
             self._kept_units |= packed.units
             self._excerpts += packed.excerpts
@@ -273,7 +275,8 @@ class _Pruning:
         late_bound, unbound = self._late_bound()
         dropped += unbound
         changed += [record.section for record in unbound]
-        meta = replace(ir.meta, dropped=(*ir.meta.dropped, *dropped))
+        degraded = tuple(dict.fromkeys((*ir.meta.degraded, *self._degraded)))
+        meta = replace(ir.meta, dropped=(*ir.meta.dropped, *dropped), degraded=degraded)
         after = ir.replace(
             sections=tuple(sections), history=history, late_bound=late_bound, meta=meta
         )

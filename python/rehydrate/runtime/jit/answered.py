@@ -22,6 +22,8 @@ class Answered(NamedTuple):
     scope: str | None = None
     time_range: TimeRange | None = None
     elapsed_ms: float = 0.0
+    degraded: tuple[str, ...] = ()
+    """What did not work, and was done otherwise: an embedder that failed."""
 
     @property
     def tokens(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rehydrate.compiler.counts import text_tokens
 from rehydrate.compiler.sources.passages import excerpt, line_count
-from rehydrate.compiler.splice import HEADING_TOKENS
+from rehydrate.compiler.splice import heading_tokens
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.ir import Provenance, Section
@@ -108,7 +108,8 @@ def _part(desk: Desk, call: ToolCall, fetching: Fetching, text: str, source: str
         raise InvalidArgumentError(
             f"offset is {start:,}, and {handle} has {len(text):,} characters; send a smaller one"
         )
-    page = page_of(text, start, desk.room_tokens - HEADING_TOKENS, end)
+    around = heading_tokens(f"{handle}[{len(text)}:{len(text)}]", handle)
+    page = page_of(text, start, desk.room_tokens - around, end)
     if end > start and not page.text:
         raise InvalidArgumentError(
             f"{handle} has {len(text):,} characters, and no room is left in this turn; answer "
@@ -133,7 +134,7 @@ def _found(desk: Desk, call: ToolCall, fetching: Fetching, text: str, source: st
     matches = desk.looking.passages_of(handle, text).best(
         fetching.query, least_confidence=LEAST_CONFIDENCE
     )
-    room = min(desk.room_tokens - HEADING_TOKENS, desk.most_tokens // 2)
+    room = min(desk.room_tokens - heading_tokens(handle, handle), desk.most_tokens // 2)
     content, spans = excerpt(text, matches, room)
     if not spans:
         said = (

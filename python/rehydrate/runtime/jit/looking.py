@@ -75,7 +75,13 @@ class Looking:
         most = BEYOND * budget_tokens
         most_of_answer = budget_tokens - RESULT_TOKENS
         asked = [
-            conversation(context.left_out, lookups=LOOKUPS, most_tokens=most),
+            conversation(
+                context.left_out,
+                lookups=LOOKUPS,
+                most_tokens=most,
+                embedder=context.embedder,
+                embedder_ms=deadline_ms,
+            ),
             cut_parts(
                 self._partly_shown,
                 context.left_out,

@@ -28,7 +28,7 @@ def request_context(desk: Desk, call: ToolCall, now: datetime) -> Answered:
         )
     reports = [each.report for each in hydrated]
     failed = [report for report in reports if report.status in ("late", "failed")]
-    found = [in_words(section) for each in hydrated for section in each.sections]
+    found = in_words([section for each in hydrated for section in each.sections])
     spliced = desk.splice(call, excerpted(desk, _once(desk, found), asking.query))
     return Answered(
         call,
@@ -39,6 +39,7 @@ def request_context(desk: Desk, call: ToolCall, now: datetime) -> Answered:
         query=asking.query,
         scope=asking.scope,
         time_range=asking.time_range,
+        degraded=tuple([note for each in hydrated for note in each.degraded]),
     )
 
 

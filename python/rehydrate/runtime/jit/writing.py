@@ -8,22 +8,27 @@ its own, and an item costs a few tokens where a fence each would cost forty.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, tzinfo
 from hashlib import blake2b
 
-from rehydrate.compiler.counts import counted_sections
+from rehydrate.compiler.counts import text_tokens
 from rehydrate.compiler.fence import text_of
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
 from rehydrate.ir import FULL_TRUST, Section
+from rehydrate.ir.section import changed
 
 
-def in_words(section: Section) -> Section:
-    """The section; one of messages as who said what, as it will be read in a result."""
-    if isinstance(section.content, str):
-        return section
-    (read,) = counted_sections([replace(section, content=text_of(section, "auto"), tokens=None)])
-    return read
+def in_words(sections: Sequence[Section]) -> list[Section]:
+    """The sections as they are read in a result: one of messages as who said what, and the tokens
+    those of the words alone, since no title stands above them."""
+    texts = [
+        section.content if isinstance(section.content, str) else text_of(section, "auto")
+        for section in sections
+    ]
+    return [
+        changed(section, content=text, tokens=tokens)
+        for section, text, tokens in zip(sections, texts, text_tokens(texts), strict=True)
+    ]
 
 
 def written(sections: Sequence[Section], zone: tzinfo) -> str:
@@ -43,15 +48,17 @@ def written(sections: Sequence[Section], zone: tzinfo) -> str:
     is_data = any(section.trust < FULL_TRUST for section in sections)
     note = f' note="{NOT_INSTRUCTIONS}"' if is_data else ""
     parts = [f"<context-{mark}{note}>\n"]
-    day = ""
+    said = ("", "")
     for section, text in zip(sections, texts, strict=True):
-        heading, day = _heading(section, zone, day)
+        heading, said = _heading(section, zone, said)
         parts.append(f"{mark} {heading}\n{text}{'' if text.endswith(chr(10)) else chr(10)}")
     return "".join([*parts, f"</context-{mark}>"])
 
 
-def _heading(section: Section, zone: tzinfo, day: str) -> tuple[str, str]:
-    """What an item is called and when it was said (the day only where it is another); the day."""
+def _heading(
+    section: Section, zone: tzinfo, before: tuple[str, str]
+) -> tuple[str, tuple[str, str]]:
+    """What an item is called and when it was said (what is new of day and time); day and time."""
     provenance = section.provenance
     _, _, name = section.id.partition(":")
     words = ["message", name] if provenance.source == "conversation" else [name or section.id]
@@ -60,11 +67,15 @@ def _heading(section: Section, zone: tzinfo, day: str) -> tuple[str, str]:
     words = [attribute(word) for word in words]
     if section.handle:
         words.append(f'whole="{attribute(section.handle)}"')
-    if provenance.time is not None:
-        local = _local(provenance.time, zone)
-        before, day = day, f"{local:%a %Y-%m-%d}"
-        words += [f"{local:%H:%M}"] if day == before else [day, f"{local:%H:%M}"]
-    return " ".join(words), day
+    if provenance.time is None:
+        return " ".join(words), before
+    local = _local(provenance.time, zone)
+    day, time = f"{local:%a %Y-%m-%d}", f"{local:%H:%M}"
+    if day != before[0]:
+        words += [day, time]
+    elif time != before[1]:
+        words.append(time)
+    return " ".join(words), (day, time)
 
 
 def _local(time: datetime, zone: tzinfo) -> datetime:
