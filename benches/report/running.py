@@ -24,6 +24,7 @@ PARTS: tuple[str, ...] = (
     "caps_retention",
     "cache_replay",
     "recommendations",
+    "outlines",
     "retention_peers",
 )
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""

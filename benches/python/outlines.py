@@ -1,0 +1,96 @@
+"""How many of the names that are used next an outline holds: `python -m benches.python.outlines`.
+
+All that need not stay of a coding session goes, but for an outline of 1% or 2% of its size.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from statistics import fmean
+
+import rehydrate
+from benches.python.retention import LONG_SESSION_MESSAGES, data_folder
+from benches.report.rows import Part, Row
+from rehydrate.compact.outline import Outline
+from rehydrate.retention import CODING_CUTS, Cut, cut_sessions, read_claude_code
+from rehydrate.retention.intervals import by_session
+
+WANT = {0.01: 0.52, 0.02: 0.66}
+"""What a bare list of names by use and recency holds at least."""
+NEXT_STEPS = 40
+
+
+def rows(cuts: list[Cut], what: str) -> list[Row]:
+    """An outline of each size, alone and beside what stays in any case."""
+    made = []
+    for share, want in WANT.items():
+        compactions = [(cut, _outlined(cut, share)) for cut in cuts]
+        alone = _told(compactions, lambda cut, kept: _named(cut, kept.outline))
+        beside = _told(
+            compactions, lambda cut, kept: len(cut.mentioned(kept.messages)) / len(cut.needed)
+        )
+        size = fmean(
+            kept.stats.outline_tokens / max(kept.stats.before_tokens, 1) for _, kept in compactions
+        )
+        made.append(
+            Row(
+                f"names used {what}, in an outline of {share:.0%}",
+                alone[0],
+                "",
+                want=want,
+                more_is_better=True,
+                beside=f"{alone[1]}; with what stays in any case {beside[0]:.2f} ({beside[1]})",
+                limit=f"{size:.1%} of the tokens; which of the many names will be used",
+            )
+        )
+    return made
+
+
+def _outlined(cut: Cut, share: float) -> rehydrate.Compaction:
+    """What must stay, and an outline of this share of the tokens."""
+    least = rehydrate.compact_context(cut.messages, "", budget_tokens=0, format=cut.format)
+    tokens = max(int(share * least.stats.before_tokens), 100)
+    return rehydrate.compact_context(
+        cut.messages,
+        "",
+        budget_tokens=least.stats.pinned_tokens + tokens,
+        outline=tokens,
+        format=cut.format,
+    )
+
+
+def _named(cut: Cut, outline: Outline | None) -> float:
+    text = outline.text if outline else ""
+    return sum(name in text for name in cut.needed) / len(cut.needed)
+
+
+def _told(
+    compactions: list[tuple[Cut, rehydrate.Compaction]],
+    share: Callable[[Cut, rehydrate.Compaction], float],
+) -> tuple[float, str]:
+    """The mean, and its interval in words."""
+    values = [(cut.session, share(cut, kept)) for cut, kept in compactions]
+    return fmean(value for _, value in values), str(by_session(values) or "one session")
+
+
+def main() -> None:
+    """Print the part as JSON."""
+    folder = data_folder()
+    if folder is None:
+        sys.exit("outlines: no conversations; set REHYDRATE_DATA")
+    sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
+    long = [each for each in sessions if len(each.messages) > LONG_SESSION_MESSAGES]
+    found = rows(cut_sessions(long, CODING_CUTS), "later")
+    ahead = cut_sessions(long, CODING_CUTS, horizon_steps=NEXT_STEPS)
+    found += rows(ahead, f"in the next {NEXT_STEPS} steps")
+    about = (
+        "Coding sessions, cut: all goes that need not stay, but for an outline. In brackets and "
+        "after the figure 95% intervals by session. Claude Code's own summaries, at 4-7% of the "
+        "size, hold 0.21-0.34."
+    )
+    print(Part("Outlines", about, found).to_json())
+
+
+if __name__ == "__main__":
+    main()
