@@ -342,13 +342,15 @@ def test_the_page_is_written_nowhere_else(run, chat, write, arguments, said):
 def test_an_outline_is_one_message_more_and_all_others_are_written_as_they_were(
     run, transcript, write
 ):
-    path = write("session.jsonl", transcript)
-    done = run("compact", "session.jsonl", "--ratio", "0.4", "--outline", "-o", "small.jsonl")
+    # Long enough for an outline to be worth its frame, and with names that only results mention.
+    said = [line.replace("word ", f"word berth_{n} " * 8) for n, line in enumerate(transcript)]
+    path = write("session.jsonl", said)
+    done = run("compact", "session.jsonl", "--ratio", "0.2", "--outline", "-o", "small.jsonl")
     assert (done.returncode, done.stderr) == (0, b"")
     source = path.read_bytes().splitlines(keepends=True)
     lines = (path.parent / "small.jsonl").read_bytes().splitlines(keepends=True)
     (made,) = [json.loads(line) for line in lines if line not in source]
     assert made["isMeta"] is True and 'id="outline"' in made["message"]["content"]
     assert not rehydrate.validate([json.loads(line) for line in lines])
-    report = run("compact", "session.jsonl", "--ratio", "0.4", "--outline", "--explain").stdout
+    report = run("compact", "session.jsonl", "--ratio", "0.2", "--outline", "--explain").stdout
     assert b"an outline of" in report

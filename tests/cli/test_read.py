@@ -124,7 +124,7 @@ def test_what_is_kept_of_any_array_parses_to_the_kept_entries(
     path = tmp_path_factory.mktemp("any") / "x.json"
     path.write_text(json.dumps(value, indent=indent), encoding="utf-8")
     kept = data.draw(st.sets(st.integers(0, len(entries) - 1)) if entries else st.just(set()))
-    again = json.loads(read(str(path)).keep(kept))
+    again = json.loads(read(str(path)).keep(sorted(kept)))
     expected = [entries[index] for index in sorted(kept)]
     assert again == ({**value, "messages": expected} if wrapped else expected)
 
