@@ -14,14 +14,14 @@ from rehydrate import Budget, Context, ContextJIT, Memory, MemoryItem, validate
 from rehydrate.compiler.counts import text_tokens
 from tests.runtime.jit.test_jit import NOON, answer_of, call, fetch
 
-NEEDLE = "record 3456: the harbour master's private phone is +49-30-7788, call only at night"
+NEEDLE = "record 5456: the harbour master's private phone is +49-30-7788, call only at night"
 WORDS = ["pump", "valve", "crew", "rope", "mast", "fuel", "tide", "crane"]
 
 
 def records(count: int = 6_000, seed: int = 4) -> list[str]:
     chance = random.Random(seed)
     lines = [f"record {n}: {' '.join(chance.choices(WORDS, k=8))}" for n in range(count)]
-    lines[3_456] = NEEDLE
+    lines[5_456] = NEEDLE
     return lines
 
 
@@ -73,7 +73,7 @@ def test_the_cut_part_of_a_capped_result_is_found_with_its_lines_and_handle():
     context, jit = asked_of("\n".join(lines))
     assert "7788" not in str(context.prompt().request)
     content = answer_of(context, jit, call("harbour master's private phone"))
-    assert "\n".join(lines[3_453:3_460]) in content
+    assert "\n".join(lines[5_453:5_460]) in content
     assert f'whole="{handle_in(context)}"' in content
     before, after = re.findall(r"\[\.\.\. [\d,]+ lines omitted, (\d+)-(\d+) \.\.\.\]", content)
     first, end = int(before[1]), int(after[0])
@@ -124,7 +124,7 @@ def test_a_capped_result_that_was_compacted_away_is_looked_through_too(provider)
     assert "record 1:" not in str(context.prompt().request)
     answered = jit.answer_sync(call("harbour master's private phone"))
     assert NEEDLE in answered.content
-    assert sum("record 3456" in str(each.content) for each in answered.sections) == 1
+    assert sum("record 5456" in str(each.content) for each in answered.sections) == 1
 
 
 def test_a_time_range_leaves_out_what_was_said_at_another_time():
