@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from rehydrate.messages import Conversation
@@ -11,8 +12,33 @@ LONGEST_CHARS = 2_000
 _HALF_WEIGHT_UNITS = 4
 """So many units after a user turn, what it asks for counts half: the work has gone on."""
 _STATEMENT_WEIGHT = 0.25
-"""A user turn without a question mark tells more than it asks."""
+"""A user turn without a question tells more than it asks: what to do, mostly."""
 _QUESTION_MARKS = frozenset("?\uff1f\u061f\u2e2e\u055e\u1367")
+_REQUEST = re.compile(
+    r"""\b(?: (?: can | could | would | will ) \s (?: you | we ) | please
+    | (?: kannst | könntest | würdest ) \s du | (?: können | könnten | würden ) \s sie | bitte
+    | (?: peux | pourrais ) [ -] tu | (?: pouvez | pourriez ) [ -] vous
+    | puedes? | pod[rí]+as? | por \s favor | pode (?: s | ria | rias )? \s (?: me | tu | você )
+    | puoi | potresti | può | kun \s je | kunt \s u | можешь | можете | мог (?: ла | ли )? \s бы )\b
+    | 请 | 能不能 | 可以 | 帮我 | ください | くれ | もらえ | いただけ
+    | 주세요 | 줄래 | 주시 | 줄 \s 수""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Asks for something to be done."""
+_TO_KNOW = re.compile(
+    r"""\b(?: what | which | when | where | who | whom | whose | how | why | tell | remind | recall
+    | was | welche[rsnm]? | wann | wo | wer | wen | wem | wie | warum | wieso
+    | quel (?: le )? s? | quoi | quand | où | comment | combien | pourquoi
+    | qué | cuál (?: es )? | cuándo | dónde | quién | cómo | cuánt[oa]s?
+    | qual | quais | quando | onde | quem | quant[oaie]s? | cosa | quale | dove | perché
+    | wat | welke? | wanneer | waar | wie | hoe | waarom
+    | что | како[йе] | какая | какие | когда | где | кто | как | почему | сколько )\b
+    | 什么 | 哪 | 谁 | 怎么 | 多少 | 几 | 为什么 | 何 | どこ | いつ | 誰 | どの | どれ | なぜ | どう
+    | 무엇 | 뭐 | 어디 | 언제 | 누구 | 어느 | 어떤 | 왜 | 어떻게 | 얼마 | 몇""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Asks for something to be said, whatever else."""
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 """Of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic."""
 _LEAST_WEIGHT = 0.1
 """What counts less is not worth the time that comparing takes."""
@@ -24,6 +50,8 @@ class Asked(NamedTuple):
     text: str
     weight: float = 1.0
     """1 for a query that was given, and for a question that nothing follows."""
+    by_words: bool = False
+    """What was told, not asked, is compared by words alone, in half the time."""
 
 
 def what_is_asked(
@@ -34,7 +62,7 @@ def what_is_asked(
     >>> from rehydrate import formats
     >>> read, _ = formats.read([{"role": "user", "content": "Which port is it?"}], "plain")
     >>> what_is_asked(read, None)
-    Asked(text='Which port is it?', weight=1.0)
+    Asked(text='Which port is it?', weight=1.0, by_words=False)
     """
     if query is not None:
         return Asked(query) if query else None
@@ -44,15 +72,33 @@ def what_is_asked(
     since = len(conversation.units) - 1 - unit
     weight = 1 / (1 + since / _HALF_WEIGHT_UNITS)
     text = _ends_of(last_said(conversation))
-    if _QUESTION_MARKS.isdisjoint(text):
-        weight *= _STATEMENT_WEIGHT
-    return Asked(text, weight) if text and weight >= _LEAST_WEIGHT else None
+    asking = _asking(text)
+    weight *= _STATEMENT_WEIGHT + (1 - _STATEMENT_WEIGHT) * asking
+    return Asked(text, weight, asking == 0) if text and weight >= _LEAST_WEIGHT else None
 
 
 def last_said(conversation: Conversation) -> str:
     """What the user said last; empty where nobody spoke."""
     turns = (message.text for message in reversed(conversation.messages) if message.is_user_turn)
     return next(turns, "").strip()
+
+
+def _asking(text: str) -> float:
+    """The share of a text that stands in its questions, 0 to 1."""
+    sentences = _SENTENCE_ENDS.split(text)
+    asking = sum(len(each) for each in sentences if _asks(each))
+    return asking / max(1, sum(map(len, sentences)))
+
+
+def _asks(sentence: str) -> bool:
+    """Whether a sentence asks for what was said or found, not only for something to be done.
+
+    >>> _asks("Which port was it?"), _asks("Can you tell me the port?"), _asks("Can you fix it?")
+    (True, True, False)
+    """
+    return sentence[-1:] in _QUESTION_MARKS and (
+        not _REQUEST.search(sentence) or bool(_TO_KNOW.search(sentence))
+    )
 
 
 def _ends_of(text: str) -> str:

@@ -219,10 +219,12 @@ def compact_context(
         weight_of=profile.weight_of,
         pinned=[unit in pins for unit in range(len(conversation.units))],
         counter=counted_by,
-        embed=embedder is not None and (own_model is None or (calibrated and asked is not None)),
+        embed=embedder is not None
+        and (own_model is None or (calibrated and asked is not None and not asked.by_words)),
         calibrated=calibrated,
         coverage=profile.packing == "coverage",
         asked=asked is not None,
+        by_words=asked is not None and asked.by_words,
         recalled=wants_vectors,
         excerpting=divisible.columns(with_handles=keep_dropped) if divisible else None,
     )
@@ -237,7 +239,7 @@ def compact_context(
             own_model,
             divisible.parts(prepared) if divisible else conversation,
             prepared,
-            asked.text if asked else None,
+            asked.text if asked and not asked.by_words else None,
             calibrated=calibrated,
             every=wants_vectors,
             deadline=deadline,

@@ -52,7 +52,7 @@ impl Prepared {
                 // The built-in model is weighted anew for each conversation, so it goes by the texts, not by vectors.
                 let own = if request.vectors.is_some() { self.space(request) } else { None };
                 let dense = own.and_then(|space| space.centred_cosines(messages));
-                let query = Query::new(query, self.model());
+                let query = Query::new(query, self.comparing_model());
                 let found = self.relevance(&query, dense, candidate, request.weights.semantic);
                 Measured {
                     similarity: found.relevance,
