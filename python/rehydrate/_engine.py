@@ -69,15 +69,14 @@ def prepare(
     calibrated: bool,
     coverage: bool,
     asked: bool = False,
-    by_words: bool = False,
     recalled: bool = False,
     excerpting: Excerpting | None = None,
 ) -> _native.Prepared:
     """Count and analyse a conversation; what was seen before comes from the cache.
 
     `asked` says that messages will be compared with a query, `recalled` with memories; without
-    either, and compared `by_words` alone, no text but the newest is embedded. With `excerpting`,
-    long texts are divided into blocks, which may be kept one by one.
+    either no text but the newest is embedded, and of a query the names alone are looked for.
+    With `excerpting`, long texts are divided into blocks, which may be kept one by one.
     """
     # Columns are turned in C: with a thousand pieces, loops would take half as long as the engine.
     columns = zip(*conversation.messages, strict=True) if conversation.messages else [()] * 7
@@ -110,7 +109,7 @@ def prepare(
         if isinstance(counter, str)
         else [_custom_count(counter, text) for text in texts],
         embed=embed,
-        bags=asked and not by_words,
+        bags=asked,
         vectors=recalled or (asked and not calibrated),
         terms=asked and calibrated,
         mentions=coverage,

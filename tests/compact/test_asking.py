@@ -91,7 +91,7 @@ def test_a_turn_counts_less_the_more_has_followed_it():
 
 def test_a_query_that_is_given_counts_whole_whatever_the_turn():
     conversation, _ = read(chat("Go on."), "plain")
-    assert what_is_asked(conversation, QUESTION) == (QUESTION, 1.0, False)
+    assert what_is_asked(conversation, QUESTION) == (QUESTION, 1.0, True)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,9 @@ def test_a_query_that_is_given_counts_whole_whatever_the_turn():
         ("Wie hieß der Hafen?", 1.0),
         ("Könntest du mir sagen, wie der Hafen hieß?", 1.0),
         ("那个端口是多少？", 1.0),
+        ("remind me of the port", 1.0),
         ("Fix the port.", 0.25),
+        ("When the port is fixed, go on.", 0.25),
         ("Could you fix the port?", 0.25),
         ("Pourriez-vous corriger le port ?", 0.25),
         ("能不能修一下端口？", 0.25),
@@ -111,14 +113,14 @@ def test_a_query_that_is_given_counts_whole_whatever_the_turn():
 )
 def test_a_turn_that_wants_something_done_counts_less_than_a_question(turn: str, weight: float):
     asked = what_is_asked(read(chat(turn), "plain")[0], None)
-    assert asked == (turn, weight, weight < 1)
+    assert asked == (turn, weight, weight == 1)
 
 
 def test_a_question_beside_other_sentences_counts_by_its_share():
     asked = what_is_asked(read(chat("I moved the port. Which was it?"), "plain")[0], None)
     assert asked is not None
     assert 0.25 < asked.weight < 0.75
-    assert not asked.by_words
+    assert asked.is_question
 
 
 def test_of_a_long_turn_the_beginning_and_the_end_are_read():

@@ -14,6 +14,7 @@ _HALF_WEIGHT_UNITS = 4
 _STATEMENT_WEIGHT = 0.25
 """A user turn without a question tells more than it asks: what to do, mostly."""
 _QUESTION_MARKS = frozenset("?\uff1f\u061f\u2e2e\u055e\u1367")
+"""Of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic."""
 _REQUEST = re.compile(
     r"""\b(?: (?: can | could | would | will ) \s (?: you | we ) | please
     | (?: kannst | könntest | würdest ) \s du | (?: können | könnten | würden ) \s sie | bitte
@@ -39,7 +40,6 @@ _TO_KNOW = re.compile(
 )
 """Asks for something to be said, whatever else."""
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
-"""Of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic."""
 _LEAST_WEIGHT = 0.1
 """What counts less is not worth the time that comparing takes."""
 
@@ -50,8 +50,8 @@ class Asked(NamedTuple):
     text: str
     weight: float = 1.0
     """1 for a query that was given, and for a question that nothing follows."""
-    by_words: bool = False
-    """What was told, not asked, is compared by words alone, in half the time."""
+    is_question: bool = True
+    """What was told, not asked, brings back what mentions its names, and nothing is compared."""
 
 
 def what_is_asked(
@@ -62,7 +62,7 @@ def what_is_asked(
     >>> from rehydrate import formats
     >>> read, _ = formats.read([{"role": "user", "content": "Which port is it?"}], "plain")
     >>> what_is_asked(read, None)
-    Asked(text='Which port is it?', weight=1.0, by_words=False)
+    Asked(text='Which port is it?', weight=1.0, is_question=True)
     """
     if query is not None:
         return Asked(query) if query else None
@@ -74,7 +74,7 @@ def what_is_asked(
     text = _ends_of(last_said(conversation))
     asking = _asking(text)
     weight *= _STATEMENT_WEIGHT + (1 - _STATEMENT_WEIGHT) * asking
-    return Asked(text, weight, asking == 0) if text and weight >= _LEAST_WEIGHT else None
+    return Asked(text, weight, asking > 0) if text and weight >= _LEAST_WEIGHT else None
 
 
 def last_said(conversation: Conversation) -> str:
@@ -93,12 +93,14 @@ def _asking(text: str) -> float:
 def _asks(sentence: str) -> bool:
     """Whether a sentence asks for what was said or found, not only for something to be done.
 
-    >>> _asks("Which port was it?"), _asks("Can you tell me the port?"), _asks("Can you fix it?")
-    (True, True, False)
+    >>> [_asks(each) for each in ("Was it 80?", "Can you tell me the port?", "which port was it")]
+    [True, True, True]
+    >>> [_asks(each) for each in ("Can you fix it?", "When it is fixed, commit.", "Go on.")]
+    [False, False, False]
     """
-    return sentence[-1:] in _QUESTION_MARKS and (
-        not _REQUEST.search(sentence) or bool(_TO_KNOW.search(sentence))
-    )
+    if sentence[-1:] not in _QUESTION_MARKS:
+        return bool(_TO_KNOW.match(sentence)) and "," not in sentence
+    return not _REQUEST.search(sentence) or bool(_TO_KNOW.search(sentence))
 
 
 def _ends_of(text: str) -> str:

@@ -220,11 +220,10 @@ def compact_context(
         pinned=[unit in pins for unit in range(len(conversation.units))],
         counter=counted_by,
         embed=embedder is not None
-        and (own_model is None or (calibrated and asked is not None and not asked.by_words)),
+        and (own_model is None or (calibrated and asked is not None and asked.is_question)),
         calibrated=calibrated,
         coverage=profile.packing == "coverage",
-        asked=asked is not None,
-        by_words=asked is not None and asked.by_words,
+        asked=asked is not None and asked.is_question,
         recalled=wants_vectors,
         excerpting=divisible.columns(with_handles=keep_dropped) if divisible else None,
     )
@@ -239,7 +238,7 @@ def compact_context(
             own_model,
             divisible.parts(prepared) if divisible else conversation,
             prepared,
-            asked.text if asked and not asked.by_words else None,
+            asked.text if asked and asked.is_question else None,
             calibrated=calibrated,
             every=wants_vectors,
             deadline=deadline,

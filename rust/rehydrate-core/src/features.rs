@@ -179,12 +179,14 @@ pub(crate) fn is_joiner(c: char) -> bool {
 }
 
 /// Class and length in bytes of the character at `at`.
-#[inline]
+#[inline(always)]
 pub(crate) fn char_class(text: &str, at: usize) -> (u8, usize) {
     let byte = text.as_bytes()[at];
-    if byte < 128 {
-        return (ASCII[byte as usize], 1);
-    }
+    if byte < 128 { (ASCII[byte as usize], 1) } else { wide_class(text, at) }
+}
+
+#[cold]
+fn wide_class(text: &str, at: usize) -> (u8, usize) {
     let char = text[at..].chars().next().expect("at is a character's first byte");
     let class = match char {
         c if c.is_lowercase() => LOWER,

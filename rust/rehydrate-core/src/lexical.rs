@@ -113,14 +113,55 @@ pub fn words(text: &str) -> Vec<u32> {
     found
 }
 
+/// A longer word takes the long way.
+const PLAIN_BYTES: usize = 32;
+
+/// Per byte, an ASCII letter in lower case, or a digit; 0 for all others.
+const PLAIN: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() {
+            table[byte as usize] = byte.to_ascii_lowercase();
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// Read the word that `text` begins with into `word`, if it is a short one in ASCII, or none: nearly all of most texts.
+/// Its length.
+#[inline]
+fn plain_word(text: &[u8], word: &mut [u8; PLAIN_BYTES]) -> Option<usize> {
+    for (length, &byte) in text.iter().enumerate() {
+        let lower = PLAIN[byte as usize];
+        if lower == 0 {
+            return byte.is_ascii().then_some(length);
+        }
+        *word.get_mut(length)? = lower;
+    }
+    Some(text.len())
+}
+
 fn find_words(text: &str, found: &mut Vec<u32>) {
+    let mut plain = [0; PLAIN_BYTES];
     let mut word = String::new();
     let mut pace = Pace::default();
     let mut rest = text;
     while let Some(char) = rest.chars().next() {
         pace.step();
+        if word.is_empty()
+            && let Some(length) = plain_word(rest.as_bytes(), &mut plain)
+        {
+            let short = &mut plain[..length];
+            if length > 0 && !is_stop_word_of(short) {
+                let stem = stemmed(short);
+                found.push(hash(&short[..stem]));
+            }
+            rest = &rest[length.max(1)..];
+            continue;
+        }
         if char.is_ascii() {
-            // Whole ASCII runs at once: this is nearly all of the text.
             let run = rest.as_bytes()[..rest.len().min(STRETCH_BYTES)]
                 .iter()
                 .take_while(|byte| byte.is_ascii_alphanumeric())
@@ -167,7 +208,7 @@ fn find_foreign(run: &str, script: Script, found: &mut Vec<u32>) {
 
 /// Whether a lower-cased word says nothing of a subject.
 pub(crate) fn is_stop_word(word: &str) -> bool {
-    stop_words().contains(word)
+    is_stop_word_of(word.as_bytes())
 }
 
 fn finish(word: &mut String, found: &mut Vec<u32>) {
@@ -181,32 +222,47 @@ fn finish(word: &mut String, found: &mut Vec<u32>) {
 
 /// A light suffix stripper for ASCII words: researching, researched, researches -> research.
 pub(crate) fn stem(word: &mut String) -> &str {
-    if word.len() <= 3 || !word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-        return word;
-    }
-    let suffixes = [("ies", "y"), ("ing", ""), ("ed", ""), ("ly", ""), ("s", "")];
-    let fits = |suffix: &str| word.ends_with(suffix) && word.len() - suffix.len() >= 3 && !word.ends_with("ss");
-    if let Some((suffix, ending)) = suffixes.into_iter().find(|(suffix, _)| fits(suffix)) {
-        word.truncate(word.len() - suffix.len());
-        word.push_str(ending);
-    }
-    if word.len() > 3 && word.ends_with('e') {
-        word.pop();
-    }
-    let bytes = word.as_bytes();
-    if let [.., before, last] = bytes
-        && bytes.len() > 3
-        && before == last
-        && b"bdfgmnprt".contains(last)
-    {
-        word.pop();
-    }
+    let mut bytes = std::mem::take(word).into_bytes();
+    let length = stemmed(&mut bytes);
+    bytes.truncate(length);
+    *word = String::from_utf8(bytes).expect("only whole ASCII words change");
     word
 }
 
+/// The same of a word's bytes: how many of them stay.
+fn stemmed(word: &mut [u8]) -> usize {
+    let whole = word.len();
+    if whole <= 3 || !word.iter().all(u8::is_ascii_alphabetic) {
+        return whole;
+    }
+    let mut length = whole;
+    let suffixes: &[&[u8]] = match word[whole - 1] {
+        b's' => &[b"ies", b"s"],
+        b'g' => &[b"ing"],
+        b'd' => &[b"ed"],
+        b'y' => &[b"ly"],
+        _ => &[],
+    };
+    let fits = |suffix: &&&[u8]| word.ends_with(suffix) && whole - suffix.len() >= 3 && !word.ends_with(b"ss");
+    if let Some(suffix) = suffixes.iter().find(fits) {
+        length -= suffix.len();
+        if *suffix == b"ies" {
+            word[length] = b'y';
+            length += 1;
+        }
+    }
+    if length > 3 && word[length - 1] == b'e' {
+        length -= 1;
+    }
+    if length > 3 && word[length - 1] == word[length - 2] && b"bdfgmnprt".contains(&word[length - 1]) {
+        length -= 1;
+    }
+    length
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough to tell a conversation's words apart")]
-fn hash(word: &str) -> u32 {
-    xxhash_rust::xxh3::xxh3_64(word.as_bytes()) as u32
+fn hash(word: impl AsRef<[u8]>) -> u32 {
+    xxhash_rust::xxh3::xxh3_64(word.as_ref()) as u32
 }
 
 /// English words that say nothing of a subject.
@@ -215,38 +271,48 @@ const STOP_WORDS: &str = "a an the and or but if of at by for with about to from
     these those what which who whom whose when where why how will would can could should may might must not no so than \
     too very just as into then there here also s t ll re ve m d now next please ok okay yes thanks thank let continue";
 
-fn stop_words() -> &'static WordSet {
+fn is_stop_word_of(bytes: &[u8]) -> bool {
     static SET: OnceBox<WordSet> = OnceBox::new();
-    SET.get_or_init(|| Box::new(WordSet::of(STOP_WORDS)))
+    SET.get_or_init(|| Box::new(WordSet::of(STOP_WORDS))).contains(bytes)
 }
 
-/// A few short words, looked up by one probe in most cases.
-struct WordSet {
-    slots: [&'static str; 512],
-    longest: usize,
-}
+/// A few words of eight bytes at most, each as one number.
+struct WordSet([u64; 512]);
 
 impl WordSet {
-    fn of(words: &'static str) -> Self {
-        let mut set = Self { slots: [""; 512], longest: 0 };
+    fn of(words: &str) -> Self {
+        let mut set = Self([0; 512]);
         for word in words.split(' ') {
-            let slot = set.slot(word);
-            set.slots[slot] = word;
-            set.longest = set.longest.max(word.len());
+            let key = Self::key(word.as_bytes()).expect("short words");
+            let slot = set.slot(key);
+            set.0[slot] = key;
         }
         set
     }
 
-    fn contains(&self, word: &str) -> bool {
-        word.len() <= self.longest && !self.slots[self.slot(word)].is_empty()
+    #[inline]
+    fn contains(&self, word: &[u8]) -> bool {
+        Self::key(word).is_some_and(|key| key != 0 && self.0[self.slot(key)] == key)
     }
 
-    /// Where `word` stands, or the free slot where it would.
-    fn slot(&self, word: &str) -> usize {
-        let seed = word.bytes().fold(word.len(), |seed, byte| seed.wrapping_mul(31) ^ byte as usize);
-        let probes = (0..self.slots.len()).map(|step| (seed + step) % self.slots.len());
-        let mut free = probes.filter(|&slot| self.slots[slot].is_empty() || self.slots[slot] == word);
-        free.next().expect("more slots than words")
+    /// The word as a number; None if it is too long, or has a zero byte, which no word has.
+    #[inline]
+    fn key(word: &[u8]) -> Option<u64> {
+        if word.len() > 8 || word.contains(&0) {
+            return None;
+        }
+        Some(word.iter().fold(0, |key, &byte| key << 8 | u64::from(byte)))
+    }
+
+    /// Where the word stands, or the free slot where it would.
+    #[inline]
+    fn slot(&self, key: u64) -> usize {
+        // Fibonacci hashing: the high bits of a product (Knuth, The Art of Computer Programming, 6.4).
+        let mut slot = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - 9)) as usize;
+        while self.0[slot] != 0 && self.0[slot] != key {
+            slot = (slot + 1) % self.0.len();
+        }
+        slot
     }
 }
 

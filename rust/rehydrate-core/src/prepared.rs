@@ -44,11 +44,6 @@ impl Prepared {
         self.needs.model
     }
 
-    /// The built-in model, if every text was read for it: without that, words alone are compared with a query.
-    pub(crate) fn comparing_model(&self) -> Option<&'static StaticModel> {
-        self.needs.model.filter(|_| self.needs.bags)
-    }
-
     /// The built-in model's vector of each message (of each part where long texts are divided), one row each, in the model's own space (the same in every
     /// conversation, so that memories can be compared with it); empty if the conversation was not prepared for it.
     #[must_use]

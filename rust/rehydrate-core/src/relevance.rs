@@ -76,7 +76,7 @@ impl Prepared {
         // By words alone where there is no model: a word is there or is not.
         let mut matched = Match { of_message: by_word.rarity, of_query: by_word.rarity_of_query };
         let mut builtin = None;
-        if let (Some(model), Some(bag)) = (self.comparing_model(), &query.bag) {
+        if let (Some(model), Some(bag)) = (self.model(), &query.bag) {
             let (cosine, soft) = self.model_opinions(model, bag);
             builtin = Some((cosine, soft.of_message.clone()));
             matched = soft;

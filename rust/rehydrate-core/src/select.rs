@@ -212,11 +212,10 @@ impl Prepared {
         let messages = self.messages.len();
         let (needs, asked) = (&self.needs, request.query.is_some());
         let calibrated = request.signals == SignalMode::Calibrated;
-        // Calibrated, words alone will do.
+        // Calibrated, its names are looked for alone if nothing else was prepared.
         let by_model = !calibrated && request.vectors.is_none() && needs.model.is_some();
         let bags_missing = asked && by_model && !(needs.bags || needs.vectors);
-        let terms_missing = asked && calibrated && !needs.terms;
-        if bags_missing || terms_missing || (request.packing == PackMode::Coverage && !needs.mentions) {
+        if bags_missing || (request.packing == PackMode::Coverage && !needs.mentions) {
             return Err(Error::Argument("a request for what was not prepared; see Needs".into()));
         }
         if let Some(coverage) = request.memory_coverage
@@ -245,7 +244,7 @@ impl Prepared {
     #[must_use]
     pub fn rank(&self, query: &str) -> Vec<usize> {
         let candidate = self.candidates(&self.kept_anyway(&self.system_units()));
-        let query = Query::new(query, self.comparing_model());
+        let query = Query::new(query, self.model());
         let relevance = self.relevance(&query, None, &candidate, USUAL_SEMANTIC_WEIGHT).relevance;
         let mut ranked: Vec<usize> = (0..candidate.len()).filter(|&message| candidate[message]).collect();
         ranked.sort_by(|&a, &b| relevance[b].total_cmp(&relevance[a]).then(b.cmp(&a)));

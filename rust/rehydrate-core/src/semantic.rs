@@ -47,12 +47,17 @@ impl Prepared {
                 let cosines = space.and_then(|space| space.cosines(messages));
                 Measured::plain(cosines.unwrap_or_else(|| vec![NEUTRAL_SIMILARITY; messages]), embedding)
             }
+            SignalMode::Calibrated if !self.needs.terms => {
+                // Names alone are looked for.
+                let similarity = vec![NEUTRAL_SIMILARITY; messages];
+                Measured { standing_out: Some(0.0), ..Measured::plain(similarity, self.embeds(request)) }
+            }
             SignalMode::Calibrated => {
                 let embedding = self.embeds(request);
                 // The built-in model is weighted anew for each conversation, so it goes by the texts, not by vectors.
                 let own = if request.vectors.is_some() { self.space(request) } else { None };
                 let dense = own.and_then(|space| space.centred_cosines(messages));
-                let query = Query::new(query, self.comparing_model());
+                let query = Query::new(query, self.model());
                 let found = self.relevance(&query, dense, candidate, request.weights.semantic);
                 Measured {
                     similarity: found.relevance,

@@ -235,17 +235,16 @@ class _Layout:
     ) -> tuple[_native.Prepared, _native.Selection]:
         """What the engine keeps on top of what is kept anyway."""
         divisible = Divisible(self.conversation, (), self._paths, COUNTER)
-        by_words = asked is not None and asked.by_words
+        is_question = asked is not None and asked.is_question
         prepared = _engine.prepare(
             self.conversation,
             weight_of=lambda role: self._weights.get(role) or _PROFILE.weight_of(role),
             pinned=self.pinned,
             counter=COUNTER,
-            embed=asked is not None and not by_words and self._embedder.has_builtin,
+            embed=is_question and self._embedder.has_builtin,
             calibrated=True,
             coverage=True,
-            asked=asked is not None,
-            by_words=by_words,
+            asked=is_question,
             excerpting=divisible.columns(with_handles=with_handles) if self._paths else None,
         )
         pinned = {
@@ -256,7 +255,7 @@ class _Layout:
         }
         kept_anyway = sum(t for place, t in enumerate(prepared.message_tokens) if place in pinned)
         found = None
-        if asked is not None and not by_words and self._embedder.model is not None:
+        if asked is not None and is_question and self._embedder.model is not None:
             found = own_vectors(
                 self._embedder.model,
                 divisible.parts(prepared) if self._paths else self.conversation,
