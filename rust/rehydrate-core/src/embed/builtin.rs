@@ -293,11 +293,17 @@ fn add_rows(out: &mut [f32], rows: &[u8], weighted: &[(u16, f32)]) {
 /// Add the row of a hashed token: the same signs on every machine and in every version, since rows are kept in files.
 fn add_signs(out: &mut [f32], id: u16, component: f32) {
     for (seed, out) in (0_u64..).zip(out.chunks_mut(64)) {
-        let mut signs = xxh3_64_with_seed(&id.to_le_bytes(), seed);
-        for sum in out {
-            *sum += if signs & 1 == 0 { component } else { -component };
-            signs >>= 1;
-        }
+        add_signed(out, xxh3_64_with_seed(&id.to_le_bytes(), seed), component);
+    }
+}
+
+/// Add `component`, taken from where a bit of `signs` is set: by the sign's bit, since a branch would be guessed wrong
+/// half the time.
+#[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
+fn add_signed(out: &mut [f32], signs: u64, component: f32) {
+    for (place, sum) in out.iter_mut().enumerate() {
+        let sign = ((signs >> place) as u32 & 1) << 31;
+        *sum += f32::from_bits(component.to_bits() ^ sign);
     }
 }
 
