@@ -98,8 +98,9 @@ def compact_context(
 
     The target is ``floor(total * target_ratio)`` tokens (a ratio below 0.05 is taken as that), or
     ``budget_tokens``. ``query`` says what the next turn is about; None: what the user said last,
-    which counts less the more has followed it; ``""``: nothing in particular. It is weighed against
-    what a working agent is likely to need again, as far as it asks for something that stands out.
+    which counts less the more has followed it (a question brings back its answer; what asks for
+    something to be done, what mentions its names); ``""``: nothing in particular. It is weighed
+    against what a working agent is likely to need again, as far as what it asks for stands out.
     ``scoring`` is a profile (``"balanced"``, ``"chitta"``) or a ``Scoring``.
 
     ``embedder`` is ``"auto"`` (the built-in model), None (words only), the folder or ``org/name``

@@ -35,6 +35,7 @@ fuzz_target!(|text: &str| {
     let everything = Wanted {
         counter: Some(Counter::O200kBase),
         needs: Needs { model, bags: true, vectors: true, terms: true, mentions: true },
+        is_users: true,
     };
     let only_counted = Wanted { needs: Needs::default(), ..everything };
     let compared = Wanted { needs: Needs { model, bags: true, ..Needs::default() }, ..everything };

@@ -431,7 +431,8 @@ mod tests {
 
     #[test]
     fn a_question_is_known_by_how_the_text_ends() {
-        for text in ["Which port?", "Wie viel?\n", "どこですか？", "أين؟", "\"Really?\" :)", "What?! \u{1F600}"] {
+        for text in ["Which port?", "Wie viel?\n", "どこですか？", "أين؟", "\"Really?\" :)", "What?! \u{1F600}"]
+        {
             assert!(asks(text) && terms(text).asks, "{text}");
         }
         for text in ["", "Port 8443.", "Why? Because it was free.", "https://x/?a=1", "a ? b : c"] {

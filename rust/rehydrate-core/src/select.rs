@@ -212,10 +212,13 @@ impl Prepared {
         let messages = self.messages.len();
         let (needs, asked) = (&self.needs, request.query.is_some());
         let calibrated = request.signals == SignalMode::Calibrated;
-        // Calibrated, its names are looked for alone if nothing else was prepared.
-        let by_model = !calibrated && request.vectors.is_none() && needs.model.is_some();
-        let bags_missing = asked && by_model && !(needs.bags || needs.vectors);
-        if bags_missing || (request.packing == PackMode::Coverage && !needs.mentions) {
+        // Without words a calibrated query is asked for its names alone.
+        let names_only = calibrated && !needs.terms;
+        // Calibrated, the built-in model has its say beside vectors of the caller's.
+        let by_texts = if calibrated { !names_only } else { request.vectors.is_none() };
+        let bags_missing = asked && by_texts && needs.model.is_some() && !(needs.bags || needs.vectors);
+        let terms_missing = asked && names_only && request.vectors.is_some_and(|vectors| vectors.query.is_some());
+        if bags_missing || terms_missing || (request.packing == PackMode::Coverage && !needs.mentions) {
             return Err(Error::Argument("a request for what was not prepared; see Needs".into()));
         }
         if let Some(coverage) = request.memory_coverage

@@ -10,13 +10,13 @@ use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 
 const TEXT: &str = "the stove is warm";
 
-fn is_answered(bags: bool, signals: SignalMode) -> bool {
+fn is_answered(terms: bool, bags: bool, signals: SignalMode) -> bool {
     let conversation = Conversation {
         pieces: vec![Piece { text: TEXT, kind: PieceKind::Text }],
         messages: vec![Message { pieces: 0..1, media_tokens: 0, structural: 1.0, role: Role::User, unit: 0 }],
         units: vec![Unit { pinned: false, may_lead: true }],
     };
-    let needs = Needs { model: StaticModel::builtin(), bags, terms: true, ..Needs::default() };
+    let needs = Needs { model: StaticModel::builtin(), bags, terms, ..Needs::default() };
     let prepared = Engine::new(1 << 20).prepare(conversation, Counter::Words, None, needs).expect("columns that fit");
     let request = Request {
         query: Some("stove"),
@@ -33,11 +33,12 @@ fn is_answered(bags: bool, signals: SignalMode) -> bool {
 
 #[test]
 fn beside_vectors_of_the_callers_a_calibrated_query_wants_the_texts_prepared_too() {
-    assert!(!is_answered(false, SignalMode::Calibrated));
-    assert!(is_answered(true, SignalMode::Calibrated));
+    assert!(!is_answered(true, false, SignalMode::Calibrated));
+    assert!(!is_answered(false, true, SignalMode::Calibrated));
+    assert!(is_answered(true, true, SignalMode::Calibrated));
 }
 
 #[test]
 fn raw_signals_of_the_callers_vectors_want_nothing_of_the_texts() {
-    assert!(is_answered(false, SignalMode::Raw));
+    assert!(is_answered(true, false, SignalMode::Raw));
 }

@@ -7,8 +7,10 @@ use rehydrate_core::unit::PieceKind;
 use crate::convert::Text;
 use crate::errors::detached;
 
-/// The best `limit` of the names that no shown text has: each with the last text that has it, the last tool input that
-/// has it, and whether it is one that people speak of.
+/// A name, the last text that has it, the last tool input that has it, and whether people speak of it.
+type Found = (String, usize, Option<usize>, bool);
+
+/// The best `limit` of the names that no shown text has.
 #[pyfunction]
 pub fn names(
     py: Python<'_>,
@@ -17,7 +19,7 @@ pub fn names(
     units: Vec<usize>,
     shown: Vec<bool>,
     limit: usize,
-) -> PyResult<Vec<(String, usize, Option<usize>, bool)>> {
+) -> PyResult<Vec<Found>> {
     detached(py, || {
         let columns = [texts.len(), kinds.len(), units.len(), shown.len()];
         if columns.iter().any(|&n| n != columns[0]) || !units.is_sorted() {
