@@ -107,6 +107,7 @@ impl Prepared {
         }
         packing.kept[..units].copy_from_slice(&by_unit.kept);
         if let Some(leader) = leader {
+            shed_blocks(parts, problem, &mut packing, &mut by_unit.used_tokens);
             // What leads should say something: its first blocks, as far as there is room.
             for item in parts.for_packing().of(leader, units) {
                 let cost = parts.for_packing().cost(item, units, problem, &packing.kept);
@@ -154,6 +155,22 @@ fn drop_hollow(prepared: &Prepared, parts: &Parts, problem: &Problem<'_>, packin
         if std::mem::replace(&mut packing.kept[unit], false) {
             packing.used_tokens -= u64::from(problem.token_cost[unit]);
         }
+    }
+}
+
+/// What leads may have taken more room than the units that may go had: drop blocks of those that stay, of least gain.
+fn shed_blocks(parts: &Parts, problem: &Problem<'_>, packing: &mut Packing, used_tokens: &mut u64) {
+    let (blocks, units) = (parts.for_packing(), packing.kept.len() - parts.blocks.len());
+    let pinned = (0..units).filter(|&unit| problem.pinned[unit]);
+    let mut kept: Vec<usize> =
+        pinned.flat_map(|unit| blocks.of(unit, units)).filter(|&item| packing.kept[item]).collect();
+    kept.sort_by(|&a, &b| packing.gain[a].total_cmp(&packing.gain[b]).then(a.cmp(&b)));
+    for item in kept {
+        if *used_tokens <= problem.budget_tokens {
+            break;
+        }
+        packing.kept[item] = false;
+        *used_tokens = used_tokens.saturating_add_signed(-blocks.cost(item, units, problem, &packing.kept));
     }
 }
 
