@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rehydrate import Context, Scoring, compact_context
+from rehydrate import Context, Scoring, clear_cache, compact_context
 
 RULES = (
     "Never send anything to customers without my approval.",
@@ -136,3 +136,22 @@ def test_where_room_is_scarce_a_rule_that_was_replaced_goes_before_the_one_that_
 def test_the_raw_formula_knows_no_rules(scoring: str | Scoring):
     rows = compact_context(with_rules(small_talk(300)), target_ratio=0.1, scoring=scoring).explain()
     assert "rule of the user" not in {row.reason for row in rows}
+
+
+def test_what_another_repeats_is_no_rule_though_the_cache_knows_it_as_one():
+    rule = "Never push to the release branch without my approval."
+    filler = [
+        {"role": "assistant" if n % 2 else "user", "content": f"Boat {n} lies at berth {n * 3}."}
+        for n in range(40)
+    ]
+    said_by_others = [*filler[:9], {"role": "assistant", "content": rule}, *filler[10:]]
+    said_by_the_user = [*filler[:8], {"role": "user", "content": rule}, *filler[9:]]
+
+    def reasons() -> list[str]:
+        return [unit.reason for unit in compact_context(said_by_others, "", 0.2).explain()]
+
+    clear_cache()
+    before = reasons()
+    assert 8 in compact_context(said_by_the_user, "", 0.2).indices
+    assert reasons() == before
+    assert "rule of the user" not in " ".join(before)

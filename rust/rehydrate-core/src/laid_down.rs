@@ -120,11 +120,14 @@ impl Prepared {
     pub(crate) fn rule_strengths(&self, items: usize, pinned: &[bool]) -> Vec<u32> {
         let mut strengths = vec![0; items];
         let mut later = Later::default();
-        for (index, message) in self.messages.iter().enumerate().rev() {
+        // The cache may know rules of a text that here somebody else says.
+        let users = self.messages.iter().enumerate().filter(|(_, message)| is_users(message.role));
+        for (index, message) in users.rev() {
             let block = self.parts.as_ref().and_then(|parts| parts.block[index]);
             let item = block.map_or(message.unit, |block| self.units.len() + block);
-            for analysis in self.analyses[message.pieces.clone()].iter().rev() {
-                for (strength, subject) in analysis.rules().into_iter().flat_map(read).rev() {
+            let said = message.pieces.clone().rev().filter(|&at| self.kinds[at] == PieceKind::Text);
+            for at in said {
+                for (strength, subject) in self.analyses[at].rules().into_iter().flat_map(read).rev() {
                     checkpoint();
                     let strength = if later.replaces(subject) { REPLACED } else { strength };
                     if !pinned[message.unit] {
