@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from typing import Any
 
 from rehydrate.compact.compaction import Compaction, span
@@ -12,6 +11,7 @@ from rehydrate.messages import PieceKind
 from rehydrate.page.escaping import escaped
 from rehydrate.page.head import head
 from rehydrate.page.limits import fair_share, shown_ends
+from rehydrate.page.opening import opening
 from rehydrate.page.rows import Row, Run, Spoken, Text, rows
 
 FOLD_LINES = {True: 14, False: 3}
@@ -51,19 +51,8 @@ def side_by_side(
     first, last = shown_ends([len(row.messages) for row in every])
     shown = [*every[:first], *every[last:]]
     cap = fair_share([len(run.before) for row in shown for run in row.runs])
-    style = files("rehydrate.page").joinpath("style.css").read_text(encoding="utf-8")
     parts = [
-        "<!doctype html>",
-        '<html lang="en">',
-        "<head>",
-        '<meta charset="utf-8">',
-        '<meta http-equiv="Content-Security-Policy"'
-        " content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escaped(title)}: before and after</title>",
-        f"<style>\n{style}</style>",
-        "</head>",
-        "<body>",
+        *opening(f"{title}: before and after"),
         *head(every, shown, compaction.stats, query, title),
         "<main>",
         *_body(every, (first, last), compaction.outline, cap),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 
 from rehydrate.page.escaping import escaped
 from rehydrate.page.evaluation.charts import by_ratio, by_session, legend, own_summaries
 from rehydrate.page.evaluation.losses import judged, lost
 from rehydrate.page.evaluation.tables import all_measures, kept_by_ratio, method
 from rehydrate.page.marks import name, plural
+from rehydrate.page.opening import opening
 from rehydrate.retention import Evaluation
 
-_STYLES = (("rehydrate.page", "style.css"), ("rehydrate.page.evaluation", "evaluation.css"))
+_STYLE = ("rehydrate.page.evaluation", "evaluation.css")
 
 
 def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
@@ -26,7 +26,7 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
     (True, True)
     """
     parts = [
-        *_opening(title),
+        *opening(f"{title}: what survives", _STYLE, body='<body class="evaluation">'),
         *_head(found, title),
         "<main>",
         *legend(found),
@@ -45,23 +45,6 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
         "</html>",
     ]
     return "\n".join(parts) + "\n"
-
-
-def _opening(title: str) -> Iterator[str]:
-    style = "".join(files(where).joinpath(file).read_text("utf-8") for where, file in _STYLES)
-    yield "<!doctype html>"
-    yield '<html lang="en">'
-    yield "<head>"
-    yield '<meta charset="utf-8">'
-    yield (
-        '<meta http-equiv="Content-Security-Policy"'
-        " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-    )
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{escaped(title)}: what survives</title>"
-    yield f"<style>\n{style}</style>"
-    yield "</head>"
-    yield '<body class="evaluation">'
 
 
 def _head(found: Evaluation, title: str) -> Iterator[str]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib.resources import files
-
 from rehydrate.compact.compaction import Explanation
 from rehydrate.ir import CompiledPrompt, PromptIR
-from rehydrate.page.escaping import escaped
 from rehydrate.page.inspector.body import Body
 from rehydrate.page.inspector.head import head
 from rehydrate.page.inspector.tables import left_out, passes, scores, sources
+from rehydrate.page.opening import opening
 
-_STYLES = (("rehydrate.page", "style.css"), ("rehydrate.page.inspector", "inspector.css"))
+_STYLE = ("rehydrate.page.inspector", "inspector.css")
 
 
 def inspector_page(
@@ -37,7 +34,7 @@ def inspector_page(
     assert isinstance(ir, PromptIR)
     table = ir.explain()
     parts = [
-        *_opening(title),
+        *opening(f"{title}: the prompt", _STYLE, body='<body class="inspector">'),
         *head(ir, table, compiled, title, has_scores=bool(units and units.units)),
         "<main>",
         *Body(ir, table).lines(),
@@ -50,20 +47,3 @@ def inspector_page(
         "</html>",
     ]
     return "\n".join(parts) + "\n"
-
-
-def _opening(title: str) -> Iterator[str]:
-    style = "".join(files(where).joinpath(name).read_text("utf-8") for where, name in _STYLES)
-    yield "<!doctype html>"
-    yield '<html lang="en">'
-    yield "<head>"
-    yield '<meta charset="utf-8">'
-    yield (
-        '<meta http-equiv="Content-Security-Policy"'
-        " content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-    )
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{escaped(title)}: the prompt</title>"
-    yield f"<style>\n{style}</style>"
-    yield "</head>"
-    yield '<body class="inspector">'
