@@ -46,7 +46,7 @@ lint: $(VENV)/.installed  ## formatting, lints, types, layers
 	cargo check -q -p rehydrate-core --locked --no-default-features --features onnx
 	cargo check -q -p rehydrate-core --locked --no-default-features --features store
 	! cargo tree -p rehydrate-core --locked -e normal | grep -q pyo3
-	! grep -rnE '^(from|import) .*_native' python/rehydrate --include='*.py' | grep -vE '/(_engine|__init__|formats/_common)\.py:'
+	! grep -rnE '^(from|import) .*_native' python/rehydrate --include='*.py' | grep -vE '/(_engine|__init__|formats/_reading)\.py:'
 	$(BIN)/ruff check python tests tools benches
 	$(BIN)/ruff format --check python tests tools benches
 	$(BIN)/mypy

@@ -17,9 +17,12 @@ import tempfile
 from datetime import datetime
 from pathlib import Path
 
-from rehydrate import Budget, CompiledPrompt, Context, Memory, MemoryItem, compile, hydrate
-from rehydrate.ir import ContextRequest
-from rehydrate.runtime import ContextJIT, Interpreter, ScriptedModel, call
+from rehydrate import Budget, CompiledPrompt, Context, Memory, compile, hydrate
+from rehydrate.agent import Interpreter
+from rehydrate.context import ContextJIT
+from rehydrate.memory import MemoryItem
+from rehydrate.prompt import ContextRequest
+from rehydrate.testing import ScriptedModel, call
 
 HERE = Path(__file__).parent
 NOW = datetime.fromisoformat("2026-03-02T10:30:00+00:00")  # the Monday of the session
@@ -40,7 +43,7 @@ def last_tuesday(memory: Memory) -> None:
             MemoryItem(
                 f"{said['who']}: {said['text']}",
                 source="conversation/billing",
-                session="billing",
+                thread="billing",
                 principal=said["who"],
                 time=datetime.fromisoformat(said["time"]),
             )
@@ -100,7 +103,7 @@ def main() -> None:
         last_tuesday(mine)
         ContextJIT(context, sources=mine, clock=NOW.timestamp)
         agent = Interpreter(model_that_reads(), [write_rule])
-        turn = agent.run_sync(context, ASKED)
+        turn = agent.run(context, ASKED)
 
         for event in turn.events:
             told = event.to_dict()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 
 from rehydrate import Budget, Context
-from rehydrate.runtime import ContextJIT
+from rehydrate.context import ContextJIT
 
 
 def ask_a_model(request: dict) -> dict:
@@ -52,7 +52,7 @@ for said in ("Anything unusual on the last days?", "Take a berth for us that our
             break
         for call in reply["tool_calls"]:
             if jit.handles(call):  # 2
-                result = jit.handle_sync(call)  # 3: in async code, `await jit.handle(call)`
+                result = jit.handle(call)  # 3: in async code, `await jit.ahandle(call)`
                 print(f"{result['content']}\n")
                 context.add(result)
         prompt = context.prompt()

@@ -31,7 +31,8 @@ from pydantic import BaseModel, Field
 
 import rehydrate
 from rehydrate import Budget, CompiledPrompt, Context, Memory
-from rehydrate.runtime import Interpreter, Limits, Model, ScriptedModel, call
+from rehydrate.agent import Interpreter, TurnLimits, Model
+from rehydrate.testing import ScriptedModel, call
 
 SYSTEM = "You are the harbour's assistant."
 MOST_CONVERSATIONS = 1_000
@@ -135,11 +136,11 @@ def make_app(model: Model | None = None, folder: str | None = None) -> FastAPI:
         with tempfile.TemporaryDirectory() as scratch:
             memory = Memory.open(Path(folder or scratch) / "memory.db")
             answering = scripted() if model is None else model
-            rehydrate.cache_limit(CACHE_BYTES)
+            rehydrate.process.cache_limit(CACHE_BYTES)
             # Before the first request: imports, tables, the SDK, this loop's client.
             app.state.warmed = await rehydrate.awarm_up(models=[answering], memories=[memory])
             app.state.agent = Interpreter(
-                answering, [free_berths], limits=Limits(steps=10, seconds=120)
+                answering, [free_berths], limits=TurnLimits(steps=10, timeout=120)
             )
             app.state.conversations = Conversations(memory)
             app.state.memory = memory
@@ -160,7 +161,7 @@ def make_app(model: Model | None = None, folder: str | None = None) -> FastAPI:
         if said.stream:
             return StreamingResponse(streamed(conversation, said), media_type="text/event-stream")
         async with conversation.turn:
-            turn = await app.state.agent.run(conversation.context, said.text)
+            turn = await app.state.agent.arun(conversation.context, said.text)
         if not turn.is_answered:
             raise HTTPException(502, {"stopped": turn.stopped})
         return {"answer": turn.answer, "steps": turn.steps, "stopped": turn.stopped}
@@ -169,7 +170,7 @@ def make_app(model: Model | None = None, folder: str | None = None) -> FastAPI:
         """The turn's events, as server-sent ones; a client that goes away cancels the turn."""
         async with (
             conversation.turn,
-            aclosing(app.state.agent.events(conversation.context, said.text)) as events,
+            aclosing(app.state.agent.astream(conversation.context, said.text)) as events,
         ):
             async for event in events:
                 told = event.to_dict()
@@ -195,8 +196,8 @@ def make_app(model: Model | None = None, folder: str | None = None) -> FastAPI:
     async def health() -> dict[str, Any]:
         return {
             "conversations": len(app.state.conversations),
-            "cached_bytes": rehydrate.cached_bytes(),
-            "cache_limit": rehydrate.cache_limit(),
+            "cached_bytes": rehydrate.process.cached_bytes(),
+            "cache_limit": rehydrate.process.cache_limit(),
             "warm_up_ms": app.state.warmed.elapsed_ms,
         }
 

@@ -14,8 +14,9 @@ from benches.python.answering.report import report
 from benches.python.answering.running import MOST_FAILURES, Journal, Run
 from benches.python.answering.strategies import STRATEGIES, Answering
 from benches.python.answers import main
+from rehydrate.agent import Retry
 from rehydrate.errors import RateLimitError, UnreadableSessionError
-from rehydrate.runtime import Retry, ScriptedModel, call
+from rehydrate.testing import ScriptedModel, call
 
 UNKNOWN = "No information available."
 KNOWN = {

@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate import (
-    InvalidArgumentError,
-    InvalidMessageError,
-    _native,
-    compact_context,
-    count_tokens,
-    estimate_tokens,
-)
+from rehydrate import _native, compact_context, count_tokens, estimate_tokens
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError
 from tests.strategies import BY_FORMAT, conversations, texts
 
 

@@ -9,14 +9,16 @@ import pytest
 
 import rehydrate
 from rehydrate import Context, ContextJIT, Interpreter, compact_context, hydrate
-from rehydrate.compiler.compile import compile as compile_ir
-from rehydrate.failing import LOGGER
-from rehydrate.memory.tools import LoadMemory
-from rehydrate.rpc.answering import Server
-from rehydrate.runtime import ScriptedModel
-from rehydrate.runtime.events import Retrying
-from rehydrate.runtime.models.scripted import call as scripted_call
-from rehydrate.runtime.telemetry import Telemetry
+from rehydrate._text import LOGGER
+from rehydrate.agent import Retrying, Telemetry
+from rehydrate.compact import Archive
+from rehydrate.memory import LoadMemory
+from rehydrate.prompt import compile as compile_ir
+from rehydrate.rpc import Server
+from rehydrate.testing import ScriptedModel
+from rehydrate.testing import call as scripted_call
+
+NOVEL = Archive(dropped=False, novel=True)
 
 SECRET = "hunter2"
 WORDS = f"db down, password={SECRET}"
@@ -34,11 +36,11 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def test_a_source_that_fails_tells_the_model_its_type_alone(logged):
-    context = Context(sources=[fails], deadline_ms=None)
-    jit = ContextJIT(context, deadline_ms=None)
+    context = Context(sources=[fails], timeout=None)
+    jit = ContextJIT(context, timeout=None)
     prompt = context.prompt("When is high tide?")
     call = {"type": "tool_use", "id": "t1", "name": "request_context", "input": {"query": "tide"}}
-    answered = jit.answer_sync(call)
+    answered = jit.answer(call)
     assert "fails gave no answer (RuntimeError)" in answered.content
     shown = [answered.content, str(answered.result), json.dumps(prompt.request), str(prompt.ir)]
     shown += [prompt.ir.to_json(), str(prompt.ir.explain()), logged.text]
@@ -77,7 +79,7 @@ def test_an_embedder_or_a_memory_that_fails_is_degraded_by_its_type(logged):
 
     messages = [{"role": "user", "content": f"Word {n}. " * 40} for n in range(20)]
     made = compact_context(
-        messages, "word", embedder=fails, memory=Broken(), distill_novel=True, target_ratio=0.2
+        messages, "word", embedder=fails, memory=Broken(), archive=NOVEL, target_ratio=0.2
     )
     assert len(made.stats.degraded) > 1
     assert SECRET not in str(made.stats) + logged.text
@@ -89,7 +91,7 @@ def test_a_tool_that_fails_tells_the_model_its_type_alone(logged):
         raise RuntimeError(WORDS)
 
     model = ScriptedModel([scripted_call("berths"), "None."])
-    turn = Interpreter(model, tools=[berths], jit=False).run_sync(Context(), "Which?")
+    turn = Interpreter(model, tools=[berths], jit=False).run(Context(), "Which?")
     assert "berths failed (RuntimeError)" in str(turn.history)
     assert SECRET not in str(turn.history) + json.dumps(turn.to_dict()) + logged.text
 
@@ -104,7 +106,7 @@ def test_a_memory_tool_that_fails_names_no_file(tmp_path):
 
 
 def test_an_rpc_client_reads_the_type_of_what_failed(monkeypatch, logged):
-    monkeypatch.setattr("rehydrate.rpc.tools.call", fails)
+    monkeypatch.setattr("rehydrate.rpc.tool.call", fails)
     params = {"name": "compact_context", "arguments": {"messages": []}}
     request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     said = Server().answer(request)
@@ -127,7 +129,7 @@ def test_telemetry_that_fails_logs_the_type(logged):
     provider = TracerProvider()
     provider.add_span_processor(Broken())
     agent = Interpreter(ScriptedModel(["4."]), jit=False, on_event=Telemetry(provider))
-    assert agent.run_sync(Context(), "Which?").answer == "4."
+    assert agent.run(Context(), "Which?").answer == "4."
     assert "telemetry failed (RuntimeError)" in logged.text
     assert SECRET not in logged.text
 

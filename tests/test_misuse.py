@@ -14,14 +14,12 @@ from rehydrate import (
     ContextJIT,
     ContextRequest,
     ContextStrategy,
-    History,
     Memory,
     PromptIR,
-    Provenance,
     Section,
-    ToolDef,
 )
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
+from rehydrate.prompt import History, Provenance, ToolDef
 
 ASK = {"role": "user", "content": "Which port?"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
@@ -45,14 +43,14 @@ CONTEXTS: list[tuple[dict[str, Any], list[str]]] = [
     ({"tools": GREP}, ["tools is of type dict", "list of tool definitions"]),
     ({"tools": [GREP, GREP]}, ["two tools are named 'grep'", "rename one"]),
     ({"strategy": "semantic"}, ["strategy is of type str", "ContextStrategy"]),
-    ({"identity": 3}, ["identity is of type int"]),
+    ({"namespace": 3}, ["namespace is of type int"]),
     ({"thread": None}, ["thread is of type NoneType"]),
     ({"format": "gemini"}, ["format is 'gemini'", "'openai_chat'"]),
     ({"passes": [3]}, ["a pass is of type int", "function"]),
     ({"passes": "prune"}, ["passes is of type str", "list of functions"]),
     ({"originals": 3}, ["originals is of type int", "HeldOriginals"]),
-    ({"deadline_ms": "soon"}, ["deadline_ms is 'soon'", "milliseconds"]),
-    ({"deadline_ms": -1}, ["deadline_ms is -1", "from 0 up"]),
+    ({"timeout": "soon"}, ["timeout is 'soon'", "seconds"]),
+    ({"timeout": -1}, ["timeout is -1", "from 0 up"]),
     ({"clock": 3}, ["clock is of type int", "seconds since 1970"]),
     ({"sources": 3}, ["a source is of type int", "Memory"]),
     ({"sources": [len, 3]}, ["a source is of type int", "Memory"]),
@@ -89,7 +87,7 @@ CALLS = {
     "request strategy": lambda: ContextRequest(strategy=3),
     "request budget": lambda: ContextRequest(budget=3),
     "request thread": lambda: ContextRequest(thread=3),
-    "request identity": lambda: ContextRequest(identity=3),
+    "request namespace": lambda: ContextRequest(namespace=3),
     "strategy": lambda: ContextStrategy(3),
     "strategy by a bool": lambda: ContextStrategy({"hot": True}),
     "strategy of no names": lambda: ContextStrategy.only(3),
@@ -106,14 +104,14 @@ CALLS = {
     "lint budget": lambda: rehydrate.lint([ASK], budget=3),
     "lint model": lambda: rehydrate.lint([ASK], model=3),
     "lint rules": lambda: rehydrate.lint([ASK], rules="echo"),
-    "simulate": lambda: rehydrate.simulate(3),
-    "simulate what": lambda: rehydrate.simulate([3], model="claude-sonnet-4-5"),
-    "prefix report": lambda: rehydrate.prefix_report(3, 4),
+    "simulate": lambda: rehydrate.cost.simulate(3),
+    "simulate what": lambda: rehydrate.cost.simulate([3], model="claude-sonnet-4-5"),
+    "prefix report": lambda: rehydrate.cost.prefix_report(3, 4),
     "load_model": lambda: rehydrate.load_model(3),
     "Memory.open": lambda: Memory.open(3),
-    "Redactor": lambda: rehydrate.Redactor(3),
-    "LoadMemory": lambda: rehydrate.LoadMemory(3),
-    "MemoryOriginals": lambda: rehydrate.MemoryOriginals(3),
+    "Redactor": lambda: rehydrate.memory.Redactor(3),
+    "LoadMemory": lambda: rehydrate.memory.LoadMemory(3),
+    "MemoryOriginals": lambda: rehydrate.prompt.MemoryOriginals(3),
     "ContextJIT": lambda: ContextJIT(3),
 }
 

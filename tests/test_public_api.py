@@ -159,7 +159,12 @@ def test_the_examples_in_docstrings_run(name: str):
     [
         *(rehydrate.compact_context, rehydrate.count_tokens, rehydrate.estimate_tokens),
         *(rehydrate.validate, rehydrate.detect_format, rehydrate.Scoring, rehydrate.Embedder),
-        *(rehydrate.Memory, rehydrate.MemoryItem, rehydrate.Redactor, rehydrate.LoadMemory),
+        *(
+            rehydrate.Memory,
+            rehydrate.memory.MemoryItem,
+            rehydrate.memory.Redactor,
+            rehydrate.memory.LoadMemory,
+        ),
     ],
     ids=lambda documented: documented.__name__,
 )
@@ -193,27 +198,25 @@ def test_the_signature_of_compact_context_is_the_contracts():
         "model": "",
         "provider": None,
         "pin": (),
-        "deadline_ms": None,
-        "distill_novel": False,
-        "keep_dropped": False,
-        "record_episode": False,
+        "timeout": None,
+        "archive": False,
         "session": None,
         "outline": False,
     }
 
 
 def test_the_fields_of_the_results_are_these():
-    assert rehydrate.Stats._fields == (
+    assert rehydrate.compact.Stats._fields == (
         *("before_tokens", "after_tokens", "target_tokens", "dropped", "dropped_pct"),
         *("dropped_messages_pct", "units", "pinned_tokens", "over_budget", "changed"),
         *("covered_pct", "excerpted", "stripped", "stripped_tokens", "outline_tokens"),
         *("embedding", "query_share", "distilled"),
         *("distilled_kinds", "ignored", "degraded", "counter", "format", "elapsed_ms"),
     )
-    assert rehydrate.Dropped._fields == (
+    assert rehydrate.compact.Dropped._fields == (
         *("index", "role", "tokens", "unit", "score", "reason", "handle"),
     )
-    assert rehydrate.UnitReport._fields == (
+    assert rehydrate.compact.UnitReport._fields == (
         *("unit", "messages", "role", "tokens", "structural", "recency", "semantic"),
         *(
             "coverage",
@@ -229,43 +232,43 @@ def test_the_fields_of_the_results_are_these():
             "stripped",
         ),
     )
-    assert rehydrate.BlockReport._fields == (
+    assert rehydrate.compact.BlockReport._fields == (
         *("message", "text", "measure", "first", "last", "tokens", "gain", "kept", "handle"),
     )
-    assert rehydrate.Violation._fields == ("index", "rule", "message")
+    assert rehydrate.errors.Violation._fields == ("index", "rule", "message")
 
 
 def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
     tree = {
-        rehydrate.InvalidArgumentError: ValueError,
-        rehydrate.UnknownFormatError: rehydrate.InvalidArgumentError,
-        rehydrate.InvalidMessageError: (ValueError, TypeError),
-        rehydrate.InvalidConversationError: ValueError,
-        rehydrate.EmbedderError: RuntimeError,
-        rehydrate.ModelError: RuntimeError,
-        rehydrate.MissingPackageError: ImportError,
-        rehydrate.MissingNamespaceError: rehydrate.InvalidArgumentError,
-        rehydrate.UnreadableIRError: rehydrate.InvalidArgumentError,
-        rehydrate.UnreadableSessionError: rehydrate.InvalidArgumentError,
-        rehydrate.BudgetExceededError: ValueError,
-        rehydrate.UnknownHandleError: KeyError,
-        rehydrate.OriginalGoneError: rehydrate.UnknownHandleError,
-        rehydrate.OriginalsFullError: ValueError,
-        rehydrate.StoreError: RuntimeError,
-        rehydrate.StoreBusyError: rehydrate.StoreError,
-        rehydrate.StoreClosedError: rehydrate.StoreError,
-        rehydrate.StoreCorruptError: rehydrate.StoreError,
-        rehydrate.StoreFullError: rehydrate.StoreError,
-        rehydrate.StoreReadOnlyError: rehydrate.StoreError,
-        rehydrate.NewerStoreError: rehydrate.StoreError,
-        rehydrate.PurgeIncompleteError: rehydrate.StoreError,
-        rehydrate.NotAStoreError: rehydrate.StoreError,
-        rehydrate.ProviderError: RuntimeError,
-        rehydrate.ContextOverflowError: rehydrate.ProviderError,
-        rehydrate.RateLimitError: rehydrate.ProviderError,
-        rehydrate.ProviderUnavailableError: rehydrate.ProviderError,
-        rehydrate.RequestRefusedError: rehydrate.ProviderError,
-        rehydrate.InternalError: RuntimeError,
+        rehydrate.errors.InvalidArgumentError: ValueError,
+        rehydrate.errors.UnknownFormatError: rehydrate.errors.InvalidArgumentError,
+        rehydrate.errors.InvalidMessageError: (ValueError, TypeError),
+        rehydrate.errors.InvalidConversationError: ValueError,
+        rehydrate.errors.EmbedderError: RuntimeError,
+        rehydrate.errors.ModelError: RuntimeError,
+        rehydrate.errors.MissingPackageError: ImportError,
+        rehydrate.errors.MissingNamespaceError: rehydrate.errors.InvalidArgumentError,
+        rehydrate.errors.UnreadableIRError: rehydrate.errors.InvalidArgumentError,
+        rehydrate.errors.UnreadableSessionError: rehydrate.errors.InvalidArgumentError,
+        rehydrate.errors.BudgetExceededError: ValueError,
+        rehydrate.errors.UnknownHandleError: KeyError,
+        rehydrate.errors.OriginalGoneError: rehydrate.errors.UnknownHandleError,
+        rehydrate.errors.OriginalsFullError: ValueError,
+        rehydrate.errors.StoreError: RuntimeError,
+        rehydrate.errors.StoreBusyError: rehydrate.errors.StoreError,
+        rehydrate.errors.StoreClosedError: rehydrate.errors.StoreError,
+        rehydrate.errors.StoreCorruptError: rehydrate.errors.StoreError,
+        rehydrate.errors.StoreFullError: rehydrate.errors.StoreError,
+        rehydrate.errors.StoreReadOnlyError: rehydrate.errors.StoreError,
+        rehydrate.errors.NewerStoreError: rehydrate.errors.StoreError,
+        rehydrate.errors.PurgeIncompleteError: rehydrate.errors.StoreError,
+        rehydrate.errors.NotAStoreError: rehydrate.errors.StoreError,
+        rehydrate.errors.ProviderError: RuntimeError,
+        rehydrate.errors.ContextOverflowError: rehydrate.errors.ProviderError,
+        rehydrate.errors.RateLimitError: rehydrate.errors.ProviderError,
+        rehydrate.errors.ProviderUnavailableError: rehydrate.errors.ProviderError,
+        rehydrate.errors.RequestRefusedError: rehydrate.errors.ProviderError,
+        rehydrate.errors.InternalError: RuntimeError,
     }
     for error, builtin in tree.items():
         assert issubclass(error, rehydrate.RehydrateError)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.knocks.programs import run_python
+from tests.stress.programs import run_python
 
 _DRAWS = """
 import hashlib, sys

@@ -11,8 +11,10 @@ from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from openai.types.responses import Response
 
 import rehydrate
-from rehydrate import Context, ContextRequest, History, InvalidMessageError, PromptIR
+from rehydrate import Context, ContextRequest, PromptIR
+from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import detect_format
+from rehydrate.prompt import History
 from tests.linting.conftest import prose
 
 ASK = {"role": "user", "content": "Which port?"}
@@ -149,7 +151,7 @@ def test_a_context_takes_them_and_sends_dicts(provider):
 def test_they_are_hydrated_and_compiled(provider):
     messages = conversation(provider)
     for ir in (
-        rehydrate.hydrate("And the host?", messages=messages, deadline_ms=None),
+        rehydrate.hydrate("And the host?", messages=messages, timeout=None),
         PromptIR(ContextRequest("x"), history=History(tuple(messages), FORMATS[provider])),
     ):
         for target in ("anthropic", "openai_chat", "openai_responses"):

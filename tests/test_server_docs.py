@@ -12,9 +12,9 @@ import pytest
 
 import rehydrate
 from rehydrate import Context
-from rehydrate._concurrency.pool import COMPUTING, STORING
-from rehydrate.context.estimate import INLINE_MS
-from rehydrate.text_cache import DEFAULT_LIMIT_BYTES
+from rehydrate._concurrency.workers import COMPUTING, STORING
+from rehydrate.context import INLINE_MS
+from rehydrate.process import DEFAULT_LIMIT_BYTES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "server.md").read_text(encoding="utf-8")
 
@@ -22,7 +22,7 @@ PAGE = (Path(__file__).parents[1] / "docs" / "server.md").read_text(encoding="ut
 @pytest.fixture(autouse=True)
 def as_it_was():
     yield
-    rehydrate.cache_limit(DEFAULT_LIMIT_BYTES)
+    rehydrate.process.cache_limit(DEFAULT_LIMIT_BYTES)
 
 
 def test_the_examples_print_what_the_page_says():

@@ -21,7 +21,7 @@ pytest.importorskip("fastapi", reason="the server of the example is in the extra
 uvicorn = pytest.importorskip("uvicorn")
 httpx = pytest.importorskip("httpx")
 
-from rehydrate.runtime import ScriptedModel  # noqa: E402  after what may be missing
+from rehydrate.testing import ScriptedModel  # noqa: E402  after what may be missing
 
 PATIENCE_SECONDS = 60
 EXAMPLE = Path(__file__).parents[1] / "examples" / "server.py"

@@ -16,9 +16,16 @@ from benches.python.shapes.__main__ import before, measure, weaker, with_query
 from benches.python.shapes.log import Log
 from benches.report.sections.shapes import HEADER, lines
 from rehydrate import formats
-from rehydrate.retention import Cut, compacted, estimate_cost, keep_last, measure_cuts
-from rehydrate.retention.measure import Kept
-from rehydrate.retention.reading import said_by_user, text_of
+from rehydrate.retention import (
+    Cut,
+    Kept,
+    compacted,
+    estimate_cost,
+    keep_last,
+    measure_cuts,
+    said_by_user,
+    text_of,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 every_shape = pytest.mark.parametrize("shape", SHAPES)

@@ -7,17 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from rehydrate import (
-    InvalidArgumentError,
-    cache_limit,
-    cached_bytes,
-    clear_cache,
-    compact_context,
-    count_tokens,
-)
-from rehydrate.embedding.cache import SHARED
-from rehydrate.text_cache import DEFAULT_LIMIT_BYTES
-from tests.knocks.programs import run_python
+from rehydrate import compact_context, count_tokens
+from rehydrate.embedding import SHARED
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.process import DEFAULT_LIMIT_BYTES, cache_limit, cached_bytes, clear_cache
+from tests.stress.programs import run_python
 
 MIB = 1 << 20
 
@@ -82,12 +76,12 @@ def test_a_child_has_its_parents_limit():
         """
         import os
         import rehydrate
-        rehydrate.cache_limit(1 << 20)
+        rehydrate.process.cache_limit(1 << 20)
         if (child := os.fork()) == 0:
             for number in range(1_000):
                 rehydrate.count_tokens(" ".join(f"part_{number}_{word}" for word in range(600)))
-            held = rehydrate.cached_bytes()
-            os._exit(7 if 0 < held <= rehydrate.cache_limit() == 1 << 20 else 8)
+            held = rehydrate.process.cached_bytes()
+            os._exit(7 if 0 < held <= rehydrate.process.cache_limit() == 1 << 20 else 8)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """
     )

@@ -9,18 +9,20 @@ import anyio
 import pytest
 
 import rehydrate
-from rehydrate import InvalidArgumentError, Memory, MissingPackageError, warm_up
-from rehydrate.runtime import AnthropicModel, OpenAIChatModel, ScriptedModel
-from rehydrate.runtime.models import clients
-from tests.knocks.programs import run_python
+from rehydrate import Memory, warm_up
+from rehydrate.agent import AnthropicModel, OpenAIChatModel
+from rehydrate.agent.models import sdk
+from rehydrate.errors import InvalidArgumentError, MissingPackageError
+from rehydrate.testing import ScriptedModel
+from tests.stress.programs import run_python
 
 SDKS = ("anthropic", "openai")
 has_sdks = pytest.mark.skipif(
-    not all(map(clients.find_spec, SDKS)), reason="the SDKs are in the extra `dev`"
+    not all(map(sdk.find_spec, SDKS)), reason="the SDKs are in the extra `dev`"
 )
 
 
-def names(warmed: rehydrate.WarmUp) -> list[str]:
+def names(warmed: rehydrate.process.WarmUp) -> list[str]:
     return [part.name for part in warmed.parts]
 
 
@@ -31,7 +33,8 @@ def test_what_comes_after_it_imports_nothing_of_this_package_and_no_numpy():
         import rehydrate
         rehydrate.warm_up()
         loaded = set(sys.modules)
-        from rehydrate.runtime import Interpreter, ScriptedModel, call
+        from rehydrate.agent import Interpreter
+        from rehydrate.testing import ScriptedModel, call
 
         messages = [{"role": "user", "content": "Which port is open? " * 50},
                     {"role": "assistant", "content": "Port 8443. " * 50},
@@ -41,7 +44,7 @@ def test_what_comes_after_it_imports_nothing_of_this_package_and_no_numpy():
         context.add(*messages)
         context.prompt()
         model = ScriptedModel([call("request_context", query="port"), "Berth 4."])
-        Interpreter(model).run_sync(rehydrate.Context(), "Which berth?")
+        Interpreter(model).run(rehydrate.Context(), "Which berth?")
         print(sorted(name for name in set(sys.modules) - loaded
                      if name.partition(".")[0] in ("rehydrate", "numpy", "anyio", "asyncio")))
         """
@@ -99,7 +102,7 @@ def test_an_sdk_that_it_does_not_know_or_that_is_missing_is_refused(monkeypatch)
         warm_up(sdks=["openia"])
     with pytest.raises(InvalidArgumentError, match="embedder"):
         warm_up(embedder=17)
-    monkeypatch.setattr("rehydrate.warming.find_spec", lambda name: None)
+    monkeypatch.setattr("rehydrate.process.find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match="openai"):
         warm_up(sdks=["openai"])
 
@@ -142,7 +145,7 @@ _FIRST_TURN = """
 import importlib.abc, sys, threading
 import anyio
 from rehydrate import Context
-from rehydrate.runtime import AnthropicModel, Interpreter, OpenAIResponsesModel, Retry
+from rehydrate.agent import AnthropicModel, Interpreter, OpenAIResponsesModel, Retry
 
 sdk, given = sys.argv[1:]
 imported = {}
@@ -166,7 +169,7 @@ else:
 async def main():
     model = kind("m", **options)  # which looks whether the SDK is there
     sys.meta_path.insert(0, Watching())
-    turn = await Interpreter(model, retry=Retry(attempts=1)).run(
+    turn = await Interpreter(model, retry=Retry(attempts=1)).arun(
         Context(provider=provider), "Which berth?"
     )
     print(turn.stopped, bool(imported) and threading.get_ident() not in imported.values())

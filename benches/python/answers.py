@@ -22,10 +22,9 @@ from benches.python.answering.data import read_cases
 from benches.python.answering.report import plan_report, report
 from benches.python.answering.running import AT_ONCE, MOST_FAILURES, Journal, Run
 from benches.python.answering.strategies import STRATEGIES, Answering
-from rehydrate.cli.progress import Progress
+from rehydrate.agent import Model, model_of
+from rehydrate.cli.terminal import Progress
 from rehydrate.errors import RehydrateError
-from rehydrate.runtime import Model
-from rehydrate.runtime.models.named import model_of
 
 
 def main(arguments: list[str] | None = None, named: Callable[[str], Model] = model_of) -> int:

@@ -27,7 +27,7 @@ from benches.python.minilm import find_minilm
 from benches.python.session_model import BATCH, MAX_TOKENS, SessionModel
 from benches.report.rows import Part, Row
 from rehydrate import _native
-from rehydrate.embedding.cache import SHARED
+from rehydrate.embedding import SHARED
 
 MEMORIES, RECALLED, DIMENSIONS = 10_000, 3, 384
 ROUNDS = 5

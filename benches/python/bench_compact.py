@@ -21,7 +21,7 @@ from benches.python.inputs import (
     texts_of,
 )
 from rehydrate import _native, formats
-from rehydrate.retention.langchain import to_langchain, trim
+from rehydrate.retention import to_langchain, trim
 
 ROUNDS = 15
 PROFILES = ("chitta", "balanced")

@@ -24,7 +24,7 @@ from benches.python.minilm import find_minilm
 from benches.python.mixed_texts import mixed_texts
 from benches.python.session_model import BATCH, MAX_TOKENS, SessionModel, open_session
 from benches.report.rows import Part, Row
-from rehydrate.embedding.onnx import load_model
+from rehydrate.embedding import load_model
 
 THREADS = 2
 INT8, FP32 = "rehydrate int8", "rehydrate fp32"

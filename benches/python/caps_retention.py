@@ -25,10 +25,8 @@ from typing import Any, NamedTuple
 from benches.python.retention import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import count_tokens, formats
-from rehydrate.compiler.caps import cap_text
-from rehydrate.compiler.caps.results import Tools, texts_of
-from rehydrate.compiler.originals import HeldOriginals
 from rehydrate.messages import PieceKind
+from rehydrate.prompt import HeldOriginals, Tools, cap_text, texts_of
 
 SHARES = (0.5, 0.25, 0.1)
 LEAST = 400

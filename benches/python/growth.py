@@ -15,7 +15,7 @@ from benches.python.inputs import RATIO, Message, generated_chat, generated_sess
 from benches.report.growing import exponent, of_n_log_n
 from benches.report.rows import Part, Row, number
 from rehydrate import _native
-from rehydrate.retention.langchain import to_langchain, trim
+from rehydrate.retention import to_langchain, trim
 
 MESSAGES = (1_000, 10_000, 100_000, 1_000_000)
 BYTES = (125_000, 500_000, 2_000_000, 8_000_000)

@@ -25,9 +25,8 @@ from benches.python.memory_texts import queries, texts
 from benches.python.retention import data_folder
 from benches.report.rows import Part, Row, number
 from rehydrate import Budget, Context, ContextRequest, Memory, count_tokens, hydrate
-from rehydrate.compiler import hydrate_source
-from rehydrate.compiler.compile import compile as compile_ir
-from rehydrate.compiler.sources import semantic
+from rehydrate.prompt import compile as compile_ir
+from rehydrate.prompt import hydrate_source, semantic
 
 ITEMS = 100_000
 TOKENS = 100_000
@@ -113,14 +112,14 @@ def _rows(memory: Memory, messages: list[Message], asked: Sequence[str], size: s
     )
     whole = _spread("hydrate and compile", lambda query: _prompt(query, memory, messages), asked)
     brought = _spread(
-        "hydrate", lambda query: hydrate(query, memory, messages=messages, deadline_ms=None), asked
+        "hydrate", lambda query: hydrate(query, memory, messages=messages, timeout=None), asked
     )
     turn = _spread("a turn", _turns(memory, messages), asked)
     step = _spread("a step of a turn", _steps(Context(memory, **_settings()), messages), asked)
     alone = _spread("history", lambda query: hydrate(query, messages=messages), asked)
-    source = semantic(memory, deadline_ms=None)
+    source = semantic(memory, timeout=None)
     one = _spread("one source", lambda query: hydrate_source(query, source), asked)
-    notes = _spread("notes", lambda query: hydrate(query, NOTES, deadline_ms=None), asked)
+    notes = _spread("notes", lambda query: hydrate(query, NOTES, timeout=None), asked)
     return [
         Row(
             f"hydrate and compile, {size}, p50", whole.p50, "ms", 10, beside=of_it, limit=whole.busy
@@ -145,12 +144,12 @@ def _rows(memory: Memory, messages: list[Message], asked: Sequence[str], size: s
 
 
 def _settings() -> dict[str, Any]:
-    return {"system": "You are a coding agent.", "budget": ROOMY, "deadline_ms": None}
+    return {"system": "You are a coding agent.", "budget": ROOMY, "timeout": None}
 
 
 def _prompt(query: str, memory: Memory, messages: list[Message]) -> None:
     request = ContextRequest(query, budget=ROOMY)
-    ir = hydrate(request, memory, messages=messages, system="Be brief.", deadline_ms=None)
+    ir = hydrate(request, memory, messages=messages, system="Be brief.", timeout=None)
     compile_ir(ir, "anthropic")
 
 

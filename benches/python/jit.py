@@ -36,8 +36,8 @@ from benches.python.inputs import Message
 from benches.python.memory_texts import queries, texts
 from benches.report.rows import Part, Row, number
 from rehydrate import Budget, Context, ContextRequest, Memory, count_tokens, hydrate
-from rehydrate.compiler.compile import compile as compile_ir
-from rehydrate.runtime.jit import Answered, ContextJIT
+from rehydrate.context import Answered, ContextJIT
+from rehydrate.prompt import compile as compile_ir
 
 ASKED, WARM_UP = 220, 20
 CONVERSATIONS = 1_000
@@ -57,8 +57,8 @@ def begun(
 ) -> tuple[Context, ContextJIT]:
     """A conversation that was compacted, in the midst of a turn."""
     budget = Budget(soft_tokens=10 * shown_tokens, hard_tokens=10**9)
-    context = Context(provider="anthropic", budget=budget, deadline_ms=None)
-    jit = ContextJIT(context, sources=memory, max_calls=10**9, deadline_ms=None)
+    context = Context(provider="anthropic", budget=budget, timeout=None)
+    jit = ContextJIT(context, sources=memory, max_calls=10**9, timeout=None)
     context.add(*messages)
     if messages[-1]["role"] == "assistant":
         context.add({"role": "user", "content": "Go on."})
@@ -88,14 +88,14 @@ def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[R
     def ask(query: str) -> None:
         nonlocal made
         made += 1
-        answers.append(jit.answer_sync(call(made, query)))
+        answers.append(jit.answer(call(made, query)))
         forget(context, answers[-1])
 
     spread = _spread("request_context", ask, asked)
 
     def anew(query: str) -> None:
         request = ContextRequest(query, budget=Budget(27_000, 10**9))
-        ir = hydrate(request, memory, messages=messages, deadline_ms=None)
+        ir = hydrate(request, memory, messages=messages, timeout=None)
         compile_ir(ir, "anthropic")
 
     beside = _spread("anew", anew, asked[: WARM_UP + 60])
@@ -148,7 +148,7 @@ def many(folder: Path, held: Sequence[str]) -> list[Row]:
             made += 1
             which = draw.randrange(CONVERSATIONS)
             context, jit = jits[which]
-            forget(context, jit.answer_sync(call(made, draw.choice(asked[which]))))
+            forget(context, jit.answer(call(made, draw.choice(asked[which]))))
 
         alone = _spread("one of 1,000 conversations", ask, [""] * CALLS)
         at_once = anyio.run(_at_once, jits, asked)
@@ -186,7 +186,7 @@ async def _at_once(
             started = time.perf_counter()
             made = 10**6 * (task + 1) + number_
             context, jit = jits[which]
-            answered = await jit.answer(call(made, draw.choice(asked[which])))
+            answered = await jit.aanswer(call(made, draw.choice(asked[which])))
             taken.append(time.perf_counter() - started)
             forget(context, answered)
 

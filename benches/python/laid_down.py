@@ -24,15 +24,17 @@ from benches.python.retention import data_folder, ours
 from rehydrate.retention import (
     Compact,
     Conversation,
+    by_session,
     exact_cost,
     keep_last,
+    payload,
     read_claude_code,
     read_locomo,
     read_tau_bench,
+    steps,
+    text_of,
+    trim_messages,
 )
-from rehydrate.retention.intervals import by_session
-from rehydrate.retention.langchain import trim_messages
-from rehydrate.retention.reading import payload, steps, text_of
 
 RULES = Path(__file__).with_name("laid_down.tsv")
 RATIOS = (0.1, 0.2, 0.4)

@@ -19,10 +19,10 @@ import numpy as np
 from benches.python.memory_peers import Fts5
 from benches.python.minilm import find_minilm
 from benches.report.rows import Part, Row, number
-from rehydrate import Memory, MemoryItem
-from rehydrate.embedding.onnx import OnnxModel, load_model
-from rehydrate.memory.items import FUSIONS, Fusion
-from rehydrate.retention.datasets import Conversation, read_locomo
+from rehydrate import Memory
+from rehydrate.embedding import OnnxModel, load_model
+from rehydrate.memory import FUSIONS, Fusion, MemoryItem
+from rehydrate.retention import Conversation, read_locomo
 
 FIRST = (5, 10)
 SOURCE = "conversation"

@@ -24,7 +24,7 @@ from benches.python.memory_probe import probe
 from benches.python.memory_texts import queries, texts
 from benches.report.rows import Part, Row, number
 from rehydrate import Embedder, Memory
-from rehydrate.memory.items import Fusion
+from rehydrate.memory import Fusion
 
 SIZES = "10000 100000"
 WANTED_MS = {100_000: 5.0, 1_000_000: 15.0}

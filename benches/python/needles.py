@@ -27,10 +27,8 @@ from typing import Any, NamedTuple
 from benches.python.retention import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import Budget, Context, count_tokens
-from rehydrate.retention.datasets import Conversation, read_locomo
-from rehydrate.retention.names import names_in
-from rehydrate.retention.reading import text_of, tool_inputs
-from rehydrate.runtime.jit import ContextJIT
+from rehydrate.context import ContextJIT
+from rehydrate.retention import Conversation, names_in, read_locomo, text_of, tool_inputs
 
 SHARES = (0.1, 0.05)
 """Of a conversation's tokens what the compaction leaves."""
@@ -65,7 +63,7 @@ def compacted(messages: Sequence[Any], format_: str, tokens: int) -> Context:
         provider="openai_chat",
         format=format_,
         budget=Budget(soft_tokens=10**6, hard_tokens=10**9),
-        deadline_ms=None,
+        timeout=None,
     )
     context.add(*messages)
     context.compact(tokens)
@@ -81,12 +79,12 @@ def in_window(context: Context) -> set[int]:
 
 def asked(context: Context, query: str, budget_tokens: int) -> tuple[set[int], int, str]:
     """The places that one call brings, what it costs with the call, and the text."""
-    jit = ContextJIT(context, budget_tokens=budget_tokens, deadline_ms=None)
+    jit = ContextJIT(context, budget_tokens=budget_tokens, timeout=None)
     call = {
         "id": "call_1",
         "function": {"name": "request_context", "arguments": json.dumps({"query": query})},
     }
-    answered = jit.answer_sync(call)
+    answered = jit.answer(call)
     places = {
         int(item[8:-1])
         for section in answered.sections

@@ -28,8 +28,9 @@ from rehydrate.retention import (
     read_claude_code,
     read_locomo,
     read_tau_bench,
+    steps,
+    text_of,
 )
-from rehydrate.retention.reading import steps, text_of
 
 RATIOS = (0.1, 0.2, 0.4)
 KEPT_ANYWAY = {

@@ -12,9 +12,8 @@ from statistics import fmean
 import rehydrate
 from benches.python.retention import LONG_SESSION_MESSAGES, data_folder
 from benches.report.rows import Part, Row
-from rehydrate.compact.outline import Outline
-from rehydrate.retention import CODING_CUTS, Cut, cut_sessions, read_claude_code
-from rehydrate.retention.intervals import by_session
+from rehydrate.compact import Outline
+from rehydrate.retention import CODING_CUTS, Cut, by_session, cut_sessions, read_claude_code
 
 WANT = {0.01: 0.52, 0.02: 0.66}
 """What a bare list of names by use and recency holds at least."""

@@ -15,9 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rehydrate.retention import Kept
-from rehydrate.retention.langchain import Turns, to_langchain
-from rehydrate.retention.reading import Message
+from rehydrate.retention import Kept, Message, Turns, to_langchain
 
 MODEL = "gpt-4o"
 """Whose tokens are counted, where a peer asks for a model's name: o200k_base, as ours."""

@@ -15,7 +15,10 @@ from benches.python.retention import data_folder
 from benches.python.shapes import SHAPES, sessions
 from benches.report.rows import Part, Row
 from rehydrate.retention import (
+    GOAL,
+    NEAR_GOAL,
     Conversation,
+    Recommendation,
     Retention,
     Score,
     evaluate,
@@ -23,10 +26,10 @@ from rehydrate.retention import (
     read_claude_code,
     read_locomo,
     read_tau_bench,
+    recommend,
     sample_cases,
     standard_strategies,
 )
-from rehydrate.retention.recommend import GOAL, NEAR_GOAL, Recommendation, recommend
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.6)
 HALVINGS = 100

@@ -16,10 +16,10 @@ from statistics import fmean
 from typing import NamedTuple
 
 from benches.python.retention import data_folder
-from rehydrate import Memory, MemoryItem
-from rehydrate.compiler.sources.relevance import MIN_RELEVANCE, relevant
-from rehydrate.memory.items import Hit
-from rehydrate.retention.datasets import Conversation, read_locomo
+from rehydrate import Memory
+from rehydrate.memory import Hit, MemoryItem
+from rehydrate.prompt import MIN_RELEVANCE, relevant
+from rehydrate.retention import Conversation, read_locomo
 
 LIMIT = 5
 OTHERS = 60

@@ -33,8 +33,7 @@ from benches.python.turns import (
     said_last,
     with_query,
 )
-from rehydrate.embedding.model_files import Precision
-from rehydrate.embedding.onnx import load_model
+from rehydrate.embedding import Precision, load_model
 from rehydrate.retention import (
     CODING_CUTS,
     CUT_RATIOS,
@@ -44,7 +43,10 @@ from rehydrate.retention import (
     Conversation,
     Cut,
     Retention,
+    Turns,
     cut_sessions,
+    exact_cost,
+    indices_of,
     keep_last,
     keep_random,
     knows_the_future,
@@ -53,11 +55,12 @@ from rehydrate.retention import (
     read_claude_code,
     read_locomo,
     read_tau_bench,
+    text_of,
+    to_langchain,
+    trim,
+    trim_messages,
 )
-from rehydrate.retention.langchain import Turns, indices_of, to_langchain, trim, trim_messages
-from rehydrate.retention.reading import text_of
-from rehydrate.retention.strategies import compacted as ours
-from rehydrate.retention.strategies import exact_cost
+from rehydrate.retention import compacted as ours
 
 LAW_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 EXCERPT_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6)

@@ -33,6 +33,7 @@ from rehydrate.retention import (
     Compact,
     Retention,
     Score,
+    by_session,
     compacted,
     cut_sessions,
     exact_cost,
@@ -41,10 +42,10 @@ from rehydrate.retention import (
     read_claude_code,
     read_locomo,
     read_tau_bench,
+    score_cut,
+    score_question,
+    to_langchain,
 )
-from rehydrate.retention.intervals import by_session
-from rehydrate.retention.langchain import to_langchain
-from rehydrate.retention.measure import score_cut, score_question
 
 REQUIREMENTS = Path(__file__).with_suffix(".txt")
 FORMAT = "openai_chat"

@@ -260,7 +260,7 @@ async def waiters(count: int = 45, slow_seconds: float = 1.0) -> dict[str, Any]:
         time.sleep(slow_seconds)
         return "At seven."
 
-    slow_context, other = Context(slow, deadline_ms=None), Context()
+    slow_context, other = Context(slow, timeout=None), Context()
     other.prompt("Hello.")
     other.add({"role": "assistant", "content": "Hello."})
     tasks = [asyncio.create_task(slow_context.aprompt(f"{number}?")) for number in range(count)]
@@ -276,7 +276,7 @@ async def waiters(count: int = 45, slow_seconds: float = 1.0) -> dict[str, Any]:
 
 def estimates() -> list[dict[str, Any]]:
     """The least of some runs of what `context/estimate.py` adds up."""
-    from rehydrate.context.estimate import prompt_ms
+    from rehydrate.context import prompt_ms
 
     rng = random.Random(3)
 

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 from benches.python.inputs import EXAMPLE
 from rehydrate import Budget, Context, compact_context, count_tokens, formats
-from rehydrate.cache import minimum_prefix, simulate
-from rehydrate.compiler.compile import compile as compile_ir
-from rehydrate.compiler.passes.breakpoints import place_breakpoints
-from rehydrate.ir import CompiledPrompt, ContextRequest, History, PromptIR
+from rehydrate.cost import minimum_prefix, simulate
+from rehydrate.prompt import CompiledPrompt, ContextRequest, History, PromptIR, place_breakpoints
+from rehydrate.prompt import compile as compile_ir
 
 CALLS = 120
 MODEL = "claude-sonnet-4-5"

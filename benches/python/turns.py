@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import rehydrate
-from rehydrate.formats.user_message import user_message
-from rehydrate.retention import Compact, Conversation, Cut, Kept
-from rehydrate.retention.reading import Message, steps, text_of
+from rehydrate.formats._grouping import user_message
+from rehydrate.retention import Compact, Conversation, Cut, Kept, Message, steps, text_of
 
 VAGUE = ("fix the failing test and go on", "continue", "now write the tests")
 QUESTIONS = 40

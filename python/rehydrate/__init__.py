@@ -1,284 +1,94 @@
 """Rehydrate: the context engine for LLM agents.
 
 It decides what a model sees each turn. ``compact_context`` makes a long conversation fit a token
-budget in milliseconds: it keeps what matters for what comes next, byte for byte, whole messages or
+budget in milliseconds. It keeps what matters for what comes next, byte for byte, whole messages or
 excerpts of long ones, and returns a conversation that the provider accepts.
+
+The names an agent needs every day are here. The rest is one level down: ``rehydrate.errors``,
+``.memory``, ``.prompt``, ``.agent``, ``.cost``, ``.context``, ``.compact``, ``.formats``,
+``.embedding``, ``.linting``, ``.retention``, ``.testing``.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rehydrate._native import __version__
-from rehydrate.compact.compaction import (
-    BlockReport,
-    Compaction,
-    Dropped,
-    Explanation,
-    Stats,
-    UnitReport,
-)
-from rehydrate.compact.scoring import Scoring
-from rehydrate.compact.verbatim import acompact_context, compact_context
-from rehydrate.counting import count_tokens, estimate_tokens
-from rehydrate.errors import (
-    BudgetExceededError,
-    ContextOverflowError,
-    EmbedderError,
-    InternalError,
-    InvalidArgumentError,
-    InvalidConversationError,
-    InvalidMessageError,
-    MissingNamespaceError,
-    MissingPackageError,
-    ModelError,
-    NewerStoreError,
-    NotAStoreError,
-    OriginalGoneError,
-    OriginalsFullError,
-    ProviderError,
-    ProviderUnavailableError,
-    PurgeIncompleteError,
-    RateLimitError,
-    RehydrateError,
-    RequestRefusedError,
-    StoreBusyError,
-    StoreClosedError,
-    StoreCorruptError,
-    StoreError,
-    StoreFullError,
-    StoreReadOnlyError,
-    UnknownFormatError,
-    UnknownHandleError,
-    UnreadableIRError,
-    UnreadableSessionError,
-    Violation,
-)
-from rehydrate.formats import detect_format, validate
+from rehydrate._front import front
+from rehydrate._native import __version__ as __version__
 
 if TYPE_CHECKING:
-    from rehydrate.cache.prefix import PrefixReport, prefix_report
-    from rehydrate.cache.simulate import simulate
-    from rehydrate.cache.worth import worth_compacting
-    from rehydrate.compiler.caps import Caps
-    from rehydrate.compiler.compile import acompile, compile  # noqa: A004  the contract's word
-    from rehydrate.compiler.hydrate import ahydrate, hydrate
-    from rehydrate.compiler.originals import HeldOriginals, MemoryOriginals
-    from rehydrate.compiler.sources import HydrationSource
-    from rehydrate.context import Context, ContextUsage
-    from rehydrate.embedding.onnx import OnnxModel, load_model
-    from rehydrate.embedding.own import Embedder
-    from rehydrate.ir import (
-        BrokenLaw,
-        Budget,
-        CompiledPrompt,
-        CompositionMode,
-        ContextRequest,
-        ContextStrategy,
-        History,
-        Position,
-        Priority,
-        PromptIR,
-        Provenance,
-        Section,
-        Stability,
-        TimeRange,
-        ToolDef,
-    )
-    from rehydrate.linting.lint import lint
-    from rehydrate.memory.folder import SyncReport
-    from rehydrate.memory.items import (
-        Added,
-        Hit,
-        Limits,
-        Link,
-        MemoryItem,
-        MemoryStats,
-        Recalled,
-        Redaction,
-        VerifyReport,
-    )
-    from rehydrate.memory.memory import Memory
-    from rehydrate.memory.redaction import Redactor
-    from rehydrate.memory.store import MemoryStore
-    from rehydrate.memory.tools import LoadMemory
-    from rehydrate.runtime.interpreter import Interpreter
-    from rehydrate.runtime.jit import ContextJIT
-    from rehydrate.text_cache import cache_limit, cached_bytes, clear_cache
-    from rehydrate.warming import WarmedPart, WarmUp, awarm_up, warm_up
+    from rehydrate.agent import Interpreter as Interpreter
+    from rehydrate.compact import Compaction as Compaction
+    from rehydrate.compact import Scoring as Scoring
+    from rehydrate.compact import acompact_context as acompact_context
+    from rehydrate.compact import compact_context as compact_context
+    from rehydrate.context import Context as Context
+    from rehydrate.context import ContextJIT as ContextJIT
+    from rehydrate.embedding import Embedder as Embedder
+    from rehydrate.embedding import load_model as load_model
+    from rehydrate.errors import RehydrateError as RehydrateError
+    from rehydrate.formats import detect_format as detect_format
+    from rehydrate.formats import validate as validate
+    from rehydrate.linting import lint as lint
+    from rehydrate.memory import Memory as Memory
+    from rehydrate.process import awarm_up as awarm_up
+    from rehydrate.process import warm_up as warm_up
+    from rehydrate.prompt import Budget as Budget
+    from rehydrate.prompt import CompiledPrompt as CompiledPrompt
+    from rehydrate.prompt import ContextRequest as ContextRequest
+    from rehydrate.prompt import ContextStrategy as ContextStrategy
+    from rehydrate.prompt import HydrationSource as HydrationSource
+    from rehydrate.prompt import PromptIR as PromptIR
+    from rehydrate.prompt import Section as Section
+    from rehydrate.prompt import acompile as acompile
+    from rehydrate.prompt import ahydrate as ahydrate
+    from rehydrate.prompt import compile as compile  # noqa: A004  the contract's word
+    from rehydrate.prompt import hydrate as hydrate
+    from rehydrate.tokens import count_tokens as count_tokens
+    from rehydrate.tokens import estimate_tokens as estimate_tokens
 
-__all__ = [
-    "Added",
-    "BlockReport",
-    "BrokenLaw",
-    "Budget",
-    "BudgetExceededError",
-    "Caps",
-    "Compaction",
-    "CompiledPrompt",
-    "CompositionMode",
-    "Context",
-    "ContextJIT",
-    "ContextOverflowError",
-    "ContextRequest",
-    "ContextStrategy",
-    "ContextUsage",
-    "Dropped",
-    "Embedder",
-    "EmbedderError",
-    "Explanation",
-    "HeldOriginals",
-    "History",
-    "Hit",
-    "HydrationSource",
-    "InternalError",
-    "Interpreter",
-    "InvalidArgumentError",
-    "InvalidConversationError",
-    "InvalidMessageError",
-    "Limits",
-    "Link",
-    "LoadMemory",
-    "Memory",
-    "MemoryItem",
-    "MemoryOriginals",
-    "MemoryStats",
-    "MemoryStore",
-    "MissingNamespaceError",
-    "MissingPackageError",
-    "ModelError",
-    "NewerStoreError",
-    "NotAStoreError",
-    "OnnxModel",
-    "OriginalGoneError",
-    "OriginalsFullError",
-    "Position",
-    "PrefixReport",
-    "Priority",
-    "PromptIR",
-    "Provenance",
-    "ProviderError",
-    "ProviderUnavailableError",
-    "PurgeIncompleteError",
-    "RateLimitError",
-    "Recalled",
-    "Redaction",
-    "Redactor",
-    "RehydrateError",
-    "RequestRefusedError",
-    "Scoring",
-    "Section",
-    "Stability",
-    "Stats",
-    "StoreBusyError",
-    "StoreClosedError",
-    "StoreCorruptError",
-    "StoreError",
-    "StoreFullError",
-    "StoreReadOnlyError",
-    "SyncReport",
-    "TimeRange",
-    "ToolDef",
-    "UnitReport",
-    "UnknownFormatError",
-    "UnknownHandleError",
-    "UnreadableIRError",
-    "UnreadableSessionError",
-    "VerifyReport",
-    "Violation",
-    "WarmUp",
-    "WarmedPart",
-    "__version__",
-    "acompact_context",
-    "acompile",
-    "ahydrate",
-    "awarm_up",
-    "cache_limit",
-    "cached_bytes",
-    "clear_cache",
-    "compact_context",
-    "compile",
-    "count_tokens",
-    "detect_format",
-    "estimate_tokens",
-    "hydrate",
-    "lint",
-    "load_model",
-    "prefix_report",
-    "simulate",
-    "validate",
-    "warm_up",
-    "worth_compacting",
-]
-
-
-_LOADED_WHEN_NAMED = {
-    "Added": "rehydrate.memory.items",
-    "BrokenLaw": "rehydrate.ir",
-    "Budget": "rehydrate.ir",
-    "Caps": "rehydrate.compiler.caps",
-    "CompiledPrompt": "rehydrate.ir",
-    "CompositionMode": "rehydrate.ir",
-    "Context": "rehydrate.context",
-    "ContextJIT": "rehydrate.runtime.jit",
-    "ContextRequest": "rehydrate.ir",
-    "ContextStrategy": "rehydrate.ir",
-    "ContextUsage": "rehydrate.context",
-    "Embedder": "rehydrate.embedding.own",
-    "HeldOriginals": "rehydrate.compiler.originals",
-    "History": "rehydrate.ir",
-    "Hit": "rehydrate.memory.items",
-    "HydrationSource": "rehydrate.compiler.sources",
-    "Interpreter": "rehydrate.runtime.interpreter",
-    "Limits": "rehydrate.memory.items",
-    "Link": "rehydrate.memory.items",
-    "LoadMemory": "rehydrate.memory.tools",
-    "Memory": "rehydrate.memory.memory",
-    "MemoryItem": "rehydrate.memory.items",
-    "MemoryOriginals": "rehydrate.compiler.originals",
-    "MemoryStats": "rehydrate.memory.items",
-    "MemoryStore": "rehydrate.memory.store",
-    "OnnxModel": "rehydrate.embedding.onnx",
-    "Position": "rehydrate.ir",
-    "PrefixReport": "rehydrate.cache",
-    "Priority": "rehydrate.ir",
-    "PromptIR": "rehydrate.ir",
-    "Provenance": "rehydrate.ir",
-    "Recalled": "rehydrate.memory.items",
-    "Redaction": "rehydrate.memory.items",
-    "Redactor": "rehydrate.memory.redaction",
-    "Section": "rehydrate.ir",
-    "Stability": "rehydrate.ir",
-    "SyncReport": "rehydrate.memory.folder",
-    "TimeRange": "rehydrate.ir",
-    "ToolDef": "rehydrate.ir",
-    "VerifyReport": "rehydrate.memory.items",
-    "WarmUp": "rehydrate.warming",
-    "WarmedPart": "rehydrate.warming",
-    "acompile": "rehydrate.compiler.compile",
-    "ahydrate": "rehydrate.compiler.hydrate",
-    "awarm_up": "rehydrate.warming",
-    "cache_limit": "rehydrate.text_cache",
-    "cached_bytes": "rehydrate.text_cache",
-    "clear_cache": "rehydrate.text_cache",
-    "compile": "rehydrate.compiler.compile",
-    "hydrate": "rehydrate.compiler.hydrate",
-    "lint": "rehydrate.linting",
-    "load_model": "rehydrate.embedding.onnx",
-    "prefix_report": "rehydrate.cache",
-    "simulate": "rehydrate.cache",
-    "warm_up": "rehydrate.warming",
-    "worth_compacting": "rehydrate.cache",
+_PUBLIC = {
+    "_native": "__version__",
+    "agent": "Interpreter",
+    "compact": "Compaction Scoring acompact_context compact_context",
+    "context": "Context ContextJIT",
+    "embedding": "Embedder load_model",
+    "errors": "RehydrateError",
+    "formats": "detect_format validate",
+    "linting": "lint",
+    "memory": "Memory",
+    "process": "awarm_up warm_up",
+    "prompt": (
+        "Budget CompiledPrompt ContextRequest ContextStrategy HydrationSource PromptIR Section "
+        "acompile ahydrate compile hydrate"
+    ),
+    "tokens": "count_tokens estimate_tokens",
+}
+_ROOMS = (
+    "agent compact context cost embedding errors formats linting memory process prompt retention "
+    "testing tokens"
+)
+_MOVED = {
+    "compact": "BlockReport Dropped Explanation Stats UnitReport",
+    "context": "ContextUsage",
+    "cost": "PrefixReport prefix_report simulate worth_compacting",
+    "embedding": "OnnxModel",
+    "errors": (
+        "BudgetExceededError ContextOverflowError EmbedderError InternalError InvalidArgumentError "
+        "InvalidConversationError InvalidMessageError MissingNamespaceError MissingPackageError "
+        "ModelError NewerStoreError NotAStoreError OriginalGoneError OriginalsFullError "
+        "ProviderError ProviderUnavailableError PurgeIncompleteError RateLimitError "
+        "RequestRefusedError StoreBusyError StoreClosedError StoreCorruptError StoreError "
+        "StoreFullError StoreReadOnlyError UnknownFormatError UnknownHandleError UnreadableIRError "
+        "UnreadableSessionError Violation"
+    ),
+    "memory": (
+        "Added Hit Link LoadMemory MemoryItem MemoryStats MemoryStore Recalled Redaction Redactor "
+        "SyncReport VerifyReport"
+    ),
+    "process": "WarmUp WarmedPart cache_limit cached_bytes clear_cache",
+    "prompt": (
+        "BrokenLaw Caps CompositionMode HeldOriginals History MemoryOriginals Position Priority "
+        "Provenance Stability TimeRange ToolDef"
+    ),
 }
 
-
-def __dir__() -> list[str]:
-    """Every public name, those that are not loaded yet too."""
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> Any:
-    """Load what few programs name when one does: `import rehydrate` stays light."""
-    if name in _LOADED_WHEN_NAMED:
-        from importlib import import_module
-
-        return getattr(import_module(_LOADED_WHEN_NAMED[name]), name)
-    raise AttributeError(f"module 'rehydrate' has no attribute {name!r}")
+__all__, __dir__, __getattr__ = front(__name__, _PUBLIC, internal={"": _ROOMS}, moved=_MOVED)

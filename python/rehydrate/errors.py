@@ -476,3 +476,23 @@ def _with_article(noun: str) -> str:
     if noun == "NoneType":
         return "None"
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+class ConversionError(InvalidArgumentError):
+    """A model that cannot be converted. `place` is the file or folder, the rest is for people.
+
+    >>> print(ConversionError("config.json", "model_type is 'gpt2', supported: 'bert'", "choose"
+    ...     " a BERT-like model"))
+    config.json: model_type is 'gpt2', supported: 'bert'; choose a BERT-like model
+    """
+
+    def __init__(self, place: object, problem: str, remedy: str) -> None:
+        """Take the place, the value with its limit, and the remedy."""
+        self.place = str(place)
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(self.place, problem, remedy)
+
+    def __str__(self) -> str:
+        """One line: place, problem, remedy."""
+        return f"{self.place}: {self.problem}; {self.remedy}"

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 __all__ = ["Conversation", "Message", "Piece", "PieceKind", "Unit", "normal_role"]
+
 
 _NORMAL_ROLES = {"developer": "system", "function": "tool", "tool_result": "tool"}
 
@@ -222,3 +223,9 @@ class Conversation(NamedTuple):
 def normal_role(role: str) -> str:
     """system, user, assistant, tool, or the string as it is."""
     return _NORMAL_ROLES.get(role, role)
+
+
+Provider = Literal["anthropic", "openai_chat", "openai_responses"]
+
+
+PROVIDERS: tuple[Provider, ...] = ("anthropic", "openai_chat", "openai_responses")

@@ -11,10 +11,10 @@ import sys
 import pytest
 
 import rehydrate
-from rehydrate import cli
+from rehydrate import cli, formats
 from rehydrate.cli import compact
-from rehydrate.cli.failure import INTERNAL, Failure
-from rehydrate.cli.tokens import tokens as number_of_tokens
+from rehydrate.cli.options import tokens as number_of_tokens
+from rehydrate.cli.terminal import INTERNAL, Failure
 from rehydrate.errors import Violation
 from tests.compact.test_excerpt_inputs import session
 
@@ -174,7 +174,7 @@ def test_a_ratio_below_the_smallest_is_raised_and_said_so(run, chat, write):
 def test_a_result_that_breaks_new_rules_is_an_internal_error(monkeypatch, chat, write, capfdbinary):
     path = write("chat.json", chat)
     answers = iter([[], [Violation(1, "unknown_role", "made up")]])
-    monkeypatch.setattr(rehydrate, "validate", lambda *_: next(answers))
+    monkeypatch.setattr(formats, "validate", lambda *_: next(answers))
     assert cli.main(["compact", str(path)]) == INTERNAL
     written = capfdbinary.readouterr()
     assert written.out == b""
@@ -185,7 +185,7 @@ def test_a_result_that_breaks_new_rules_is_an_internal_error(monkeypatch, chat, 
 def test_an_output_no_better_than_its_input_is_written(monkeypatch, chat, write, rule):
     path = write("chat.json", chat)
     answers = iter([[Violation(0, "first_not_user", "x")], [Violation(0, rule, "x")]])
-    monkeypatch.setattr(rehydrate, "validate", lambda *_: next(answers))
+    monkeypatch.setattr(formats, "validate", lambda *_: next(answers))
     assert cli.main(["compact", str(path), "-o", str(path.with_name("out.json"))]) == 0
 
 

@@ -76,12 +76,12 @@ def test_a_server_with_a_memory_compacts_with_it(run, chat, tmp_path):
         request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         return json.dumps(request).encode() + b"\n"
 
-    asked = call(target_ratio=0.3, distill_novel=True, session="s-1")
+    asked = call(target_ratio=0.3, archive={"dropped": False, "novel": True, "thread": "s-1"})
     first, second = map(json.loads, run("rpc", *ALICE, stdin=asked * 2).stdout.splitlines())
     assert first["result"]["structured"]["stats"]["distilled"] > 0
     assert second["result"]["structured"]["stats"]["distilled"] == 0
     with Memory.open(tmp_path / "memory.db", namespace="alice") as memory:
-        assert {item.session for item in memory.list()} == {"s-1"}
+        assert {item.thread for item in memory.list()} == {"s-1"}
     refused = json.loads(run("rpc", stdin=asked).stdout)
     assert refused["error"]["code"] == -32602
     assert "start it as rehydrate rpc --memory FILE" in refused["error"]["message"]

@@ -7,8 +7,9 @@ import json
 import pytest
 
 import rehydrate
-from rehydrate import _engine, cli
+from rehydrate import _engine, cli, tokens
 from rehydrate.cli import doctor
+from rehydrate.compact import api
 
 
 def test_a_sound_installation_passes(run):
@@ -29,9 +30,9 @@ def test_json_holds_every_check(run):
 @pytest.mark.parametrize(
     ("check", "place", "broken"),
     [
-        ("token counts", (rehydrate, "count_tokens"), lambda *_: 3),
+        ("token counts", (tokens, "count_tokens"), lambda *_: 3),
         ("embedded model", (_engine, "embed"), lambda texts: [[0.0] * 4 for _ in texts]),
-        ("compaction", (rehydrate, "compact_context"), lambda *_, **__: 1 / 0),
+        ("compaction", (api, "compact_context"), lambda *_, **__: 1 / 0),
         ("rehydrate", (rehydrate, "__version__"), "9.9.9"),
     ],
 )

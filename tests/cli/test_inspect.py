@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rehydrate.ir import CompiledPrompt, Law, PromptIR
-from rehydrate.memory.memory import Memory
-from tests.ir.test_verify import FOUND, LAWFUL
+from rehydrate.memory import Memory
+from rehydrate.prompt import CompiledPrompt, Law, PromptIR
 from tests.page.reading import Page
+from tests.prompt.test_verify import FOUND, LAWFUL
 
 ANTHROPIC = [
     {"role": "user", "content": "Which port?"},

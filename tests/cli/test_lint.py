@@ -7,8 +7,8 @@ import json
 import pytest
 
 from rehydrate.cli import lint as command
-from rehydrate.ir import CompiledPrompt, PromptIR, Provenance, Section, Segment
 from rehydrate.linting import RULES
+from rehydrate.prompt import CompiledPrompt, PromptIR, Provenance, Section, Segment
 
 LOG = "\n".join(f"12:00:{n % 60:02} INFO request {n} served in {n} ms" for n in range(600))
 

@@ -19,8 +19,7 @@ import pytest
 from rehydrate import Embedder, Memory
 from rehydrate.cli import memory_search
 from rehydrate.cli.memory_store import default_store
-from rehydrate.cli.progress import Progress
-from rehydrate.cli.terminal import Terminal
+from rehydrate.cli.terminal import Progress, Terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTES = ROOT / "examples" / "notes"
@@ -171,11 +170,11 @@ def test_a_secret_is_taken_out_and_the_user_is_told(memory):
 def test_what_is_said_of_a_text_comes_back_with_it(memory):
     handle = added(
         memory, "Never on a Friday.", "--kind", "rule", "--tier", "hot", "--source", "chat/1",
-        "--session", "s1", "--principal", "anna", "--trust", "0.5", "--time", "2026-02-17",
+        "--thread", "s1", "--principal", "anna", "--trust", "0.5", "--time", "2026-02-17",
     )  # fmt: skip
     item = json.loads(memory("show", handle, "--json").stdout)
-    assert {name: item[name] for name in ("kind", "tier", "source", "session", "principal")} == {
-        "kind": "rule", "tier": "hot", "source": "chat/1", "session": "s1", "principal": "anna",
+    assert {name: item[name] for name in ("kind", "tier", "source", "thread", "principal")} == {
+        "kind": "rule", "tier": "hot", "source": "chat/1", "thread": "s1", "principal": "anna",
     }  # fmt: skip
     assert (item["trust"], item["time"]) == (0.5, "2026-02-17T00:00:00+00:00")
     assert (item["handle"], item["namespace"]) == (handle, "alice")
@@ -271,10 +270,10 @@ def test_handles_to_forget_come_from_standard_input_too(memory):
 
 def test_all_of_a_source_or_a_session_can_go(memory):
     memory("add", "one", "--source", "a")
-    memory("add", "two", "--session", "s")
+    memory("add", "two", "--thread", "s")
     memory("add", "three")
     assert memory("forget", "--source", "a", "--yes").stdout == b"1 forgotten\n"
-    assert memory("forget", "--session", "s", "--yes").stdout == b"1 forgotten\n"
+    assert memory("forget", "--thread", "s", "--yes").stdout == b"1 forgotten\n"
     assert memory("forget", "--all", "--yes").stdout == b"1 forgotten\n"
 
 

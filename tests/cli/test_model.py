@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rehydrate import cli
-from tests.embedding.convert.tiny import edit_json, write_bert
+from tests.convert.tiny import edit_json, write_bert
 
 
 @pytest.fixture

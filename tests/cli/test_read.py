@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate.cli.failure import Failure
 from rehydrate.cli.read import read
+from rehydrate.cli.terminal import Failure
 
 PRETTY = (
     '[\n  {"role": "user", "content": "a"},\n  {"role": "x", "n": 1.0},\n  {"b": "\\u00e9"}\n]\n'

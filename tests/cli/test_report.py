@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import rehydrate
-from rehydrate.cli import report as report_module
-from rehydrate.cli.report import Report
+from rehydrate.cli import compact_report as report_module
+from rehydrate.cli.compact_report import Report
 from rehydrate.cli.terminal import Terminal, display_width
 from rehydrate.compact import report as reasons_module
 

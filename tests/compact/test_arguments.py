@@ -9,15 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rehydrate import (
-    InvalidArgumentError,
-    InvalidMessageError,
-    RehydrateError,
-    Scoring,
-    UnknownFormatError,
-    acompact_context,
-    compact_context,
-)
+from rehydrate import RehydrateError, Scoring, acompact_context, compact_context
+from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownFormatError
 from rehydrate.formats import FORMATS
 from tests.compact.cases import talk
 
@@ -73,10 +66,10 @@ BAD_OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
     ({"embedder": 256}, ["embedder", "256", "'auto'", "callable"]),
     ({"embedder": np.ones(3)}, ["embedder", "array", "'auto'", "callable"]),
     ({"embedder": ["minilm"]}, ["embedder", "['minilm']", "callable"]),
-    ({"deadline_ms": -1}, ["deadline_ms", "-1", "milliseconds", "None"]),
-    ({"deadline_ms": NAN}, ["deadline_ms", "nan", "from 0 up"]),
-    ({"deadline_ms": "50"}, ["deadline_ms", "'50'", "milliseconds"]),
-    ({"deadline_ms": True}, ["deadline_ms", "True", "milliseconds"]),
+    ({"timeout": -1}, ["timeout", "-1", "seconds", "None"]),
+    ({"timeout": NAN}, ["timeout", "nan", "from 0 up"]),
+    ({"timeout": "50"}, ["timeout", "'50'", "seconds"]),
+    ({"timeout": True}, ["timeout", "True", "seconds"]),
     ({"memory": object()}, ["memory", "object", "recall(vectors, k)", "None"]),
     ({"memory": {"recall": 1}}, ["memory", "dict", "recall(vectors, k)"]),
     ({"query": b"two"}, ["query", "bytes", "string or None"]),

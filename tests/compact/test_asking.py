@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rehydrate import compact_context
-from rehydrate.compact.asking import LONGEST_CHARS, last_said, what_is_asked
+from rehydrate.compact import LONGEST_CHARS, last_said, what_is_asked
 from rehydrate.formats import read
 
 QUESTION = "What did Amira say about the lighthouse keeper's wedding?"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rehydrate import Embedder, compact_context
-from rehydrate.compact.vectors import ONE_BATCH
+from rehydrate.compact import ONE_BATCH
 from rehydrate.embedding import cache
 from tests.compact.cases import FixedMemory, HashEmbedder, talk
 from tests.embedding.doubles import PATIENCE_SECONDS, Counting, lengths
@@ -122,11 +122,11 @@ def test_one_vector_alone_changes_nothing_that_is_kept():
 
 def test_a_deadline_of_nothing_leaves_the_built_in_model_to_work():
     asked = Counting()
-    compaction = compact_context(LONG, QUERY, embedder=asked, deadline_ms=0)
+    compaction = compact_context(LONG, QUERY, embedder=asked, timeout=0.0)
     assert asked.texts == []
     assert not compaction.stats.embedding
     assert compaction.stats.degraded == (
-        "deadline: 0 of 201 texts embedded in 0 ms; the rest went with the built-in model",
+        "deadline: 0 of 201 texts embedded in 0 s; the rest went with the built-in model",
     )
     assert explained(compaction) == explained(compact_context(LONG, QUERY))
 
@@ -134,7 +134,7 @@ def test_a_deadline_of_nothing_leaves_the_built_in_model_to_work():
 @pytest.mark.parametrize("embedder", ["auto", None, lengths])
 def test_a_deadline_that_is_kept_is_not_mentioned(embedder: Any):
     options = {"query": QUERY, "embedder": embedder}
-    compaction = compact_context(LONG, **options, deadline_ms=1e9)
+    compaction = compact_context(LONG, **options, timeout=1e9)
     assert compaction.stats.degraded == ()
     assert explained(compaction) == explained(compact_context(LONG, **options))
 
@@ -151,18 +151,18 @@ def test_what_was_embedded_by_the_deadline_is_used_and_counted():
     batches: list[list[str]] = []
     embedder = Embedder(embed, batch_size=10)
     # Two batches are answered at once, and the third not before the deadline, whenever that is.
-    compaction = compact_context(LONG, QUERY, embedder=embedder, deadline_ms=2_000)
+    compaction = compact_context(LONG, QUERY, embedder=embedder, timeout=2)
     stopped.set()
     assert compaction.stats.embedding
     (said,) = compaction.stats.degraded
-    assert said.startswith("deadline: 20 of 201 texts embedded in 2000 ms; the rest went with")
+    assert said.startswith("deadline: 20 of 201 texts embedded in 2 s; the rest went with")
     assert embedder.state == "closed"
 
 
 def test_what_is_cached_is_there_whatever_the_deadline():
     asked = Counting()
     whole = compact_context(LONG, QUERY, embedder=asked)
-    again = compact_context(LONG, QUERY, embedder=asked, deadline_ms=0)
+    again = compact_context(LONG, QUERY, embedder=asked, timeout=0.0)
     assert again.stats.degraded == ()
     assert explained(again) == explained(whole)
 

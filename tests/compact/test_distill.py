@@ -1,4 +1,4 @@
-"""distill_novel=: what goes for good is remembered first."""
+"""Archive(novel=True): what goes for good is remembered first."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate import InvalidArgumentError, compact_context
-from rehydrate.compact.distilling import kind_of
-from rehydrate.memory.memory import Memory
+from rehydrate import compact_context
+from rehydrate.compact import Archive, kind_of
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.memory import Memory
 from tests.compact.cases import FixedMemory, talk
 from tests.memory.plain import PlainStore
+
+NOVEL = Archive(dropped=False, novel=True)
 
 LONG = "is what the notes of the meeting on Tuesday said about it"
 ASIDE = "Now something else that has nothing to do with it at all."
@@ -25,7 +28,7 @@ def memory() -> Memory:
 
 def distil(memory: Any, *lines: str, **options: Any) -> Any:
     """Compact a talk to nothing but its end, which says nothing worth remembering."""
-    given = {"budget_tokens": 0, "memory": memory, "distill_novel": True} | options
+    given = {"budget_tokens": 0, "memory": memory, "archive": NOVEL} | options
     # What the assistant said last would be kept as the reply that the user answers.
     is_answered = any(line.startswith("assistant: ") for line in lines)
     end = ("user: Well.", "assistant: Yes.", "user: Go on.") if is_answered else ("user: Go on.",)
@@ -63,10 +66,15 @@ def test_a_typographers_apostrophe_is_an_apostrophe():
 
 
 def test_what_it_is_from_stands_with_it(memory: Memory):
-    distil(memory, f"user: The budget {LONG}", f"assistant: {ASIDE}", session="meeting-7")
+    distil(
+        memory,
+        f"user: The budget {LONG}",
+        f"assistant: {ASIDE}",
+        archive=Archive(False, novel=True, thread="meeting-7"),
+    )
     newest, oldest = memory.list()
     assert {newest.source, oldest.source} == {"conversation/meeting-7"}
-    assert {newest.session, oldest.session} == {"meeting-7"}
+    assert {newest.thread, oldest.thread} == {"meeting-7"}
     assert {newest.tool, oldest.tool} == {"compact_context"}
     assert [item.metadata for item in (oldest, newest)] == [
         {"role": "user", "index": 0},
@@ -79,8 +87,8 @@ def test_a_conversation_without_a_name_has_one_that_lasts_while_it_grows(memory:
     distil(memory, f"user: The budget {LONG}")
     distil(memory, f"user: The budget {LONG}", f"assistant: {ASIDE}")
     distil(memory, "user: A third thing, of which nobody has ever spoken before.")
-    sessions = [item.session for item in memory.list(newest_first=False)]
-    assert sessions[0] == sessions[1] != sessions[2]
+    threads = [item.thread for item in memory.list(newest_first=False)]
+    assert threads[0] == threads[1] != threads[2]
 
 
 def test_a_transcript_brings_its_own_name_and_times(memory: Memory):
@@ -93,9 +101,9 @@ def test_a_transcript_brings_its_own_name_and_times(memory: Memory):
         }
         for text in (f"The budget {LONG}", "Go on.")
     ]
-    compact_context(entries, budget_tokens=0, memory=memory, distill_novel=True)
+    compact_context(entries, budget_tokens=0, memory=memory, archive=NOVEL)
     (item,) = memory.list()
-    assert item.session == "s-81"
+    assert item.thread == "s-81"
     assert item.time is not None
     assert item.time.isoformat() == "2026-02-17T08:30:00.125000+00:00"
 
@@ -150,7 +158,7 @@ def test_thinking_is_nobodys_news(memory: Memory):
         },
         *talk("user: Well.", "assistant: Yes.", "user: Go on."),
     ]
-    compact_context(messages, budget_tokens=0, memory=memory, distill_novel=True)
+    compact_context(messages, budget_tokens=0, memory=memory, archive=NOVEL)
     assert [item.text for item in memory.list(newest_first=False)][-1] == f"The budget {LONG}"
 
 
@@ -162,7 +170,7 @@ def test_a_call_and_its_results_are_one_memory(memory: Memory):
         {"role": "tool", "tool_call_id": "1", "content": f"The budget {LONG}"},
         *talk("assistant: Done.", "user: Go on."),
     ]
-    compact_context(messages, budget_tokens=0, memory=memory, distill_novel=True)
+    compact_context(messages, budget_tokens=0, memory=memory, archive=NOVEL)
     (item,) = memory.list()
     assert item.kind == "episode"
     assert "read" in item.text
@@ -194,20 +202,37 @@ def test_the_label_of_a_secret_is_among_the_items_redactions(memory: Memory):
     assert item.text[start:end] == f"[redacted:{name}]"
 
 
-@pytest.mark.parametrize("name", ["distill_novel", "keep_dropped", "record_episode"])
-def test_writing_needs_a_memory_that_can_be_written_to(name: str):
-    with pytest.raises(InvalidArgumentError, match=f"{name} is True, but there is no memory .*;"):
-        compact_context(talk("user: hi"), **{name: True})
+@pytest.mark.parametrize("archive", [True, NOVEL, Archive(episode=True)])
+def test_writing_needs_a_memory_that_can_be_written_to(archive: bool | Archive):
+    with pytest.raises(InvalidArgumentError, match=r"archive is .*, but there is no memory .*;"):
+        compact_context(talk("user: hi"), archive=archive)
     with pytest.raises(InvalidArgumentError, match=r"which has no add; pass a rehydrate\.Memory"):
-        compact_context(talk("user: hi"), memory=FixedMemory([0.0]), **{name: True})
+        compact_context(talk("user: hi"), memory=FixedMemory([0.0]), archive=archive)
+
+
+@pytest.mark.parametrize("archive", [1, None, "dropped", {"dropped": True}])
+def test_what_is_no_archive_is_refused(archive: Any):
+    with pytest.raises(
+        InvalidArgumentError, match=r"archive is .*; pass True, False or an Archive"
+    ):
+        compact_context(talk("user: hi"), archive=archive)
+
+
+@pytest.mark.parametrize("name", ["dropped", "novel", "episode"])
+def test_the_parts_of_an_archive_are_true_or_false(name: str):
     with pytest.raises(InvalidArgumentError, match=f"{name} is 1; pass True or False"):
-        compact_context(talk("user: hi"), **{name: 1})
+        Archive(**{name: 1})
 
 
-@pytest.mark.parametrize("session", ["", 7, "\ud800"])
-def test_a_session_is_a_name(session: Any):
-    with pytest.raises(InvalidArgumentError, match="session is "):
-        compact_context(talk("user: hi"), session=session)
+def test_an_archive_of_nothing_is_refused():
+    with pytest.raises(InvalidArgumentError, match="pass archive=False to write nothing"):
+        Archive(dropped=False)
+
+
+@pytest.mark.parametrize("thread", ["", 7, "\ud800"])
+def test_a_thread_is_a_name(thread: Any):
+    with pytest.raises(InvalidArgumentError, match="thread is "):
+        Archive(thread=thread)
 
 
 class Known(FixedMemory):
@@ -218,7 +243,7 @@ class Known(FixedMemory):
         self.added: list[Any] = []
 
     def add(self, items: Any) -> list[Any]:
-        from rehydrate.memory.items import Added
+        from rehydrate.memory import Added
 
         self.added += items
         return [Added(f"mem_{n}", True) for n, _ in enumerate(items)]

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.compact.inputs import open_turn, take_apart
+from rehydrate.compact import open_turn, take_apart
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats._inputs import at_path, input_texts
-from rehydrate.memory.memory import Memory
+from rehydrate.formats.calls import at_path, input_texts
+from rehydrate.memory import Memory
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, cases, words
 from tests.compact.test_excerpts import LONG_TEXTS
@@ -272,7 +272,7 @@ def test_all_places_in_which_langchain_says_a_call_are_cut_alike():
 
 def test_a_gap_in_an_input_names_where_the_whole_string_is():
     memory = Memory(PlainStore(), namespace="alice", redact=False)
-    compaction = cut(session(), memory=memory, keep_dropped=True)
+    compaction = cut(session(), memory=memory, archive=True)
     content = compaction.messages[1]["content"][0]["input"]["content"]
     mark = next(line for line in content.split("\n") if "omitted" in line)
     handle = mark.rpartition(", ")[2].partition(" ")[0]

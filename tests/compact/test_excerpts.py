@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import rehydrate
 from rehydrate import _engine, compact_context, formats, validate
-from rehydrate.compact.excerpts import Division, mark
-from rehydrate.compact.outline import read_framed
+from rehydrate.compact import Division, mark, read_framed
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, HashEmbedder, MeasuredMemory, cases, talk, words

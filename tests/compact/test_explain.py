@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from rehydrate import compact_context
-from rehydrate.compact.scoring import UNKNOWN_ROLE_WEIGHT
+from rehydrate.compact import UNKNOWN_ROLE_WEIGHT
 from tests.compact.cases import Case, FixedMemory, HashEmbedder, cases, talk, words
 
 

@@ -1,4 +1,4 @@
-"""keep_dropped=: what is left out is in memory, under handles, as it was."""
+"""archive=: what is left out is in memory, under handles, as it was."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from hypothesis import strategies as st
 
 import rehydrate
 from rehydrate import compact_context, validate
-from rehydrate.memory.memory import Memory
+from rehydrate.compact import Archive
+from rehydrate.memory import Memory
 from tests.compact.cases import Case, cases, talk
 from tests.memory.plain import PlainStore
+
+NOVEL = Archive(dropped=False, novel=True)
 
 LOG = "\n".join(f"line {n}: service {n % 7} answered in {n * 13 % 101} ms" for n in range(400))
 MARK = re.compile(r"\[\.\.\. [\d,]+ lines? omitted, [\d-]+, (mem_\w+) \.\.\.\]")
@@ -27,7 +30,7 @@ def fresh() -> Memory:
 
 def excerpted(memory: Memory | None, log: str = LOG, **options: Any) -> Any:
     messages = talk("user: Why is service 3 slow?", f"user: {log}", "user: Go on.")
-    given = {"budget_tokens": 900, "granularity": "excerpt", "keep_dropped": memory is not None}
+    given = {"budget_tokens": 900, "granularity": "excerpt", "archive": memory is not None}
     return compact_context(messages, memory=memory, **(given | options))
 
 
@@ -35,7 +38,7 @@ def excerpted(memory: Memory | None, log: str = LOG, **options: Any) -> Any:
 def test_what_is_dropped_comes_back_exactly(case: Case, granularity: str):
     memory = fresh()
     before = copy.deepcopy(case.entries)
-    compaction = case.compact(memory=memory, keep_dropped=True, granularity=granularity)
+    compaction = case.compact(memory=memory, archive=True, granularity=granularity)
     assert compaction.stats.degraded == ()
     assert case.entries == before
     for record in compaction.dropped:
@@ -57,8 +60,8 @@ def as_told(entry: Any) -> Any:
 @given(cases(), st.sampled_from(["message", "excerpt"]))
 def test_writing_everything_keeps_the_laws(case: Case, granularity: str):
     memory = fresh()
-    options = {"memory": memory, "granularity": granularity, "distill_novel": True}
-    compaction = case.compact(**options, keep_dropped=True, record_episode=True)
+    options = {"memory": memory, "granularity": granularity}
+    compaction = case.compact(**options, archive=Archive(novel=True, episode=True))
     stats = compaction.stats
     assert stats.degraded == ()
     assert validate(compaction.messages, case.format) == []
@@ -71,7 +74,7 @@ def test_writing_everything_keeps_the_laws(case: Case, granularity: str):
 
 @given(cases(), st.sampled_from(["message", "excerpt"]))
 def test_compacting_the_result_changes_nothing_and_writes_nothing(case: Case, granularity: str):
-    writing = {"memory": fresh(), "distill_novel": True, "keep_dropped": True}
+    writing = {"memory": fresh(), "archive": Archive(novel=True)}
     once = case.compact(**writing, granularity=granularity)
     held = writing["memory"].list(limit=None)
     survivors = {id(message) for message in once.messages}
@@ -110,7 +113,7 @@ def test_an_excerpt_with_handles_is_left_as_it_is_by_the_next_compaction():
         budget_tokens=once.stats.target_tokens,
         granularity="excerpt",
         memory=memory,
-        keep_dropped=True,
+        archive=True,
     )
     assert not twice.stats.changed
     assert list(map(id, twice.messages)) == list(map(id, once.messages))
@@ -121,7 +124,7 @@ def test_an_excerpt_of_an_excerpt_leads_back_to_the_first_text():
     memory = fresh()
     once = excerpted(memory)
     twice = compact_context(
-        once.messages, budget_tokens=300, granularity="excerpt", memory=memory, keep_dropped=True
+        once.messages, budget_tokens=300, granularity="excerpt", memory=memory, archive=True
     )
     _, shown, _ = [message["content"] for message in twice.messages]
     between = {memory.get(handle).text for handle in MARK.findall(shown)} - {LOG}
@@ -142,7 +145,7 @@ def test_a_forged_handle_is_text_like_any_other():
 
 def test_without_being_asked_nothing_is_written_and_marks_have_no_handles():
     memory = fresh()
-    compaction = excerpted(memory, keep_dropped=False)
+    compaction = excerpted(memory, archive=False)
     assert memory.list() == []
     assert "mem_" not in str(compaction.messages)
     assert [record.handle for record in compaction.dropped] == [None] * len(compaction.dropped)
@@ -155,7 +158,7 @@ def test_secrets_are_labelled_in_what_comes_back_and_it_is_still_json():
         [{"role": "user", "content": [{"type": "text", "text": said}]}, *talk("user: Go on.")],
         budget_tokens=0,
         memory=memory,
-        keep_dropped=True,
+        archive=True,
     )
     item = memory.get(compaction.dropped[0].handle)
     text = json.loads(item.text)["content"][0]["text"]
@@ -175,7 +178,7 @@ def test_a_message_that_json_cannot_say_is_dropped_all_the_same_and_that_is_said
         {"role": "user", "content": "hello there", "odd": odd},
         *talk("user: hi, what can you do for me today?", "user: Go on."),
     ]
-    compaction = compact_context(messages, budget_tokens=0, memory=memory, keep_dropped=True)
+    compaction = compact_context(messages, budget_tokens=0, memory=memory, archive=True)
     first, second = compaction.dropped
     assert first.handle is None
     assert json.loads(memory.get(second.handle).text) == messages[1]
@@ -186,5 +189,5 @@ def test_a_message_that_json_cannot_say_is_dropped_all_the_same_and_that_is_said
 def test_half_a_surrogate_pair_comes_back_too():
     memory = fresh()
     messages = talk("user: a \ud800 b", "user: Go on.")
-    compaction = compact_context(messages, budget_tokens=0, memory=memory, keep_dropped=True)
+    compaction = compact_context(messages, budget_tokens=0, memory=memory, archive=True)
     assert json.loads(memory.get(compaction.dropped[0].handle).text) == messages[0]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rehydrate import Context, Scoring, clear_cache, compact_context
+from rehydrate import Context, Scoring, compact_context
+from rehydrate.process import clear_cache
 
 RULES = (
     "Never send anything to customers without my approval.",

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from rehydrate import Memory, compact_context
+from rehydrate.compact import Archive
 from tests.compact.cases import talk
 from tests.languages import LANGUAGES, Language
+
+NOVEL = Archive(dropped=False, novel=True)
 
 NOVEL_BELOW = 0.5
 """The contract's line between what is new and what memory holds."""
@@ -66,7 +69,7 @@ def test_a_memory_of_one_item_covers_nothing_else(tmp_path: Path, language: Lang
 
 def test_what_is_new_is_written_before_it_is_dropped(memory: Memory, language: Language):
     new = [text for text in language.unrelated if len(text.encode()) >= 40]
-    compaction = compact_context(said(*new), budget_tokens=5, memory=memory, distill_novel=True)
+    compaction = compact_context(said(*new), budget_tokens=5, memory=memory, archive=NOVEL)
     assert compaction.stats.dropped == len(new)
     assert compaction.stats.distilled == len(new)
     assert {item.text for item in memory.list()} >= set(new)

@@ -179,7 +179,7 @@ def test_the_figures_add_up(case: Case):
     assert stats.elapsed_ms > 0
 
 
-def _percent(part: int, stats: rehydrate.Stats) -> float:
+def _percent(part: int, stats: rehydrate.compact.Stats) -> float:
     return round(100 * part / stats.before_tokens, 1) if stats.before_tokens else 0.0
 
 

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rehydrate import MissingNamespaceError, compact_context
-from rehydrate.memory.memory import Memory
+from rehydrate import compact_context
+from rehydrate.compact import Archive
+from rehydrate.errors import MissingNamespaceError
+from rehydrate.memory import Memory
 from tests.compact.cases import FixedMemory, HashEmbedder, talk
 from tests.memory.plain import PlainStore
 
@@ -190,18 +192,18 @@ def test_the_share_that_went_because_memory_has_it_is_of_tokens():
 def test_an_episode_says_what_went_and_how_much_of_it_memory_has():
     memory = Memory(PlainStore(), namespace="alice")
     memory.add([message["content"] for message in FACTS[:2]])
-    options = {"memory": memory, "record_episode": True}
-    stats = compact_context(FACTS, **options, budget_tokens=0, session="s-1").stats
+    options = {"memory": memory, "archive": Archive(False, episode=True, thread="s-1")}
+    stats = compact_context(FACTS, **options, budget_tokens=0).stats
     (item,) = memory.list(kinds=["episode"])
     share = round(stats.covered_pct)
     assert item.text == (
         f"{stats.before_tokens}->{stats.after_tokens} tokens, {share}% dropped as memory-covered"
     )
     assert share > 0
-    assert (item.session, item.source) == ("s-1", "conversation/s-1")
+    assert (item.thread, item.source) == ("s-1", "conversation/s-1")
 
 
 def test_a_compaction_that_changes_nothing_is_no_episode():
     memory = Memory(PlainStore(), namespace="alice")
-    compact_context(FACTS, memory=memory, record_episode=True, target_ratio=1.0)
+    compact_context(FACTS, memory=memory, archive=Archive(episode=True), target_ratio=1.0)
     assert memory.list() == []

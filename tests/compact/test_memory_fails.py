@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from rehydrate import StoreFullError, compact_context, validate
-from rehydrate.memory.items import Added
-from rehydrate.memory.memory import Memory
+from rehydrate import compact_context, validate
+from rehydrate.compact import Archive
+from rehydrate.errors import StoreFullError
+from rehydrate.memory import Added, Memory
 from tests.compact.cases import talk
 from tests.memory.plain import PlainStore
 
@@ -23,7 +24,7 @@ TALK = talk(
     "user: I prefer parcels that arrive, whatever their number may be.",
     "user: What was the number of my parcel?",
 )
-WRITING = {"distill_novel": True, "keep_dropped": True, "record_episode": True}
+WRITING = {"archive": Archive(novel=True, episode=True)}
 FULL = StoreFullError("/m.db", "no room left on the disk", "make room")
 
 

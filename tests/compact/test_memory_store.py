@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from rehydrate import Memory, acompact_context, compact_context
+from rehydrate.compact import Archive
 from tests.compact.cases import talk
+
+NOVEL = Archive(dropped=False, novel=True)
 
 TOPICS = [
     "The staging server listens on port 8443 and restarts itself every night at three.",
@@ -61,19 +64,19 @@ def test_an_empty_memory_covers_nothing(memory: Memory):
 def test_what_was_dropped_is_known_the_next_time_and_after_the_file_was_closed(tmp_path: Path):
     path = tmp_path / "memory.db"
     with Memory.open(path, namespace="alice") as memory:
-        first = compact_context(TALK, budget_tokens=45, memory=memory, distill_novel=True)
+        first = compact_context(TALK, budget_tokens=45, memory=memory, archive=NOVEL)
         assert first.stats.degraded == ()
         assert first.stats.distilled == first.stats.dropped > 3
         assert first.stats.covered_pct == 0.0
     with Memory.open(path, namespace="alice") as memory:
-        again = compact_context(TALK, budget_tokens=45, memory=memory, distill_novel=True)
+        again = compact_context(TALK, budget_tokens=45, memory=memory, archive=NOVEL)
         assert again.stats.covered_pct == 100.0
         assert again.stats.distilled == 0
         assert again.indices == first.indices
 
 
 def test_another_namespace_knows_nothing_of_it(memory: Memory):
-    compact_context(TALK, budget_tokens=45, memory=memory, distill_novel=True, keep_dropped=True)
+    compact_context(TALK, budget_tokens=45, memory=memory, archive=Archive(novel=True))
     assert coverage(memory.within("bob")) == [0.0] * len(TALK)
 
 
@@ -85,8 +88,7 @@ def test_handles_lead_back_through_the_file(memory: Memory):
         budget_tokens=700,
         memory=memory,
         granularity="excerpt",
-        keep_dropped=True,
-        record_episode=True,
+        archive=Archive(episode=True),
     )
     assert compaction.stats.degraded == ()
     assert compaction.stats.after_tokens <= 700
@@ -100,7 +102,7 @@ def test_handles_lead_back_through_the_file(memory: Memory):
 
 
 def test_the_async_twin_writes_too(memory: Memory):
-    work = acompact_context(TALK, budget_tokens=45, memory=memory, distill_novel=True)
+    work = acompact_context(TALK, budget_tokens=45, memory=memory, archive=NOVEL)
     assert asyncio.run(work).stats.distilled > 3
 
 
@@ -109,7 +111,7 @@ def test_a_memory_that_may_only_be_read_covers_and_says_what_it_did_not_keep(tmp
     with Memory.open(path, namespace="alice") as memory:
         memory.add(TOPICS[:2])
     with Memory.open(path, namespace="alice", read_only=True) as memory:
-        compaction = compact_context(TALK, budget_tokens=45, memory=memory, keep_dropped=True)
+        compaction = compact_context(TALK, budget_tokens=45, memory=memory, archive=True)
     assert compaction.stats.covered_pct > 0
     (said,) = compaction.stats.degraded
     assert said.startswith("memory: StoreReadOnlyError: ")
@@ -118,7 +120,7 @@ def test_a_memory_that_may_only_be_read_covers_and_says_what_it_did_not_keep(tmp
 
 def test_a_conversation_can_be_forgotten_whole(memory: Memory):
     compact_context(
-        TALK, budget_tokens=45, memory=memory, distill_novel=True, keep_dropped=True, session="s-1"
+        TALK, budget_tokens=45, memory=memory, archive=Archive(novel=True, thread="s-1")
     )
-    assert memory.purge(session="s-1") > 6
+    assert memory.purge(thread="s-1") > 6
     assert memory.list() == []

@@ -13,15 +13,9 @@ from hypothesis import strategies as st
 
 import rehydrate
 from rehydrate import Memory, _engine, compact_context, formats, validate
-from rehydrate.compact.outline import (
-    Listed,
-    framed,
-    outline_tokens,
-    read_framed,
-    write_outline,
-)
+from rehydrate.compact import Listed, framed, outline_tokens, read_framed, write_outline
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.memory.tools import LoadMemory
+from rehydrate.memory import LoadMemory
 from tests.compact import names_twin
 from tests.compact.cases import Case, cases, figures, talk
 from tests.strategies import BY_FORMAT, Draw, Entry
@@ -270,9 +264,7 @@ def test_a_name_cannot_close_the_fence_or_speak_as_the_system():
 def test_with_a_memory_names_stand_behind_the_handle_of_their_message(tmp_path):
     with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
         entries = session(step(95, "Edit", {"path": "conf/ports.toml"}))
-        kept = compact_context(
-            entries, target_ratio=0.2, outline=400, memory=memory, keep_dropped=True
-        )
+        kept = compact_context(entries, target_ratio=0.2, outline=400, memory=memory, archive=True)
         assert kept.outline is not None
         handles = {each.handle for each in kept.dropped}
         listed = [each for each in read_framed(kept.outline.text) if each.reference]

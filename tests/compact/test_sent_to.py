@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from rehydrate import InvalidArgumentError, compact_context, validate
+from rehydrate import compact_context, validate
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import openai_to_langchain
 from tests.linting.conftest import prose
 

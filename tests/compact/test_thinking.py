@@ -262,5 +262,7 @@ def test_claude_code_lines_of_thinking_alone_are_left_out():
 
 
 def test_what_is_no_policy_is_refused_with_the_choices():
-    with pytest.raises(rehydrate.InvalidArgumentError, match="thinking is 'drop'; choose one of"):
+    with pytest.raises(
+        rehydrate.errors.InvalidArgumentError, match="thinking is 'drop'; choose one of"
+    ):
         compact_context([], thinking="drop")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.formats.thinking_models import THINKING_MODELS, ThinkingModel, thinking_model
+from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
 from tests.compact.cases import Case, cases, figures
 from tests.strategies import Entry
 
@@ -291,5 +291,7 @@ def test_the_newer_models_and_the_unknown_bind_thinking_to_its_prefix(model):
 
 
 def test_a_model_that_is_no_name_is_refused():
-    with pytest.raises(rehydrate.InvalidArgumentError, match="model is a int; pass the model's"):
+    with pytest.raises(
+        rehydrate.errors.InvalidArgumentError, match="model is a int; pass the model's"
+    ):
         compact_context([], model=5)

@@ -11,10 +11,11 @@ import anyio.lowlevel
 import pytest
 
 import rehydrate
-from rehydrate import Context, LoadMemory, Memory, compiler
-from rehydrate._concurrency.handover import hand_over, run_locked
+from rehydrate import Context, ContextJIT, Interpreter, Memory, prompt
+from rehydrate._concurrency.async_wrappers import hand_over, run_locked
 from rehydrate._concurrency.hybrid_lock import HybridLock
-from rehydrate._concurrency.pool import WorkerPool
+from rehydrate._concurrency.workers import WorkerPool
+from rehydrate.memory import LoadMemory
 
 pytestmark = pytest.mark.anyio
 
@@ -126,12 +127,13 @@ async def _noting(order: list[str]) -> None:
 
 
 TWINS = [
-    *((Memory, name) for name in vars(Memory) if f"a{name}".rstrip("_") in vars(Memory)),
-    (Memory, "sync"),
+    *((Memory, name) for name in vars(Memory) if f"a{name}" in vars(Memory)),
+    *((ContextJIT, name) for name in ("handle", "answer")),
+    (Interpreter, "run"),
     *((Context, name) for name in ("add", "prompt", "compact")),
     (LoadMemory, "handle"),
     *((rehydrate, name) for name in ("compact_context", "compile", "hydrate")),
-    (compiler, "hydrate_source"),
+    (prompt, "hydrate_source"),
 ]
 
 
@@ -140,7 +142,7 @@ TWINS = [
 )
 def test_a_twin_has_a_name_a_signature_and_words_of_its_own(owner: object, name: str):
     function = getattr(owner, name)
-    own = "async_" if name == "sync" else f"a{name.rstrip('_')}"
+    own = f"a{name}"
     twin = getattr(owner, own)
     assert inspect.iscoroutinefunction(twin)
     assert twin.__name__ == own

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from rehydrate._concurrency.hybrid_lock import HybridLock
-from tests.knocks.programs import run_python
+from tests.stress.programs import run_python
 
 pytestmark = pytest.mark.anyio
 

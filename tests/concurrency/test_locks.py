@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.knocks.programs import run_python
+from tests.stress.programs import run_python
 
 pytestmark = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
 
@@ -63,8 +63,8 @@ import os, signal, sys, threading
 import numpy as np
 import rehydrate
 from rehydrate._concurrency import loops
-from rehydrate.embedding import cache, own
-from rehydrate.embedding import named as named_models
+from rehydrate.embedding import cache, embedder as own
+from rehydrate.embedding import onnx as named_models
 
 def embed(texts):
     return [[len(text) + 1.0, 1.0] for text in texts]

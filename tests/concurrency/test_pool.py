@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from rehydrate._concurrency.pool import WorkerPool, waiting
-from tests.knocks.programs import run_python
+from rehydrate._concurrency.workers import WorkerPool, waiting
+from tests.stress.programs import run_python
 
 PATIENCE_SECONDS = 60
 forks = pytest.mark.skipif(not hasattr(sys, "getdlopenflags"), reason="needs os.fork")
@@ -110,7 +110,7 @@ def test_what_has_not_begun_can_be_withdrawn():
 
 
 def test_where_no_thread_can_be_started_it_says_so_and_no_place_is_lost(monkeypatch):
-    from rehydrate._concurrency import pool as module
+    from rehydrate._concurrency import workers as module
 
     pool, over = WorkerPool(1), threading.Event()
     run_in_thread = module.run_in_thread
@@ -131,7 +131,7 @@ def test_a_child_has_all_places_whatever_its_parent_was_at():
     ended = run_python(
         """
         import os, signal, threading
-        from rehydrate._concurrency.pool import WorkerPool
+        from rehydrate._concurrency.workers import WorkerPool
 
         pool, hang = WorkerPool(1), threading.Event()
         begun = threading.Event()
@@ -158,7 +158,7 @@ def test_work_that_hangs_does_not_keep_the_process_from_ending():
     ended = run_python(
         """
         import asyncio, threading
-        from rehydrate._concurrency.handover import hand_over
+        from rehydrate._concurrency.async_wrappers import hand_over
 
         async def main():
             try:

@@ -11,8 +11,8 @@ import anyio.lowlevel
 import pytest
 
 from rehydrate import Budget, Context
-from rehydrate.context.estimate import INLINE_CHARS
-from tests.knocks.programs import run_python
+from rehydrate.context import INLINE_CHARS
+from tests.stress.programs import run_python
 
 pytestmark = pytest.mark.anyio
 
@@ -61,8 +61,8 @@ def talk(turns: int, words: int = 30) -> list[dict[str, str]]:
 
 async def test_45_that_wait_for_one_slow_context_do_not_delay_another():
     blocked = Blocked()
-    slow = Context(blocked, deadline_ms=None)
-    other = Context(lambda request: "The ferry leaves at seven.", deadline_ms=None)
+    slow = Context(blocked, timeout=None)
+    other = Context(lambda request: "The ferry leaves at seven.", timeout=None)
     before = threading.active_count()
     async with anyio.create_task_group() as tasks:
         for number in range(45):
@@ -89,10 +89,10 @@ async def test_45_that_wait_for_one_slow_context_do_not_delay_another():
 
 async def test_many_contexts_whose_sources_hang_do_not_delay_another():
     blocked = Blocked()
-    other = Context(lambda request: "The ferry leaves at seven.", deadline_ms=None)
+    other = Context(lambda request: "The ferry leaves at seven.", timeout=None)
     async with anyio.create_task_group() as tasks:
         for _ in range(20):
-            tasks.start_soon(Context(blocked, deadline_ms=None).aprompt, "Which berth?")
+            tasks.start_soon(Context(blocked, timeout=None).aprompt, "Which berth?")
         await blocked.asked()
         with anyio.fail_after(PATIENCE_SECONDS):
             await other.aprompt("When?")
@@ -112,7 +112,7 @@ async def test_short_work_is_done_on_the_loop():
 
 async def test_a_prompt_that_asks_sources_is_made_beside_the_loop():
     clock = Clock()
-    context = Context(lambda request: "At seven.", deadline_ms=None, clock=clock)
+    context = Context(lambda request: "At seven.", timeout=None, clock=clock)
     await context.aprompt("When?")
     assert not clock.was_on_the_loop
     context.add({"role": "assistant", "content": "At seven."})
@@ -157,7 +157,7 @@ async def test_large_entries_are_counted_beside_the_loop():
 
 
 async def test_sync_and_async_callers_of_one_context_exclude_each_other():
-    context = Context(lambda request: "At seven.", deadline_ms=None, provider="openai_chat")
+    context = Context(lambda request: "At seven.", timeout=None, provider="openai_chat")
     context.add({"role": "user", "content": "start"})
     prompts = []
 
@@ -188,7 +188,7 @@ async def test_sync_and_async_callers_of_one_context_exclude_each_other():
 
 async def test_who_is_cancelled_in_line_leaves_nothing_behind():
     blocked = Blocked()
-    context = Context(blocked, deadline_ms=None)
+    context = Context(blocked, timeout=None)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(context.aprompt, "first")
         await blocked.asked()
@@ -208,7 +208,7 @@ async def test_who_is_cancelled_in_line_leaves_nothing_behind():
 
 async def test_a_sync_call_on_the_loop_while_others_await_their_turn_comes_through():
     blocked = Blocked()
-    context = Context(blocked, deadline_ms=None)
+    context = Context(blocked, timeout=None)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(context.aprompt, "first")
         await blocked.asked()
@@ -223,7 +223,7 @@ async def test_a_sync_call_on_the_loop_while_others_await_their_turn_comes_throu
 
 async def test_how_full_it_is_can_be_asked_while_a_prompt_is_made():
     blocked = Blocked()
-    context = Context(blocked, deadline_ms=None)
+    context = Context(blocked, timeout=None)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(context.aprompt, "first")
         await blocked.asked()
@@ -253,7 +253,7 @@ def source(request):
     return "At seven."
 
 async def main():
-    context = Context(source, deadline_ms=None)
+    context = Context(source, timeout=None)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(context.aprompt, "first")
         tasks.start_soon(context.aprompt, "second")

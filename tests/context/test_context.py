@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate import Memory, MemoryItem, validate
-from rehydrate.compiler.sources import HydrationSource, function
-from rehydrate.context import Context
+from rehydrate import Memory, validate
+from rehydrate.context import Context, ContextJIT
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError, InvalidMessageError
-from rehydrate.ir import Budget, Priority, Provenance, Section
-from rehydrate.runtime.jit import ContextJIT
+from rehydrate.memory import MemoryItem
+from rehydrate.prompt import Budget, HydrationSource, Priority, Provenance, Section
+from rehydrate.prompt.sources import function
 from tests import strategies
 
 SESSION = Path(__file__).parents[2] / "examples" / "session.jsonl"
@@ -42,10 +42,10 @@ def spoken(entries):
 def test_every_prompt_extends_the_one_before_and_is_valid(provider, data):
     entries = data.draw(CONVERSATIONS[provider])
     context = Context(
-        lambda request: f"Something about {request.observation[:20]!r}.",
+        lambda request: f"Something about {request.query[:20]!r}.",
         provider=provider,
         system="Be brief.",
-        deadline_ms=None,
+        timeout=None,
     )
     before = []
     for entry in entries:
@@ -71,7 +71,7 @@ def test_the_entries_of_a_prompt_are_the_very_objects_that_were_added():
 def test_what_memory_gave_a_turn_stays_where_it_was_sent(tmp_path):
     with Memory.open(tmp_path / "m.db", namespace="alice") as memory:
         memory.add(["Staging listens on port 8443.", "Lunch is at noon."])
-        context = Context(memory, deadline_ms=None)
+        context = Context(memory, timeout=None)
         first = context.prompt("Which port does staging listen on?")
         assert "8443" in json.dumps(first.messages)
         context.add({"role": "assistant", "content": "8443."})
@@ -85,10 +85,10 @@ def test_sources_are_asked_once_a_user_turn():
     asked = []
 
     def notes(request):
-        asked.append(request.observation)
+        asked.append(request.query)
         return "a note"
 
-    context = Context(notes, provider="openai_chat", deadline_ms=None)
+    context = Context(notes, provider="openai_chat", timeout=None)
     context.prompt("first question")
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     context.add(
@@ -108,12 +108,12 @@ def test_a_name_is_given_once_though_others_of_it_are_gone_or_were_asked_for():
         said.append(len(said))
         return f"The clock of the tower strikes for the {len(said)}. time."
 
-    context = Context(clock, deadline_ms=None)
+    context = Context(clock, timeout=None)
     jit = ContextJIT(context)
     context.prompt("One.")
     call = {"type": "tool_use", "id": "t", "name": "request_context", "input": {"query": "clock"}}
     context.add({"role": "assistant", "content": [call]})
-    context.add({"role": "user", "content": [jit.handle_sync(call)]})
+    context.add({"role": "user", "content": [jit.handle(call)]})
     context.prompt()
     for turn in range(4):
         context.add({"role": "assistant", "content": "Yes."})
@@ -243,13 +243,13 @@ def test_a_prompt_that_is_cancelled_leaves_the_context_as_it_was(backend):
     asked, go_on = threading.Event(), threading.Event()
 
     def slow(request):
-        if request.observation == "second":
+        if request.query == "second":
             asked.set()
             go_on.wait(60)
-        return f"On {request.observation}."
+        return f"On {request.query}."
 
     async def main():
-        context = Context(slow, provider="openai_chat", deadline_ms=None)
+        context = Context(slow, provider="openai_chat", timeout=None)
         await context.aprompt("first")
         await context.aadd({"role": "assistant", "content": "yes"})
         before, usage = context.history, context.usage
@@ -289,7 +289,7 @@ def test_what_is_no_message_is_refused_and_changes_nothing():
         context.prompt()
     with pytest.raises(InvalidArgumentError, match="nothing to compact"):
         context.compact()
-    with pytest.raises(InvalidArgumentError, match="observation is of type int"):
+    with pytest.raises(InvalidArgumentError, match="query is of type int"):
         context.prompt(7)
 
 
@@ -344,11 +344,11 @@ def test_it_can_be_awaited(backend):
 def test_a_real_session_is_replayed_without_one_needless_break():
     lines = [json.loads(line) for line in SESSION.read_text().splitlines()]
     context = Context(
-        lambda request: f"A note on {request.observation[:30]!r}.",
+        lambda request: f"A note on {request.query[:30]!r}.",
         format="claude_code",
         system="You are a coding agent.",
         budget=Budget(10**6, 10**7),
-        deadline_ms=None,
+        timeout=None,
     )
     before, prompts = [], 0
     for line in lines:
@@ -437,7 +437,7 @@ class Rules:
         self.answers = list(answers)
 
     def source(self):
-        return HydrationSource("hot", self.run, kind="hot", deadline_ms=None)
+        return HydrationSource("hot", self.run, kind="hot", timeout=None)
 
     def run(self, request):
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
@@ -470,11 +470,11 @@ def test_hot_memory_that_is_late_says_so_in_each_prompt_until_it_is_there():
         go_on.wait(60)
         return "Never delete production."
 
-    source = HydrationSource("hot", wait, kind="hot", deadline_ms=20.0)
-    context = Context(source, provider="openai_chat", deadline_ms=20.0)
+    source = HydrationSource("hot", wait, kind="hot", timeout=0.02)
+    context = Context(source, provider="openai_chat", timeout=0.02)
     for turn in range(3):
         prompt = context.prompt(f"Question {turn}?")
-        assert prompt.ir.meta.degraded == ("hot: late: no answer within 20 ms",)
+        assert prompt.ir.meta.degraded == ("hot: late: no answer within 0.02 s",)
         context.add({"role": "assistant", "content": "Yes."})
     go_on.set()
 
@@ -528,7 +528,7 @@ def test_hot_memory_is_cut_at_a_hundred_lines_and_not_by_its_tokens(tmp_path):
         for lines in (100, 140):
             of = memory.within(f"of {lines}")
             of.add([MemoryItem(told(lines), tier="hot")])
-            prompt = Context(of, deadline_ms=None).prompt("hi")
+            prompt = Context(of, timeout=None).prompt("hi")
             (hot,) = [each for each in prompt.ir.sections if each.id == "hot"]
             assert hot.tokens > 2_500
             assert hot.content == told(100)
@@ -539,6 +539,6 @@ def test_hot_memory_is_cut_at_a_hundred_lines_and_not_by_its_tokens(tmp_path):
 
 def test_a_source_of_which_nothing_fits_is_named():
     source = function("notes", lambda request: "word " * 500, budget_tokens=100)
-    prompt = Context(source, deadline_ms=None).prompt("hi")
+    prompt = Context(source, timeout=None).prompt("hi")
     said = "notes: left out: nothing of what it found fits, source 'notes' may take 100 tokens"
     assert prompt.ir.meta.degraded == (said,)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rehydrate import Budget, Context, Embedder
+from rehydrate.context import ContextJIT
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.runtime.jit import ContextJIT
 
 FACT = "Plain and still, with a slice of lemon."
 QUESTION = "Which beverage should our visitor be served?"
@@ -60,7 +60,7 @@ def talk() -> list[dict[str, str]]:
 
 
 def of(embedder: Any, budget: Budget = ROOMY) -> Context:
-    context = Context(provider="openai_chat", budget=budget, embedder=embedder, deadline_ms=None)
+    context = Context(provider="openai_chat", budget=budget, embedder=embedder, timeout=None)
     context.add(*talk())
     return context
 
@@ -94,7 +94,7 @@ def test_the_jit_finds_what_shares_no_word_with_the_query():
     for embedder, is_found in (("auto", False), (Knowing(), True)):
         context = of(embedder)
         context.compact(60)
-        answered = ContextJIT(context).answer_sync(call(QUESTION))
+        answered = ContextJIT(context).answer(call(QUESTION))
         assert (FACT in answered.content, answered.degraded) == (is_found, ())
 
 
@@ -116,7 +116,7 @@ def test_by_words_alone_nothing_is_embedded():
     assert by_words.ir.meta.degraded == builtin.ir.meta.degraded == ()
     context = of(None)
     context.compact(60)
-    assert "quay 12" in ContextJIT(context).answer_sync(call("quay 12")).content
+    assert "quay 12" in ContextJIT(context).answer(call("quay 12")).content
 
 
 @pytest.mark.parametrize("door", ["prompt", "compact"])
@@ -140,7 +140,7 @@ def test_a_failing_embedder_changes_nothing_else_and_is_said(door: str):
 def test_an_answer_of_the_jit_says_that_the_embedder_failed():
     context = of(failing)
     context.compact(60)
-    answered = ContextJIT(context).answer_sync(call("quay of berth 7"))
+    answered = ContextJIT(context).answer(call("quay of berth 7"))
     assert "Berth 7 is 14 metres wide" in answered.content
     (said,) = answered.degraded
     assert said.startswith("embedder: ")

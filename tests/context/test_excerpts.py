@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from rehydrate import Budget, Context, InvalidArgumentError, count_tokens, validate
-from rehydrate.compiler.compile import compile
-from rehydrate.ir import ContextRequest, History, PromptIR
-from rehydrate.runtime.jit import ContextJIT
+from rehydrate import Budget, Context, count_tokens, validate
+from rehydrate.context import ContextJIT
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt import ContextRequest, History, PromptIR, compile
 from tests.compact.cases import Case
 from tests.compact.test_excerpts import long_cases
 from tests.strategies import Entry
@@ -127,7 +127,7 @@ def test_the_model_can_ask_for_what_a_gap_left_out():
     jit = ContextJIT(context)
     use = {"type": "tool_use", "id": "ask", "name": "fetch_whole", "input": {"handle": handle}}
     context.add({"role": "assistant", "content": [use]})
-    answer = jit.handle_sync(use)
+    answer = jit.handle(use)
     assert context.originals.get(handle)[:200] in json.dumps(answer).replace("\\n", "\n")
 
 

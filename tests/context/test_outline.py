@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate import Budget, Context, InvalidArgumentError, validate
-from rehydrate.compact.outline import read_lines
-from rehydrate.ir import CompiledPrompt, Section
-from rehydrate.runtime.jit import ContextJIT
+from rehydrate import Budget, Context, validate
+from rehydrate.compact import read_lines
+from rehydrate.context import ContextJIT
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt import CompiledPrompt, Section
 from tests import strategies
 from tests.compact.names_twin import stands_in
 from tests.strategies import Entry
@@ -62,7 +63,7 @@ def worked(context: Context, turns: int, *, thinks: bool = False) -> list[Compil
 
 
 def test_each_compaction_leaves_one_outline_of_all_that_went():
-    context = Context(budget=SMALL, outline=800, deadline_ms=None)
+    context = Context(budget=SMALL, outline=800, timeout=None)
     prompts = worked(context, 12)
     assert context.usage.compactions > 2
     assert not outlines(prompts[0])
@@ -81,7 +82,7 @@ def test_each_compaction_leaves_one_outline_of_all_that_went():
 
 
 def test_between_compactions_prompts_extend_one_another_the_outline_included():
-    context = Context(budget=SMALL, outline=True, deadline_ms=None)
+    context = Context(budget=SMALL, outline=True, timeout=None)
     prompts = worked(context, 12)
     compactions = 0
     for before, now in pairwise(prompts):
@@ -95,7 +96,7 @@ def test_between_compactions_prompts_extend_one_another_the_outline_included():
 
 
 def test_it_counts_in_the_budget_and_stands_fenced_in_the_users_role():
-    context = Context(budget=SMALL, outline=True, system="Be brief.", deadline_ms=None)
+    context = Context(budget=SMALL, outline=True, system="Be brief.", timeout=None)
     for prompt in worked(context, 12):
         if any(trace.name == "prune" and trace.changed for trace in prompt.ir.meta.trace):
             assert context.usage.soft_tokens >= prompt.tokens
@@ -108,7 +109,7 @@ def test_it_counts_in_the_budget_and_stands_fenced_in_the_users_role():
 
 @pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-opus-5", "claude-sonnet-4-5", ""])
 def test_no_thinking_is_sent_that_the_model_refuses(model):
-    context = Context(budget=SMALL, outline=True, model=model, deadline_ms=None)
+    context = Context(budget=SMALL, outline=True, model=model, timeout=None)
     prompts = worked(context, 10, thinks=True)
     assert any(map(outlines, prompts))
     for before, now in pairwise(prompts):
@@ -116,7 +117,7 @@ def test_no_thinking_is_sent_that_the_model_refuses(model):
 
 
 def test_before_a_loop_that_must_begin_with_its_thinking():
-    context = Context(budget=SMALL, outline=True, model="claude-sonnet-4-5", deadline_ms=None)
+    context = Context(budget=SMALL, outline=True, model="claude-sonnet-4-5", timeout=None)
     context.prompt("Mend everything, please.")
     for number in range(40):
         context.add(*step(number, thinks=True))
@@ -137,7 +138,7 @@ def test_before_a_loop_that_must_begin_with_its_thinking():
 @given(data=st.data())
 def test_prompts_with_an_outline_are_valid_whoever_they_are_for(provider, data):
     entries = data.draw(CONVERSATIONS[provider])
-    context = Context(provider=provider, outline=100, budget=Budget(400, 10_000), deadline_ms=None)
+    context = Context(provider=provider, outline=100, budget=Budget(400, 10_000), timeout=None)
     known = validate(entries, provider)
     for number, entry in enumerate(entries):
         context.add(entry)
@@ -149,7 +150,7 @@ def test_prompts_with_an_outline_are_valid_whoever_they_are_for(provider, data):
 
 
 def test_the_model_reads_a_message_by_its_number():
-    context = Context(budget=SMALL, outline=True, deadline_ms=None)
+    context = Context(budget=SMALL, outline=True, timeout=None)
     jit = ContextJIT(context)
     context.offer(jit.tools())
     worked(context, 8)
@@ -168,12 +169,12 @@ def test_the_model_reads_a_message_by_its_number():
         "input": {"handle": one.reference},
     }
     context.add({"role": "assistant", "content": [call]})
-    answer = jit.handle_sync(call)
+    answer = jit.handle(call)
     assert one.name in json.dumps(answer)
 
 
 def test_a_number_that_is_shown_or_was_never_there_is_told():
-    context = Context(budget=SMALL, outline=True, deadline_ms=None)
+    context = Context(budget=SMALL, outline=True, timeout=None)
     jit = ContextJIT(context)
     worked(context, 2)
     for number in (len(context.history) - 1, 10_000):
@@ -183,11 +184,11 @@ def test_a_number_that_is_shown_or_was_never_there_is_told():
             "name": "fetch_whole",
             "input": {"handle": f"#{number}"},
         }
-        assert "nothing is kept under" in json.dumps(jit.handle_sync(call))
+        assert "nothing is kept under" in json.dumps(jit.handle(call))
 
 
 def test_without_one_asked_for_nothing_is_listed():
-    context = Context(budget=SMALL, deadline_ms=None)
+    context = Context(budget=SMALL, timeout=None)
     assert not any(map(outlines, worked(context, 8)))
     with pytest.raises(InvalidArgumentError, match="outline is 5"):
         Context(outline=5)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from rehydrate import Budget, Context, Interpreter, InvalidArgumentError, validate
-from rehydrate.compiler.compile import compile
-from rehydrate.ir import CompiledPrompt, ContextRequest, History, PromptIR
-from rehydrate.runtime import ScriptedModel
+from rehydrate import Budget, Context, Interpreter, validate
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt import CompiledPrompt, ContextRequest, History, PromptIR, compile
+from rehydrate.testing import ScriptedModel
 from tests.strategies import Entry
 
 BINDS, FREE, MANUAL = "claude-opus-5-5", "claude-opus-5", "claude-sonnet-4-5"
@@ -230,7 +230,7 @@ def test_an_interpreter_names_its_model_to_a_context_that_knows_none():
     model = ScriptedModel(["Berth 4."], name=MANUAL)
     context = under_way(1_000_000)
     assert any("waits" in said for said in context.prompt().ir.meta.degraded)
-    Interpreter(model).run_sync(context)
+    Interpreter(model).run(context)
     context.add({"role": "user", "content": "And now?"}, *call(40, 300))
     kept = context.compact(2_500)  # as after an overflow: it must not wait
     assert not any("lost what it begins with" in said for said in kept.meta.degraded)

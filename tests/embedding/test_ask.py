@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from rehydrate import Embedder
-from rehydrate.embedding.ask import ask
-from rehydrate.embedding.cache import VectorCache
+from rehydrate.embedding import VectorCache, ask
 from tests.embedding.doubles import Counting, lengths
 
 

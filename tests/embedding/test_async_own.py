@@ -98,7 +98,7 @@ async def test_an_async_embedder_that_takes_too_long_is_cancelled():
         finally:
             ended.append(True)
 
-    embedder = Embedder(embed, timeout_s=0.01)
+    embedder = Embedder(embed, timeout=0.01)
     compaction = await acompact_context(TALK, embedder=embedder)
     assert not compaction.stats.embedding
     assert "Error" in compaction.stats.degraded[0]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate.embedding.breaker import Breaker
+from rehydrate.embedding import Breaker
 from tests.embedding.doubles import Clock
 
 
 def breaker_at(clock: Clock, failures: int = 3) -> Breaker:
-    return Breaker(failures_to_open=failures, cool_down_s=30.0, clock=clock)
+    return Breaker(failures_to_open=failures, cool_down=30.0, clock=clock)
 
 
 def test_it_opens_after_that_many_failures_in_a_row():

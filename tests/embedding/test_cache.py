@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate.embedding.cache import VectorCache
+from rehydrate.embedding import VectorCache
 
 ROW_BYTES = 256 + 4 * 4
 

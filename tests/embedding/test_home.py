@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from rehydrate.embedding.home import find_model, installed_models, model_folder, models_home
-from rehydrate.embedding.manifest import Manifest
+from rehydrate.embedding import Manifest, find_model, installed_models, model_folder, models_home
 from rehydrate.errors import InvalidArgumentError
 
 

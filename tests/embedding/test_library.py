@@ -13,8 +13,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
 
-from rehydrate.embedding.library import OVERRIDE, onnxruntime_library
-from rehydrate.embedding.onnx import load_model
+from rehydrate.embedding import OVERRIDE, load_model, onnxruntime_library
 from rehydrate.errors import ModelError
 from tests.embedding.tiny_onnx import write_model
 
@@ -124,7 +123,7 @@ def test_a_library_that_is_too_old(folder: Path, tmp_path: Path) -> None:
 
 def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(OVERRIDE, raising=False)
-    monkeypatch.setattr("rehydrate.embedding.library.find_spec", lambda name: None)
+    monkeypatch.setattr("rehydrate.embedding.onnx.find_spec", lambda name: None)
     with pytest.raises(ModelError, match="not installed; install it: pip install onnxruntime") as e:
         onnxruntime_library()
     assert OVERRIDE in e.value.remedy  # the way out where it has no wheels
@@ -144,7 +143,7 @@ def test_without_onnxruntime_all_but_onnx_models_works_and_those_say_what_to_do(
         "assert kept.stats.changed and 'pip install onnxruntime' in kept.stats.degraded[0]\n"
         "try:\n"
         "    rehydrate.load_model(sys.argv[1])\n"
-        "except rehydrate.ModelError as error:\n"
+        "except rehydrate.errors.ModelError as error:\n"
         "    assert 'pip install onnxruntime' in error.remedy\n"
         "else:\n"
         "    sys.exit('it was loaded')\n"

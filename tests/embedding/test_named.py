@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from rehydrate import EmbedderError, compact_context
-from rehydrate.embedding import named
-from rehydrate.embedding.choice import model_of
-from rehydrate.embedding.named import NamedModel
+from rehydrate import compact_context
+from rehydrate.embedding import NamedModel, model_of, onnx
+from rehydrate.errors import EmbedderError
 from tests.compact.cases import talk
 from tests.embedding.doubles import PATIENCE_SECONDS, lengths
 
@@ -83,7 +82,7 @@ def test_a_folder_names_a_model_and_its_failure_is_degraded(
     def load(name: str) -> Any:
         raise FileNotFoundError("no model.onnx")
 
-    monkeypatch.setitem(named._models, "minilm", NamedModel("minilm", load))
+    monkeypatch.setitem(onnx._models, "minilm", NamedModel("minilm", load))
     compaction = compact_context(TALK, "one", embedder=embedder)
     assert not compaction.stats.embedding
     (said,) = compaction.stats.degraded
@@ -92,7 +91,7 @@ def test_a_folder_names_a_model_and_its_failure_is_degraded(
 
 
 def test_a_named_model_is_used(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(named._models, "org/name", NamedModel("org/name", lambda name: Loaded()))
+    monkeypatch.setitem(onnx._models, "org/name", NamedModel("org/name", lambda name: Loaded()))
     compaction = compact_context(TALK, "one", embedder="org/name")
     assert compaction.stats.embedding
     assert compaction.stats.degraded == ()

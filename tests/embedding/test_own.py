@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate import Embedder, EmbedderError, InvalidArgumentError
-from rehydrate.embedding import cache
-from rehydrate.embedding.known import MAX_LEFT_BEHIND
-from rehydrate.embedding.own import _functions, of_function
+from rehydrate import Embedder
+from rehydrate.embedding import MAX_LEFT_BEHIND, _functions, cache, of_function
+from rehydrate.errors import EmbedderError, InvalidArgumentError
 from tests.embedding.doubles import PATIENCE_SECONDS, Clock, Counting, Tensor, lengths
 
 TEXTS = ["one", "three", "fourteen"]
@@ -56,7 +55,7 @@ def test_batches_keep_both_limits_and_every_text_in_its_place(
     texts: list[str], size: int, chars: int
 ):
     asked = Counting()
-    embedder = Embedder(asked, batch_size=size, max_batch_chars=chars, timeout_s=PATIENCE_SECONDS)
+    embedder = Embedder(asked, batch_size=size, max_batch_chars=chars, timeout=PATIENCE_SECONDS)
     attempt = embedder.attempt(texts)
     assert asked.texts == texts
     assert attempt.troubles == ()
@@ -111,7 +110,7 @@ def test_asked_by_itself_it_raises_where_nothing_came():
 
 def test_after_enough_failures_it_is_left_alone_and_then_tried_once():
     clock, asked = Clock(), Counting(raises)
-    embedder = Embedder(asked, failures_to_open=2, cool_down_s=30, clock=clock, batch_size=1)
+    embedder = Embedder(asked, failures_to_open=2, cool_down=30, clock=clock, batch_size=1)
     attempt = embedder.attempt(TEXTS)
     assert len(asked.batches) == 2
     assert embedder.state == "open"
@@ -148,7 +147,7 @@ def until(condition: Any) -> None:
 
 def test_a_call_that_takes_too_long_is_left_behind_and_counts_as_a_failure():
     gate = Gate()
-    embedder = Embedder(gate, timeout_s=0.01, batch_size=1, failures_to_open=1)
+    embedder = Embedder(gate, timeout=0.01, batch_size=1, failures_to_open=1)
     attempt = embedder.attempt(TEXTS)
     assert attempt.rows is None
     assert "no answer within 0.01 s" in attempt.troubles[0]
@@ -158,7 +157,7 @@ def test_a_call_that_takes_too_long_is_left_behind_and_counts_as_a_failure():
 
 def test_an_answer_that_comes_too_late_is_there_for_the_next_to_ask():
     gate = Gate()
-    embedder = Embedder(gate, timeout_s=0.01)
+    embedder = Embedder(gate, timeout=0.01)
     assert embedder.attempt(TEXTS).rows is None
     gate.opened.set()
     until(lambda: cache.SHARED.get(embedder.space, TEXTS)[0] is not None)
@@ -213,7 +212,7 @@ async def stuck_loop(texts):
     threading.Event().wait()
 talk = [{"role": "user", "content": "hello"}]
 for embedder in (stuck, stuck_too, stuck_loop):
-    kept = rehydrate.compact_context(talk, embedder=rehydrate.Embedder(embedder, timeout_s=0.01))
+    kept = rehydrate.compact_context(talk, embedder=rehydrate.Embedder(embedder, timeout=0.01))
     print("Error" in kept.stats.degraded[0])
 """
     run = subprocess.run(
@@ -280,11 +279,11 @@ def test_a_callable_that_cannot_be_weakly_referenced_works_all_the_same():
         ({"batch_size": True}, ["batch_size", "True"]),
         ({"max_batch_chars": 1.5}, ["max_batch_chars", "1.5"]),
         ({"failures_to_open": -1}, ["failures_to_open", "-1"]),
-        ({"timeout_s": 0}, ["timeout_s", "0", "above 0"]),
-        ({"timeout_s": float("nan")}, ["timeout_s", "nan"]),
-        ({"timeout_s": float("inf")}, ["timeout_s", "inf"]),
-        ({"cool_down_s": None}, ["cool_down_s", "None"]),
-        ({"cool_down_s": "30"}, ["cool_down_s", "'30'"]),
+        ({"timeout": 0}, ["timeout", "0", "above 0"]),
+        ({"timeout": float("nan")}, ["timeout", "nan"]),
+        ({"timeout": float("inf")}, ["timeout", "inf"]),
+        ({"cool_down": None}, ["cool_down", "None"]),
+        ({"cool_down": "30"}, ["cool_down", "'30'"]),
         ({"space": ""}, ["space", "''"]),
         ({"space": 3}, ["space", "3"]),
     ],
@@ -297,7 +296,7 @@ def test_an_argument_outside_its_limits_is_named(arguments: dict[str, Any], name
 
 
 def test_without_a_timeout_it_is_waited_for():
-    assert Embedder(lengths, timeout_s=None).embed(TEXTS).all()
+    assert Embedder(lengths, timeout=None).embed(TEXTS).all()
 
 
 def test_an_error_as_long_as_a_page_is_cut():

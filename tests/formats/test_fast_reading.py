@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate.formats import _common, anthropic
+from rehydrate.formats import _reading, anthropic
 from rehydrate.messages import Message, Piece
 from tests.strategies import anthropic_conversations
 
@@ -50,7 +50,7 @@ blocks = st.one_of(
 
 @given(st.lists(blocks, max_size=4) | texts | st.none())
 def test_what_the_fast_reader_reads_is_what_the_format_reads(content: Any) -> None:
-    found = _common.read_common(content)
+    found = _reading.read_common(content)
     if found is not None:
         assert found == tuple(anthropic.read_content(content, 0))
         assert all(type(piece) is Piece for piece in found[0])
@@ -87,14 +87,14 @@ def test_whole_conversations_are_read_alike(messages: list[dict[str, Any]]) -> N
     ids=lambda block: block["type"],
 )
 def test_the_common_blocks_take_the_fast_path(block: dict[str, Any]) -> None:
-    found = _common.read_common([block])
+    found = _reading.read_common([block])
     assert found is not None
     assert found == tuple(anthropic.read_content([block], 0))
 
 
 def test_a_tool_input_is_written_as_json_writes_it() -> None:
     value = {"every": "".join(map(chr, range(0x20))) + '"\\/\x7f\u2028é🎈'}
-    found = _common.read_common([{"type": "tool_use", "id": "a", "name": "Run", "input": value}])
+    found = _reading.read_common([{"type": "tool_use", "id": "a", "name": "Run", "input": value}])
     assert found is not None
     assert found[0][0].text == "Run " + json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
@@ -120,4 +120,4 @@ def test_a_tool_input_is_written_as_json_writes_it() -> None:
     ids=repr,
 )
 def test_what_is_not_common_is_left_to_the_format(content: Any) -> None:
-    assert _common.read_common(content) is None
+    assert _reading.read_common(content) is None

@@ -10,10 +10,9 @@ import json
 
 import pytest
 
-from rehydrate.compiler.compile import compile
 from rehydrate.formats import openai_to_langchain
-from rehydrate.ir import ContextRequest, PromptIR, Provenance, Section, Stability
 from rehydrate.linting import lint
+from rehydrate.prompt import ContextRequest, PromptIR, Provenance, Section, Stability, compile
 from tests.linting.conftest import prose
 
 PROVIDERS = ["anthropic", "openai_chat", "openai_responses", "langchain", "claude_code"]

@@ -8,7 +8,8 @@ import random
 import pytest
 
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.ir import (
+from rehydrate.linting import RULES, lint
+from rehydrate.prompt import (
     Budget,
     CompiledPrompt,
     ContextRequest,
@@ -20,7 +21,6 @@ from rehydrate.ir import (
     Stability,
     ToolDef,
 )
-from rehydrate.linting import RULES, lint
 from tests.linting.conftest import prose
 
 LOG = "\n".join(

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from typing import Unpack
 
 from rehydrate.errors import StoreClosedError, UnknownHandleError
-from rehydrate.memory.items import (
+from rehydrate.memory import (
     Added,
     Filters,
     Fusion,
     Hit,
-    Limits,
     Link,
     MemoryItem,
+    MemoryLimits,
     MemoryStats,
     Recalled,
     Tier,
@@ -34,7 +34,7 @@ def words(text: str) -> set[str]:
 def is_meant(item: MemoryItem, filters: Filters) -> bool:
     """Whether an item passes the filters; also the oracle of tests."""
     tiers, kinds = filters.get("tiers"), filters.get("kinds")
-    sources, sessions = filters.get("sources"), filters.get("sessions")
+    sources, threads = filters.get("sources"), filters.get("threads")
     after, before = filters.get("after"), filters.get("before")
     trust = filters.get("min_trust") or 0.0
     assert item.time is not None
@@ -42,7 +42,7 @@ def is_meant(item: MemoryItem, filters: Filters) -> bool:
         (tiers is None or item.tier in tiers)
         and (kinds is None or item.kind in kinds)
         and (sources is None or item.source in sources)
-        and (sessions is None or item.session in sessions)
+        and (threads is None or item.thread in threads)
         and (after is None or item.time >= after)
         and (before is None or item.time < before)
         and item.trust >= trust
@@ -173,13 +173,13 @@ class PlainStore:
         *,
         namespace: str,
         source: str | None = None,
-        session: str | None = None,
+        thread: str | None = None,
         everything: bool = False,
     ) -> int:
         gone = [
             handle
             for handle, item in self._in(namespace).items()
-            if everything or item.source == source or item.session == session
+            if everything or item.source == source or item.thread == thread
         ]
         if everything:
             self._named.discard(namespace)
@@ -224,7 +224,7 @@ class PlainStore:
             pending=len(items),
             index_bytes=0,
             store_bytes=0,
-            limits=Limits(None, None),
+            limits=MemoryLimits(None, None),
         )
 
     def namespaces(self) -> builtins.list[str]:

@@ -11,7 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from rehydrate import Embedder, Memory, StoreClosedError
+from rehydrate import Embedder, Memory
+from rehydrate.errors import StoreClosedError
 from tests.memory.plain import PlainStore
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +28,7 @@ async def test_every_operation_has_a_twin_that_says_so():
             continue
         if name in WITHOUT_A_TWIN:
             continue
-        twin = getattr(Memory, f"a{name}".rstrip("_") if name != "sync" else "async_")
+        twin = getattr(Memory, f"a{name}")
         assert inspect.iscoroutinefunction(twin), name
         assert inspect.signature(twin) == inspect.signature(method)
         assert f"`{name}`" in (twin.__doc__ or "")
@@ -45,12 +46,12 @@ async def test_they_answer_as_the_methods_do(memory: Memory, tmp_path: Path):
     assert (await memory.ahot()).text == "the zebra house"
     assert (await memory.astats()).items == 2
     assert (await memory.averify()).ok
-    assert await memory.aexport(tmp_path / "x.jsonl") == 2
-    assert (await memory.aimport(tmp_path / "x.jsonl")).unchanged == 2
+    assert await memory.aexport_items(tmp_path / "x.jsonl") == 2
+    assert (await memory.aimport_items(tmp_path / "x.jsonl")).unchanged == 2
     assert await memory.anamespaces() == ["alice"]
     assert await memory.arebuild() == 2
     (tmp_path / "notes").mkdir()
-    assert (await memory.async_(tmp_path / "notes")).added == ()
+    assert (await memory.async_folder(tmp_path / "notes")).added == ()
     assert await memory.aforget([old.handle]) == 1
     assert await memory.apurge(everything=True) == 1
 

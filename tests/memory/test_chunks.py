@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate.memory.chunks import CHARS_A_TOKEN, CHUNK_TOKENS, Chunk, chunks, split_front_matter
+from rehydrate.memory import CHARS_A_TOKEN, CHUNK_TOKENS, Chunk, chunks, split_front_matter
 
 LINES = st.sampled_from(
     [

@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate.memory import conformance
-from rehydrate.memory.items import Limits
-from rehydrate.memory.local import LocalStore
-from rehydrate.memory.memory import Memory
-from rehydrate.memory.store import MemoryStore
+from rehydrate.memory import LocalStore, Memory, MemoryLimits, MemoryStore
+from rehydrate.testing import store_conformance
 from tests.memory.plain import PlainStore
 
 BACKENDS = ["plain", "memory over plain", "local", "memory over local"]
@@ -27,12 +24,12 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], MemoryS
             return Memory(of_name(name.removeprefix("memory over ")))
         if name == "plain":
             return PlainStore()
-        return LocalStore(tmp_path / f"{next(numbers)}.db", limits=Limits())
+        return LocalStore(tmp_path / f"{next(numbers)}.db", limits=MemoryLimits())
 
     return lambda: of_name(request.param)
 
 
-@pytest.mark.parametrize("check", conformance.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", store_conformance.CHECKS, ids=lambda check: check.__name__)
 def test_the_backend_does_what_any_backend_does(
     make: Callable[[], MemoryStore], check: Callable[[Callable[[], MemoryStore]], None]
 ):
@@ -45,7 +42,7 @@ def test_a_backend_that_leaks_between_namespaces_is_caught():
             return super()._in("one for all")
 
     with pytest.raises(AssertionError):
-        conformance.check_namespaces_know_nothing_of_each_other(Leaky)
+        store_conformance.check_namespaces_know_nothing_of_each_other(Leaky)
 
 
 def test_a_backend_that_forgets_nothing_is_caught():
@@ -54,4 +51,4 @@ def test_a_backend_that_forgets_nothing_is_caught():
             return len(handles)
 
     with pytest.raises(AssertionError):
-        conformance.check_all(Hoarder)
+        store_conformance.check_all(Hoarder)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate import Memory, MemoryItem
+from rehydrate import Memory
+from rehydrate.memory import MemoryItem
 
 PEOPLE = ["Anna", "Boris", "Clara", "Dmitri", "Elena", "Farid", "Grace"]
 SERVICES = ["billing", "search", "gateway", "checkout", "ledger"]
@@ -39,21 +40,21 @@ LOOKALIKES = [
 
 def fill(memory: Memory, own: list[str], chance: random.Random) -> dict[str, str]:
     """Sessions of several sources; what one item alone holds, to that item's handle."""
-    sessions = []
+    threads = []
     for word in own:
         names = {"p": chance.choice(PEOPLE), "q": chance.choice(PEOPLE)}
         names |= {"s": chance.choice(SERVICES), "u": word}
-        sessions.append((chance.choice(SAID_ONCE).format(**names), word))
+        threads.append((chance.choice(SAID_ONCE).format(**names), word))
     for _ in range(6 * len(own)):
         names = {"p": chance.choice(PEOPLE), "s": chance.choice(SERVICES)}
-        place = chance.randrange(len(sessions) + 1)
-        sessions.insert(place, (chance.choice(SAID).format(**names), ""))
+        place = chance.randrange(len(threads) + 1)
+        threads.insert(place, (chance.choice(SAID).format(**names), ""))
     items = [
-        MemoryItem(text, source=f"chat/{place % 5}", session=f"day {place // 40}")
-        for place, (text, _) in enumerate(sessions)
+        MemoryItem(text, source=f"chat/{place % 5}", thread=f"day {place // 40}")
+        for place, (text, _) in enumerate(threads)
     ]
     added = memory.add(items)
-    return {word: one.handle for one, (_, word) in zip(added, sessions, strict=True) if word}
+    return {word: one.handle for one, (_, word) in zip(added, threads, strict=True) if word}
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -14,14 +14,9 @@ from pathlib import Path
 import pytest
 
 import rehydrate
-from rehydrate import (
-    Limits,
-    Memory,
-    NotAStoreError,
-    StoreClosedError,
-    StoreError,
-    StoreReadOnlyError,
-)
+from rehydrate import Memory
+from rehydrate.errors import NotAStoreError, StoreClosedError, StoreError, StoreReadOnlyError
+from rehydrate.memory import MemoryLimits
 from tests.embedding.tiny_onnx import write_model
 
 
@@ -158,7 +153,7 @@ def test_after_closing_every_call_says_so(path: Path):
 
 def test_limits_make_warm_items_cold_then_drop_them_and_never_hot_ones(path: Path):
     now = datetime.now(UTC)
-    limits = Limits(max_items=100)
+    limits = MemoryLimits(max_items=100)
     with Memory.open(path, namespace="a", limits=limits) as memory:
         memory.add([f"rule {n}" for n in range(20)], tier="hot", time=now - timedelta(days=900))
         for n in range(300):
@@ -176,7 +171,7 @@ def test_limits_make_warm_items_cold_then_drop_them_and_never_hot_ones(path: Pat
 def test_what_was_stored_long_ago_becomes_cold(path: Path):
     milliseconds = 200
     with Memory.open(
-        path, namespace="a", limits=Limits(max_age_days=milliseconds / 86_400_000)
+        path, namespace="a", limits=MemoryLimits(max_age_days=milliseconds / 86_400_000)
     ) as memory:
         old = memory.add("an old note")[0].handle
         time.sleep(1.5 * milliseconds / 1_000)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate import InvalidArgumentError, Memory
-from rehydrate.memory.folder import MAX_FILE_BYTES
+from rehydrate import Memory
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.memory import MAX_FILE_BYTES
 
 DECISIONS = """\
 # Decisions
@@ -48,7 +49,7 @@ def held(memory: Memory) -> dict[str, str]:
 
 
 def test_every_file_gets_the_tier_of_its_place(memory: Memory, folder: Path):
-    report = memory.sync(folder)
+    report = memory.sync_folder(folder)
     assert set(report.added) == {
         *("core.md", "decisions.md", "daily/2026-02-17.md", "archive/2024.md")
     }
@@ -67,7 +68,7 @@ def test_every_file_gets_the_tier_of_its_place(memory: Memory, folder: Path):
 
 
 def test_chunks_carry_the_headings_they_stand_under(memory: Memory, folder: Path):
-    memory.sync(folder)
+    memory.sync_folder(folder)
     names = next(item for item in memory.list() if "snake case" in item.text)
     assert names.metadata["headings"] == ["Decisions"]
     assert names.text == "Decisions\n\n## Names\n\nUse snake case.\n"
@@ -75,9 +76,9 @@ def test_chunks_carry_the_headings_they_stand_under(memory: Memory, folder: Path
 
 
 def test_syncing_again_changes_nothing(memory: Memory, folder: Path):
-    memory.sync(folder)
+    memory.sync_folder(folder)
     before = held(memory)
-    report = memory.sync(folder)
+    report = memory.sync_folder(folder)
     assert len(report.unchanged) == 4
     assert (report.added, report.changed, report.removed) == ((), (), ())
     assert (report.chunks_added, report.chunks_removed) == (0, 0)
@@ -85,10 +86,10 @@ def test_syncing_again_changes_nothing(memory: Memory, folder: Path):
 
 
 def test_only_what_changed_is_replaced(memory: Memory, folder: Path):
-    memory.sync(folder)
+    memory.sync_folder(folder)
     before = held(memory)
     write(folder, "decisions.md", DECISIONS.replace("8443", "9443"))
-    report = memory.sync(folder)
+    report = memory.sync_folder(folder)
     assert report.changed == ("decisions.md",)
     assert (report.chunks_added, report.chunks_removed) == (1, 1)
     after = held(memory)
@@ -99,18 +100,18 @@ def test_only_what_changed_is_replaced(memory: Memory, folder: Path):
 
 def test_what_was_removed_is_forgotten_and_other_items_are_not(memory: Memory, folder: Path):
     own = memory.add("my own note", source="notes/by hand")[0].handle
-    memory.sync(folder)
+    memory.sync_folder(folder)
     (folder / "daily/2026-02-17.md").unlink()
-    report = memory.sync(folder)
+    report = memory.sync_folder(folder)
     assert report.removed == ("daily/2026-02-17.md",)
     assert memory.search("zebra enclosure", sources=["notes/daily/2026-02-17.md"]) == []
     assert memory.get(own).text == "my own note"
 
 
 def test_a_file_that_moved_to_the_archive_becomes_cold(memory: Memory, folder: Path):
-    memory.sync(folder)
+    memory.sync_folder(folder)
     (folder / "daily/2026-02-17.md").rename(folder / "archive/2026-02-17.md")
-    report = memory.sync(folder)
+    report = memory.sync_folder(folder)
     assert (report.added, report.removed) == (("archive/2026-02-17.md",), ("daily/2026-02-17.md",))
     assert memory.search("zebra")[0].item.tier == "cold"
 
@@ -120,16 +121,16 @@ def test_two_folders_in_one_namespace_do_not_forget_each_other(
 ):
     other = tmp_path / "others" / "notes"
     write(other, "a.md", "Another folder of the same name.\n")
-    memory.sync(folder)
-    memory.sync(other, label="other notes")
-    assert memory.sync(folder).removed == ()
-    assert memory.sync(other, label="other notes").unchanged == ("a.md",)
+    memory.sync_folder(folder)
+    memory.sync_folder(other, label="other notes")
+    assert memory.sync_folder(folder).removed == ()
+    assert memory.sync_folder(other, label="other notes").unchanged == ("a.md",)
 
 
 def test_hot_memory_is_at_most_a_hundred_lines_and_says_so(memory: Memory, folder: Path):
     lines = [f"Rule {n}: do {n} things." for n in range(1, 141)]
     write(folder, "core.md", "\n".join(lines) + "\n")
-    report = memory.sync(folder)
+    report = memory.sync_folder(folder)
     assert report.warnings == (
         "core.md has 140 lines, hot memory holds 100: lines 101-140 are found by searching only; "
         "move some to decisions.md",
@@ -148,16 +149,16 @@ def test_hot_memory_is_at_most_a_hundred_lines_and_says_so(memory: Memory, folde
 
 def test_a_core_that_fits_again_is_hot_again(memory: Memory, folder: Path):
     write(folder, "core.md", "rule\n" * 100 + "beyond\n")
-    memory.sync(folder)
+    memory.sync_folder(folder)
     write(folder, "core.md", "beyond\n")
-    report = memory.sync(folder)
+    report = memory.sync_folder(folder)
     assert report.warnings == ()
     assert memory.hot().text == "beyond"
 
 
 def test_front_matter_is_kept_apart(memory: Memory, folder: Path):
     write(folder, "a.md", "---\ntitle: Zebras\ntags: [x]\n---\nThey have stripes.\n")
-    memory.sync(folder)
+    memory.sync_folder(folder)
     item = memory.search("stripes")[0].item
     assert item.text == "They have stripes.\n"
     assert item.metadata["front_matter"] == {"title": "Zebras", "tags": "[x]"}
@@ -175,7 +176,7 @@ def test_odd_files_are_refused_with_a_reason_and_the_rest_goes_on(memory: Memory
     (folder / "picture.png").write_bytes(b"\x89PNG\r\n")
     (folder / ".hidden.md").write_text("hidden")
     os.mkfifo(folder / "pipe.md")
-    report = memory.sync(folder)
+    report = memory.sync_folder(folder)
     reasons = dict(report.refused)
     assert set(reasons) == {
         *("link.md", "linked folder", "broken.md", "binary.md", "latin.md", "huge.md"),
@@ -193,19 +194,19 @@ def test_odd_files_are_refused_with_a_reason_and_the_rest_goes_on(memory: Memory
 
 
 def test_what_is_refused_now_keeps_what_was_stored_of_it(memory: Memory, folder: Path):
-    memory.sync(folder)
+    memory.sync_folder(folder)
     before = held(memory)
     (folder / "decisions.md").write_bytes(b"\0")
-    report = memory.sync(folder)
+    report = memory.sync_folder(folder)
     assert [refused.path for refused in report.refused] == ["decisions.md"]
     assert held(memory) == before
 
 
 def test_a_folder_that_is_not_there_forgets_nothing(memory: Memory, folder: Path):
-    memory.sync(folder)
+    memory.sync_folder(folder)
     folder.rename(folder.parent / "elsewhere")
     with pytest.raises(InvalidArgumentError, match="is no folder"):
-        memory.sync(folder)
+        memory.sync_folder(folder)
     assert len(held(memory)) == 5
 
 
@@ -213,12 +214,12 @@ def test_secrets_in_notes_are_taken_out_and_the_file_counts_as_unchanged(
     memory: Memory, folder: Path
 ):
     write(folder, "a.md", "The database is postgres://app:hunter2@db/main.\n")
-    memory.sync(folder)
+    memory.sync_folder(folder)
     assert not any("hunter2" in text for text in held(memory).values())
-    assert "a.md" in memory.sync(folder).unchanged
+    assert "a.md" in memory.sync_folder(folder).unchanged
 
 
 def test_the_report_says_it_in_one_line(memory: Memory, folder: Path):
-    assert str(memory.sync(folder)) == (
+    assert str(memory.sync_folder(folder)) == (
         "4 added, 0 changed, 0 removed, 0 unchanged, 0 refused; 5 chunks new, 0 gone"
     )

@@ -11,9 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from rehydrate import MemoryItem, RehydrateError
-from rehydrate.memory.items import TIERS, Limits
-from rehydrate.memory.local import LocalStore
+from rehydrate import RehydrateError
+from rehydrate.memory import TIERS, LocalStore, MemoryItem, MemoryLimits
 from tests.memory.plain import PlainStore
 
 MOMENT = datetime(2026, 2, 17, tzinfo=UTC)
@@ -23,7 +22,7 @@ ITEMS = st.builds(
     MemoryItem,
     st.lists(WORDS, min_size=1, max_size=3).map(" ".join),
     source=st.sampled_from(["", "a", "b"]),
-    session=st.sampled_from(["", "s"]),
+    thread=st.sampled_from(["", "s"]),
     kind=st.sampled_from(["note", "decision"]),
     tier=st.sampled_from(TIERS),
     trust=st.sampled_from([0.0, 0.5, 1.0]),
@@ -39,7 +38,7 @@ class Twins(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.file = LocalStore(f"{self.folder.name}/m.db", limits=Limits())
+        self.file = LocalStore(f"{self.folder.name}/m.db", limits=MemoryLimits())
         self.plain = PlainStore()
         self.stores: tuple[Any, Any] = (self.file, self.plain)
 
@@ -96,9 +95,9 @@ class Twins(RuleBasedStateMachine):
                 )
             )
 
-    @rule(namespace=NAMESPACES, what=st.sampled_from(["source", "session", "everything"]))
+    @rule(namespace=NAMESPACES, what=st.sampled_from(["source", "thread", "everything"]))
     def purge(self, namespace: str, what: str) -> None:
-        name = {"source": "a", "session": "s", "everything": True}[what]
+        name = {"source": "a", "thread": "s", "everything": True}[what]
         self.both(lambda store: store.purge(namespace=namespace, **{what: name}))
 
     @rule(namespace=NAMESPACES, query=WORDS)
@@ -115,7 +114,7 @@ class Twins(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.file.close()
-        self.file = LocalStore(f"{self.folder.name}/m.db", limits=Limits())
+        self.file = LocalStore(f"{self.folder.name}/m.db", limits=MemoryLimits())
         self.stores = (self.file, self.plain)
 
     @invariant()
@@ -130,7 +129,7 @@ class Twins(RuleBasedStateMachine):
         name = {item.handle: (item.source, item.text) for item in items}
         return [
             (
-                *(item.text, item.source, item.session, item.kind, item.tier, item.trust),
+                *(item.text, item.source, item.thread, item.kind, item.tier, item.trust),
                 sorted((link.relation, name[link.handle]) for link in item.links),
                 sorted((link.relation, name[link.handle]) for link in item.linked_from),
             )

@@ -13,21 +13,15 @@ import numpy as np
 import pytest
 
 import rehydrate
-from rehydrate import (
-    Embedder,
+from rehydrate import Embedder, Memory
+from rehydrate.embedding import MAX_DIMENSIONS
+from rehydrate.errors import (
     EmbedderError,
     InvalidArgumentError,
-    Limits,
-    Link,
-    Memory,
-    MemoryItem,
-    MemoryStore,
     MissingNamespaceError,
-    Redaction,
     UnknownHandleError,
 )
-from rehydrate.embedding.protocol import MAX_DIMENSIONS
-from rehydrate.memory.items import Vectors
+from rehydrate.memory import Link, MemoryItem, MemoryLimits, MemoryStore, Redaction, Vectors
 from tests.memory.plain import PlainStore
 
 
@@ -63,9 +57,9 @@ def test_every_call_names_a_namespace(opened: Any):
         lambda: memory.link("a", "supersedes", "b"),
         memory.stats,
         memory.hot,
-        lambda: memory.sync("."),
-        lambda: memory.export("x"),
-        lambda: memory.import_("x"),
+        lambda: memory.sync_folder("."),
+        lambda: memory.export_items("x"),
+        lambda: memory.import_items("x"),
     ]
     for call in calls:
         with pytest.raises(MissingNamespaceError, match="pass namespace=, or bind one"):
@@ -154,24 +148,24 @@ def _random_queries(memory: Memory, queries: int) -> None:
         (lambda m: m.recall(["x"], k=-1), "k is -1"),
         (lambda m: m.recall(np.ones((2, 3))), "goes by the built-in model"),
         (lambda m: m.list(limit=-1), "limit is -1; pass a whole number from 0 up"),
-        (lambda m: m.purge(), "pass source=, session=, or everything=True"),
-        (lambda m: m.purge(source="a", session="b"), "purge removes one thing"),
+        (lambda m: m.purge(), "pass source=, thread=, or everything=True"),
+        (lambda m: m.purge(source="a", thread="b"), "purge removes one thing"),
         (lambda m: m.purge(everything=1), "purge removes one thing"),
         (lambda m: m.forget(5), "handles is 5"),
         (lambda m: m.get(5), "handles holds 5"),
         (lambda m: m.set_tier([], "tepid"), "tier is 'tepid'"),
         (lambda m: m.link("a", "", "b"), "relation is ''"),
         (lambda m: m.within(None), "namespace is None"),
-        (lambda m: m.sync("/nowhere"), "folder is '/nowhere', which is no folder"),
-        (lambda m: m.sync("/", label=""), "label is ''"),
+        (lambda m: m.sync_folder("/nowhere"), "folder is '/nowhere', which is no folder"),
+        (lambda m: m.sync_folder("/", label=""), "label is ''"),
         (lambda m: Memory.open(""), "path is ''; pass the path of a file"),
         (lambda m: Memory.open("postgresql://db/x"), "pass the path of a file"),
         (lambda m: Memory.open("x.db", embedder=5), "embedder is 5"),
         (lambda m: Memory.open("x.db", embedder=None), "embedder is None, but"),
         (lambda m: Memory.open("x.db", embedder=len), "has no name for its vector space"),
         (lambda m: Memory.open("x.db", limits=5), "limits is 5"),
-        (lambda m: Limits(max_items=0), "max_items is 0"),
-        (lambda m: Limits(max_age_days=-1), "max_age_days is -1"),
+        (lambda m: MemoryLimits(max_items=0), "max_items is 0"),
+        (lambda m: MemoryLimits(max_age_days=-1), "max_age_days is -1"),
     ],
 )
 def test_a_wrong_argument_is_named_with_its_value_and_the_remedy(
@@ -308,9 +302,9 @@ def test_vectors_of_two_models_are_never_compared(tmp_path: Path):
         assert memory.recall(np.eye(3, dtype=np.float32)) == [[], [], []]
         assert "holds vectors of 'flaky-e'; the built-in model does" in memory.degraded[0]
         assert memory.stats().vectors == 1
-        memory.export(tmp_path / "all.jsonl")
+        memory.export_items(tmp_path / "all.jsonl")
         memory.purge(everything=True)
-        memory.import_(tmp_path / "all.jsonl")
+        memory.import_items(tmp_path / "all.jsonl")
         assert len(memory.recall(["zebra"])[0]) == 2
         assert memory.stats().vector_space == "flaky-f"
 

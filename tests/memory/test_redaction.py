@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate import InvalidArgumentError, Memory, MemoryItem, Redaction, Redactor
-from rehydrate.memory.redaction import secrets_in
-from rehydrate.memory.secrets import SECRETS
+from rehydrate import Memory
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.memory import SECRETS, MemoryItem, Redaction, Redactor, secrets_in
 
 _chance = random.Random(7)
 _ALNUM = string.ascii_letters + string.digits
@@ -319,7 +319,7 @@ def test_memory_writes_no_secret_wherever_it_stands_in_an_item(memory: Memory):
     item = MemoryItem(
         f"The key is {key}.",
         source=f"https://u:{key}@host/",
-        session=key,
+        thread=key,
         metadata={"nested": [{"deep": f"x {key}"}], "password": "hunter22", key: 1},
     )
     (added,) = memory.add(item)
@@ -329,8 +329,8 @@ def test_memory_writes_no_secret_wherever_it_stands_in_an_item(memory: Memory):
     assert found.text == "The key is [redacted:aws_access_key]."
     assert found.redactions == added.redactions == (Redaction("aws_access_key", 11, 36),)
     # What was named by a secret is still found by it.
-    assert [hit.handle for hit in memory.search("key", sessions=[key])] == [added.handle]
-    assert memory.purge(session=key) == 1
+    assert [hit.handle for hit in memory.search("key", threads=[key])] == [added.handle]
+    assert memory.purge(thread=key) == 1
 
 
 def test_redaction_can_be_turned_off(opened):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rehydrate import Context, Memory
-from tests.knocks.programs import run_python
+from tests.stress.programs import run_python
 
 ITEMS = 12_000
 FILED = 2_048
@@ -49,7 +49,7 @@ def pending(path: Path) -> int:
 def status_of_recall(path: Path) -> str:
     """How the search of a memory went for a prompt that may take its time."""
     with Memory.open(path, namespace="a") as memory:
-        prompt = Context(memory, system="You help.", deadline_ms=60_000.0).prompt(
+        prompt = Context(memory, system="You help.", timeout=60).prompt(
             "which crane was moved on day 77?"
         )
     assert "on day 77" in str(prompt.request)

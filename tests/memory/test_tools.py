@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from rehydrate import InvalidArgumentError, LoadMemory, Memory
+from rehydrate import Memory
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import validate
+from rehydrate.memory import LoadMemory
 
 PROVIDERS = ["anthropic", "openai_chat", "openai_responses"]
 

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate import InvalidArgumentError, Link, Memory, MemoryItem
-from rehydrate.memory.transfer import from_line, to_line
+from rehydrate import Memory
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.memory import Link, MemoryItem, from_line, to_line
 from tests.memory.plain import PlainStore
 
 JSON = st.recursive(
@@ -35,7 +36,7 @@ ITEMS = st.builds(
     kind=NAMES,
     tier=st.sampled_from(["hot", "warm", "cold"]),
     source=NAMES,
-    session=NAMES,
+    thread=NAMES,
     tool=NAMES,
     principal=NAMES,
     trust=st.floats(0, 1),
@@ -69,17 +70,17 @@ def test_everything_comes_back_ids_provenance_times_and_links(items: list[Memory
         for _ in range(min(3, len(set(handles)) - 1)):
             start, end = chance.sample(sorted(set(handles)), 2)
             first.link(start, "supersedes", end)
-        count = first.export(f"{folder}/out.jsonl")
+        count = first.export_items(f"{folder}/out.jsonl")
         with Memory(PlainStore(), namespace="a") as second:
-            report = second.import_(f"{folder}/out.jsonl")
+            report = second.import_items(f"{folder}/out.jsonl")
             assert report.added == count == len(set(handles))
             assert report.lost_links == 0
             before, after = first.list(limit=None), second.list(limit=None)
             assert list(map(comparable, after)) == list(map(comparable, before))
-            again = second.import_(f"{folder}/out.jsonl")
+            again = second.import_items(f"{folder}/out.jsonl")
             assert (again.added, again.unchanged, again.links) == (0, count, 0)
             assert list(map(comparable, second.list(limit=None))) == list(map(comparable, after))
-            second.export(f"{folder}/again.jsonl")
+            second.export_items(f"{folder}/again.jsonl")
         same = [Path(f"{folder}/{name}.jsonl").read_bytes() for name in ("out", "again")]
         assert same[0] == same[1]
 
@@ -90,8 +91,8 @@ def test_a_memory_comes_back_from_its_export(opened: Any, tmp_path: Path):
     first.link(new, "supersedes", old)
     first.link(new, "explains", old)
     first.add("password=hunter22 it was", source="x", parents=(old,), metadata={"b": 1, "a": [2.5]})
-    assert first.export(tmp_path / "out.jsonl") == 3
-    report = second.import_(tmp_path / "out.jsonl")
+    assert first.export_items(tmp_path / "out.jsonl") == 3
+    report = second.import_items(tmp_path / "out.jsonl")
     assert (report.added, report.links) == (3, 2)
     before, after = first.list(limit=None), second.list(limit=None)
     assert list(map(comparable, after)) == list(map(comparable, before))
@@ -102,8 +103,8 @@ def test_in_another_namespace_links_follow_the_new_handles(opened: Any, tmp_path
     alice, bob = memory.within("alice"), memory.within("bob")
     old, new = (one.handle for one in alice.add(["old", "new"]))
     alice.link(new, "supersedes", old)
-    alice.export(tmp_path / "out.jsonl")
-    bob.import_(tmp_path / "out.jsonl")
+    alice.export_items(tmp_path / "out.jsonl")
+    bob.import_items(tmp_path / "out.jsonl")
     by_text = {item.text: item for item in bob.list()}
     assert by_text["new"].links == (Link("supersedes", by_text["old"].handle),)
     assert not {old, new} & {item.handle for item in bob.list()}
@@ -114,7 +115,7 @@ def test_a_file_written_by_hand_is_imported_and_its_secrets_taken_out(
 ):
     path = tmp_path / "notes.jsonl"
     path.write_text('\n{"text": "Use tabs."}\n{"text": "password=hunter22", "tier": "hot"}\n')
-    assert memory.import_(path).added == 2
+    assert memory.import_items(path).added == 2
     assert memory.list(tiers=["hot"])[0].text == "password=[redacted:password]"
 
 
@@ -138,7 +139,7 @@ def test_a_line_that_is_no_item_is_named(memory: Memory, tmp_path: Path, line: s
     path = tmp_path / "bad.jsonl"
     path.write_text(f'{{"text": "fine"}}\n{line}\n')
     with pytest.raises(InvalidArgumentError, match=r"bad\.jsonl, line 2: ") as raised:
-        memory.import_(path)
+        memory.import_items(path)
     assert says in str(raised.value)
 
 
@@ -146,25 +147,25 @@ def test_a_file_of_a_later_version_is_refused(memory: Memory, tmp_path: Path):
     path = tmp_path / "later.jsonl"
     path.write_text('{"format": "rehydrate memory", "version": 99}\n')
     with pytest.raises(InvalidArgumentError, match="upgrade rehydrate"):
-        memory.import_(path)
+        memory.import_items(path)
 
 
 def test_files_that_cannot_be_read_or_written_are_named(memory: Memory, tmp_path: Path):
     with pytest.raises(InvalidArgumentError, match="nowhere"):
-        memory.import_(tmp_path / "nowhere.jsonl")
+        memory.import_items(tmp_path / "nowhere.jsonl")
     with pytest.raises(InvalidArgumentError, match="cannot be written"):
-        memory.export(tmp_path / "no" / "folder.jsonl")
+        memory.export_items(tmp_path / "no" / "folder.jsonl")
     (tmp_path / "latin.jsonl").write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidArgumentError, match="UTF-8"):
-        memory.import_(tmp_path / "latin.jsonl")
+        memory.import_items(tmp_path / "latin.jsonl")
 
 
 def test_an_export_is_its_owners_and_replaces_the_last_one(memory: Memory, tmp_path: Path):
     path = tmp_path / "out.jsonl"
     memory.add("one")
-    memory.export(path)
+    memory.export_items(path)
     memory.add("two")
-    memory.export(path)
+    memory.export_items(path)
     assert [json.loads(line).get("text") for line in path.read_text().splitlines()] == [
         *(None, "one", "two")
     ]

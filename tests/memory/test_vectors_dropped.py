@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rehydrate import Embedder, InvalidArgumentError, Memory
+from rehydrate import Embedder, Memory
+from rehydrate.errors import InvalidArgumentError
 from tests.memory.plain import PlainStore
 
 TEXTS = ["the violin costs eight hundred", "staging listens on port 8443", "Anna prefers tea"]
@@ -62,5 +63,7 @@ def test_another_model_takes_over_and_nothing_else_changes(tmp_path: Path):
 
 
 def test_a_store_without_it_says_what_to_do_instead():
-    with pytest.raises(InvalidArgumentError, match="export, purge and import_"):
+    with pytest.raises(
+        InvalidArgumentError, match="export_items, purge and import_items do the same"
+    ):
         Memory(PlainStore(), namespace="a").drop_vectors()

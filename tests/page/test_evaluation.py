@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate.page.evaluation import evaluation_page
-from rehydrate.page.evaluation.charts import MOST_SESSIONS
+from rehydrate.page import MOST_SESSIONS, evaluation_page
 from rehydrate.retention import (
     Conversation,
     Evaluation,
+    Judged,
+    Judgement,
     Question,
+    Strategy,
     evaluate,
     keep_last,
     read_session,
     sample_cases,
 )
-from rehydrate.retention.judge import Judged, Judgement
-from rehydrate.retention.strategies import Strategy
 from tests.page.browser import CHROMIUM, measured
 from tests.page.reading import Page
 from tests.page.test_page import HOSTILE

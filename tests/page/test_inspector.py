@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 
 from rehydrate import Scoring, compact_context
-from rehydrate.ir import (
+from rehydrate.page import inspector, inspector_body, inspector_page
+from rehydrate.prompt import (
     Budget,
     CompiledPrompt,
     ContextRequest,
@@ -25,12 +26,11 @@ from rehydrate.ir import (
     ToolDef,
     Trace,
 )
-from rehydrate.page.inspector import body, inspector_page, tables
 from tests.compact.cases import talk
-from tests.ir.irs import lawful_irs
-from tests.ir.test_verify import FOUND, LAWFUL
 from tests.page.reading import Page
 from tests.page.test_page import HOSTILE, on_page
+from tests.prompt.example_irs import lawful_irs
+from tests.prompt.test_verify import FOUND, LAWFUL
 
 RICH = LAWFUL.replace(
     meta=Meta(
@@ -184,8 +184,8 @@ def test_the_scores_of_a_compaction_stand_below():
 
 
 def test_a_huge_prompt_has_a_page_that_opens_and_sums_up_what_it_leaves_out(monkeypatch):
-    monkeypatch.setattr(body, "ROWS", 40)
-    monkeypatch.setattr(tables, "LINES", 30)
+    monkeypatch.setattr(inspector_body, "ROWS", 40)
+    monkeypatch.setattr(inspector, "LINES", 30)
     text = "A line about request_7 <of> the log.\n" * 40
     entries = tuple(
         {"role": ("user", "assistant")[n % 2], "content": f"{n} {text}"} for n in range(10_000)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rehydrate import compact_context
-from rehydrate.ir import History, PromptIR, Provenance, Section
-from rehydrate.page.inspector import inspector_page
+from rehydrate.page import inspector_page
+from rehydrate.prompt import History, PromptIR, Provenance, Section
 from tests.page.browser import CHROMIUM, measured
 from tests.page.test_inspector import RICH
 from tests.page.test_page import HOSTILE
@@ -27,7 +27,7 @@ def page_of(*texts: str) -> str:
     ]
     entries = [{"role": "user", "content": text} for text in texts]
     ir = RICH.replace(
-        request=replace(RICH.request, observation=" ".join(texts)),
+        request=replace(RICH.request, query=" ".join(texts)),
         sections=(*RICH.sections, *sections),
         history=History(tuple(entries), "plain", (5,) * len(entries)),
     )

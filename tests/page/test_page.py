@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 
 import rehydrate
-from rehydrate import InvalidArgumentError, Scoring, compact_context, formats
-from rehydrate.page import limits, side_by_side, writing
-from rehydrate.page.escaping import escaped
-from rehydrate.page.rows import rows
+from rehydrate import Scoring, compact_context, formats
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.page import comparison, escaped, html, rows, side_by_side
 from tests.compact.cases import Case, cases, talk
 from tests.compact.test_excerpts import LONG_TEXTS, long_cases
 from tests.memory.plain import PlainStore
@@ -111,7 +110,7 @@ def test_marks_name_the_memory_that_has_the_whole_text_as_they_do_for_the_model(
         granularity="excerpt",
         format="plain",
         memory=memory,
-        keep_dropped=True,
+        archive=True,
     )
     marks = Page(side_by_side(messages, compaction)).of("now", 1, "mark")
     (handle,) = {block.handle for block in compaction.explain().units[1].blocks}
@@ -175,12 +174,12 @@ def test_the_same_session_gives_the_same_page():
 
 
 def test_long_texts_stand_folded_and_very_long_ones_are_cut_and_say_so(monkeypatch):
-    monkeypatch.setattr(limits, "TEXT_CHARACTERS", 5_000)
+    monkeypatch.setattr(html, "TEXT_CHARACTERS", 5_000)
     log = "".join(f"request_{n} served\n" for n in range(2_000))
     messages = [*talk("user: begin"), {"role": "assistant", "content": log}, *talk("user: end")]
     page = Page(side_by_side(messages, compact_context(messages, target_ratio=1.0)))
     beginning, rest = page.of("was", 1, "text")
-    assert beginning.count("\n") == writing.FOLD_LINES[True]
+    assert beginning.count("\n") == comparison.FOLD_LINES[True]
     assert beginning + rest == log[:5_000]
     left_out = f"{len(log) - 5_000:,} more characters are not shown on this page"
     assert page.of("was", 1, "cut") == page.of("now", 1, "cut") == [left_out]
@@ -188,10 +187,10 @@ def test_long_texts_stand_folded_and_very_long_ones_are_cut_and_say_so(monkeypat
 
 def test_a_text_without_line_breaks_is_folded_at_a_blank():
     text = "word " * 2_000
-    beginning, rest = writing._folded(text, True)
+    beginning, rest = comparison._folded(text, True)
     assert beginning + rest == text
-    assert 0 < len(beginning) <= writing.FOLD_CHARACTERS[True]
-    assert writing._folded("x" * 9_000, True)[0] == "x" * writing.FOLD_CHARACTERS[True]
+    assert 0 < len(beginning) <= comparison.FOLD_CHARACTERS[True]
+    assert comparison._folded("x" * 9_000, True)[0] == "x" * comparison.FOLD_CHARACTERS[True]
 
 
 def test_a_huge_session_has_a_page_that_opens_and_sums_up_its_middle():
@@ -202,19 +201,19 @@ def test_a_huge_session_has_a_page_that_opens_and_sums_up_its_middle():
     compaction = compact_context(messages, target_ratio=0.3, counter="chars", embedder=None)
     written = side_by_side(messages, compaction)
     assert len(written.encode()) < 25_000_000
-    half = limits.PAGE_MESSAGES // 2
+    half = html.PAGE_MESSAGES // 2
     assert f"12,000 units {half}-{20_000 - half - 1}" in written
     assert f'id="u{half - 1}"' in written and f'id="u{half}"' not in written
 
 
 def test_room_is_shared_fairly():
-    assert limits.fair_share([100] * 10, room=1_000) == limits.TEXT_CHARACTERS
-    share = limits.fair_share([10, 9_999, 9_999], room=1_010)
+    assert html.fair_share([100] * 10, room=1_000) == html.TEXT_CHARACTERS
+    share = html.fair_share([10, 9_999, 9_999], room=1_010)
     assert share == 500
-    assert limits.fair_share([], room=0) == limits.TEXT_CHARACTERS
-    assert limits.shown_ends([1] * 10, room=4) == (2, 8)
-    assert limits.shown_ends([100, 1], room=12) == (1, 1)
-    assert limits.shown_ends([], room=1) == (0, 0)
+    assert html.fair_share([], room=0) == html.TEXT_CHARACTERS
+    assert html.shown_ends([1] * 10, room=4) == (2, 8)
+    assert html.shown_ends([100, 1], room=12) == (1, 1)
+    assert html.shown_ends([], room=1) == (0, 0)
 
 
 def test_a_page_of_other_messages_is_refused_with_the_remedy():
@@ -259,7 +258,7 @@ def test_notices_say_what_was_done_without_and_that_the_budget_is_over():
 
 @pytest.mark.parametrize("granularity", ["message", "excerpt"])
 def test_the_example_session_stands_on_its_page(granularity: str, monkeypatch):
-    monkeypatch.setattr(limits, "TEXT_CHARACTERS", 100_000)
+    monkeypatch.setattr(html, "TEXT_CHARACTERS", 100_000)
     lines = (ROOT / "examples" / "session.jsonl").read_text(encoding="utf-8").splitlines()
     entries = [json.loads(line) for line in lines]
     compaction = compact_context(entries, "house rules", 0.1, granularity=granularity)

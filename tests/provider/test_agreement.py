@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rehydrate.compiler.compile import compile
 from rehydrate.formats import validate
-from rehydrate.ir import ContextRequest, History, PromptIR, Provenance, ToolDef
-from tests.ir.irs import lawful_irs
+from rehydrate.prompt import ContextRequest, History, PromptIR, Provenance, ToolDef, compile
+from tests.prompt.example_irs import lawful_irs
 from tests.provider.refused import Refused
 from tests.provider.says import Call, Says
 from tests.provider.sendable import request_of, sendable

@@ -12,6 +12,10 @@ import pytest
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention import (
+    ANSWERS,
+    SUMMARY,
+    TOO_OLD,
+    USED_LATER,
     Conversation,
     Evaluation,
     Interval,
@@ -19,21 +23,19 @@ from rehydrate.retention import (
     Retention,
     Score,
     Strategy,
+    checked,
     evaluate,
     exact_cost,
     keep_last,
+    laid_down,
     named_strategy,
     read_session,
     read_session_file,
     sample_cases,
+    share_laid_down,
     standard_strategies,
+    too_short,
 )
-from rehydrate.retention.evaluate import SUMMARY
-from rehydrate.retention.laid_down import laid_down, share_laid_down
-from rehydrate.retention.losses import TOO_OLD
-from rehydrate.retention.recommend import ANSWERS, USED_LATER
-from rehydrate.retention.sampling import too_short
-from rehydrate.retention.strategies import checked
 from tests.retention.sessions_made import EXAMPLE, transcript, work
 
 RATIOS = (0.2, 0.5)

@@ -8,9 +8,17 @@ import anyio
 import pytest
 
 from rehydrate.errors import RateLimitError
-from rehydrate.retention import Conversation, Question, keep_last, read_session, sample_cases
-from rehydrate.retention.judge import ajudge, judge, planned_requests
-from rehydrate.runtime import ScriptedModel
+from rehydrate.retention import (
+    Conversation,
+    Question,
+    ajudge,
+    judge,
+    keep_last,
+    planned_requests,
+    read_session,
+    sample_cases,
+)
+from rehydrate.testing import ScriptedModel
 from tests.retention.sessions_made import work
 
 

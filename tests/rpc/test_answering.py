@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rehydrate
-from rehydrate.rpc import tools
-from rehydrate.rpc.answering import PROTOCOL_VERSION, Server
+from rehydrate.rpc import PROTOCOL_VERSION, Server, tool
 
 HELLO = [{"role": "user", "content": "hello"}]
 TALK = [
@@ -60,8 +59,8 @@ def test_initialize_echoes_the_protocol_version_and_says_who_answers():
 
 
 def test_tools_list_has_the_one_tool():
-    (tool,) = ask("tools/list", {"cursor": "x"})["result"]["tools"]
-    assert tool == json.loads(json.dumps(tools.describe()))
+    (listed,) = ask("tools/list", {"cursor": "x"})["result"]["tools"]
+    assert listed == json.loads(json.dumps(tool.describe()))
 
 
 def test_a_call_answers_with_the_object_under_both_names_and_as_text():
@@ -182,7 +181,7 @@ anything = st.recursive(
 )
 
 
-@given(st.sampled_from([*tools.ARGUMENTS]), anything)
+@given(st.sampled_from([*tool.ARGUMENTS]), anything)
 def test_any_value_of_any_argument_is_taken_or_refused(name, value):
     reply = compact(**{"messages": HELLO, name: value})
     if "error" in reply:
@@ -193,9 +192,9 @@ def test_any_value_of_any_argument_is_taken_or_refused(name, value):
 
 def test_a_failure_that_is_not_the_arguments_is_a_result_that_says_so(monkeypatch):
     def fail(*_args, **_options):
-        raise rehydrate.InternalError("pack.rs:1: oh")
+        raise rehydrate.errors.InternalError("pack.rs:1: oh")
 
-    monkeypatch.setattr(tools, "compact_context", fail)
+    monkeypatch.setattr(tool, "compact_context", fail)
     result = compact(messages=HELLO)["result"]
     assert result["isError"] is True
     assert "InternalError: pack.rs:1: oh" in result["content"][0]["text"]

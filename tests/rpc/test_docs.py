@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import rehydrate
-from rehydrate.rpc.serving import serve
+from rehydrate.rpc import serve
 
 PAGE = (Path(__file__).parents[2] / "docs" / "rpc.md").read_text(encoding="utf-8")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rehydrate.rpc.reading import Malformed, Parsed, Splitter
+from rehydrate.rpc import Malformed, Parsed, Splitter
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 json_values = st.recursive(

@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import rehydrate
-from rehydrate.compiler import hydrate
-from rehydrate.compiler.compile import compile as compile_prompt
-from rehydrate.compiler.originals import HeldOriginals
-from rehydrate.ir import (
+from rehydrate.page import inspector_page, side_by_side
+from rehydrate.prompt import (
     Budget,
     CompositionMode,
     ContextRequest,
+    HeldOriginals,
     Priority,
     Provenance,
     Section,
     Stability,
+    hydrate,
 )
-from rehydrate.page import side_by_side
-from rehydrate.page.inspector import inspector_page
+from rehydrate.prompt import compile as compile_prompt
 
 ROOT = Path(__file__).parents[2]
 SESSION = Path("examples") / "session.jsonl"
@@ -72,7 +71,7 @@ def draw_inspector(folder: Path) -> None:
         messages=session,
         system=["You are a careful coding agent. Never touch a file that was not named.", NOTES],
         tools=[_tool(name) for name in ("Bash", "Edit")],
-        deadline_ms=None,
+        timeout=None,
     )
     prompt = compile_prompt(ir, "anthropic", originals=HeldOriginals())
     units = rehydrate.compact_context(

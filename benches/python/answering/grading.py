@@ -16,7 +16,7 @@ from statistics import fmean
 from benches.python.answering.data import Case, digest
 from benches.python.answering.strategies import asked
 from rehydrate import Budget, Context
-from rehydrate.runtime import Model, Retry
+from rehydrate.agent import Model, Retry
 
 _UNKNOWN = ("no information available", "not mentioned")
 _ASK = "Is the response right? Answer yes or no only."

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from benches.python.answering.data import Case, digest
 from rehydrate import Budget, Context, count_tokens
-from rehydrate.compiler.counting import upper_bound
-from rehydrate.retention import exact_cost, keep_last
-from rehydrate.retention.reading import Message
-from rehydrate.runtime import ContextJIT, Interpreter, Limits, Model, Retry
-from rehydrate.runtime.events import Compacted, PromptBuilt
+from rehydrate.agent import Compacted, Interpreter, Model, PromptBuilt, Retry, TurnLimits
+from rehydrate.context import ContextJIT
+from rehydrate.prompt import upper_bound
+from rehydrate.retention import Message, exact_cost, keep_last
 
 STRATEGIES = ("whole", "keep_last", "context", "jit")
 """whole: all of the conversation, where it fits the window. keep_last: its last messages.
@@ -77,7 +76,7 @@ class Answering:
             system=told,
             budget=Budget(soft_tokens=self.window_tokens, hard_tokens=self.window_tokens),
             thread=case.id,
-            deadline_ms=None,
+            timeout=None,
             **({} if is_ours else {"passes": ()}),
         )
         turns = [*case.history.messages, {"role": "user", "content": case.question}]
@@ -86,7 +85,7 @@ class Answering:
         for turn, at in zip(turns, [*case.history.times, case.at][-len(turns) :], strict=True):
             context.add(turn, at=at)
         if strategy == "jit":
-            ContextJIT(context, max_calls=self.max_calls, deadline_ms=None)
+            ContextJIT(context, max_calls=self.max_calls, timeout=None)
         if is_ours:
             await context.acompact(self.budget_tokens)
         return context
@@ -114,9 +113,9 @@ class Answering:
 
 async def asked(model: Model, context: Context, most_requests: int, retry: Retry) -> Answer:
     """What a model answers to a context; what the provider fails at is in it."""
-    limits = Limits(steps=most_requests)
+    limits = TurnLimits(steps=most_requests)
     agent = Interpreter(model, jit=bool(context.jit), limits=limits, retry=retry)
-    turn = await agent.run(context)
+    turn = await agent.arun(context)
     problem = _one_line(turn.error) if turn.error else ""
     if any(isinstance(each, Compacted) and each.why == "overflow" for each in turn.events):
         problem = f"{UNFIT} the model: its window is smaller than --window"

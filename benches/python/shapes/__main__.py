@@ -26,16 +26,16 @@ from rehydrate.retention import (
     CUT_RATIOS,
     Compact,
     Cut,
+    Kept,
     Retention,
     compacted,
     exact_cost,
     keep_last,
     knows_the_future,
     measure_cuts,
+    text_of,
+    trim_messages,
 )
-from rehydrate.retention.langchain import trim_messages
-from rehydrate.retention.measure import Kept
-from rehydrate.retention.reading import text_of
 
 Cost = Callable[[Message], int]
 Asked = tuple[Cut, str]

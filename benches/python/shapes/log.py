@@ -11,8 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benches.python.inputs import Message
-from rehydrate.retention import CODING_CUTS, Conversation, Cut, Question, steps
-from rehydrate.retention.reading import said_by_user, text_of
+from rehydrate.retention import (
+    CODING_CUTS,
+    Conversation,
+    Cut,
+    Question,
+    said_by_user,
+    steps,
+    text_of,
+)
 
 Call = tuple[str, Mapping[str, Any], str]
 """A tool, what it is given, and what comes of it."""

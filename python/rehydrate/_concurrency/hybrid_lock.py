@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import from_any_thread
-from rehydrate._concurrency.pool import waiting
+from rehydrate._concurrency.workers import waiting
 
 if TYPE_CHECKING:
     import anyio

@@ -18,8 +18,7 @@ from typing import NoReturn
 
 from rehydrate import __version__
 from rehydrate.cli import compact, doctor, eval, inspect, lint, memory, model, rpc  # noqa: A004
-from rehydrate.cli.failure import INTERNAL, USAGE, Failure
-from rehydrate.cli.output import say
+from rehydrate.cli.terminal import INTERNAL, USAGE, Failure, say
 from rehydrate.errors import InternalError, RehydrateError
 
 INTERRUPTED = 128 + 2

@@ -9,19 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from rehydrate._engine import COUNTERS
-from rehydrate.cli.arguments import is_same_file, page_file, ratio
-from rehydrate.cli.failure import INTERNAL, Failure
-from rehydrate.cli.output import say, say_written, show, write
+from rehydrate.cli.memory_store import add_memory_options, add_writing_options, opened_memory
+from rehydrate.cli.options import is_same_file, page_file, ratio, tokens
 from rehydrate.cli.read import Document, as_json, read
-from rehydrate.cli.remembering import add_memory_options, add_writing_options, opened_memory
-from rehydrate.cli.terminal import Terminal
-from rehydrate.cli.tokens import tokens
+from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, say_written, show, write
+from rehydrate.compact.archive import Archive
 from rehydrate.compact.arguments import GRANULARITIES, THINKING
-from rehydrate.compact.compaction import Compaction, Stats
+from rehydrate.compact.result import Compaction, Stats
 from rehydrate.compact.scoring import PROFILES
-from rehydrate.compact.sent_to import PROVIDERS
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import FORMATS
+from rehydrate.messages import PROVIDERS
 
 SHOWN_VIOLATIONS = 3
 
@@ -183,7 +181,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _compact(document: Document, options: argparse.Namespace) -> Compaction:
-    from rehydrate import compact_context
+    from rehydrate.compact.api import compact_context
 
     try:
         with opened_memory(options) as memory:
@@ -204,14 +202,18 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
                 model=options.model,
                 provider=options.provider,
                 pin=options.pin,
-                distill_novel=options.distill,
-                keep_dropped=options.keep_dropped,
-                record_episode=options.record_episode,
+                archive=_archive(options),
             )
     except InvalidMessageError as error:
         if error.index is None:
             raise
         raise Failure(f"line {document.line_of(error.index)} of {document.name}: {error}") from None
+
+
+def _archive(options: argparse.Namespace) -> bool | Archive:
+    """What the flags ask to write to the memory."""
+    wishes = (options.keep_dropped, options.distill, options.record_episode)
+    return Archive(*wishes) if any(wishes) else False
 
 
 def _anew(document: Document, compaction: Compaction) -> dict[int, Any]:
@@ -223,7 +225,7 @@ def _anew(document: Document, compaction: Compaction) -> dict[int, Any]:
 
 def _check(document: Document, compaction: Compaction, kept: Sequence[int]) -> None:
     """Refuse to write what a provider would refuse, unless the input was no better; then warn."""
-    from rehydrate import validate
+    from rehydrate.formats import validate
 
     form = compaction.stats.format
     before = validate(document.entries, form)
@@ -269,7 +271,7 @@ def _as_json(compaction: Compaction, *, explain: bool) -> str:
 
 
 def _print_report(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
-    from rehydrate.cli.report import Report
+    from rehydrate.cli.compact_report import Report
 
     terminal = Terminal.of(sys.stdout, options.color)
     has_query = bool(options.query and options.query.strip())
@@ -278,7 +280,7 @@ def _print_report(document: Document, compaction: Compaction, options: argparse.
 
 
 def _write_page(document: Document, compaction: Compaction, options: argparse.Namespace) -> None:
-    from rehydrate.page import side_by_side
+    from rehydrate.page.comparison import side_by_side
 
     page = side_by_side(document.entries, compaction, query=options.query, title=_title(document))
     write(page, options.html, option="--html")

@@ -13,8 +13,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from rehydrate.cli.output import show
-from rehydrate.cli.terminal import Terminal
+from rehydrate.cli.terminal import Terminal, show
 
 REINSTALL = "reinstall it: python -m pip install --force-reinstall rehydrate"
 
@@ -127,7 +126,7 @@ def _embedding(name: str) -> Check:
 
 
 def _encodings(name: str) -> Check:
-    from rehydrate import count_tokens
+    from rehydrate.tokens import count_tokens
 
     counted = {
         "o200k_base": count_tokens(KNOWN_TEXT, "o200k_base"),
@@ -144,7 +143,8 @@ def _encodings(name: str) -> Check:
 
 
 def _compaction(name: str) -> Check:
-    from rehydrate import compact_context, validate
+    from rehydrate.compact.api import compact_context
+    from rehydrate.formats import validate
 
     topics = ("the parser", "the login test", "the release notes", "a slow query")
     messages = [
@@ -167,7 +167,7 @@ def _compaction(name: str) -> Check:
 
 def _memory(name: str) -> Check:
     """A memory for a moment: what is added is found, in its own namespace only, and sound."""
-    from rehydrate import Memory
+    from rehydrate.memory.memory import Memory
 
     started = time.perf_counter()
     with (
@@ -204,7 +204,7 @@ def _dependencies(name: str) -> Check:
 
 def _onnx(name: str) -> Check:
     """The library that runs converted models; nothing else needs it."""
-    from rehydrate.embedding.library import onnxruntime_library
+    from rehydrate.embedding.onnx import onnxruntime_library
     from rehydrate.errors import ModelError
 
     try:

@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.cli.failure import Failure
-from rehydrate.cli.output import say, say_written, show, write
+from rehydrate.cli.memory_store import add_memory_options, opened_memory
+from rehydrate.cli.options import some_tokens
 from rehydrate.cli.read import Document, document_of, text_of
-from rehydrate.cli.remembering import add_memory_options, opened_memory
-from rehydrate.cli.terminal import Terminal
-from rehydrate.cli.tokens import some_tokens
+from rehydrate.cli.terminal import Failure, Terminal, say, say_written, show, write
 from rehydrate.errors import BudgetExceededError, InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format
+from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
-    from rehydrate.compact.compaction import Explanation
-    from rehydrate.ir import Budget, CompiledPrompt, PromptIR
+    from rehydrate.compact.result import Explanation
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+    from rehydrate.prompt.request import Budget
+
 
 _FORMATS = [name for name in FORMATS if name != "langchain"]
-_PROVIDERS = ("anthropic", "openai_chat", "openai_responses")
 _LEFT_ALONE = ("query", "memory", "namespace", "knowledge", "budget", "hard", "provider", "model")
 
 _EXAMPLES = """\
@@ -65,7 +65,7 @@ def add_parser(commands: Any) -> None:
     )  # fmt: skip
     turn.add_argument("--budget", type=some_tokens, metavar="N", help="soft budget (default: 50k)")
     turn.add_argument("--hard", type=some_tokens, metavar="N", help="hard budget (default: 180k)")
-    turn.add_argument("--provider", choices=_PROVIDERS, help="default: the conversation's own")
+    turn.add_argument("--provider", choices=PROVIDERS, help="default: the conversation's own")
     turn.add_argument("--model", help="whose prompt it is")
     turn.add_argument(
         "--format", metavar="NAME", default="auto", choices=["auto", *_FORMATS],
@@ -106,7 +106,7 @@ def _given(text: str, options: argparse.Namespace) -> tuple[PromptIR | CompiledP
     for option in _LEFT_ALONE:
         if getattr(options, option, None):
             raise Failure(f"--{option} makes a prompt of a conversation; {options.file} is one")
-    from rehydrate.ir import CompiledPrompt, PromptIR
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
 
     kind = CompiledPrompt if document["rehydrate"] == "compiled_prompt" else PromptIR
     return kind.from_dict(document), None
@@ -129,8 +129,8 @@ def _made(
 
 
 def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namespace) -> PromptIR:
-    from rehydrate.compiler import hydrate
-    from rehydrate.ir import ContextRequest
+    from rehydrate.prompt.hydration import hydrate
+    from rehydrate.prompt.request import ContextRequest
 
     system = _system_text(body.get("system", body.get("instructions")))
     tools = body.get("tools")
@@ -143,7 +143,7 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
             format=options.format,
             system=system,
             **({"tools": tools} if isinstance(tools, list) else {}),
-            deadline_ms=None,  # nobody waits for a turn here
+            timeout=None,  # nobody waits for a turn here
         )
 
 
@@ -157,9 +157,8 @@ def _system_text(value: Any) -> str | None:
 
 def _compiled(ir: PromptIR, options: argparse.Namespace) -> PromptIR | CompiledPrompt:
     """The prompt after all passes; before them where it cannot be made to fit."""
-    from rehydrate.compiler.compile import compile as compile_prompt
-    from rehydrate.compiler.originals import HeldOriginals
-    from rehydrate.ir import PROVIDERS
+    from rehydrate.prompt.compiler import compile as compile_prompt
+    from rehydrate.prompt.originals import HeldOriginals
 
     own = ir.history.format
     provider = options.provider or next((one for one in PROVIDERS if one == own), PROVIDERS[0])
@@ -172,12 +171,12 @@ def _compiled(ir: PromptIR, options: argparse.Namespace) -> PromptIR | CompiledP
 
 def _scores(document: Document, ir: PromptIR, options: argparse.Namespace) -> Explanation:
     """What a compaction of the conversation alone to the same size thinks of each unit."""
-    from rehydrate import compact_context
+    from rehydrate.compact.api import compact_context
 
     form = detect_format(document.entries) if options.format == "auto" else options.format
     return compact_context(
         document.entries,
-        ir.request.observation or None,
+        ir.request.query or None,
         budget_tokens=ir.history.total_tokens,
         format=form,
         thinking="keep",  # the scores are asked for, and no request is made of them
@@ -185,7 +184,7 @@ def _scores(document: Document, ir: PromptIR, options: argparse.Namespace) -> Ex
 
 
 def _budget(options: argparse.Namespace) -> Budget:
-    from rehydrate.ir import Budget
+    from rehydrate.prompt.request import Budget
 
     standard = Budget()
     soft = options.budget or min(standard.soft_tokens, options.hard or standard.soft_tokens)
@@ -193,7 +192,7 @@ def _budget(options: argparse.Namespace) -> Budget:
 
 
 def _ir(prompt: PromptIR | CompiledPrompt) -> PromptIR:
-    from rehydrate.ir import PromptIR
+    from rehydrate.prompt.ir import PromptIR
 
     return prompt if isinstance(prompt, PromptIR) else prompt.ir
 

@@ -9,17 +9,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.cli.failure import Failure
-from rehydrate.cli.output import show, write
+from rehydrate.cli.options import some_tokens
 from rehydrate.cli.read import Document, as_json, document_of, text_of
-from rehydrate.cli.terminal import Terminal, pad
-from rehydrate.cli.tokens import some_tokens
+from rehydrate.cli.terminal import Failure, Terminal, pad, show, write
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS
 
 if TYPE_CHECKING:
-    from rehydrate.ir import Budget
-    from rehydrate.linting import Finding, Subject
+    from rehydrate.linting.subject import Finding, Subject
+    from rehydrate.prompt.request import Budget
+
 
 FOUND = 1
 SHOWN_PLACES = 5
@@ -132,8 +131,8 @@ class _Source(NamedTuple):
 
 def run(options: argparse.Namespace) -> int:
     """Read, lint, print; returns the exit code."""
-    from rehydrate.linting import Subject
-    from rehydrate.linting.lint import lint_subject
+    from rehydrate.linting.linter import lint_subject
+    from rehydrate.linting.subject import Subject
 
     source = _source(*text_of(options.file))
     try:
@@ -192,7 +191,7 @@ def _requests(text: str) -> list[Any]:
 
 
 def _prompt(value: dict[str, Any]) -> Any:
-    from rehydrate.ir import CompiledPrompt, PromptIR, Segment
+    from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Segment
 
     ir = PromptIR.from_dict(value)
     if value["rehydrate"] == "prompt_ir":
@@ -209,7 +208,7 @@ def _prompt(value: dict[str, Any]) -> Any:
 
 
 def _budget(options: argparse.Namespace) -> Budget | None:
-    from rehydrate.ir import Budget
+    from rehydrate.prompt.request import Budget
 
     if options.soft is None and options.hard is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from rehydrate.cli import memory_add, memory_care, memory_forget, memory_list, memory_search
+from rehydrate.cli import memory_add, memory_care, memory_list, memory_search
 from rehydrate.cli.memory_store import NAMESPACE_VARIABLE, STORE_VARIABLE
 
 _EXAMPLES = f"""\
@@ -35,7 +35,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.set_defaults(run=lambda _options: _help(parser))
     parts = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for part in (memory_add, memory_search, memory_list, memory_forget, memory_care):
+    for part in (memory_add, memory_search, memory_list, memory_care):
         part.add_parser(parts)
 
 

@@ -12,18 +12,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from rehydrate.cli.failure import Failure
-from rehydrate.cli.memory_filters import counted, moment, share
 from rehydrate.cli.memory_store import (
     add_store_options,
     checked_text,
+    counted,
+    moment,
     namespace_of,
     opened,
     read_text,
+    share,
 )
-from rehydrate.cli.output import say, show
-from rehydrate.cli.progress import Progress
-from rehydrate.cli.terminal import Terminal
+from rehydrate.cli.terminal import Failure, Progress, Terminal, say, show
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import TIERS
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from rehydrate.memory.folder import SyncReport
     from rehydrate.memory.items import Added
     from rehydrate.memory.memory import Memory
+
 
 BATCH = 500
 """So many texts are written together: each time waits for the disk."""
@@ -78,7 +78,7 @@ def run_add(options: argparse.Namespace) -> int:
     texts = _texts(options)
     fields = {
         name: checked_text(f"--{name}", value) if isinstance(value, str) else value
-        for name in ("kind", "tier", "source", "session", "principal", "trust", "time", "expires")
+        for name in ("kind", "tier", "source", "thread", "principal", "trust", "time", "expires")
         if (value := getattr(options, name)) is not None
     }
     added: list[Added] = []
@@ -95,7 +95,7 @@ def run_add(options: argparse.Namespace) -> int:
     return 0
 
 
-def run_sync(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Bring the folder in and say what changed."""
     from rehydrate.memory.folder import sync_folder
 
@@ -305,7 +305,7 @@ def _add_add(parts: Any) -> None:
     what.add_argument("--kind", help="a word of yours: decision, preference (default: note)")
     what.add_argument("--tier", choices=TIERS, help="default: warm")
     what.add_argument("--source", help="where it is from: a file, an address, a conversation")
-    what.add_argument("--session", help="which conversation it was said in")
+    what.add_argument("--thread", help="which conversation it was said in")
     what.add_argument("--principal", help="on whose behalf")
     what.add_argument("--trust", type=share, metavar="T", help="0 to 1 (default: 1)")
     what.add_argument(
@@ -329,7 +329,7 @@ def _add_sync(parts: Any) -> None:
     parser.add_argument("folder", metavar="FOLDER")
     parser.add_argument("--label", help="what sources begin with; default: the folder's name")
     _add_common(parser)
-    parser.set_defaults(run=run_sync)
+    parser.set_defaults(run=run)
 
 
 def _add_import(parts: Any) -> None:

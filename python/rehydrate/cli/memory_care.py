@@ -8,22 +8,26 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rehydrate.cli.memory_filters import counted
 from rehydrate.cli.memory_store import (
     NAMESPACE_VARIABLE,
     add_store_options,
+    checked_text,
+    counted,
     named_namespace,
     namespace_of,
     opened,
+    read_text,
     store_path,
 )
-from rehydrate.cli.output import say, show, write
-from rehydrate.cli.progress import Progress
-from rehydrate.cli.terminal import Terminal
+from rehydrate.cli.terminal import Failure, Progress, Terminal, say, show, write
 from rehydrate.errors import StoreCorruptError
 from rehydrate.memory.items import VerifyReport
+
+if TYPE_CHECKING:
+    from rehydrate.memory.memory import Memory
+
 
 _VERIFY_EXAMPLES = """\
 Checks every item of every namespace, and the index. A damaged index is thrown away and made again:
@@ -54,7 +58,7 @@ examples:
 
 
 def add_parser(parts: Any) -> None:
-    """Declare the three commands."""
+    """Declare the four commands."""
     verify = parts.add_parser(
         "verify",
         help="check everything that is stored",
@@ -104,6 +108,7 @@ def add_parser(parts: Any) -> None:
     add_store_options(export)
     export.add_argument("--json", action="store_true", help="the result as JSON, on standard error")
     export.set_defaults(run=run_export)
+    _add_forget(parts)
 
 
 def run_verify(options: argparse.Namespace) -> int:
@@ -160,11 +165,11 @@ def run_export(options: argparse.Namespace) -> int:
         if options.file == "-":
             with tempfile.TemporaryDirectory(prefix="rehydrate-") as folder:
                 path = Path(folder) / "export.jsonl"
-                count = memory.export(path)
+                count = memory.export_items(path)
                 write(path.read_text(encoding="utf-8"))
         else:
             with Progress(f"writing {options.file}", "items"):
-                count = memory.export(options.file)
+                count = memory.export_items(options.file)
     if options.json:
         say(json.dumps({"items": count}))
     elif options.file != "-":
@@ -191,3 +196,103 @@ def _findings(report: VerifyReport, path: Path, terminal: Terminal) -> Iterator[
         f"{counted(report.items, 'item')} checked in {name}; restore a backup, or write what can "
         "still be read: rehydrate memory export"
     )
+
+
+_EXAMPLES = """\
+What is forgotten is gone from the disk too. Of --source, --thread and --all it is said how much
+goes, and asked first; --yes says yes. Exit code 1 if a handle was not there.
+
+examples:
+  rehydrate memory forget mem_... mem_...
+  rehydrate memory forget --source notes/daily/2026-02-17.md
+  rehydrate memory forget --all --namespace trial --yes
+  rehydrate memory list --before 52w --limit 1000 --json | jq -r '.items[].handle' |
+    rehydrate memory forget -
+"""
+
+
+def _add_forget(parts: Any) -> None:
+    """Declare the command and its options."""
+    parser = parts.add_parser(
+        "forget",
+        help="remove items, from the disk too",
+        description="Remove items by their handles, or all of something.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "handles", metavar="HANDLE", nargs="*", help="as list prints them; - reads standard input"
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--source", help="everything from this source")
+    what.add_argument("--thread", help="everything of this thread")
+    what.add_argument("--all", action="store_true", help="everything in the namespace")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    add_store_options(parser)
+    parser.add_argument("--json", action="store_true", help="the result as JSON")
+    parser.set_defaults(run=run_forget)
+
+
+def run_forget(options: argparse.Namespace) -> int:
+    """Remove what is named, after asking where it is much."""
+    namespace = namespace_of(options)
+    wide = options.source is not None or options.thread is not None or options.all
+    if wide == bool(options.handles):
+        raise Failure("name what to forget: handles, or one of --source, --thread and --all")
+    handles = [] if wide else _handles(options)
+    with opened(options, namespace=namespace, to="change") as memory:
+        forgotten = _purge(memory, options, namespace) if wide else memory.forget(handles)
+    if forgotten is None:
+        say("nothing was forgotten")
+        return 1
+    missing = 0 if wide else len({*handles}) - forgotten
+    if options.json:
+        line = json.dumps({"forgotten": forgotten, "missing": missing})
+    else:
+        line = f"{forgotten:,} forgotten"
+    show([line], Terminal.of(sys.stdout))
+    if missing:
+        say(
+            f"rehydrate: {counted(missing, 'handle')} not there: forgotten before, or of another "
+            "namespace"
+        )
+    return int(missing > 0)
+
+
+def _purge(memory: Memory, options: argparse.Namespace, namespace: str) -> int | None:
+    """Remove all of it, unless the answer is no."""
+    where = f"namespace {namespace!r}"
+    if options.all:
+        count = memory.stats().items
+        what = f"all of {where}"
+        chosen: dict[str, Any] = {"everything": True}
+    else:
+        name = "source" if options.source is not None else "thread"
+        value = checked_text(f"--{name}", getattr(options, name))
+        chosen = {name: value}
+        items = memory.list(
+            limit=None,
+            sources=[value] if name == "source" else None,
+            threads=[value] if name == "thread" else None,
+        )
+        count = len(items)
+        what = f"{name} {value!r} in {where}"
+    if count and not options.yes and not _agreed(f"forget {counted(count, 'item')}, {what}?"):
+        return None
+    if not count and not options.all:
+        say(f"there is nothing of {what}")
+    return memory.purge(**chosen)
+
+
+def _agreed(question: str) -> bool:
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise Failure(f"{question} Nobody can be asked here; say yes with --yes")
+    print(f"{Terminal.of(sys.stderr).safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _handles(options: argparse.Namespace) -> list[str]:
+    handles: list[str] = []
+    for handle in options.handles:
+        handles += read_text().split() if handle == "-" else [checked_text("a handle", handle)]
+    return handles

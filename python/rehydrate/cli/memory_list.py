@@ -8,23 +8,24 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.cli.failure import Failure
-from rehydrate.cli.memory_filters import (
+from rehydrate.cli.memory_store import (
     add_filters,
+    add_store_options,
     as_dict,
     counted,
     day,
     described,
     filters_of,
+    namespace_of,
+    opened,
     whole,
 )
-from rehydrate.cli.memory_store import add_store_options, namespace_of, opened
-from rehydrate.cli.output import say, show, write
 from rehydrate.cli.read import as_json
-from rehydrate.cli.terminal import Terminal, display_width, pad
+from rehydrate.cli.terminal import Failure, Terminal, display_width, pad, say, show, write
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import MemoryItem, MemoryStats
+
 
 MIN_PREVIEW_CELLS = 20
 SOURCE_CELLS = 28

@@ -9,22 +9,26 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.cli.failure import Failure
-from rehydrate.cli.memory_filters import add_filters, as_dict, day, described, filters_of, whole
 from rehydrate.cli.memory_store import (
+    add_filters,
     add_store_options,
+    as_dict,
     checked_text,
+    day,
+    described,
+    filters_of,
     namespace_of,
     opened,
     read_text,
+    whole,
 )
-from rehydrate.cli.output import say, show
 from rehydrate.cli.read import as_json
-from rehydrate.cli.terminal import Terminal
+from rehydrate.cli.terminal import Failure, Terminal, say, show
 from rehydrate.memory.items import FUSIONS
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import Hit
+
 
 SHOWN_LINES = 6
 """Of a snippet; --full shows it all."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rehydrate.cli.output import say, show
-from rehydrate.cli.terminal import Terminal, display_width, pad
+from rehydrate.cli.terminal import Terminal, display_width, pad, say, show
 
 SAMPLES = 32
 
@@ -148,15 +147,15 @@ def _ready(
 
 def _texts(file: str | None) -> list[str]:
     """The texts of a conversation, or a mix of about a hundred tokens each."""
-    from rehydrate.embedding.convert.texts import TEXTS
+    from rehydrate.convert.verify import TEXTS
 
     if file is None:
         return [
             "\n".join([TEXTS[(3 * place + step) % len(TEXTS)] for step in range(1 + place % 3)])
             for place in range(SAMPLES)
         ]
-    from rehydrate.cli.failure import Failure
     from rehydrate.cli.read import read
+    from rehydrate.cli.terminal import Failure
 
     texts = [text for entry in read(file).entries for text in _strings(entry) if text.strip()]
     if not texts:
@@ -189,9 +188,9 @@ def _new(texts: list[str], number: int) -> list[str]:
 
 def _token_counter(model: str) -> Callable[[str], int] | None:
     """Tokens that a converted model reads of a text; None for a model that is not converted."""
-    from rehydrate.embedding.convert.tokenizer import WordPiece
-    from rehydrate.embedding.home import MANIFEST, find_model
-    from rehydrate.embedding.manifest import Manifest
+    from rehydrate.convert.source import WordPiece
+    from rehydrate.embedding.locations import MANIFEST, find_model
+    from rehydrate.embedding.model_files import Manifest
 
     folder = Path(model) if (Path(model) / MANIFEST).is_file() else find_model(model)
     if folder is None:

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rehydrate.cli.failure import Failure
+from rehydrate.cli.terminal import Failure
 
 EXPECTED = "a JSON array of messages, JSON Lines, or a Claude Code transcript"
 

@@ -7,9 +7,8 @@ import os
 import sys
 from typing import Any
 
-from rehydrate.cli.failure import Failure
-from rehydrate.cli.output import say, write
-from rehydrate.cli.remembering import add_memory_options, opened_memory
+from rehydrate.cli.memory_store import add_memory_options, opened_memory
+from rehydrate.cli.terminal import Failure, say, write
 
 _EXAMPLES = """\
 Requests are read as they come: a line each, pretty-printed, one behind the other or with
@@ -40,7 +39,7 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Answer until the input ends."""
-    from rehydrate.rpc import serve
+    from rehydrate.rpc.server import serve
 
     if sys.stdin is None or sys.stdout is None:
         closed = "input" if sys.stdin is None else "output"

@@ -6,9 +6,30 @@ import codecs
 import os
 import re
 import shutil
+import stat
+import sys
+import threading
+import time
 import unicodedata
-from collections.abc import Mapping
-from typing import IO, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple, Self
+
+USAGE = 2
+"""Exit code of a mistake in the arguments or the input: something the user can put right."""
+INTERNAL = 70
+"""Exit code of a defect of ours (EX_SOFTWARE of sysexits.h)."""
+
+
+class Failure(Exception):  # noqa: N818  it is one, and `Error` would suggest ours
+    """Ends the command with one line on standard error that names place, problem and remedy."""
+
+    def __init__(self, message: str, code: int = USAGE) -> None:
+        """Take the line without the program's name, and the exit code."""
+        super().__init__(message)
+        self.code = code
+
 
 PIPE_WIDTH = 120
 """Columns where there is no terminal to ask."""
@@ -218,3 +239,151 @@ def _wants_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
     if force:
         return force not in ("0", "false")
     return is_terminal and environ.get("TERM") != "dumb"
+
+
+def write(text: str, path: Path | None = None, option: str = "-o") -> None:
+    """Data, as UTF-8 whatever the locale says and without touching line ends.
+
+    `option` named the path, and is where the user may name another.
+    """
+    data = text.encode()
+    if path is None:
+        _write_out(data)
+        return
+    try:
+        _write_file(path, data)
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the path
+        reason = getattr(error, "strerror", None) or error
+        raise Failure(
+            f"{path} cannot be written: {reason}; name another file with {option}"
+        ) from None
+
+
+def show(lines: Iterable[str], terminal: Terminal) -> None:
+    """Lines to read, in the terminal's encoding."""
+    text = "".join([line + "\n" for line in lines])
+    _write_out(text.encode(terminal.encoding, errors="replace"))
+
+
+def say_written(path: Path, what: str) -> None:
+    """A page that was asked for and is in its file, so that nobody wonders whether it is."""
+    say(f"wrote {path}: {what}")
+
+
+def say(line: str) -> None:
+    """One line to the user on standard error, with nothing in it that a terminal would obey."""
+    if sys.stderr is None:
+        return
+    indent = len(line) - len(line.lstrip(" "))
+    print(" " * indent + Terminal.of(sys.stderr).safe(line), file=sys.stderr)
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    """The whole file or none of it: what stood there before is replaced when all is written."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)  # a device or a pipe
+        return
+    target = path.resolve()  # what a link points to is replaced, not the link
+    draft = target.with_name(f".rehydrate-{os.getpid()}.tmp")
+    try:
+        draft.write_bytes(data)
+        if target.exists():
+            draft.chmod(stat.S_IMODE(target.stat().st_mode))
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _write_out(data: bytes) -> None:
+    if sys.stdout is None:
+        raise Failure("standard output is closed; name a file with -o")
+    try:
+        # Unbuffered (python -u), a write may take only the beginning.
+        rest = memoryview(data)
+        while rest:
+            rest = rest[sys.stdout.buffer.write(rest) :]
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Failure(f"standard output cannot be written: {error.strerror}") from None
+
+
+BAR_CELLS = 30
+DRAWN_EVERY_SECONDS = 0.1
+SHOWN_AFTER_SECONDS = 0.3
+"""What is done sooner needs no bar."""
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Progress:
+    """How far something is, shown while the block runs; nothing where nobody watches.
+
+    With a total it is a bar, without one a count. A thread draws it, so that the seconds go on
+    where one step takes long.
+    """
+
+    def __init__(self, doing: str, unit: str, total: int | None = None) -> None:
+        """Say what goes on, what is counted, and how many there will be."""
+        self._doing = doing
+        self._unit = unit
+        self._total = total
+        self._done = 0
+        self._started = time.monotonic()
+        self._ended = threading.Event()
+        self._drawing: threading.Thread | None = None
+        self._terminal = Terminal.of(sys.stderr)
+
+    def advance(self, steps: int) -> None:
+        """So many more are done."""
+        self._done += steps
+
+    def __enter__(self) -> Self:
+        """Begin to draw, if standard error is a terminal."""
+        if sys.stderr is not None and sys.stderr.isatty():
+            self._drawing = threading.Thread(target=self._draw, daemon=True)
+            self._drawing.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take the line away: what comes next stands where it stood."""
+        self._ended.set()
+        if self._drawing is not None:
+            self._drawing.join()
+
+    def line(self) -> str:
+        """What is shown now."""
+        terminal = self._terminal
+        seconds = time.monotonic() - self._started
+        if self._total:
+            share = min(self._done / self._total, 1.0)
+            bar = terminal.bar(share, BAR_CELLS)
+            figures = f"{share:4.0%}  {self._done:,} of {self._total:,} {self._unit}"
+            begin = f"{self._doing} {terminal.paint(bar, 'green')}"
+            plain = f"{self._doing} {bar}{figures}"
+        else:
+            wheel = terminal.glyph(_SPINNER, "|/-\\")
+            begin = terminal.paint(wheel[int(seconds / DRAWN_EVERY_SECONDS) % len(wheel)], "cyan")
+            figures = f"  {self._doing}"
+            if self._done:
+                figures += f": {self._done:,} {self._unit}"
+            plain = f" {figures}"
+        line = f"{begin}{figures}  {seconds:.0f} s"
+        # A line that wraps would leave its upper half behind.
+        return line if len(plain) + 8 < terminal.width else terminal.cut(plain, terminal.width - 1)
+
+    def _draw(self) -> None:
+        if self._ended.wait(SHOWN_AFTER_SECONDS):
+            return
+        clear = "\r\x1b[K"
+        while True:
+            print(f"{clear}{self.line()}", end="", file=sys.stderr, flush=True)
+            if self._ended.wait(DRAWN_EVERY_SECONDS):
+                break
+        print(clear, end="", file=sys.stderr, flush=True)

@@ -1,1 +1,60 @@
-"""Compaction: fewer messages, none of them rewritten."""
+"""Compaction: fewer messages within a token budget, none of them rewritten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.compact.api import (
+        acompact_context as acompact_context,
+    )
+    from rehydrate.compact.api import (
+        compact_context as compact_context,
+    )
+    from rehydrate.compact.archive import Archive as Archive
+    from rehydrate.compact.outline import (
+        Outline as Outline,
+    )
+    from rehydrate.compact.result import (
+        BlockReport as BlockReport,
+    )
+    from rehydrate.compact.result import (
+        Compaction as Compaction,
+    )
+    from rehydrate.compact.result import (
+        Dropped as Dropped,
+    )
+    from rehydrate.compact.result import (
+        Explanation as Explanation,
+    )
+    from rehydrate.compact.result import (
+        Stats as Stats,
+    )
+    from rehydrate.compact.result import (
+        UnitReport as UnitReport,
+    )
+    from rehydrate.compact.scoring import (
+        Scoring as Scoring,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "archive": "Archive",
+        "api": "acompact_context compact_context",
+        "outline": "Outline",
+        "result": "BlockReport Compaction Dropped Explanation Stats UnitReport",
+        "scoring": "Scoring",
+    },
+    internal={
+        "archive": "kind_of",
+        "excerpts": "Division mark",
+        "outline": "Listed framed outline_tokens read_framed read_lines write_outline",
+        "query": "LONGEST_CHARS last_said what_is_asked",
+        "scoring": "UNKNOWN_ROLE_WEIGHT",
+        "signals": "ONE_BATCH",
+        "tool_inputs": "open_turn take_apart",
+    },
+)

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 import operator
-import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from rehydrate.checking import check_choice
-from rehydrate.compact.recall import clean
-from rehydrate.compact.remembering import Writing
-from rehydrate.compact.sent_to import PROVIDERS
-from rehydrate.compact.vectors import Deadline
+from rehydrate._check import check_choice, check_timeout
+from rehydrate.compact.archive import Archive, Writing
+from rehydrate.compact.signals import Deadline
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
+from rehydrate.messages import PROVIDERS, Conversation
 
 MIN_RATIO = 0.05
-MAX_DEADLINE_MS = 1e10
-"""A third of a year: beyond it threads cannot wait."""
 GRANULARITIES = ("message", "excerpt")
 """What is kept or left out as a whole: messages, or also blocks of long texts."""
 
@@ -64,20 +61,10 @@ def checked_budget(budget: Any) -> int | None:
     )
 
 
-def checked_deadline(deadline_ms: object) -> Deadline | None:
+def checked_deadline(timeout: object) -> Deadline | None:
     """By when to be done, or None."""
-    if deadline_ms is None:
-        return None
-    if (
-        not isinstance(deadline_ms, (int, float))
-        or isinstance(deadline_ms, bool)
-        or not deadline_ms >= 0
-    ):
-        raise InvalidArgumentError(
-            f"deadline_ms is {deadline_ms!r}; pass a number of milliseconds from 0 up, or None"
-        )
-    budget_ms = float(min(deadline_ms, MAX_DEADLINE_MS))
-    return Deadline(budget_ms, time.monotonic() + budget_ms / 1e3)
+    seconds = check_timeout("timeout", timeout)
+    return None if seconds is None else Deadline.within(seconds)
 
 
 def checked_query(query: object) -> str | None:
@@ -128,26 +115,77 @@ def check_memory(memory: object) -> None:
         raise MissingNamespaceError("memory")
 
 
-def checked_writing(memory: Any, session: Any, **asked: Any) -> Writing | None:
+def checked_archive(memory: Any, archive: object) -> Writing | None:
     """What is to be written to memory; None: nothing."""
     check_memory(memory)
-    for name, wish in asked.items():
-        if not isinstance(wish, bool):
-            raise InvalidArgumentError(f"{name} is {wish!r}; pass True or False")
-        if wish and memory is None:
-            raise InvalidArgumentError(
-                f"{name} is True, but there is no memory to write to; "
-                "pass memory=rehydrate.Memory.open(path, namespace=...)"
-            )
-        if wish and not callable(getattr(memory, "add", None)):
-            raise InvalidArgumentError(
-                f"{name} is True, but memory is of type {type(memory).__name__}, which has no add; "
-                "pass a rehydrate.Memory"
-            )
-    if session is not None and not (
-        isinstance(session, str) and session and clean(session) == session
-    ):
+    if archive is False:
+        return None
+    chosen = Archive() if archive is True else archive
+    if not isinstance(chosen, Archive):
         raise InvalidArgumentError(
-            f"session is {session!r}; pass a name of the conversation, or None to take its own"
+            f"archive is {archive!r}; pass True, False or an Archive(dropped=..., novel=...)"
         )
-    return Writing(memory, session, **asked) if any(asked.values()) else None
+    if memory is None:
+        raise InvalidArgumentError(
+            f"archive is {archive!r}, but there is no memory to write to; "
+            "pass memory=rehydrate.Memory.open(path, namespace=...)"
+        )
+    if not callable(getattr(memory, "add", None)):
+        raise InvalidArgumentError(
+            f"archive is {archive!r}, but memory is of type {type(memory).__name__}, which has no "
+            "add; pass a rehydrate.Memory"
+        )
+    return Writing(memory, chosen)
+
+
+class Pinned(NamedTuple):
+    """What is always kept."""
+
+    reasons: dict[int, str]
+    """By unit, why."""
+    by_caller: tuple[int, ...]
+    """The units that the caller pinned."""
+
+
+def pinned_units(
+    conversation: Conversation,
+    messages: Sequence[Any],
+    pin: Iterable[Any],
+    *,
+    thoughts: bool = True,
+    reply: bool = True,
+) -> Pinned:
+    """Units that are always kept, with the reason: the conversation's own and the caller's.
+
+    `pin` holds indices into `messages` or the very objects; without `thoughts` nothing is kept for
+    the thinking alone that an open tool loop begins with, and without `reply` not the assistant's
+    reply that the last user turn answers. Raises InvalidArgumentError for
+    anything else.
+    """
+    if isinstance(pin, (int, str, Mapping)) or not isinstance(pin, Iterable):
+        raise InvalidArgumentError(
+            f"pin is of type {type(pin).__name__}; pass a list of indices or message objects"
+        )
+    pins = conversation.pins(thoughts=thoughts, reply=reply)
+    indices = [_index_of(messages, entry) for entry in pin]
+    wanted = conversation.units_holding(indices) if indices else ()
+    for unit in wanted:
+        pins.setdefault(unit, "pinned by the caller")
+    return Pinned(pins, wanted)
+
+
+def _index_of(messages: Sequence[Any], entry: Any) -> int:
+    if isinstance(entry, int) and not isinstance(entry, bool):
+        if -len(messages) <= entry < len(messages):
+            return entry % len(messages)
+        raise InvalidArgumentError(
+            f"pin names message {entry} of {len(messages)}; "
+            f"an index goes from {-len(messages)} to {len(messages) - 1}"
+        )
+    for index, message in enumerate(messages):
+        if message is entry:
+            return index
+    raise InvalidArgumentError(
+        f"pin holds a {type(entry).__name__} that is none of the messages; "
+        "pass an index, or the very object that is in the list"
+    )

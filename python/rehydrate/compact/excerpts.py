@@ -13,12 +13,13 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.compact.inputs import InputText, in_json, put_together, take_apart
+from rehydrate.compact.tool_inputs import InputText, in_json, put_together, take_apart
 from rehydrate.messages import Conversation, Message, PieceKind
 
 if TYPE_CHECKING:
     from rehydrate import _native
-    from rehydrate.formats._excerpting import Path
+    from rehydrate.formats._reading import Path
+
 
 LEAST_CHARACTERS = 200
 """A shorter text is never divided, so nobody needs to ask where it stands."""

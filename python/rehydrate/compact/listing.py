@@ -18,11 +18,12 @@ from rehydrate.compact.outline import (
     read_framed,
     write_outline,
 )
-from rehydrate.formats.thinking_models import ThinkingModel, thinking_model
+from rehydrate.formats.thinking import ThinkingModel, thinking_model
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 
 if TYPE_CHECKING:
     from rehydrate import _native
+
 
 BY_HANDLE = "load_memory reads a message by the handle before its names"
 

@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-from rehydrate.compact.compaction import BlockReport, Dropped, Explanation, UnitReport
-from rehydrate.compact.once import once
-from rehydrate.compact.recall import COVERED
+from rehydrate.compact.result import BlockReport, Dropped, Explanation, UnitReport, once
 from rehydrate.compact.scoring import Scoring
+from rehydrate.compact.signals import COVERED
 from rehydrate.messages import Conversation, Unit
 
 if TYPE_CHECKING:
     from rehydrate import _native
     from rehydrate.compact.excerpts import Cut
+
 
 NOTHING_NEW = 0.25
 """Up to this share of its features left unmentioned, a unit counts as saying nothing new."""

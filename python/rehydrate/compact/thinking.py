@@ -16,8 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from rehydrate import _engine, formats
+from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import type_of
-from rehydrate.formats.thinking_models import UNBOUND, ThinkingModel, thinking_model
+from rehydrate.formats.thinking import UNBOUND, ThinkingModel, thinking_model
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
 
 WAITS = "waits for the end of the turn"
@@ -266,3 +267,28 @@ def _by_unit(tokens: dict[int, int], before: Conversation, after: Conversation) 
         if unit is not None:
             lost[unit] = lost.get(unit, 0) + count
     return lost
+
+
+_ANYONES = frozenset({"openai_chat", "langchain", "plain"})
+_OWN = {"claude_code": "anthropic"}
+
+
+def sent_to(conversation: Conversation, provider: str | None, model: str) -> Conversation:
+    """The conversation under the rule of whom it is for: Anthropic wants the user first.
+
+    Without a provider a Claude is Anthropic's, and everything else takes the list's own rule. Only
+    shapes that are sent to anyone may be for another than their own provider.
+    """
+    if conversation.format in _ANYONES:
+        if provider is None and "claude" in model.lower():
+            provider = "anthropic"
+        if provider is None:
+            return conversation
+        return conversation._replace(user_first=provider == "anthropic")
+    own = _OWN.get(conversation.format, conversation.format)
+    if provider not in (None, own):
+        raise InvalidArgumentError(
+            f"provider is {provider!r}, and the messages are {own}'s; compile a Context for "
+            "another provider, or leave it out"
+        )
+    return conversation

@@ -1,6 +1,41 @@
-"""Context: one conversation of an agent server, whose prompts extend one another."""
+"""One conversation: its prompts extend one another, and its model can ask for what is missing."""
 
-from rehydrate.context.context import Context
-from rehydrate.context.usage import ContextUsage
+from __future__ import annotations
 
-__all__ = ["Context", "ContextUsage"]
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.context.context import (
+        Context as Context,
+    )
+    from rehydrate.context.jit import (
+        ContextJIT as ContextJIT,
+    )
+    from rehydrate.context.time_range import (
+        parse_time_range as parse_time_range,
+    )
+    from rehydrate.context.tool_calls import (
+        Answered as Answered,
+    )
+    from rehydrate.context.usage import (
+        ContextUsage as ContextUsage,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "context": "Context",
+        "jit": "ContextJIT",
+        "time_range": "parse_time_range",
+        "tool_calls": "Answered",
+        "usage": "ContextUsage",
+    },
+    internal={
+        "jit": "BUDGET_TOKENS",
+        "time_range": "MAX_CHARACTERS describe",
+        "usage": "INLINE_CHARS INLINE_MS prompt_ms",
+        "wall_clock": "WallClock",
+    },
+)

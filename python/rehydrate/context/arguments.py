@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from rehydrate.checking import check_callable, check_choice, check_type
+from rehydrate._check import check_callable, check_choice, check_timeout, check_type
 from rehydrate.compact.arguments import GRANULARITIES
-from rehydrate.compiler.sources.given import check_names, found_documents, sources_of
-from rehydrate.compiler.sources.source import checked_deadline
-from rehydrate.compiler.sources.system import system as system_source
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import FORMATS
-from rehydrate.ir import PROVIDERS
+from rehydrate.messages import PROVIDERS
+from rehydrate.prompt.sources.arguments import check_names, found_documents, sources_of
+from rehydrate.prompt.sources.given import system as system_source
 
 
 def check_target(provider: Any, model: Any, format: Any) -> None:  # noqa: A002
@@ -37,9 +36,7 @@ def check_system(system: Any) -> None:
         system_source(*(system if isinstance(system, (list, tuple)) else (system,)))
 
 
-def check_working(
-    passes: Any, originals: Any, deadline_ms: Any, clock: Any, granularity: Any
-) -> None:
+def check_working(passes: Any, originals: Any, timeout: Any, clock: Any, granularity: Any) -> None:
     """How they are made."""
     check_choice("granularity", granularity, GRANULARITIES)
     if passes is not None:
@@ -51,7 +48,7 @@ def check_working(
             f"originals is of type {type(originals).__name__}; pass what has put and get, as "
             "HeldOriginals and MemoryOriginals have"
         )
-    checked_deadline("deadline_ms", deadline_ms)
+    check_timeout("timeout", timeout)
     check_callable("clock", clock, "pass a function that gives seconds since 1970, as time.time")
 
 

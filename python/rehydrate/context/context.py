@@ -9,27 +9,10 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._concurrency.handover import run_locked
+from rehydrate._check import check_type
+from rehydrate._concurrency.async_wrappers import run_locked
 from rehydrate._concurrency.hybrid_lock import HybridLock
-from rehydrate.cache.prefix import PrefixReport, prefix_report
-from rehydrate.cache.prices import minimum_prefix
-from rehydrate.checking import check_type
 from rehydrate.compact.outline import Spec, check_outline
-from rehydrate.compiler.compile import DEFAULT_PASSES
-from rehydrate.compiler.compile import compile as compile_ir
-from rehydrate.compiler.counting import prompt_tokens, room, upper_bound
-from rehydrate.compiler.counts import counted_tools
-from rehydrate.compiler.hydrate import hydrate
-from rehydrate.compiler.known import Known
-from rehydrate.compiler.originals import HeldOriginals, Originals
-from rehydrate.compiler.passes.echo import RemoveEchoes, remove_echoes
-from rehydrate.compiler.passes.prune import prune, prune_now
-from rehydrate.compiler.sources.given import sources_of
-from rehydrate.compiler.sources.source import HydrationSource
-from rehydrate.compiler.sources.tools import read_tools
-from rehydrate.compiler.splice import Spliced, splice, visible_items
-from rehydrate.compiler.stale import checked_policy
-from rehydrate.compiler.target import Pass
 from rehydrate.context.arguments import (
     check_system,
     check_target,
@@ -37,33 +20,37 @@ from rehydrate.context.arguments import (
     checked_sources,
     seconds_of,
 )
-from rehydrate.context.entries import Entries
-from rehydrate.context.estimate import INLINE_MS, is_short_to_add, prompt_ms
-from rehydrate.context.late_binding import LateBinding
-from rehydrate.context.partly_shown import PartlyShownTexts
-from rehydrate.context.undo import Before, PromptCall
-from rehydrate.context.unseen import unseen
-from rehydrate.context.usage import ContextUsage
+from rehydrate.context.history import Entries, PartlyShownTexts
+from rehydrate.context.late_binding import Before, LateBinding, PromptCall, unseen
+from rehydrate.context.usage import INLINE_MS, ContextUsage, is_short_to_add, prompt_ms
+from rehydrate.cost.prefix import PrefixReport, prefix_report
+from rehydrate.cost.prices import minimum_prefix
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
-from rehydrate.formats.user_message import user_message
-from rehydrate.ir import (
-    Budget,
-    CompiledPrompt,
-    ContextRequest,
-    ContextStrategy,
-    History,
-    PromptIR,
-    Provider,
-    Section,
-    Stability,
-    TimeRange,
-    ToolDef,
-)
+from rehydrate.formats._grouping import user_message
+from rehydrate.messages import Provider
+from rehydrate.prompt.compiler import DEFAULT_PASSES
+from rehydrate.prompt.compiler import compile as compile_ir
+from rehydrate.prompt.counting import counted_tools, prompt_tokens, room, upper_bound
+from rehydrate.prompt.hydration import hydrate
+from rehydrate.prompt.ir import CompiledPrompt, History, PromptIR
+from rehydrate.prompt.originals import HeldOriginals, Originals
+from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
+from rehydrate.prompt.passes.prune import prune, prune_now
+from rehydrate.prompt.render_cache import Known
+from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
+from rehydrate.prompt.section import Section, Stability, ToolDef
+from rehydrate.prompt.sources.arguments import sources_of
+from rehydrate.prompt.sources.given import read_tools
+from rehydrate.prompt.sources.source import HydrationSource
+from rehydrate.prompt.splicing import Spliced, splice, visible_items
+from rehydrate.prompt.stale_thinking import checked_policy
+from rehydrate.prompt.target import Pass
 
 if TYPE_CHECKING:
-    from rehydrate.compiler.sources.cut_parts import PartlyShown
-    from rehydrate.compiler.sources.given import Given
+    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources.cut_parts import PartlyShown
+
 
 _ONCE = ("system", "tools")
 """What is asked for with the first prompt only: if it changed, the whole prefix would."""
@@ -126,13 +113,13 @@ class Context:
         tools: Iterable[Any] = (),
         budget: Budget = Budget(),  # noqa: B008  it is frozen
         strategy: ContextStrategy = ContextStrategy(),  # noqa: B008
-        identity: str = "",
+        namespace: str = "",
         thread: str = "",
         format: str = "",  # noqa: A002  the field's word
         passes: Sequence[Pass] | None = None,
         originals: Originals | None = None,
         embedder: Any = "auto",
-        deadline_ms: float | None = 200.0,
+        timeout: float | None = 0.2,
         outline: Spec = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -143,7 +130,7 @@ class Context:
         check_target(provider, model, format)
         self._sources = checked_sources(sources)
         check_system(system)
-        check_working(passes, originals, deadline_ms, clock, granularity)
+        check_working(passes, originals, timeout, clock, granularity)
         self._provider: Provider = provider
         self._model = model
         self._asked_model = ""
@@ -151,12 +138,12 @@ class Context:
         self._granularity = granularity
         self._system = system
         self._tools = read_tools(tools)
-        self._request = ContextRequest("", strategy, budget, thread, None, identity)
+        self._request = ContextRequest("", strategy, budget, thread, None, namespace)
         self._passes = _own_passes() if passes is None else tuple(passes)
         self._is_all_our_own = passes is None and originals is None
         self._originals = HeldOriginals() if originals is None else originals
         self._embedder = choice_of(embedder)
-        self._deadline_ms = deadline_ms
+        self._timeout = timeout
         check_outline(outline)
         self._outline = outline
         self._entries = Entries(format or provider)
@@ -232,23 +219,23 @@ class Context:
             self._tools = (*self._tools, *new)
 
     def prompt(
-        self, observation: str | None = None, *, time_range: TimeRange | None = None
+        self, query: str | None = None, *, time_range: TimeRange | None = None
     ) -> CompiledPrompt:
         """The next prompt.
 
-        ``observation`` is what the user says now, and is added as their message; None goes on from
+        ``query`` is what the user says now, and is added as their message; None goes on from
         what was added. In a new user turn the sources are asked about it (in later prompts of the
         turn, its tool loop, they are not); ``time_range`` is the time that is meant.
 
         Raises BudgetExceededError for a prompt over the hard budget, and for a job over its own.
         Whatever it raises, also when interrupted, the context is what it was before: the same
-        observation can be asked again, and stands in the history once.
+        query can be asked again, and stands in the history once.
         """
         with self._lock:
-            return self._prompt(observation, time_range, PromptCall())
+            return self._prompt(query, time_range, PromptCall())
 
     async def aprompt(
-        self, observation: str | None = None, *, time_range: TimeRange | None = None
+        self, query: str | None = None, *, time_range: TimeRange | None = None
     ) -> CompiledPrompt:
         """`prompt` for asyncio and trio, with the same arguments, result and errors.
 
@@ -258,8 +245,8 @@ class Context:
         with it, unless something was added meanwhile.
         """
         call = PromptCall()
-        work = partial(self._prompt, observation, time_range, call)
-        is_short = partial(self._is_short_prompt, observation, time_range)
+        work = partial(self._prompt, query, time_range, call)
+        is_short = partial(self._is_short_prompt, query, time_range)
         try:
             return await run_locked(self._lock, work, is_short)
         except BaseException:
@@ -267,30 +254,28 @@ class Context:
             raise
 
     def _prompt(
-        self, observation: str | None, time_range: TimeRange | None, call: PromptCall
+        self, query: str | None, time_range: TimeRange | None, call: PromptCall
     ) -> CompiledPrompt:
         self._settle()
         call.before = self._before()
         self._call = call
         try:
-            return self._prompted(observation, time_range)
+            return self._prompted(query, time_range)
         except BaseException:
             self._call = None
             self._restore(call.before)
             raise
 
-    def _prompted(self, observation: str | None, time_range: TimeRange | None) -> CompiledPrompt:
-        if observation is not None and not isinstance(observation, str):
-            kind = type(observation).__name__
-            raise InvalidArgumentError(f"observation is of type {kind}; pass a string, or None")
-        if observation:
-            said = user_message(observation, self._entries.format)
+    def _prompted(self, query: str | None, time_range: TimeRange | None) -> CompiledPrompt:
+        if query is not None and not isinstance(query, str):
+            kind = type(query).__name__
+            raise InvalidArgumentError(f"query is of type {kind}; pass a string, or None")
+        if query:
+            said = user_message(query, self._entries.format)
             self._entries.extend([said], self._clock())
         if not len(self._entries):
-            raise InvalidArgumentError(
-                "there is nothing to answer; add a message, or pass an observation"
-            )
-        ir = self._next_ir(observation or "", time_range)
+            raise InvalidArgumentError("there is nothing to answer; add a message, or pass a query")
+        ir = self._next_ir(query or "", time_range)
         compiled = self._compiled(ir)
         if _was_pruned(compiled.ir) and (fresh := self._afresh(ir)) is not ir:
             compiled = self._compiled(fresh)
@@ -323,15 +308,15 @@ class Context:
         self._undo()
         self._call = None
 
-    def _is_short_prompt(self, observation: str | None, time_range: TimeRange | None) -> bool:
+    def _is_short_prompt(self, query: str | None, time_range: TimeRange | None) -> bool:
         """Whether the next prompt takes no longer than the event loop can spare."""
         base = self._base
         is_new_turn = (
-            base is None or bool(observation) or time_range is not None
+            base is None or bool(query) or time_range is not None
         ) or self._entries.turn != self._turn
         if not self._is_all_our_own or (is_new_turn and self._sources):
             return False  # what others wrote may take any time
-        said_chars = len(observation) if isinstance(observation, str) else 0
+        said_chars = len(query) if isinstance(query, str) else 0
         new_tokens = self._entries.tokens_since(self._seen) + said_chars // 3
         shown_tokens = 0 if base is None else base.tokens
         budget = self._request.budget
@@ -460,7 +445,7 @@ class Context:
 
     @property
     def request(self) -> ContextRequest:
-        """What all its prompts have in common: strategy, budget, thread and identity."""
+        """What all its prompts have in common: strategy, budget, thread and namespace."""
         return self._request
 
     @property
@@ -563,12 +548,12 @@ class Context:
             self._settle()
             self._job_tokens = 0
 
-    def _next_ir(self, observation: str, time_range: TimeRange | None) -> PromptIR:
+    def _next_ir(self, query: str, time_range: TimeRange | None) -> PromptIR:
         """The last prompt's IR, and after it what is new."""
         base, turn = self._base, self._entries.turn
         request = replace(
             self._request,
-            observation=observation or self._entries.said_last(),
+            query=query or self._entries.said_last(),
             time_range=time_range,
         )
         if base is None or turn != self._turn or time_range is not None:
@@ -607,14 +592,14 @@ class Context:
                 sources,
                 system=self._system,
                 tools=self._tools,
-                deadline_ms=self._deadline_ms,
+                timeout=self._timeout,
             )
         else:
             shares = dict(request.strategy.shares) | dict.fromkeys(_ONCE, 0.0)
             later = replace(request, strategy=replace(request.strategy, shares=shares))
             missing = self._missing or ()
             asked = [each for each in sources if each.kind != "hot" or each.name in missing]
-            found = hydrate(later, asked, deadline_ms=self._deadline_ms).replace(request=request)
+            found = hydrate(later, asked, timeout=self._timeout).replace(request=request)
         self._note_missing(found, sources)
         if is_first:
             return found
@@ -643,7 +628,7 @@ class Context:
         hot = [each for each in sources_of(self._sources) if each.kind == "hot"]
         if not hot or self._base is None:  # with the first prompt they were asked just now
             return ir
-        found = hydrate(ir.request, hot, deadline_ms=self._deadline_ms)
+        found = hydrate(ir.request, hot, timeout=self._timeout)
         self._note_missing(found, hot)
         answered = {report.name for report in found.meta.sources if report.status == "ok"}
         fresh = [each for each in found.sections if each.provenance.source in answered]

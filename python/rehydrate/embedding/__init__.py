@@ -1,1 +1,46 @@
 """Embedding: texts to vectors of length 1, by the built-in model, an ONNX model or your own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.embedding.embedder import (
+        Embedder as Embedder,
+    )
+    from rehydrate.embedding.locations import (
+        installed_models as installed_models,
+    )
+    from rehydrate.embedding.onnx import (
+        OnnxModel as OnnxModel,
+    )
+    from rehydrate.embedding.onnx import (
+        load_model as load_model,
+    )
+    from rehydrate.embedding.protocol import (
+        Model as Model,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "embedder": "Embedder",
+        "locations": "installed_models",
+        "onnx": "OnnxModel load_model",
+        "protocol": "Model",
+    },
+    internal={
+        "cache": "SHARED VectorCache",
+        "choice": "ask model_of",
+        "embedder": "MAX_LEFT_BEHIND _functions of_function",
+        "locations": (
+            "FILES cached_snapshot find_model find_model_folder hub_cache model_folder models_home "
+        ),
+        "model_files": "Manifest Precision read_model_files",
+        "onnx": "NamedModel OVERRIDE onnxruntime_library",
+        "protocol": "MAX_DIMENSIONS",
+        "resilient": "Breaker",
+    },
+)

@@ -2,23 +2,127 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import struct
+import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from rehydrate import _engine
-from rehydrate.embedding.hub import find_model_folder
-from rehydrate.embedding.library import Library, onnxruntime_library
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._concurrency.workers import waiting
+from rehydrate.embedding.embedder import said
+from rehydrate.embedding.locations import find_model_folder
 from rehydrate.embedding.model_files import ModelFiles, Precision, read_model_files
-from rehydrate.errors import InvalidArgumentError
+from rehydrate.embedding.resilient import Breaker
+from rehydrate.errors import EmbedderError, InvalidArgumentError, ModelError
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from rehydrate import _native
+    from rehydrate.embedding.protocol import Model
+
+
+API_VERSION = 17
+"""The oldest interface that serves: ONNX Runtime 1.17."""
+
+OVERRIDE = "ORT_DYLIB_PATH"
+"""The environment variable that names another library, as everywhere else in Rust's world."""
+
+_REINSTALL = "reinstall it: pip install --force-reinstall onnxruntime"
+
+
+class Library(NamedTuple):
+    """A library that answered, and the version it gave."""
+
+    path: Path
+    version: str
+
+
+def onnxruntime_library() -> Library:
+    """The library to load, checked.
+
+    Raises ModelError where there is none, or where it is damaged, too old, or something else.
+    """
+    named = os.environ.get(OVERRIDE)
+    path = Path(named).absolute() if named else _in_the_wheel()
+    return Library(path, _version(path))
+
+
+def _in_the_wheel() -> Path:
+    install = f"install it: pip install onnxruntime (or set {OVERRIDE} to a library you have)"
+    spec = find_spec("onnxruntime")
+    if spec is None:
+        raise ModelError("onnxruntime", "the package is not installed", install)
+    pattern = {"win32": "onnxruntime.dll", "darwin": "libonnxruntime*.dylib"}
+    for folder in spec.submodule_search_locations or ():
+        # The file's name ends in the version, and none has the plain name.
+        found = sorted(Path(folder).glob("capi/" + pattern.get(sys.platform, "libonnxruntime.so*")))
+        if found:
+            return found[0].absolute()
+    where = next(iter(spec.submodule_search_locations or ()), "onnxruntime")
+    raise ModelError(where, "holds no ONNX Runtime library under capi/", _REINSTALL)
+
+
+class _ApiBase(ctypes.Structure):
+    """`OrtApiBase` of onnxruntime_c_api.h."""
+
+    _fields_ = (
+        ("get_api", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_uint32)),
+        ("get_version", ctypes.CFUNCTYPE(ctypes.c_char_p)),
+    )
+
+
+def _version(path: Path) -> str:
+    remedy = f"correct {OVERRIDE} or unset it" if os.environ.get(OVERRIDE) else _REINSTALL
+    if not path.is_file():
+        raise ModelError(path, "no such file", remedy)
+    if sys.platform.startswith("linux") and not _is_whole_elf(path):
+        raise ModelError(path, "is no shared library, or a part of one", remedy)
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read when the library starts
+    try:
+        entry = ctypes.CDLL(str(path)).OrtGetApiBase
+    except (OSError, AttributeError) as error:
+        problem = f"cannot be loaded as ONNX Runtime: {error}"
+        raise ModelError(path, problem, remedy) from None
+    entry.restype = ctypes.POINTER(_ApiBase)
+    entry.argtypes = ()
+    base = entry()
+    if not base:
+        raise ModelError(path, "answers with no interface at all", remedy)
+    version = (base.contents.get_version() or b"").decode("ascii", "replace")
+    parts = version.split(".")
+    # Asked for an interface it does not know, an old library says so on standard error: so compare
+    # before asking.
+    minor = int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else 0
+    if minor < API_VERSION or not base.contents.get_api(API_VERSION):
+        problem = f"is ONNX Runtime {version or 'of no version'}, needed: 1.{API_VERSION} or newer"
+        upgrade = "upgrade it: pip install --upgrade onnxruntime"
+        raise ModelError(path, problem, remedy if os.environ.get(OVERRIDE) else upgrade)
+    return version
+
+
+def _is_whole_elf(path: Path) -> bool:
+    """Whether every section of an ELF file is there.
+
+    The system's loader maps what the headers promise and dies of SIGBUS where the file is shorter.
+    """
+    with path.open("rb") as file:
+        header = file.read(64)
+    if len(header) < 64 or header[:5] != b"\x7fELF\x02":
+        return False
+    order = "<" if header[5] == 1 else ">"
+    (sections,) = struct.unpack_from(order + "Q", header, 40)
+    size, count = struct.unpack_from(order + "HH", header, 58)
+    return bool(path.stat().st_size >= sections + size * count)
+
 
 MAX_THREADS_UNASKED = 8
 """Each thread has a session, and each session the weights: 23 MB for MiniLM in int8."""
@@ -165,3 +269,85 @@ def _cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+COOL_DOWN_S = 30.0
+"""How long a model that could not be loaded is not tried again: a hub may take its time to fail."""
+
+Load = Callable[[str], "Model"]
+
+
+def _load_onnx(name: str) -> Model:
+
+    return load_model(name)
+
+
+class NamedModel:
+    """A model that is loaded when first asked for, in a thread, so that a deadline holds."""
+
+    def __init__(self, name: str, load: Load = _load_onnx) -> None:
+        """Take the name; nothing is read yet."""
+        self.name = name
+        self._load = load
+        self._breaker = Breaker(failures_to_open=1, cool_down=COOL_DOWN_S)
+        self._lock = ForkSafeLock()
+        self._pid = os.getpid()
+        self._loaded: Model | None = None
+        self._loading: threading.Event | None = None
+
+    def model(self, deadline: float | None = None) -> Model:
+        """The model itself.
+
+        Raises EmbedderError where it cannot be loaded, or is not by `deadline`, an instant of
+        ``time.monotonic``; the loading then goes on, and the next to ask may find it done.
+        """
+        if self._loaded is not None:
+            return self._loaded
+        with self._lock:
+            if self._loaded is not None:  # meanwhile
+                return self._loaded
+            if self._loading is None or self._pid != os.getpid():  # a fork leaves the thread behind
+                if not self._breaker.allows():
+                    raise EmbedderError(f"model {self.name!r} cannot be loaded: {self._breaker}")
+                self._pid = os.getpid()
+                self._loading = threading.Event()
+                threading.Thread(target=self._load_now, args=(self._loading,), daemon=True).start()
+            loading = self._loading
+        with waiting():
+            loading.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        if self._loaded is not None:
+            return self._loaded
+        if loading.is_set():
+            raise EmbedderError(f"model {self.name!r} cannot be loaded: {self._breaker}")
+        raise EmbedderError(f"model {self.name!r} is still being loaded")
+
+    def _load_now(self, loading: threading.Event) -> None:
+        try:
+            self._loaded = self._load(self.name)
+            self._breaker.succeeded()
+        except BaseException as error:
+            self._breaker.failed(said(error))
+        finally:
+            with self._lock:
+                self._loading = None
+            loading.set()
+
+
+_models: dict[str, NamedModel] = {}
+_models_lock = ForkSafeLock()
+
+
+def named_model(name: str) -> NamedModel:
+    """The one model of that name in this process."""
+    with _models_lock:
+        return _models.setdefault(name, NamedModel(name))
+
+
+def may_name_a_model(value: str) -> bool:
+    """Whether a string means a model: a path, the name of a folder or of a converted model."""
+    from rehydrate.embedding.locations import find_model
+
+    separators = tuple(filter(None, (os.sep, os.altsep, "/")))
+    if any(separator in value for separator in separators) or Path(value).is_dir():
+        return True
+    return find_model(value) is not None

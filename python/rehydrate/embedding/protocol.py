@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from rehydrate.failing import OwnWordsError
+from rehydrate._text import OwnWordsError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -27,13 +27,12 @@ from rehydrate.formats import (
     openai_responses,
     plain,
 )
-from rehydrate.formats._binding import entries_of, stale_thinking
-from rehydrate.formats._excerpting import Path, Places
-from rehydrate.formats._inputs import Inputs
-from rehydrate.formats._langchain_chat import langchain_to_openai, openai_to_langchain
-from rehydrate.formats._reading import HINT, PROOF, as_sequence
-from rehydrate.formats._sdk_objects import as_dicts
-from rehydrate.formats.thinking_models import THINKING_MODELS, ThinkingModel, thinking_model
+from rehydrate.formats._foreign import as_dicts
+from rehydrate.formats._reading import HINT, PROOF, Path, Places, as_sequence
+from rehydrate.formats.binding import entries_of, stale_thinking
+from rehydrate.formats.calls import Inputs
+from rehydrate.formats.langchain_chat import langchain_to_openai, openai_to_langchain
+from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
 from rehydrate.messages import Conversation
 
 __all__ = [

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import Any
 
 from rehydrate.messages import Message, Unit
 
@@ -111,3 +112,21 @@ class Ledger:
     def knows(self, call: object) -> bool:
         """Whether this id was called."""
         return isinstance(call, str) and call in self._unanswered
+
+
+def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noqa: A002
+    """What the user says, as a message of a format; or what we say in the user's name, which is no
+    turn of the user's where the format can say so.
+
+    >>> user_message("hello", "anthropic")
+    {'role': 'user', 'content': 'hello'}
+    """
+    if format == "langchain":
+        from langchain_core.messages import HumanMessage
+
+        return HumanMessage(text)
+    message = {"role": "user", "content": text}
+    if format != "claude_code":
+        return message
+    line = {"type": "user", "message": message}
+    return line if is_turn else {**line, "isMeta": True}

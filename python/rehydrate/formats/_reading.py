@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from json import JSONEncoder
 from reprlib import Repr
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._native import BlockReader
 from rehydrate.errors import InvalidMessageError
-from rehydrate.messages import Piece, PieceKind, normal_role
-
-if TYPE_CHECKING:
-    from rehydrate.formats._excerpting import Path
+from rehydrate.messages import Message, Piece, PieceKind, normal_role
 
 __all__ = [
     "HINT",
@@ -19,6 +17,8 @@ __all__ = [
     "NONE",
     "PROOF",
     "Draft",
+    "Path",
+    "Places",
     "as_content",
     "as_entry",
     "as_list",
@@ -26,13 +26,50 @@ __all__ = [
     "as_role",
     "as_sequence",
     "compact_json",
+    "content_places",
     "holds_bytes",
     "is_langchain_message",
+    "new_message",
+    "read_common",
     "readable_texts",
+    "replace",
     "tool_input_text",
     "type_of",
     "wrong_content",
 ]
+
+
+if TYPE_CHECKING:
+    Body = tuple[tuple[Piece, ...], int, tuple[str, ...], tuple[str, ...], bool]
+
+
+_TEXT = PieceKind.TEXT
+_read_blocks = BlockReader(
+    Piece, (_TEXT, PieceKind.TOOL_INPUT, PieceKind.TOOL_RESULT, PieceKind.THINKING)
+).read
+# A named tuple's own constructor is written in Python; this one is not.
+_new: Callable[..., Any] = tuple.__new__
+
+
+def read_common(content: object) -> Body | None:
+    """Pieces, images, calls, answers, and whether it is results alone; None: read it yourself.
+
+    >>> read_common("hello")[0]
+    (Piece(text='hello', kind=<PieceKind.TEXT: 0>),)
+    >>> read_common([{"type": "image"}]) is None
+    True
+    """
+    if type(content) is str and content:
+        return (_new(Piece, (content, _TEXT)),), 0, (), (), False
+    return _read_blocks(content)
+
+
+def new_message(index: int, role: str, body: Body, is_user_turn: bool) -> Message:
+    """The message of a body."""
+    pieces, images, calls, answers, _ = body
+    message: Message = _new(Message, (index, role, pieces, images, calls, answers, is_user_turn))
+    return message
+
 
 # What one entry says about the format of the whole list; see `formats.detect_format`.
 NONE, HINT, PROOF = 0, 1, 2
@@ -263,3 +300,53 @@ class Draft:
         """Every text in a value of unknown shape that a model would read."""
         for text in readable_texts(value):
             self.add(text, kind)
+
+
+Path = tuple[str | int, ...]
+"""Keys and indices, from the entry to the string."""
+
+Places = list[Path | None]
+"""Per piece of an entry, where its text stands; None where it must stay as it is."""
+
+
+def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
+    """The entry with these texts, or inputs, in their places; the entry itself is never changed.
+
+    >>> entry = {"role": "user", "content": [{"type": "text", "text": "long"}]}
+    >>> replace(entry, {("content", 0, "text"): "short"})
+    {'role': 'user', 'content': [{'type': 'text', 'text': 'short'}]}
+    >>> entry["content"][0]["text"]
+    'long'
+    """
+    if () in texts:
+        return texts[()]
+    inner: dict[str | int, dict[Path, Any]] = {}
+    for (step, *rest), text in texts.items():
+        inner.setdefault(step, {})[tuple(rest)] = text
+    copy: Any = dict(entry) if isinstance(entry, Mapping) else list(entry)
+    for step, below in inner.items():
+        copy[step] = replace(copy[step], below)
+    return tuple(copy) if isinstance(entry, tuple) else copy
+
+
+def _part_places(part: Mapping[str, Any], path: Path) -> Places:
+    """Places of the pieces of a part that `readable_texts` reads: one, where it is a plain text."""
+    texts = list(readable_texts(part))
+    is_plain = type_of(part) == "text" and texts == [part.get("text")]
+    return [(*path, "text")] if is_plain else [None] * len(texts)
+
+
+def content_places(content: object, path: Path, media: frozenset[str] = frozenset()) -> Places:
+    """Places of a content that is a string, or a list of strings and parts, which are read by
+    `readable_texts` unless their type is one of `media`."""
+    if isinstance(content, str):
+        return [path] if content else []
+    if not isinstance(content, Sequence):
+        return []
+    places: Places = []
+    for place, part in enumerate(content):
+        if isinstance(part, str):
+            places += [(*path, place)] if part else []
+        else:
+            places += [] if type_of(part) in media else _part_places(part, (*path, place))
+    return places

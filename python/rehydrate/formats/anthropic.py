@@ -13,25 +13,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
-from rehydrate.formats._anthropic_rules import Spoken, broken_rules
-from rehydrate.formats._common import new_message, read_common
-from rehydrate.formats._excerpting import Path, Places, replace
 from rehydrate.formats._grouping import group
-from rehydrate.formats._inputs import Input, Inputs, is_signed
 from rehydrate.formats._reading import (
     HINT,
     MEDIA_TYPES,
     NONE,
     PROOF,
+    Path,
+    Places,
     as_entry,
     as_role,
     holds_bytes,
+    new_message,
+    read_common,
     readable_texts,
+    replace,
     tool_input_text,
     type_of,
     wrong_content,
 )
-from rehydrate.formats._thinking import (
+from rehydrate.formats.anthropic_rules import Spoken, broken_rules
+from rehydrate.formats.calls import Input, Inputs, is_signed
+from rehydrate.formats.thinking import (
     THINKING_BLOCKS,
     Nothing,
     content_without_thinking,
@@ -55,6 +58,7 @@ __all__ = [
     "validate",
     "without_thinking",
 ]
+
 
 NAME = "anthropic"
 

@@ -20,14 +20,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidMessageError, Violation
-from rehydrate.formats._anthropic_rules import Spoken, broken_rules
-from rehydrate.formats._common import new_message, read_common
-from rehydrate.formats._excerpting import Places, replace
 from rehydrate.formats._grouping import group
-from rehydrate.formats._inputs import Inputs, is_signed
-from rehydrate.formats._reading import NONE, PROOF, as_entry
-from rehydrate.formats._thinking import Nothing, content_without_thinking
+from rehydrate.formats._reading import (
+    NONE,
+    PROOF,
+    Places,
+    as_entry,
+    new_message,
+    read_common,
+    replace,
+)
 from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in, read_content
+from rehydrate.formats.anthropic_rules import Spoken, broken_rules
+from rehydrate.formats.calls import Inputs, is_signed
+from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message
 
 __all__ = [
@@ -41,6 +47,7 @@ __all__ = [
     "validate",
     "without_thinking",
 ]
+
 
 NAME = "claude_code"
 

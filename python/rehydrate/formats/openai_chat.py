@@ -11,24 +11,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
-from rehydrate.formats._excerpting import Path, Places, content_places, replace
 from rehydrate.formats._grouping import Ledger, group
-from rehydrate.formats._inputs import Input, Inputs, is_signed
 from rehydrate.formats._reading import (
     HINT,
     MEDIA_TYPES,
     NONE,
     PROOF,
+    Path,
+    Places,
     as_entry,
     as_list,
     as_parts,
     as_role,
+    content_places,
     holds_bytes,
     readable_texts,
+    replace,
     tool_input_text,
     type_of,
 )
-from rehydrate.formats._thinking import Nothing, content_without_thinking
+from rehydrate.formats.calls import Input, Inputs, is_signed
+from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
 __all__ = [
@@ -42,6 +45,7 @@ __all__ = [
     "validate",
     "without_thinking",
 ]
+
 
 NAME = "openai_chat"
 

@@ -19,23 +19,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import Violation
-from rehydrate.formats._excerpting import Path, replace
 from rehydrate.formats._grouping import group
-from rehydrate.formats._inputs import Input, Inputs, is_signed
 from rehydrate.formats._reading import (
     HINT,
     MEDIA_TYPES,
     NONE,
     PROOF,
     Draft,
+    Path,
     as_entry,
     as_parts,
     as_role,
     holds_bytes,
+    replace,
     tool_input_text,
     type_of,
 )
-from rehydrate.formats._responses_rules import Item, broken_rules
+from rehydrate.formats.calls import Input, Inputs, is_signed
+from rehydrate.formats.openai_responses_rules import Item, broken_rules
 from rehydrate.messages import Conversation, Message, PieceKind
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "validate",
     "without_thinking",
 ]
+
 
 NAME = "openai_responses"
 

@@ -11,20 +11,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import Violation
-from rehydrate.formats._excerpting import Places, content_places, replace
 from rehydrate.formats._grouping import group
-from rehydrate.formats._inputs import Inputs
 from rehydrate.formats._reading import (
     NONE,
+    Places,
     as_content,
     as_entry,
     as_role,
+    content_places,
     readable_texts,
+    replace,
     wrong_content,
 )
+from rehydrate.formats.calls import Inputs
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
 __all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]
+
 
 NAME = "plain"
 

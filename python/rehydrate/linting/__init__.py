@@ -1,13 +1,44 @@
-"""Linting a prompt or a session: what it spends tokens on to no use, and what breaks its cache.
+"""Linting a prompt or a session: what it spends tokens on to no use, what breaks its cache.
+
 
 lint(target)       every finding, gravest first
 Finding            rule, severity, place, tokens, what it is, what to do about it
 RULES              the rules by name, each a function from a `Subject` to findings
 """
 
-from rehydrate.linting.finding import SEVERITIES, Finding, Severity
-from rehydrate.linting.lint import lint
-from rehydrate.linting.rules import RULES
-from rehydrate.linting.subject import Subject, Text
+from __future__ import annotations
 
-__all__ = ["RULES", "SEVERITIES", "Finding", "Severity", "Subject", "Text", "lint"]
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.linting.linter import (
+        RULES as RULES,
+    )
+    from rehydrate.linting.linter import (
+        lint as lint,
+    )
+    from rehydrate.linting.subject import (
+        SEVERITIES as SEVERITIES,
+    )
+    from rehydrate.linting.subject import (
+        Finding as Finding,
+    )
+    from rehydrate.linting.subject import (
+        Severity as Severity,
+    )
+    from rehydrate.linting.subject import (
+        Subject as Subject,
+    )
+    from rehydrate.linting.subject import (
+        Text as Text,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "linter": "RULES lint",
+        "subject": "Finding SEVERITIES Severity Subject Text",
+    },
+)

@@ -5,14 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.checking import check_type
+from rehydrate._check import check_type
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import compact_json
-from rehydrate.ir import Budget, CompiledPrompt, PromptIR, Segment, ToolDef
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, normal_role
+from rehydrate.prompt.ir import CompiledPrompt, PromptIR, Segment
+from rehydrate.prompt.request import Budget
+from rehydrate.prompt.section import ToolDef
+
+Severity = Literal["info", "warning", "error"]
+SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
+"""Mildest first: worth knowing, costs tokens or money every turn, stops the job or is refused."""
+
+
+class Finding(NamedTuple):
+    """What a rule found at one place."""
+
+    rule: str
+    severity: Severity
+    place: str
+    """``history[12]``, ``tools[3]``, ``system``, a section's id; "" for the whole."""
+    tokens: int
+    """That it costs in every request from there on, as far as the remedy would save them."""
+    message: str
+    remedy: str
+
+    def __str__(self) -> str:
+        """One line: place, what it is, what to do, rule."""
+        place = f"{self.place}: " if self.place else ""
+        return f"{place}{self.message}; {self.remedy} ({self.rule})"
+
+    def is_at_least(self, severity: Severity) -> bool:
+        """Whether it is as grave as that, or graver."""
+        return SEVERITIES.index(self.severity) >= SEVERITIES.index(severity)
+
 
 COUNTER = "o200k_base"
 _LISTS = ("messages", "input", "output", "history")

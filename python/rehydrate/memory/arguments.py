@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from rehydrate.checking import check_type
+from rehydrate._check import check_type
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.memory.items import (
     FUSIONS,
@@ -22,7 +22,7 @@ from rehydrate.memory.items import (
 MAX_LIMIT = 10_000
 """So many results a search gives at most."""
 
-_LISTS = ("kinds", "sources", "sessions", "tiers")
+_LISTS = ("kinds", "sources", "threads", "tiers")
 _MOMENTS = ("after", "before")
 
 
@@ -137,14 +137,14 @@ def checked_handles(handles: object) -> list[str]:
     return _names("handles", [handles] if isinstance(handles, str) else handles)
 
 
-def checked_purge(source: object, session: object, everything: object) -> None:
+def checked_purge(source: object, thread: object, everything: object) -> None:
     """Exactly one thing must be named, so that nothing is removed by a slip."""
-    for name, value in (("source", source), ("session", session)):
+    for name, value in (("source", source), ("thread", thread)):
         if value is not None and not isinstance(value, str):
             raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; pass a string")
-    if (source is not None) + (session is not None) + (everything is True) != 1:
+    if (source is not None) + (thread is not None) + (everything is True) != 1:
         raise InvalidArgumentError(
-            "purge removes one thing; pass source=, session=, or everything=True for the namespace"
+            "purge removes one thing; pass source=, thread=, or everything=True for the namespace"
         )
 
 

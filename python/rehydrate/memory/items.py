@@ -58,7 +58,7 @@ class MemoryItem:
     tier: Tier = "warm"
     source: str = ""
     """Where it is from: a file, an address, a conversation."""
-    session: str = ""
+    thread: str = ""
     tool: str = ""
     """What brought it in."""
     principal: str = ""
@@ -105,7 +105,7 @@ class ItemFields(TypedDict, total=False):
     kind: str
     tier: Tier
     source: str
-    session: str
+    thread: str
     tool: str
     principal: str
     trust: float
@@ -123,7 +123,7 @@ class Filters(TypedDict, total=False):
     tiers: Sequence[Tier] | None
     kinds: Sequence[str] | None
     sources: Sequence[str] | None
-    sessions: Sequence[str] | None
+    threads: Sequence[str] | None
     after: datetime | None
     """Said at this time or later."""
     before: datetime | None
@@ -179,11 +179,11 @@ INDEX_BYTES = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class MemoryLimits:
     """How much a namespace may hold. Beyond it the oldest, least trusted and least used warm items
     become cold, then the oldest cold ones go; hot ones never. None: no such limit.
 
-    >>> Limits(max_age_days=30).max_items
+    >>> MemoryLimits(max_age_days=30).max_items
     1000000
     """
 
@@ -199,12 +199,12 @@ class Limits:
             limit = getattr(self, name)
             if limit is not None and (type(limit) is not int or limit < 1):
                 raise InvalidArgumentError(
-                    f"Limits: {name} is {limit!r}; pass a whole number from 1 up, or None"
+                    f"MemoryLimits: {name} is {limit!r}; pass a whole number from 1 up, or None"
                 )
         days = self.max_age_days
         if days is not None and not (_is_number(days) and 0 < days < math.inf):
             raise InvalidArgumentError(
-                f"Limits: max_age_days is {days!r}; pass a number above 0, or None"
+                f"MemoryLimits: max_age_days is {days!r}; pass a number above 0, or None"
             )
 
 
@@ -218,7 +218,7 @@ class MemoryStats:
     warm: int
     cold: int
     held_bytes: int
-    """Of texts, metadata and vectors: what `Limits.max_bytes` bounds."""
+    """Of texts, metadata and vectors: what `MemoryLimits.max_bytes` bounds."""
     links: int
     demoted: int
     """Warm items that the limits made cold, so far."""
@@ -232,7 +232,7 @@ class MemoryStats:
     """Items that are searched as they stand, until the background has indexed them."""
     index_bytes: int
     store_bytes: int
-    limits: Limits
+    limits: MemoryLimits
     degraded: tuple[str, ...] = ()
     """What did not work since this memory was opened, and what was done instead."""
 
@@ -352,7 +352,7 @@ def as_json(metadata: Mapping[str, Any]) -> str:
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(("kind", "source", "session", "tool", "principal"), _text),
+    **dict.fromkeys(("kind", "source", "thread", "tool", "principal"), _text),
     **dict.fromkeys(("handle", "namespace"), _text),
     "tier": _tier,
     **dict.fromkeys(("trust", "confidence"), _share),

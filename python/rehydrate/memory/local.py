@@ -19,9 +19,9 @@ from rehydrate.memory.items import (
     Filters,
     Fusion,
     Hit,
-    Limits,
     Link,
     MemoryItem,
+    MemoryLimits,
     MemoryStats,
     Recalled,
     Redaction,
@@ -33,6 +33,7 @@ from rehydrate.memory.items import (
 
 if TYPE_CHECKING:
     from rehydrate import _native
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -49,7 +50,7 @@ class LocalStore:
         self,
         path: str | PathLike[str],
         *,
-        limits: Limits,
+        limits: MemoryLimits,
         read_only: bool = False,
         index_bytes: int = INDEX_BYTES,
     ) -> None:
@@ -183,10 +184,10 @@ class LocalStore:
         *,
         namespace: str,
         source: str | None = None,
-        session: str | None = None,
+        thread: str | None = None,
         everything: bool = False,
     ) -> int:
-        """Remove all of a source, of a session, or of the namespace.
+        """Remove all of a source, of a thread, or of the namespace.
 
         Raises PurgeIncompleteError where files that hold traces of it could not be removed.
         """
@@ -194,7 +195,7 @@ class LocalStore:
             return self._native.purge(namespace, "namespace")
         if source is not None:
             return self._native.purge(namespace, "source", source)
-        return self._native.purge(namespace, "session", session)
+        return self._native.purge(namespace, "session", thread)
 
     def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
         """Move items to a tier; how many were in another one."""
@@ -270,10 +271,10 @@ def _vectors(vectors: Vectors | None, name: str = "vectors") -> dict[str, Any]:
 
 def _columns_of(filters: Filters) -> dict[str, Any]:
     columns: dict[str, Any] = {
-        name: filters[name]
-        for name in ("kinds", "sources", "sessions")
-        if filters.get(name) is not None
+        name: filters[name] for name in ("kinds", "sources") if filters.get(name) is not None
     }
+    if (threads := filters.get("threads")) is not None:
+        columns["sessions"] = threads  # the file's word for them
     if (tiers := filters.get("tiers")) is not None:
         columns["tiers"] = [_TIER_CODES[tier] for tier in tiers]
     if (after := filters.get("after")) is not None:
@@ -292,7 +293,7 @@ def _columns(item: MemoryItem, now: int) -> Any:
         item.kind,
         _TIER_CODES[item.tier],
         item.source,
-        item.session,
+        item.thread,
         item.tool,
         item.principal,
         float(item.trust),
@@ -315,7 +316,7 @@ def _item(columns: _native._Item) -> MemoryItem:
         kind,
         tier,
         source,
-        session,
+        thread,
         tool,
         principal,
         trust,
@@ -334,7 +335,7 @@ def _item(columns: _native._Item) -> MemoryItem:
         "kind": kind,
         "tier": TIERS[tier],
         "source": source,
-        "session": session,
+        "thread": thread,
         "tool": tool,
         "principal": principal,
         "trust": trust,

@@ -9,8 +9,8 @@ from os import PathLike
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from rehydrate._concurrency.twins import stored
-from rehydrate.checking import check_type
+from rehydrate._check import check_type
+from rehydrate._concurrency.async_wrappers import stored
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.arguments import (
     checked_filters,
@@ -24,6 +24,7 @@ from rehydrate.memory.arguments import (
     items_of,
     named,
 )
+from rehydrate.memory.embedding import Embedding
 from rehydrate.memory.items import (
     INDEX_BYTES,
     Added,
@@ -31,8 +32,8 @@ from rehydrate.memory.items import (
     Fusion,
     Hit,
     ItemFields,
-    Limits,
     MemoryItem,
+    MemoryLimits,
     MemoryStats,
     Recalled,
     Tier,
@@ -40,13 +41,13 @@ from rehydrate.memory.items import (
     VerifyReport,
 )
 from rehydrate.memory.redaction import Redactor, redactor_of
-from rehydrate.memory.vectors import Embedding
 
 if TYPE_CHECKING:
     from rehydrate.memory.folder import SyncReport
     from rehydrate.memory.store import MemoryStore
     from rehydrate.memory.tiers import HotMemory
     from rehydrate.memory.transfer import Imported
+
 
 RECALLED_NEIGHBOURS = 3
 _BATCH = 1_000
@@ -101,7 +102,7 @@ class Memory:
         namespace: str | None = None,
         embedder: Any = "auto",
         redact: bool | Redactor = True,
-        limits: Limits = Limits(),  # noqa: B008  it is frozen
+        limits: MemoryLimits = MemoryLimits(),  # noqa: B008  it is frozen
         index_bytes: int = INDEX_BYTES,
         read_only: bool = False,
     ) -> Self:
@@ -123,8 +124,10 @@ class Memory:
         where = os.fspath(path)
         if not isinstance(where, str) or not where or "://" in where:
             raise InvalidArgumentError(f"path is {path!r}; pass the path of a file")
-        if not isinstance(limits, Limits):
-            raise InvalidArgumentError(f"limits is {limits!r}; pass rehydrate.Limits(...)")
+        if not isinstance(limits, MemoryLimits):
+            raise InvalidArgumentError(
+                f"limits is {limits!r}; pass rehydrate.memory.MemoryLimits(...)"
+            )
         if type(index_bytes) is not int or not 1 <= index_bytes < 2**63:
             raise InvalidArgumentError(
                 f"index_bytes is {index_bytes!r}; pass a whole number of bytes from 1 up"
@@ -220,7 +223,7 @@ class Memory:
     ) -> builtins.list[Hit]:
         """The items that match best, best first: by words, by parts of words and by meaning.
 
-        Narrowed by ``tiers``, ``kinds``, ``sources``, ``sessions``, ``after``, ``before``,
+        Narrowed by ``tiers``, ``kinds``, ``sources``, ``threads``, ``after``, ``before``,
         ``min_trust``. ``fusion`` says how the three scores become one; None: the way that was
         measured best.
         """
@@ -272,22 +275,22 @@ class Memory:
         *,
         namespace: str | None = None,
         source: str | None = None,
-        session: str | None = None,
+        thread: str | None = None,
         everything: bool = False,
     ) -> int:
-        """Remove all of a source, all of a session, or everything in the namespace.
+        """Remove all of a source, all of a thread, or everything in the namespace.
 
         From the disk too: raises PurgeIncompleteError, which names them, where files that hold
         traces of it could not be removed, and StoreBusyError where others use the file all the
         time. In both cases purge again. Returns how many items there were.
         """
         where = named("purge", namespace, self._namespace)
-        checked_purge(source, session, everything)
+        checked_purge(source, thread, everything)
         self._spaces.pop(where, None)
         return self._store.purge(
             namespace=where,
             source=self._redacted_name(source),
-            session=self._redacted_name(session),
+            thread=self._redacted_name(thread),
             everything=everything,
         )
 
@@ -315,7 +318,7 @@ class Memory:
 
         return hot_memory(self, named("hot", namespace, self._namespace))
 
-    def sync(
+    def sync_folder(
         self,
         folder: str | PathLike[str],
         *,
@@ -329,15 +332,15 @@ class Memory:
         """
         from rehydrate.memory.folder import sync_folder
 
-        return sync_folder(self, folder, named("sync", namespace, self._namespace), label)
+        return sync_folder(self, folder, named("sync_folder", namespace, self._namespace), label)
 
-    def export(self, path: str | PathLike[str], *, namespace: str | None = None) -> int:
+    def export_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> int:
         """Write a namespace to a file, a line of JSON an item; how many there were."""
         from rehydrate.memory.transfer import export_items
 
-        return export_items(self, path, named("export", namespace, self._namespace))
+        return export_items(self, path, named("export_items", namespace, self._namespace))
 
-    def import_(self, path: str | PathLike[str], *, namespace: str | None = None) -> Imported:
+    def import_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> Imported:
         """Add what `export` wrote: the same handles, provenance, times and links.
 
         What is there already stays as it is. Raises InvalidArgumentError for a line that is no
@@ -345,7 +348,7 @@ class Memory:
         """
         from rehydrate.memory.transfer import import_items
 
-        return import_items(self, path, named("import_", namespace, self._namespace))
+        return import_items(self, path, named("import_items", namespace, self._namespace))
 
     def stats(self, *, namespace: str | None = None) -> MemoryStats:
         """Figures of the namespace, and what did not work since the memory was opened."""
@@ -384,8 +387,8 @@ class Memory:
         drop = getattr(self._store, "drop_vectors", None)
         if drop is None:
             raise InvalidArgumentError(
-                f"{type(self._store).__name__} has no drop_vectors; export, purge and import_ do "
-                "the same"
+                f"{type(self._store).__name__} has no drop_vectors; export_items, "
+                "purge and import_items do the same"
             )
         self._spaces.pop(where, None)
         dropped: int = drop(namespace=where)
@@ -435,11 +438,11 @@ class Memory:
         return f"Memory({where!r}, namespace={self._namespace!r})"
 
     def _redacted(self, filters: Filters) -> Filters:
-        """Sources and sessions by the names under which they are stored."""
+        """Sources and threads by the names under which they are stored."""
         if sources := filters.get("sources"):
             filters["sources"] = [self._redacted_name(source) for source in sources]
-        if sessions := filters.get("sessions"):
-            filters["sessions"] = [self._redacted_name(session) for session in sessions]
+        if threads := filters.get("threads"):
+            filters["threads"] = [self._redacted_name(thread) for thread in threads]
         return filters
 
     def _redacted_name(self, name: str | None) -> Any:
@@ -476,9 +479,9 @@ class Memory:
     aset_tier = stored(set_tier)
     alink = stored(link)
     ahot = stored(hot)
-    async_ = stored(sync)  # "a" and "sync" make a keyword
-    aexport = stored(export)
-    aimport = stored(import_)
+    async_folder = stored(sync_folder)
+    aexport_items = stored(export_items)
+    aimport_items = stored(import_items)
     astats = stored(stats)
     anamespaces = stored(namespaces)
     averify = stored(verify)

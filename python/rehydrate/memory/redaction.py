@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
-from rehydrate.checking import check_type
+from rehydrate._check import check_type
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import MemoryItem, Redaction
 from rehydrate.memory.secrets import NAMES, SECRETS, Secret
@@ -78,7 +78,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         found = self(item.text, item.redactions)
         changed: dict[str, Any] = {
             name: self(value).text
-            for name in ("source", "session", "tool", "principal")
+            for name in ("source", "thread", "tool", "principal")
             if (value := getattr(item, name))
         }
         if item.metadata:

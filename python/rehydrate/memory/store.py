@@ -1,4 +1,4 @@
-"""MemoryStore: what any backend of a memory does. `rehydrate.memory.conformance` says how."""
+"""MemoryStore: what any backend of a memory does. `rehydrate.testing` checks that one does it."""
 
 from __future__ import annotations
 
@@ -83,10 +83,10 @@ class MemoryStore(Protocol):
         *,
         namespace: str,
         source: str | None = None,
-        session: str | None = None,
+        thread: str | None = None,
         everything: bool = False,
     ) -> int:
-        """Remove all of a source, of a session, or of the namespace; how many items there were."""
+        """Remove all of a source, of a thread, or of the namespace; how many items there were."""
 
     def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
         """Move items to a tier; how many were in another one."""

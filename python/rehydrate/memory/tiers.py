@@ -11,6 +11,7 @@ from rehydrate.memory.items import Tier
 if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
 
+
 HOT_FILE = "core.md"
 ARCHIVE = "archive"
 HOT_LINES = 100

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._concurrency.twins import stored
+from rehydrate._concurrency.async_wrappers import stored
+from rehydrate._text import type_of
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
-from rehydrate.failing import type_of
 from rehydrate.formats.calls import ToolCall, tool_definition
-from rehydrate.memory.chunks import CHARS_A_TOKEN
+from rehydrate.memory.folder import CHARS_A_TOKEN
 from rehydrate.memory.items import MemoryItem
 
 if TYPE_CHECKING:
     from rehydrate.memory.items import Hit
     from rehydrate.memory.memory import Memory
+
 
 NAME = "load_memory"
 MAX_TOKENS = 8_000

@@ -19,13 +19,14 @@ from rehydrate.memory.items import MemoryItem
 if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
 
+
 FORMAT = "rehydrate memory"
 VERSION = 1
 _BATCH = 1_000
 _TIMES = ("time", "expires")
 _NAMED_TUPLES = ("links", "redactions")
 _FIELDS = (
-    *("handle", "text", "kind", "tier", "source", "session", "tool", "principal"),
+    *("handle", "text", "kind", "tier", "source", "thread", "tool", "principal"),
     *("trust", "confidence", "parents", *_TIMES, "metadata", *_NAMED_TUPLES),
 )
 
@@ -70,9 +71,11 @@ def from_line(line: str) -> MemoryItem:
         raise InvalidArgumentError(f"it is no JSON: {error}") from None
     if not isinstance(fields, Mapping) or not isinstance(fields.get("text"), str):
         raise InvalidArgumentError('it is no item; an item is an object with a "text"')
-    if unknown := sorted(fields.keys() - set(_FIELDS)):
-        raise InvalidArgumentError(f"an item has no {unknown[0]!r}")
     given = dict(fields)
+    if "session" in given:  # as exports before 0.2 had it
+        given.setdefault("thread", given.pop("session"))
+    if unknown := sorted(given.keys() - set(_FIELDS)):
+        raise InvalidArgumentError(f"an item has no {unknown[0]!r}")
     for name in _TIMES:
         if isinstance(given.get(name), str):
             try:

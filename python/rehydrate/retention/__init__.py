@@ -1,5 +1,6 @@
 """Retention: how much of what is needed later a compactor keeps, measured alike for all of them.
 
+
 Two measures, neither of which asks a model:
 
 - with a question: of the turns that answer it, the share still there after compacting with it
@@ -19,78 +20,169 @@ Two measures, neither of which asks a model:
     read_sessions -> sample_cases -> evaluate(strategies) -> Evaluation
 """
 
-from .baselines import keep_last, keep_random, knows_the_future
-from .datasets import (
-    Conversation,
-    Question,
-    Summary,
-    read_claude_code,
-    read_locomo,
-    read_tau_bench,
-)
-from .evaluate import Evaluation, evaluate
-from .intervals import Interval
-from .losses import Loss
-from .measure import (
-    CODING_CUTS,
-    CUT_RATIOS,
-    QUESTION_RATIOS,
-    SUPPORT_CUTS,
-    Compact,
-    Cut,
-    Kept,
-    Retention,
-    Score,
-    cut_sessions,
-    measure_cuts,
-    measure_questions,
-)
-from .names import names_in
-from .reading import estimate_cost, steps
-from .recommend import Recommendation
-from .sampling import Sample, sample_cases
-from .sessions import Sessions, read_session, read_session_file, read_sessions
-from .strategies import Strategy, compacted, exact_cost, named_strategy, standard_strategies
+from __future__ import annotations
 
-__all__ = [
-    "CODING_CUTS",
-    "CUT_RATIOS",
-    "QUESTION_RATIOS",
-    "SUPPORT_CUTS",
-    "Compact",
-    "Conversation",
-    "Cut",
-    "Evaluation",
-    "Interval",
-    "Kept",
-    "Loss",
-    "Question",
-    "Recommendation",
-    "Retention",
-    "Sample",
-    "Score",
-    "Sessions",
-    "Strategy",
-    "Summary",
-    "compacted",
-    "cut_sessions",
-    "estimate_cost",
-    "evaluate",
-    "exact_cost",
-    "keep_last",
-    "keep_random",
-    "knows_the_future",
-    "measure_cuts",
-    "measure_questions",
-    "named_strategy",
-    "names_in",
-    "read_claude_code",
-    "read_locomo",
-    "read_session",
-    "read_session_file",
-    "read_sessions",
-    "read_tau_bench",
-    "sample_cases",
-    "standard_strategies",
-    "steps",
-]
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.retention.baselines import (
+        keep_last as keep_last,
+    )
+    from rehydrate.retention.baselines import (
+        keep_random as keep_random,
+    )
+    from rehydrate.retention.baselines import (
+        knows_the_future as knows_the_future,
+    )
+    from rehydrate.retention.datasets import (
+        Conversation as Conversation,
+    )
+    from rehydrate.retention.datasets import (
+        Question as Question,
+    )
+    from rehydrate.retention.datasets import (
+        Summary as Summary,
+    )
+    from rehydrate.retention.datasets import (
+        read_claude_code as read_claude_code,
+    )
+    from rehydrate.retention.datasets import (
+        read_locomo as read_locomo,
+    )
+    from rehydrate.retention.datasets import (
+        read_tau_bench as read_tau_bench,
+    )
+    from rehydrate.retention.evaluation import (
+        Evaluation as Evaluation,
+    )
+    from rehydrate.retention.evaluation import (
+        evaluate as evaluate,
+    )
+    from rehydrate.retention.judging import (
+        ajudge as ajudge,
+    )
+    from rehydrate.retention.judging import (
+        judge as judge,
+    )
+    from rehydrate.retention.losses import (
+        Loss as Loss,
+    )
+    from rehydrate.retention.measure import (
+        CODING_CUTS as CODING_CUTS,
+    )
+    from rehydrate.retention.measure import (
+        CUT_RATIOS as CUT_RATIOS,
+    )
+    from rehydrate.retention.measure import (
+        QUESTION_RATIOS as QUESTION_RATIOS,
+    )
+    from rehydrate.retention.measure import (
+        SUPPORT_CUTS as SUPPORT_CUTS,
+    )
+    from rehydrate.retention.measure import (
+        Compact as Compact,
+    )
+    from rehydrate.retention.measure import (
+        Cut as Cut,
+    )
+    from rehydrate.retention.measure import (
+        Interval as Interval,
+    )
+    from rehydrate.retention.measure import (
+        Kept as Kept,
+    )
+    from rehydrate.retention.measure import (
+        Retention as Retention,
+    )
+    from rehydrate.retention.measure import (
+        Score as Score,
+    )
+    from rehydrate.retention.measure import (
+        cut_sessions as cut_sessions,
+    )
+    from rehydrate.retention.measure import (
+        measure_cuts as measure_cuts,
+    )
+    from rehydrate.retention.measure import (
+        measure_questions as measure_questions,
+    )
+    from rehydrate.retention.reading import (
+        estimate_cost as estimate_cost,
+    )
+    from rehydrate.retention.reading import (
+        names_in as names_in,
+    )
+    from rehydrate.retention.reading import (
+        steps as steps,
+    )
+    from rehydrate.retention.recommendation import (
+        Recommendation as Recommendation,
+    )
+    from rehydrate.retention.sampling import (
+        Sample as Sample,
+    )
+    from rehydrate.retention.sampling import (
+        sample_cases as sample_cases,
+    )
+    from rehydrate.retention.sessions import (
+        Sessions as Sessions,
+    )
+    from rehydrate.retention.sessions import (
+        read_session as read_session,
+    )
+    from rehydrate.retention.sessions import (
+        read_session_file as read_session_file,
+    )
+    from rehydrate.retention.sessions import (
+        read_sessions as read_sessions,
+    )
+    from rehydrate.retention.strategies import (
+        Strategy as Strategy,
+    )
+    from rehydrate.retention.strategies import (
+        compacted as compacted,
+    )
+    from rehydrate.retention.strategies import (
+        exact_cost as exact_cost,
+    )
+    from rehydrate.retention.strategies import (
+        named_strategy as named_strategy,
+    )
+    from rehydrate.retention.strategies import (
+        standard_strategies as standard_strategies,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "baselines": "keep_last keep_random knows_the_future",
+        "datasets": ("Conversation Question Summary read_claude_code read_locomo read_tau_bench "),
+        "evaluation": "Evaluation evaluate",
+        "judging": "ajudge judge",
+        "losses": "Loss",
+        "measure": (
+            "CODING_CUTS CUT_RATIOS Compact Cut Interval Kept QUESTION_RATIOS Retention "
+            "SUPPORT_CUTS Score cut_sessions measure_cuts measure_questions "
+        ),
+        "reading": "estimate_cost names_in steps",
+        "recommendation": "Recommendation",
+        "sampling": "Sample sample_cases",
+        "sessions": "Sessions read_session read_session_file read_sessions",
+        "strategies": "Strategy compacted exact_cost named_strategy standard_strategies",
+    },
+    internal={
+        "baselines": "Turns indices_of to_langchain trim trim_messages",
+        "datasets": "locomo_turns",
+        "evaluation": "SUMMARY",
+        "judging": "Judged Judgement planned_requests",
+        "losses": "TOO_OLD",
+        "measure": "by_session score_cut score_question",
+        "reading": ("Message laid_down payload said_by_user share_laid_down text_of tool_inputs "),
+        "recommendation": "ANSWERS GOAL NEAR_GOAL USED_LATER recommend",
+        "sampling": "too_short",
+        "sessions": "evenly session_files",
+        "strategies": "checked",
+    },
+)

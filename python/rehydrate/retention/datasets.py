@@ -1,5 +1,7 @@
 """Conversation, and readers of the public ones that the benchmarks measure on."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Iterator
@@ -7,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .reading import Message
+from rehydrate.retention.reading import Message
 
 _TURN_ID = re.compile(r"D\d+:\d+")
 

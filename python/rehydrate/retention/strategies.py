@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rehydrate.compact.verbatim import compact_context
-from rehydrate.counting import count_tokens
+from rehydrate.compact.api import compact_context
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
-from rehydrate.retention.baselines import keep_last
-from rehydrate.retention.langchain import trim_messages
+from rehydrate.retention.baselines import keep_last, trim_messages
 from rehydrate.retention.measure import Compact, Kept
 from rehydrate.retention.reading import Message
+from rehydrate.tokens import count_tokens
 
 SMALLEST_RATIO = 0.05
 """`compact_context` takes no smaller one; a budget in tokens may be smaller."""

@@ -1,5 +1,6 @@
 """JSON-RPC 2.0 on a pair of streams: `compact_context` for programs that are not Python.
 
+
     bytes -> reading.Splitter -> values -> answering.Server -> replies, a line each
                                               `-> tools.compact_context
 
@@ -7,6 +8,27 @@
 user's page.
 """
 
-from rehydrate.rpc.serving import serve
+from __future__ import annotations
 
-__all__ = ["serve"]
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.rpc.server import (
+        Server as Server,
+    )
+    from rehydrate.rpc.server import (
+        serve as serve,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "server": "Server serve",
+    },
+    internal={
+        "server": "PROTOCOL_VERSION",
+        "splitter": "Malformed Parsed Splitter",
+    },
+)

@@ -1,0 +1,217 @@
+"""Kept threads: a call runs in one that is idle, so that no call waits for a thread to start.
+
+They are daemons of our own and not an executor's: a source that never comes back must neither keep
+the interpreter alive nor take a place that another source waits for.
+
+WorkerPool: at most so many pieces of work run at once, in daemon threads; others queue.
+
+Few threads that compute are better than many: each takes the interpreter's lock from the event loop
+for up to 5 ms at a time. A piece of work that waits for something else (a source, a lock, an
+embedder) says so with `waiting()` and gives its place to another meanwhile. So whatever holds a
+place computes, and a source that is slow, or hangs, delays nobody but those who asked it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from weakref import WeakSet
+
+from rehydrate._concurrency.locks import ForkSafeLock
+
+KEPT = 8
+"""So many idle threads stay; what more there were end when they come back."""
+
+
+class _Thread:
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        threading.Thread(target=self._work, name="rehydrate-worker", daemon=True).start()
+
+    def give(self, task: Callable[[], None]) -> None:
+        self._tasks.put(task)
+
+    def _work(self) -> None:
+        while True:
+            task = self._tasks.get()
+            task()
+            del task  # else what it holds stays until the next
+            if len(_idle) >= KEPT:
+                return
+            _idle.append(self)
+
+
+# A deque's append and pop are atomic: there is no lock that a fork could leave held.
+_idle: deque[_Thread] = deque()
+
+
+def run_in_thread(task: Callable[[], None]) -> None:
+    """Start a task that raises nothing, in a thread that is idle or a new one.
+
+    Raises RuntimeError where no thread can be started: too many, or the interpreter ends.
+    """
+    try:
+        thread = _idle.pop()
+    except IndexError:
+        thread = _Thread()
+    thread.give(task)
+
+
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_idle.clear)  # a child has none of the threads
+
+
+class WorkerPool:
+    """Runs what it is given in the order it came, at most `size` pieces at once.
+
+    >>> import threading
+    >>> done = threading.Event()
+    >>> WorkerPool(2).start(done.set)
+    >>> done.wait(10)
+    True
+    """
+
+    def __init__(self, size: int) -> None:
+        """Take how many may run at once; no thread starts yet."""
+        self.size = size
+        self._lock = ForkSafeLock()
+        self._taken = 0
+        self._queued: deque[Callable[[], None]] = deque()
+        self._coming_back: deque[threading.Event] = deque()
+        _pools.add(self)
+
+    def start(self, task: Callable[[], None]) -> None:
+        """Run a task that raises nothing, as soon as there is a place for it.
+
+        Raises RuntimeError where no thread can be started; then it never runs.
+        """
+        with self._lock:
+            if self._taken >= self.size:
+                self._queued.append(task)
+                return
+            self._taken += 1
+        self._start(task)
+
+    def withdraw(self, task: Callable[[], None]) -> bool:
+        """Whether the task had not begun; then it never does."""
+        with self._lock:
+            try:
+                self._queued.remove(task)
+            except ValueError:
+                return False
+            return True
+
+    def _start(self, task: Callable[[], None]) -> None:
+        try:
+            run_in_thread(lambda: self._work(task))
+        except BaseException:
+            with self._lock:
+                self._taken -= 1
+            raise
+
+    def _work(self, task: Callable[[], None] | None) -> None:
+        """Run a task, and then what waits: the place is kept until nothing does."""
+        _own.pool = self
+        try:
+            while task is not None:
+                task()
+                del task  # else what it holds stays until the next
+                task = self._hand_on()
+        finally:
+            _own.pool = None
+
+    def _hand_on(self) -> Callable[[], None] | None:
+        """Give up a place: to a thread that comes back, or to the task returned, or to nobody."""
+        with self._lock:
+            if self._coming_back:
+                self._coming_back.popleft().set()
+                return None
+            if self._queued:
+                return self._queued.popleft()
+            self._taken = max(0, self._taken - 1)  # 0 where a forked child ends its parent's work
+            return None
+
+    def _leave(self) -> bool:
+        """Whether this thread's place is another's now, or free."""
+        if (task := self._hand_on()) is None:
+            return True
+        try:
+            self._start(task)
+        except RuntimeError:  # no thread for it: it stays first in line, and this one stays
+            with self._lock:
+                self._taken += 1
+                self._queued.appendleft(task)
+            return False
+        return True
+
+    def _come_back(self) -> None:
+        with self._lock:
+            if self._taken < self.size:
+                self._taken += 1
+                return
+            place = threading.Event()
+            self._coming_back.append(place)
+        place.wait()
+
+    def _forget_threads(self) -> None:
+        self._taken = 0
+        self._queued.clear()
+        self._coming_back.clear()
+
+
+class _Own(threading.local):
+    """The pool whose place this thread holds."""
+
+    pool: WorkerPool | None = None
+
+
+_own = _Own()
+_pools: WeakSet[WorkerPool] = WeakSet()
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """While this thread waits for something, its place in a pool is another's; elsewhere nothing.
+
+    >>> with waiting():
+    ...     pass
+    """
+    pool = _own.pool
+    if pool is None:
+        yield
+        return
+    _own.pool = None
+    has_left = pool._leave()
+    try:
+        yield
+    finally:
+        if has_left:
+            pool._come_back()
+        _own.pool = pool
+
+
+def _in_child() -> None:
+    """A forked child has one thread: no work of its parent's goes on in it."""
+    _own.pool = None
+    for pool in _pools:
+        pool._forget_threads()
+
+
+if hasattr(os, "register_at_fork"):  # Windows does not fork
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+COMPUTING = WorkerPool(max(2, min(_cores(), 8)))
+"""For prompts, compactions and the like. Two at least, so that one long one does not stop all."""
+STORING = WorkerPool(32)
+"""For what a memory is asked: it waits for disks, and a store of the user's own for a network."""

@@ -1,0 +1,214 @@
+"""Interpreter: an agent, which runs the turns of any number of conversations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from random import Random
+from typing import Any
+from weakref import WeakSet
+
+import anyio
+
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._concurrency.loops import in_trio
+from rehydrate.agent.events import Event, OnEvent, Turn
+from rehydrate.agent.limits import Retry, TurnLimits
+from rehydrate.agent.loop import JIT, Agent, Sleep, TurnLoop
+from rehydrate.agent.models.model import Model
+from rehydrate.agent.record import stream
+from rehydrate.agent.tools import tools_of
+from rehydrate.context.context import Context
+from rehydrate.cost.prices import Price, price_of
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.messages import PROVIDERS
+from rehydrate.prompt.request import TimeRange
+from rehydrate.prompt.section import ToolDef
+
+_running: WeakSet[Context] = WeakSet()
+_lock = ForkSafeLock()
+
+
+class Interpreter:
+    """An agent: a model, its tools, and how far a turn may go.
+
+    ``tools`` are typed functions, sync or async, `Tool`s, or pairs of a definition and a function.
+    ``jit``: the model may ask for context by itself; a function of the Context gives it another
+    ContextJIT than the usual one. ``on_event`` is told what happens, on the loop: it must not
+    block; what it raises breaks nothing and is noted in the turn. ``price`` is the model's, if the
+    table does not have it.
+
+    A turn is valid wherever it stops: cancelled, out of time, out of budget. Each call that the
+    model made has its result in the history, or an error that says what is known of it.
+
+    Raises InvalidArgumentError for a limit in dollars where no price is known.
+
+    >>> from rehydrate.agent.models.model import Reply
+    >>> class Harbour:
+    ...     provider, name = "anthropic", "harbour-1"
+    ...     async def reply(self, prompt, *, on_text=None):
+    ...         return Reply(({"role": "assistant", "content": "Berth 4."},), "Berth 4.")
+    >>> turn = Interpreter(Harbour(), jit=False).run(Context(), "Which berth is free?")
+    >>> turn.answer, turn.stopped, len(turn.history)
+    ('Berth 4.', 'answer', 2)
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        tools: Iterable[Any] = (),
+        *,
+        jit: bool | Callable[[Context], JIT] = True,
+        limits: TurnLimits = TurnLimits(),  # noqa: B008  it is frozen
+        retry: Retry = Retry(),  # noqa: B008
+        on_event: OnEvent | None = None,
+        price: Price | None = None,
+        random: Random | None = None,
+        sleep: Sleep = anyio.sleep,
+    ) -> None:
+        """Take them; the model is not asked yet.
+
+        ``random`` draws the waits between attempts, and ``sleep`` waits.
+        """
+        self._check(model)
+        own, hosted = tools_of(tools)
+        offered: tuple[ToolDef, ...] = (*[tool.definition for tool in own.values()], *hosted)
+        self._agent = Agent(
+            model=model,
+            tools=own,
+            offered=offered,
+            jit=_jit_of if jit is True else jit or None,
+            limits=limits,
+            retry=retry,
+            price=_price(model.name, limits) if price is None else price,
+            random=Random() if random is None else random,
+            sleep=sleep,
+        )
+        self._on_event = on_event
+
+    async def arun(
+        self,
+        context: Context,
+        query: str | None = None,
+        *,
+        time_range: TimeRange | None = None,
+    ) -> Turn:
+        """`run` for asyncio and trio: one turn, from what the user says to the model's answer.
+
+        ``query`` None goes on from what was added to the context; ``time_range`` is the time
+        that is meant. What the provider or a tool fails at is in the Turn; what is wrong with the
+        arguments is raised: InvalidArgumentError for a context of another provider's, or one that
+        is in the midst of a turn.
+        """
+        listeners = () if self._on_event is None else (self._on_event,)
+        return await self._run(context, query, time_range, listeners)
+
+    def run(
+        self,
+        context: Context,
+        query: str | None = None,
+        *,
+        time_range: TimeRange | None = None,
+    ) -> Turn:
+        """`arun` for synchronous code. Ctrl-C cancels the turn.
+
+        Raises InvalidArgumentError where an event loop runs: it would block the loop.
+        """
+        if _is_in_loop():
+            raise InvalidArgumentError(
+                "run was called where an event loop runs; await interpreter.arun(...) there"
+            )
+        return anyio.run(partial(self.arun, context, query, time_range=time_range))
+
+    def astream(
+        self,
+        context: Context,
+        query: str | None = None,
+        *,
+        time_range: TimeRange | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """One turn as it happens: its events, the last of them a `TurnEnded` with the Turn.
+
+        Closing the iterator cancels the turn, as does cancelling the task that reads it. Raises as
+        `arun` does.
+        """
+
+        def work(listener: OnEvent) -> Awaitable[Turn]:
+            listeners = [listener] if self._on_event is None else [self._on_event, listener]
+            return self._run(context, query, time_range, listeners)
+
+        return stream(work)
+
+    async def _run(
+        self,
+        context: Context,
+        query: str | None,
+        time_range: TimeRange | None,
+        listeners: Sequence[OnEvent],
+    ) -> Turn:
+        self._check_context(context)
+        if query is not None and not isinstance(query, str):
+            kind = type(query).__name__
+            raise InvalidArgumentError(f"query is of type {kind}; pass a string, or None")
+        with _lock:
+            if context in _running:
+                raise InvalidArgumentError(
+                    "this context is in the midst of a turn; await that one first, or give each "
+                    "conversation a Context of its own"
+                )
+            _running.add(context)
+        try:
+            return await TurnLoop(self._agent, context, query, time_range, listeners).run()
+        finally:
+            _running.discard(context)
+
+    def _check(self, model: Any) -> None:
+        if not isinstance(model, Model):
+            raise InvalidArgumentError(
+                f"model is of type {type(model).__name__}; pass what has provider, name and "
+                "reply(prompt, on_text=...), as AnthropicModel has"
+            )
+        if model.provider not in PROVIDERS:
+            names = ", ".join(map(repr, PROVIDERS))
+            raise InvalidArgumentError(
+                f"model.provider is {model.provider!r}; choose one of {names}"
+            )
+
+    def _check_context(self, context: Any) -> None:
+        if not isinstance(context, Context):
+            raise InvalidArgumentError(
+                f"context is of type {type(context).__name__}; pass a rehydrate.Context"
+            )
+        provider = self._agent.model.provider
+        if (context.provider, context.format) != (provider, provider):
+            raise InvalidArgumentError(
+                f"the context's provider is {context.provider!r} and its format "
+                f"{context.format!r}, the model's provider is {provider!r}; make it with "
+                f"Context(provider={provider!r})"
+            )
+
+
+def _jit_of(context: Context) -> JIT:
+    from rehydrate.context.jit import ContextJIT
+
+    jit: JIT = ContextJIT(context)
+    return jit
+
+
+def _price(model: str, limits: TurnLimits) -> Price | None:
+    try:
+        return price_of(model)
+    except InvalidArgumentError as error:
+        if limits.dollars is None:
+            return None
+        raise InvalidArgumentError(f"limits.dollars is {limits.dollars:g}, and {error}") from None
+
+
+def _is_in_loop() -> bool:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return in_trio()
+    return True

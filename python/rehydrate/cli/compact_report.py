@@ -1,0 +1,455 @@
+"""A compaction as a readable report: figures, one line a unit, sums by role and reason.
+
+Every line fits the terminal: where it is narrow, the least important columns go. The preview of the
+text comes last on the line, so that nothing it holds can move another column.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple, TypeVar
+
+from rehydrate.cli.terminal import Terminal, display_width, pad
+from rehydrate.compact.result import Compaction, Stats, UnitReport, block_runs
+
+Key = TypeVar("Key")
+
+BAR_CELLS = 8
+ROLE_BAR_CELLS = 20
+ROLE_CELLS = 12
+SHORT_CELLS = 14
+SMALLEST_BAR = 4
+DECADES = 4
+NARROWEST_MAP = 10
+PREVIEW_CELLS = 28
+"""What a preview must have left before a less important column is shown."""
+GAP = "  "
+
+# Reasons in a few words: how the long one begins, the short one, and the long one without figures.
+_REASONS = (
+    (
+        "most of what it mentions is kept",
+        "said elsewhere",
+        "most of what it mentions is kept elsewhere",
+    ),
+    ("others are worth more", "outbid", "others are worth more per token"),
+    ("others score higher", "outscored", "others score higher"),
+    ("needs ", "too big", "needs more tokens than are free"),
+    ("memory covers ", "in memory", "memory holds most of it already"),
+    ("worth its tokens", "worth it", "worth its tokens"),
+    ("rule of the user", "user's rule", "rules of the user"),
+    ("among the best scores", "best scores", "among the best scores"),
+    ("a user turn must come first", "must lead", "a user turn must come first"),
+    ("last user turn", "last user turn", "the user's last turn is always kept"),
+    ("reply that the user", "reply", "the reply that the user answers is always kept"),
+    ("open tool loop", "open loop", "a tool loop that goes on is always kept"),
+    ("system", "system", "system messages are always kept"),
+    ("pinned by the caller", "pinned", "pinned with --pin"),
+)
+_PINS = frozenset(
+    {
+        "system",
+        "last user turn",
+        "reply that the user answers",
+        "open tool loop",
+        "pinned by the caller",
+    }
+)
+_ROLE_STYLES = {
+    "system": "magenta",
+    "user": "cyan",
+    "assistant": "blue",
+    "tool use": "yellow",
+    "tool": "yellow",
+}
+
+
+class Report(NamedTuple):
+    """One compaction, what it was made of and how to show it."""
+
+    name: str
+    compaction: Compaction
+    has_query: bool
+    terminal: Terminal
+
+    def lines(self) -> Iterator[str]:
+        """The whole report."""
+        units = self.compaction.explain().units
+        yield from _head(self)
+        if units:
+            yield ""
+            yield from _table(units, self.terminal)
+            yield ""
+            yield from _roles(units, self.terminal)
+            yield ""
+            yield from _reasons(units, self.terminal)
+        yield ""
+        yield from _next_steps(self)
+
+
+# The head
+
+
+def _head(report: Report) -> Iterator[str]:
+    terminal, stats = report.terminal, report.compaction.stats
+    has_outline = report.compaction.outline is not None
+    total = stats.dropped + len(report.compaction.messages) - has_outline
+    if not stats.changed:  # what is ignored stands in an unchanged result too
+        total -= stats.ignored
+    arrow = terminal.glyph("→", "->")
+    figures = [
+        terminal.paint(f"{stats.before_tokens:,} {arrow} {stats.after_tokens:,} tokens", "bold"),
+        terminal.paint(
+            f"-{stats.dropped_pct:.1f}%" if stats.changed else "unchanged", "bold", "green"
+        ),
+        f"{total - stats.dropped:,} of {total:,} messages kept"
+        + (f", {stats.excerpted:,} in part" if stats.excerpted else "")
+        + (f", {stats.stripped_tokens:,} tokens of thinking out" if stats.stripped else "")
+        + (f", an outline of {stats.outline_tokens:,} tokens" if has_outline else ""),
+        f"{stats.elapsed_ms:.0f} ms" if stats.elapsed_ms >= 10 else f"{stats.elapsed_ms:.1f} ms",
+    ]
+    made_of = [
+        "built-in embedding" if stats.embedding else "no embedding",
+        stats.format,
+        stats.counter,
+    ]
+    yield from _flow(figures, made_of, terminal)
+    yield terminal.paint(terminal.fit_end(report.name, terminal.width), "dim")
+    units = report.compaction.explain().units
+    if stats.before_tokens:
+        yield ""
+        yield _map(units, terminal)
+    for notice in _notices(stats):
+        yield terminal.paint(terminal.fit(notice, terminal.width), "yellow")
+
+
+def _flow(figures: Sequence[str], made_of: Sequence[str], terminal: Terminal) -> Iterator[str]:
+    """Figures on one line with what they were made of, or below it where there is no room."""
+    dot = terminal.glyph(" · ", " | ")
+    while len(figures) > 1 and _width(figures, dot, terminal) > terminal.width:
+        figures = figures[:-1]
+    line, second = dot.join(figures), dot.join(made_of)
+    if _width([*figures, second], dot, terminal) <= terminal.width:
+        yield line + terminal.paint(dot + second, "dim")
+        return
+    yield line
+    yield terminal.paint(terminal.fit(second, terminal.width), "dim")
+
+
+def _width(parts: Sequence[str], separator: str, terminal: Terminal) -> int:
+    """Cells of the parts without their colours."""
+    return display_width(terminal.safe(separator.join(parts)))
+
+
+def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
+    """The conversation from its oldest token to its newest: dark where tokens are kept."""
+    ends = ("oldest ", " newest")
+    cells = terminal.width - sum(map(len, ends))
+    if cells < NARROWEST_MAP:
+        ends, cells = ("", ""), terminal.width
+    total = sum(unit.tokens for unit in units)
+    shares = [0.0] * cells
+    begin = 0.0
+    for unit in units:
+        end = begin + unit.tokens * cells / total
+        if unit.kept:
+            kept_share = min(unit.kept_tokens / max(unit.tokens, 1), 1.0)
+            for cell in range(int(begin), min(int(end) + 1, cells)):
+                shares[cell] += max(min(end, cell + 1) - max(begin, cell), 0.0) * kept_share
+        begin = end
+    oldest, newest = (terminal.paint(text, "dim") for text in ends)
+    return oldest + terminal.paint("".join(map(terminal.shade, shares)), "green") + newest
+
+
+def _notices(stats: Stats) -> Iterator[str]:
+    if stats.over_budget:
+        yield (
+            f"over budget: what is always kept takes {stats.pinned_tokens:,} tokens, "
+            f"{stats.target_tokens:,} were asked for"
+        )
+    for problem in stats.degraded:
+        yield f"done without: {problem}"
+
+
+# The table
+
+
+class _Column(NamedTuple):
+    """One column; `rank` 0 is always shown, and the higher the sooner it goes."""
+
+    rank: int
+    title: str
+    cell: Callable[[UnitReport], str]
+    align: str = ">"
+    style: Callable[[UnitReport], str] | None = None
+    """How a kept unit's cell is painted; a dropped unit's line is dim as a whole."""
+
+
+_PREVIEW_RANK = 5
+_LAST_RANK = 11
+_NEVER = _LAST_RANK + 1
+
+
+def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
+    columns = _columns(units, terminal)
+    cells = [_cells(column, units) for column in columns]
+    preview = terminal.width - sum(cells) - len(GAP) * len(cells)
+    if preview < len("preview"):
+        preview = 0
+    titles = [pad(c.title, size, c.align) for c, size in zip(columns, cells, strict=True)]
+    header = GAP.join([*titles, "preview"] if preview else titles)
+    yield terminal.paint(terminal.cut(header, terminal.width).rstrip(), "dim")
+    for unit in units:
+        values = [pad(c.cell(unit), size, c.align) for c, size in zip(columns, cells, strict=True)]
+        text = [terminal.fit(unit.preview, preview)] if preview else []
+        if not preview:
+            values = [terminal.cut(GAP.join(values), terminal.width)]
+        elif unit.kept:
+            values = [
+                terminal.paint(value, column.style(unit)) if column.style else value
+                for value, column in zip(values, columns, strict=True)
+            ]
+        line = GAP.join([*values, *text]).rstrip()
+        yield line if unit.kept else terminal.paint(line, "dim")
+        if unit.kept_tokens < unit.tokens and unit.kept:
+            yield from _excerpt(unit, terminal)
+
+
+def _excerpt(unit: UnitReport, terminal: Terminal) -> Iterator[str]:
+    """What is kept of each text of a unit that is kept in part, a line a text."""
+    for (message, _), group in groupby(unit.blocks, key=lambda block: (block.message, block.text)):
+        blocks = list(group)
+        kept = [block for block in blocks if block.kept]
+        if len(kept) == len(blocks):
+            continue
+        tokens, whole = (sum(block.tokens for block in some) for some in (kept, blocks))
+        runs = [run for run in block_runs(blocks) if run.kept]
+        spans = ", ".join(f"{run.first}-{run.last}" for run in runs) or "none"
+        line = (
+            f"     {terminal.glyph('└', '`')} of message {message} {tokens:,} of {whole:,} tokens: "
+            f"{blocks[0].measure} {spans} of {blocks[-1].last}"
+        )
+        yield terminal.paint(terminal.cut(line, terminal.width), "dim")
+
+
+def _columns(units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
+    """As many columns as fit, the most important first."""
+    for rank in range(_LAST_RANK, 0, -1):
+        columns = _columns_to(rank, units, terminal)
+        taken = sum(_cells(column, units) for column in columns) + len(GAP) * (len(columns) - 1)
+        if rank > _PREVIEW_RANK:
+            taken += len(GAP) + PREVIEW_CELLS
+        elif rank == _PREVIEW_RANK:
+            taken += len(GAP) + PREVIEW_CELLS // 2
+        if taken <= terminal.width:
+            return columns
+    return _columns_to(0, units, terminal)
+
+
+def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
+    """All columns up to this rank; the last ranks write words out instead of adding a column."""
+    scale = _Scale.of([unit.score for unit in units])
+    long_reasons, long_titles = rank >= _LAST_RANK - 1, rank >= _LAST_RANK
+    recency, semantic, coverage = (
+        ("recency", "semantic", "coverage") if long_titles else ("rec", "sem", "cov")
+    )
+
+    # A signal that says the same of every unit is worth less room, or none.
+    has_memory = any(unit.coverage for unit in units)
+    has_odds = any(unit.odds != 1 for unit in units)
+
+    def reason(unit: UnitReport) -> str:
+        return unit.reason if long_reasons else _short(unit.reason)[0]
+
+    def bar(unit: UnitReport) -> str:
+        return terminal.bar(scale.share(unit.score), BAR_CELLS)
+
+    def role_style(unit: UnitReport) -> str:
+        return _ROLE_STYLES.get(unit.role, "bold")
+
+    def reason_style(unit: UnitReport) -> str:
+        return "bold" if _is_pin(unit.reason) else "green"
+
+    def green(_unit: UnitReport) -> str:
+        return "green"
+
+    columns = [
+        _Column(0, "#", lambda unit: str(unit.messages[0])),
+        _Column(9, "messages", lambda unit: str(len(unit.messages))),
+        _Column(2, "role", lambda unit: terminal.fit(unit.role, ROLE_CELLS), "<", role_style),
+        _Column(0, "tokens", lambda unit: f"{unit.tokens:,}"),
+        _Column(1, "log score" if scale.is_logarithmic else "score", bar, "<", green),
+        _Column(4, "", lambda unit: _figure(unit.score)),
+        _Column(7, recency, lambda unit: f"{unit.recency:.2f}"),
+        _Column(7, semantic, lambda unit: f"{unit.semantic:.2f}"),
+        _Column(7 if has_memory else 8, coverage, lambda unit: f"{unit.coverage:.2f}"),
+        _Column(7 if has_odds else _NEVER, "odds", lambda unit: _figure(unit.odds)),
+        _Column(6, "gain", lambda unit: _figure(unit.gain)),
+        _Column(0, "", lambda unit: "keep" if unit.kept else "drop", "<", green),
+        _Column(3, "why", reason, "<", reason_style),
+    ]
+    return [column for column in columns if column.rank <= rank]
+
+
+class _Scale(NamedTuple):
+    """How a score becomes the length of a bar.
+
+    With a query, scores can spread over many orders of magnitude: then a bar shows their logarithm,
+    empty where the best score is DECADES powers of ten away.
+    """
+
+    best: float
+    is_logarithmic: bool
+
+    @classmethod
+    def of(cls, scores: Sequence[float]) -> _Scale:
+        """Logarithmic if half the bars would hardly be seen."""
+        best, median = max(scores), statistics.median(scores)
+        return cls(best, median < best / BAR_CELLS)
+
+    def share(self, score: float) -> float:
+        """The share of the bar to fill, 0 to 1."""
+        if score <= 0:
+            return 0.0
+        share = score / self.best
+        return max(1 + math.log10(share) / DECADES, 0.0) if self.is_logarithmic else share
+
+
+def _figure(value: float) -> str:
+    """Two or three digits that count, in few cells: 148, 8.4, 0.31, 0.004, 2e-05."""
+    if value >= 99.5 or value == 0:
+        return f"{value:,.0f}"
+    if value >= 0.995:
+        return f"{value:.1f}"
+    if value >= 0.095:
+        return f"{value:.2f}"
+    return f"{value:.3f}" if value >= 0.00095 else f"{value:.0e}"
+
+
+def _cells(column: _Column, units: Sequence[UnitReport]) -> int:
+    return max(len(column.title), *(display_width(column.cell(unit)) for unit in units))
+
+
+def _short(reason: str) -> tuple[str, str]:
+    """A reason in a few words, and in a sentence without figures."""
+    for beginning, short, sentence in _REASONS:
+        if reason.startswith(beginning):
+            return short, sentence
+    return reason, reason
+
+
+def _is_pin(reason: str) -> bool:
+    return reason in _PINS
+
+
+# The foot
+
+
+class _Sum(NamedTuple):
+    """Units and tokens, kept and dropped."""
+
+    kept_units: int = 0
+    kept_tokens: int = 0
+    dropped_units: int = 0
+    dropped_tokens: int = 0
+
+    def plus(self, unit: UnitReport) -> _Sum:
+        """With one more unit."""
+        if unit.kept:
+            return self._replace(
+                kept_units=self.kept_units + 1,
+                kept_tokens=self.kept_tokens + unit.kept_tokens,
+                dropped_tokens=self.dropped_tokens + unit.tokens - unit.kept_tokens,
+            )
+        return self._replace(
+            dropped_units=self.dropped_units + 1, dropped_tokens=self.dropped_tokens + unit.tokens
+        )
+
+    @property
+    def units(self) -> int:
+        """Both together."""
+        return self.kept_units + self.dropped_units
+
+    @property
+    def tokens(self) -> int:
+        """Both together."""
+        return self.kept_tokens + self.dropped_tokens
+
+    @property
+    def kept_share(self) -> float:
+        """Of the tokens; of none, all are kept."""
+        return self.kept_tokens / self.tokens if self.tokens else 1.0
+
+
+def _sums(units: Iterable[UnitReport], key: Callable[[UnitReport], Key]) -> dict[Key, _Sum]:
+    sums: dict[Key, _Sum] = {}
+    for unit in units:
+        sums[key(unit)] = sums.get(key(unit), _Sum()).plus(unit)
+    return sums
+
+
+def _roles(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
+    """What was kept and dropped of each role."""
+    sums = _sums(units, lambda unit: terminal.fit(unit.role, ROLE_CELLS))
+    if len(sums) > 1:
+        sums["total"] = _sums(units, lambda _: "")[""]
+    cells = max(map(display_width, [*sums, "role"]))
+    header = (
+        f"{pad('role', cells)}  {'kept units':>10} {'tokens':>9}  "
+        f"{'dropped units':>13} {'tokens':>9}  {'kept':>4}"
+    )
+    yield terminal.paint(terminal.cut(header, terminal.width), "dim")
+    bar_cells = min(ROLE_BAR_CELLS, terminal.width - len(header) - 1)
+    for role, total in sums.items():
+        figures = (
+            f"{total.kept_units:>10,} {total.kept_tokens:>9,}  "
+            f"{total.dropped_units:>13,} {total.dropped_tokens:>9,}  {total.kept_share:>4.0%}"
+        )
+        name = pad(role, cells)
+        if bar_cells < SMALLEST_BAR:
+            yield terminal.cut(f"{name}  {figures}", terminal.width)
+            continue
+        bar = terminal.bar(total.kept_share, bar_cells).rstrip()
+        style = _ROLE_STYLES.get(role, "bold")
+        yield f"{terminal.paint(name, style)}  {figures} {terminal.paint(bar, 'green')}".rstrip()
+
+
+def _reasons(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
+    """How often each reason decided; also says what the short ones in the table mean."""
+    header = f"{'':<4}  {'units':>5}  {'tokens':>9}  why"
+    yield terminal.paint(terminal.cut(header, terminal.width), "dim")
+    for word, is_kept in (("keep", True), ("drop", False)):
+        sums = _sums(
+            (unit for unit in units if unit.kept is is_kept), lambda unit: _short(unit.reason)
+        )
+        for (short, sentence), total in sorted(sums.items(), key=lambda item: -item[1].tokens):
+            line = f"{word}  {total.units:>5,}  {total.tokens:>9,}  {pad(short, SHORT_CELLS)}"
+            if sentence != short:
+                line += GAP + sentence
+            line = terminal.cut(line.rstrip(), terminal.width)
+            yield line if is_kept else terminal.paint(line, "dim")
+
+
+def _next_steps(report: Report) -> Iterator[str]:
+    """What to try next, the most useful first."""
+    stats, terminal = report.compaction.stats, report.terminal
+    steps = []
+    if not stats.before_tokens:
+        steps.append("there is nothing to compact")
+    elif not stats.changed:
+        steps.append("everything fits; a smaller --ratio or --budget drops more")
+    elif stats.over_budget:
+        steps.append("what is always kept fills the budget: raise --ratio or --budget")
+    if stats.changed and not report.has_query:
+        steps.append("--query 'what the next turn is about' keeps what bears on it")
+    if stats.changed and not stats.excerpted:
+        steps.append("--granularity excerpt keeps the best parts of long texts")
+    if stats.changed:
+        steps.append("--pin N keeps message N (column #); -o FILE writes the kept messages")
+        steps.append("--html PAGE shows both sides: before and after, text by text")
+    for place, step in enumerate(steps):
+        line = terminal.cut(f"{'next' if place == 0 else '':<4}  {step}", terminal.width)
+        yield terminal.paint(line, "cyan")

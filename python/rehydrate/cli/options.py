@@ -1,0 +1,71 @@
+"""A number of tokens as it is written on a command line: 20000, 20,000 or 20k.
+
+Arguments that several commands take: a share of the tokens, a file for a page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from rehydrate.cli.terminal import say
+
+
+def tokens(text: str) -> int:
+    """The number, from 0 up."""
+    return _number(text, 0)
+
+
+def some_tokens(text: str) -> int:
+    """The number, from 1 up."""
+    return _number(text, 1)
+
+
+def _number(text: str, least: int) -> int:
+    number = text.strip().lower().replace(",", "").replace("_", "")
+    try:
+        count = float(number[:-1]) * 1_000 if number.endswith("k") else float(int(number))
+    except ValueError:
+        count = -1.0
+    if not least <= count < 1e15:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number of tokens; pass a whole number such as 20000 or 20k"
+        )
+    return int(count)
+
+
+SMALLEST_RATIO = 0.05
+
+
+def ratio(text: str) -> float:
+    """A share of the tokens, as a number or a percentage; too small a one is raised, and said."""
+    number = text.strip()
+    try:
+        share = float(number[:-1]) / 100 if number.endswith("%") else float(number)
+    except ValueError:
+        share = math.nan
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no share of the tokens; pass {SMALLEST_RATIO} to 1, such as 0.4 or 40%"
+        )
+    if share < SMALLEST_RATIO:
+        say(f"note: --ratio {text} is raised to {SMALLEST_RATIO}; for less, use --budget")
+    return share
+
+
+def page_file(text: str) -> Path:
+    """The file that a page is written to."""
+    if text in ("", "-"):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no file for the page; name one, such as page.html"
+        )
+    return Path(text)
+
+
+def is_same_file(one: Path, other: Path) -> bool:
+    """Whether both name one file that exists."""
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):
+        return False

@@ -1,1 +1,0 @@
-"""Passes: each a pure function from one PromptIR to the next."""

@@ -1,0 +1,200 @@
+"""The JIT's tools as a model is told of them.
+
+Asking: what a call of request_context says, checked so that the model can put it right.
+
+Answered: what became of one call of the JIT's tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from typing import Any, Literal, NamedTuple, get_args
+
+from rehydrate.context.time_range import parse_time_range
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats.calls import ToolCall
+from rehydrate.prompt.request import ContextRequest, ContextStrategy, TimeRange
+from rehydrate.prompt.section import Section
+
+REQUEST_CONTEXT = "request_context"
+FETCH_WHOLE = "fetch_whole"
+
+
+class Definition(NamedTuple):
+    """A tool's name, what it does, and its arguments as JSON Schema."""
+
+    name: str
+    description: str
+    properties: dict[str, dict[str, Any]]
+    required: tuple[str, ...]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The arguments' JSON Schema."""
+        return {
+            "type": "object",
+            "properties": self.properties,
+            "required": list(self.required),
+            "additionalProperties": False,
+        }
+
+
+REQUEST = Definition(
+    REQUEST_CONTEXT,
+    "Bring back what is missing from this conversation: earlier messages that are no longer shown, "
+    "memories of other conversations, documents. Call it when the user refers to something you "
+    "cannot see, or when a fact, decision or result from before would help. You get the actual "
+    "messages, word for word, with their times; what you see already is not repeated.",
+    {
+        "query": {
+            "type": "string",
+            "description": "What is missing, in a sentence or a few words: what was it about?",
+        },
+        "scope": {
+            "type": "string",
+            "enum": ["temporal", "semantic", "knowledge"],
+            "description": "Where to look: temporal, what was said at a time (with time_range); "
+            "semantic, what was said about something; knowledge, documents. Leave it out to look "
+            "everywhere.",
+        },
+        "time_range": {
+            "type": "string",
+            "description": "When it was said: 2026-02-17, 2026-02-01..2026-02-17, yesterday, "
+            "last tuesday, past 3 days.",
+        },
+    },
+    ("query",),
+)
+
+FETCH = Definition(
+    FETCH_WHOLE,
+    "Read what is shown in part, word for word: all of it, some lines, or what matches a query. "
+    'Pass the handle that stands with it: orig_... in "kept whole as", rest_... where more was '
+    'found, whole="mem_..." at a passage, #12 in an outline. Of something long send a query or '
+    "lines.",
+    {
+        "handle": {"type": "string", "description": "The handle, as it stands there."},
+        "query": {
+            "type": "string",
+            "description": "What to look for in it: brings the best matches with their line "
+            "numbers and says how many lines there are.",
+        },
+        "lines": {
+            "type": "string",
+            "description": "Which lines to read, counted from 1: 3400-3500.",
+        },
+        "offset": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Where to go on, in characters, if a part was given before.",
+        },
+    },
+    ("handle",),
+)
+
+
+Scope = Literal["temporal", "semantic", "knowledge"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+MAX_QUERY_CHARACTERS = 2_000
+"""A query is a question, not a document."""
+_SHOWN = 80
+
+
+class Asking(NamedTuple):
+    """What the model asks for."""
+
+    query: str
+    scope: Scope | None = None
+    time_range: TimeRange | None = None
+
+    @classmethod
+    def read(cls, arguments: Mapping[str, Any], now: datetime, timezone: tzinfo | str) -> Asking:
+        """From the arguments of a call; raises InvalidArgumentError that says what to send.
+
+        >>> from datetime import UTC
+        >>> now = datetime(2026, 2, 18, tzinfo=UTC)
+        >>> Asking.read({"query": "billing", "scope": "semantic"}, now, "UTC").scope
+        'semantic'
+        """
+        given = {name: value for name, value in arguments.items() if value not in (None, "")}
+        if unknown := sorted(map(str, given.keys() - REQUEST.properties.keys())):
+            names = ", ".join(REQUEST.properties)
+            raise InvalidArgumentError(f"there is no argument {shown(unknown[0])}; send {names}")
+        query = given.get("query", "")
+        if not isinstance(query, str):
+            kind = type(query).__name__
+            raise InvalidArgumentError(f"query is of type {kind}; send a sentence as a string")
+        if not query.strip():
+            raise InvalidArgumentError("query is empty; say in a few words what is missing")
+        if len(query) > MAX_QUERY_CHARACTERS:
+            raise InvalidArgumentError(
+                f"query has {len(query):,} characters, the limit is {MAX_QUERY_CHARACTERS:,}; say "
+                "in a sentence what is missing"
+            )
+        scope = given.get("scope")
+        if scope is not None and scope not in SCOPES:
+            names = ", ".join(map(repr, SCOPES))
+            raise InvalidArgumentError(
+                f"scope is {shown(scope)}; send one of {names}, or leave it out to look everywhere"
+            )
+        when = given.get("time_range")
+        span = None if when is None else parse_time_range(when, now, timezone)
+        return cls(query.strip(), scope, span)
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of sources that are meant. A time rules out what has none: a memory is then
+        asked by its temporal source, which searches within the range."""
+        if self.scope == "knowledge":
+            return frozenset({"knowledge", "function"})
+        if self.scope == "temporal" or self.time_range is not None:
+            more = {"function"} if self.scope is None else set()
+            return frozenset({"temporal", "conversation"} | more)
+        if self.scope == "semantic":
+            return frozenset({"semantic", "conversation"})
+        return frozenset({"semantic", "conversation", "knowledge", "function"})
+
+    def request(self, usual: ContextRequest) -> ContextRequest:
+        """The conversation's request, for sources of these kinds and no others: each may take what
+        its own budget says, since what is too long or too much is not lost here."""
+        span = self.time_range
+        if span is None and self.scope == "temporal":
+            span = TimeRange()  # all times
+        strategy = ContextStrategy({})
+        return replace(usual, query=self.query, strategy=strategy, time_range=span)
+
+
+def shown(value: object) -> str:
+    """A value as an error names it, however long it is."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+class Answered(NamedTuple):
+    """The answer to one call, and what it brought into the prompt."""
+
+    call: ToolCall
+    content: str
+    is_error: bool = False
+    sections: tuple[Section, ...] = ()
+    """Late-bound: they stand in `content`, word for word."""
+    remaining: int = 0
+    """Items that were found too and had no room."""
+    query: str = ""
+    scope: str | None = None
+    time_range: TimeRange | None = None
+    elapsed_ms: float = 0.0
+    degraded: tuple[str, ...] = ()
+    """What did not work, and was done otherwise: an embedder that failed."""
+
+    @property
+    def tokens(self) -> int:
+        """What the sections cost."""
+        return sum(section.tokens or 0 for section in self.sections)
+
+    @property
+    def result(self) -> Any:
+        """What goes into the history, as the call's provider takes it."""
+        return self.call.result(self.content, is_error=self.is_error)

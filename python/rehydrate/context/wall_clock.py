@@ -1,0 +1,179 @@
+"""WallClock: days, weeks, months and hours as the clock on the wall of one zone counts them.
+
+Ranges come out in UTC. Two aware datetimes of one zone are compared by Python by what the clock
+shows, which is wrong on the night it is set back; in UTC there is nothing to get wrong.
+"""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt.request import TimeRange
+
+TICK = timedelta(microseconds=1)
+"""What `datetime` can tell apart: the end of a range that includes a moment lies this far on."""
+
+
+class NoSuchTimeError(Exception):
+    """What no clock of the zone ever showed; its words are for the message of another error."""
+
+
+@dataclass(frozen=True, slots=True)
+class WallClock:
+    """The clock of one zone, at one moment.
+
+    >>> noon = datetime(2026, 3, 29, 12, tzinfo=UTC)
+    >>> after, before = WallClock.of(noon, "Europe/Berlin").days(date(2026, 3, 29))
+    >>> before - after  # the clocks are put forward that night
+    datetime.timedelta(seconds=82800)
+    """
+
+    now: datetime
+    zone: tzinfo
+
+    @classmethod
+    def of(cls, now: datetime, timezone: tzinfo | str) -> WallClock:
+        """Check both: an aware moment, and a zone or its name."""
+        zone = zone_of(timezone)
+        if not isinstance(now, datetime) or now.tzinfo is None:
+            raise InvalidArgumentError(
+                f"now is {now!r}, which names no zone; pass datetime.now(datetime.UTC)"
+            )
+        return cls(now.astimezone(zone), zone)
+
+    @property
+    def name(self) -> str:
+        """The zone's name."""
+        return str(self.zone)
+
+    @property
+    def today(self) -> date:
+        """The day it is."""
+        return self.now.date()
+
+    def between(self, first: datetime, end: datetime) -> TimeRange:
+        """Everything from one reading of the clock to another, which is not in it any more.
+
+        Where a reading comes twice the range is the longer one. One that the clock skips is the
+        moment at which it does.
+        """
+        after, before = self._instant(first), self._instant(end, last=True)
+        if before <= after:
+            raise NoSuchTimeError(f"the clocks of {self.name} skipped it")
+        return TimeRange(after, before)
+
+    def days(self, first: date, count: int = 1) -> TimeRange:
+        """Whole days, from midnight to midnight."""
+        return self.between(midnight(first), midnight(first + timedelta(count)))
+
+    def week(self, day: date) -> TimeRange:
+        """Monday to Sunday, around a day."""
+        return self.days(day - timedelta(day.weekday()), 7)
+
+    def month(self, number: int) -> TimeRange:
+        """A whole month; months are numbered through, see `month_number`."""
+        return self.between(midnight(first_of(number)), midnight(first_of(number + 1)))
+
+    def year(self, year: int) -> TimeRange:
+        """A whole year."""
+        return self.between(datetime(year, 1, 1), datetime(year + 1, 1, 1))
+
+    def back(self, count: int, unit: str) -> datetime:
+        """The moment so many units ago: days and more by the wall clock, less by the stopwatch.
+
+        A month back from the 31st is the last day of a shorter month.
+        """
+        if unit in ("second", "minute", "hour"):
+            return self.now.astimezone(UTC) - timedelta(**{f"{unit}s": count})
+        day = self.today
+        if unit in ("day", "week"):
+            day -= timedelta(count * (7 if unit == "week" else 1))
+        else:
+            number = month_number(day) - count * (12 if unit == "year" else 1)
+            first = first_of(number)
+            day = first.replace(day=min(day.day, monthrange(first.year, first.month)[1]))
+        wall = datetime.combine(day, self.now.time())
+        return self._instant(wall, last=bool(self.now.fold))
+
+    def around(self, moment: datetime, unit: str) -> TimeRange:
+        """The whole unit of the calendar in which a moment lies."""
+        wall = moment.astimezone(self.zone)
+        if unit == "week":
+            return self.week(wall.date())
+        if unit == "month":
+            return self.month(month_number(wall.date()))
+        if unit == "year":
+            return self.year(wall.year)
+        if unit == "day":
+            return self.days(wall.date())
+        seconds = wall.second if unit == "minute" else wall.minute * 60 + wall.second
+        if unit == "second":
+            seconds = 0
+        after = moment.astimezone(UTC) - timedelta(seconds=seconds, microseconds=wall.microsecond)
+        return TimeRange(after, after + timedelta(**{f"{unit}s": 1}))
+
+    def _instant(self, wall: datetime, *, last: bool = False) -> datetime:
+        """When the clock shows this; ``last``: for the second time, where it does so twice."""
+        first, second = (
+            wall.replace(tzinfo=self.zone, fold=fold).astimezone(UTC) for fold in (0, 1)
+        )
+        if first <= second:
+            return second if last else first
+        # Never shown. The two readings lie on either side of the jump: narrow it down.
+        low, high = second, first
+        offset = low.astimezone(self.zone).utcoffset()
+        while high - low > TICK:
+            middle = low + (high - low) // 2
+            if middle.astimezone(self.zone).utcoffset() == offset:
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+def zone_of(timezone: tzinfo | str) -> tzinfo:
+    """The zone, from itself or from its name in the IANA's list.
+
+    >>> zone_of("Europe/Berlin")
+    zoneinfo.ZoneInfo(key='Europe/Berlin')
+    """
+    # pytz gives its zones with the offset of the nineteenth century unless they are localized.
+    name = getattr(timezone, "zone", timezone)
+    if isinstance(name, str):
+        if name == "UTC":  # a machine without the list of zones has it too
+            return UTC
+        try:
+            return ZoneInfo(name)
+        except (OSError, ValueError, LookupError):
+            raise InvalidArgumentError(
+                f"timezone is {name[:60]!r}, which is no zone that is known here; pass a name such "
+                "as 'Europe/Berlin' (on Windows: pip install tzdata), or a tzinfo"
+            ) from None
+    if not isinstance(timezone, tzinfo):
+        raise InvalidArgumentError(
+            f"timezone is of type {type(timezone).__name__}; pass a tzinfo or a name"
+        )
+    return timezone
+
+
+def midnight(day: date) -> datetime:
+    """The beginning of a day, on the wall."""
+    return datetime.combine(day, time())
+
+
+def month_number(day: date) -> int:
+    """Its month, numbered through all years.
+
+    >>> first_of(month_number(date(2026, 1, 31)) - 1)
+    datetime.date(2025, 12, 1)
+    """
+    return day.year * 12 + day.month - 1
+
+
+def first_of(number: int) -> date:
+    """The first day of a month that is numbered so."""
+    return date(number // 12, number % 12 + 1, 1)

@@ -1,0 +1,158 @@
+"""A few texts as agents see them: what conversions are checked on and models are timed on.
+
+The forward pass in plain numpy and float64: what the graphs are compared with.
+
+Is a converted graph the model it was made from? Its vectors beside those of the reference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rehydrate.convert.bert import Architecture, Pooling, Weights
+
+TEXTS = (
+    "Yes.",
+    "The login test fails since yesterday; can you find out why?",
+    "Thanks! Please also add a test for the empty list, and keep the function's name as it is.",
+    "I looked at src/auth/session.py. The token is compared before it is decoded, so that a token "
+    "with padding never matches. The fix is to decode both sides first and then to compare them "
+    "with hmac.compare_digest, which takes the same time whatever the difference.",
+    "def mean(values: list[float]) -> float:\n    if not values:\n        raise ValueError('no "
+    "values')\n    return sum(values) / len(values)\n",
+    '{"order_id": "A-20417", "status": "delayed", "items": [{"sku": "KB-11", "count": 2}, '
+    '{"sku": "MS-07", "count": 1}], "eta": "2024-05-17T09:00:00Z"}',
+    'Traceback (most recent call last):\n  File "app.py", line 41, in <module>\n    main()\n  '
+    'File "app.py", line 22, in main\n    rows = load(sys.argv[1])\nFileNotFoundError: [Errno 2] '
+    "No such file or directory: 'data/rows.csv'",
+    "Wir fliegen am Freitag nach Lissabon und brauchen noch ein Zimmer für zwei Nächte.",
+    "お誕生日おめでとう。 מזל טוב! С днём рождения.",
+    "We met at the harbour in the morning and walked along the old wall to the market, where she "
+    "bought a red scarf for her sister and I bought bread, olives and two small cups. It began to "
+    "rain at noon. We waited under the roof of the station, talked about the summer of the long "
+    "strike, about her brother's boat and about the letter that never came, and she said that she "
+    "would paint the kitchen yellow if the landlord let her. In the evening the train was late by "
+    "forty minutes. At home the cat had slept on the clean laundry again, the soup was cold, and "
+    "there was a note from the neighbour about the broken lamp in the yard, which I promised to "
+    "repair on Saturday if someone holds the ladder.",
+)
+
+
+Array64: TypeAlias = NDArray[np.float64]
+
+
+class Reference:
+    """A BERT encoder with pooling, one text at a time, as the papers write it."""
+
+    def __init__(self, architecture: Architecture, weights: Weights, pooling: Pooling) -> None:
+        """Take the weights in double precision."""
+        self.architecture = architecture
+        self.pooling = pooling
+        self.weights = weights
+
+    def embed(self, ids: Sequence[int]) -> Array64:
+        """The vector of one text, of length 1."""
+        x = self._row("word_embeddings", list(ids)) + self._row(
+            "position_embeddings", slice(len(ids))
+        )
+        x = self._norm("embeddings.LayerNorm", x + self._row("token_type_embeddings", 0))
+        for layer in range(self.architecture.layers):
+            name = f"encoder.layer.{layer}"
+            attended = self._attend(f"{name}.attention.self", x)
+            attended = self._linear(f"{name}.attention.output.dense", attended)
+            x = self._norm(f"{name}.attention.output.LayerNorm", x + attended)
+            inner = self._linear(f"{name}.intermediate.dense", x)
+            outer = self._linear(f"{name}.output.dense", gelu(inner))
+            x = self._norm(f"{name}.output.LayerNorm", x + outer)
+        pooled = x.mean(axis=0) if self.pooling == "mean" else x[0]
+        return np.asarray(pooled / np.linalg.norm(pooled))
+
+    def _attend(self, name: str, x: Array64) -> Array64:
+        heads = self.architecture.heads
+        query, key, value = (
+            self._linear(f"{name}.{part}", x).reshape(len(x), heads, -1).swapaxes(0, 1)
+            for part in ("query", "key", "value")
+        )
+        scores = query @ key.swapaxes(1, 2) / math.sqrt(query.shape[-1])
+        odds = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        mixed = odds / odds.sum(axis=-1, keepdims=True) @ value
+        return np.asarray(mixed.swapaxes(0, 1).reshape(x.shape))
+
+    def _linear(self, name: str, x: Array64) -> Array64:
+        return np.asarray(x @ self._get(f"{name}.weight").T + self._get(f"{name}.bias"))
+
+    def _norm(self, name: str, x: Array64) -> Array64:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        deviation = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + self.architecture.epsilon)
+        weight, bias = self._get(f"{name}.weight"), self._get(f"{name}.bias")
+        return np.asarray(centred / deviation * weight + bias)
+
+    def _row(self, table: str, place: int | slice | list[int]) -> Array64:
+        return np.asarray(self.weights[f"embeddings.{table}.weight"][place], np.float64)
+
+    def _get(self, name: str) -> Array64:
+        return self.weights[name].astype(np.float64)
+
+
+def gelu(x: Array64) -> Array64:
+    """x times the share of a normal distribution below x.
+
+    >>> gelu(np.array([-10.0, 0.0, 1.0])).round(6).tolist()
+    [-0.0, 0.0, 0.841345]
+    """
+    erf = np.frompyfunc(math.erf, 1, 1)  # numpy has none
+    return x * 0.5 * (1 + np.asarray(erf(x / math.sqrt(2)), np.float64))
+
+
+FLOAT32_COSINE = 0.99999
+"""An fp32 graph below this is another model."""
+INT8_COSINE = 0.95
+"""An int8 graph below this deserves a warning: judge it by what it is for."""
+
+
+class Check(NamedTuple):
+    """Cosines between a graph's vectors and the reference's, over the texts of the check."""
+
+    cosine_min: float
+    cosine_mean: float
+
+
+def compare(model: bytes, rows: Sequence[Sequence[int]], expected: NDArray[Any]) -> Check:
+    """Run a graph on rows of token ids, one by one and as one padded batch; the worse counts."""
+    embed = _session(model)
+    singly = np.concatenate([embed([row]) for row in rows])
+    together = embed(rows)
+    if not singly.shape == together.shape == expected.shape:
+        return Check(math.nan, math.nan)
+    cosines = np.minimum((singly * expected).sum(axis=1), (together * expected).sum(axis=1))
+    # A NaN is no small difference: minimum and mean carry it into the check.
+    return Check(float(cosines.min()), float(cosines.mean()))
+
+
+def _session(model: bytes) -> Callable[[Sequence[Sequence[int]]], NDArray[np.float32]]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3  # errors are raised; warnings would land in the user's terminal
+    # Without VNNI, 8-bit products of x64 overflow 16 bits; this takes a way that does not.
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+    def embed(rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        ids = np.zeros((len(rows), max(map(len, rows))), np.int64)
+        mask = np.zeros_like(ids)
+        for place, row in enumerate(rows):
+            ids[place, : len(row)] = row
+            mask[place, : len(row)] = 1
+        output: NDArray[np.float32] = session.run(None, {"input_ids": ids, "attention_mask": mask})[
+            0
+        ]
+        return output
+
+    return embed

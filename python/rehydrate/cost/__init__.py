@@ -1,0 +1,74 @@
+"""What a prompt costs, and what the provider's cache saves of it.
+
+
+PRICES, MINIMUM_PREFIX, Price, price_of     tables by model, which the user edits
+Usage, cost                                 tokens of a request, and their money
+simulate(prompts)                           what requests one after another would be billed
+prefix_report(previous, current)            where a prompt stops extending the one before, and why
+worth_compacting(...)                       after how many turns a compaction has paid for itself
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.cost.prefix import (
+        Break as Break,
+    )
+    from rehydrate.cost.prefix import (
+        PrefixReport as PrefixReport,
+    )
+    from rehydrate.cost.prefix import (
+        prefix_report as prefix_report,
+    )
+    from rehydrate.cost.prices import (
+        AS_OF as AS_OF,
+    )
+    from rehydrate.cost.prices import (
+        MINIMUM_PREFIX as MINIMUM_PREFIX,
+    )
+    from rehydrate.cost.prices import (
+        PRICES as PRICES,
+    )
+    from rehydrate.cost.prices import (
+        Price as Price,
+    )
+    from rehydrate.cost.prices import (
+        Ttl as Ttl,
+    )
+    from rehydrate.cost.prices import (
+        Usage as Usage,
+    )
+    from rehydrate.cost.prices import (
+        cost as cost,
+    )
+    from rehydrate.cost.prices import (
+        minimum_prefix as minimum_prefix,
+    )
+    from rehydrate.cost.prices import (
+        price_of as price_of,
+    )
+    from rehydrate.cost.simulation import (
+        Simulation as Simulation,
+    )
+    from rehydrate.cost.simulation import (
+        Worth as Worth,
+    )
+    from rehydrate.cost.simulation import (
+        simulate as simulate,
+    )
+    from rehydrate.cost.simulation import (
+        worth_compacting as worth_compacting,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "prefix": "Break PrefixReport prefix_report",
+        "prices": "AS_OF MINIMUM_PREFIX PRICES Price Ttl Usage cost minimum_prefix price_of",
+        "simulation": "Simulation Worth simulate worth_compacting",
+    },
+)

@@ -1,0 +1,188 @@
+"""prefix_report: whether a prompt extends the one before it; if not, where, why, at what cost.
+
+Only digests are compared, so that it may run every turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from rehydrate.cost.prices import MILLION, PRICES, Price, Ttl, price_of
+from rehydrate.cost.simulation import segments_of
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt.ir import CompiledPrompt, Segment
+
+Why = Literal["changed", "removed", "inserted", "reordered", "replaced", "other model"]
+_WORDS: dict[str, str] = {
+    "changed": "{place} changed",
+    "removed": "{place} was removed",
+    "inserted": "{place} was inserted",
+    "reordered": "{place} was moved",
+    "replaced": "{place} was replaced",
+    "other model": "the model is another, and each has a cache of its own",
+}
+
+
+class Break(NamedTuple):
+    """Where a prompt stops being the one before it."""
+
+    place: str
+    """A section, ``tools[2]`` or ``history[12]``: of the prompt before, unless it was inserted."""
+    kind: str
+    """tool, system or message."""
+    why: Why
+
+    def __str__(self) -> str:
+        """In words."""
+        noun = {"tool": "the schema of ", "system": "system block "}.get(self.kind, "")
+        return _WORDS[self.why].format(place=noun + self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixReport:
+    """How much of a prompt the cache of the one before it can serve."""
+
+    shared_tokens: int
+    """Of the beginning that both have."""
+    shared_segments: int
+    previous_tokens: int
+    current_tokens: int
+    extends: bool
+    """Whether the current prompt begins with the whole previous one."""
+    keeps_cached: bool
+    """Whether it begins with all of it that the cache was told to keep: up to its last breakpoint;
+    the whole of it where there is none."""
+    broke: Break | None = None
+    rewritten_tokens: int = 0
+    """That stood in the previous prompt too, and must be written again since something before
+    them is not as it was."""
+    cost: float | None = None
+    """Dollars that writing them costs beyond reading them; None without a known price."""
+
+    def __str__(self) -> str:
+        """One line: what is shared, and what broke it."""
+        shared = f"{self.shared_tokens:,} of {self.previous_tokens:,} tokens are shared"
+        if self.broke is None:
+            return f"{shared}: the prompt extends the one before it"
+        money = "" if self.cost is None else f" (${self.cost:.4f})"
+        again = f"{self.rewritten_tokens:,} tokens are written again{money}"
+        return f"{shared}: {self.broke}, {again}"
+
+
+def prefix_report(
+    previous: CompiledPrompt | Sequence[Segment],
+    current: CompiledPrompt | Sequence[Segment],
+    *,
+    model: str = "",
+    price: Price | None = None,
+    ttl: Ttl = "5m",
+) -> PrefixReport:
+    """Compare a prompt with the one that was sent before it.
+
+    ``price``, or that of ``model``, or that of the current prompt's model if the table has it, says
+    what a break costs. Cache marks are no part of a prefix: they may move without breaking it.
+
+    >>> rules = Segment("rules", "system", 900, "a1", "static")
+    >>> first = [rules, Segment("history[0]", "message", 50, "b2", "static")]
+    >>> print(prefix_report(first, [rules._replace(digest="a2"), first[1]], price=Price(3, 15)))
+    0 of 950 tokens are shared: system block rules changed, 50 tokens are written again ($0.0002)
+    """
+    before, after = segments_of(previous), segments_of(current)
+    shared = 0 if _is_other_model(previous, current) else _shared(before, after)
+    shared_tokens = sum(segment.tokens for segment in before[:shared])
+    previous_tokens = sum(segment.tokens for segment in before)
+    current_tokens = sum(segment.tokens for segment in after)
+    extends = shared == len(before)
+    rewritten = 0 if extends else _rewritten(before[shared:], after[shared:])
+    if price is None:
+        price = _price(model, current)
+    last_kept = max(
+        [place for place, segment in enumerate(before) if segment.breakpoint],
+        default=len(before) - 1,
+    )
+    return PrefixReport(
+        shared_tokens,
+        shared,
+        previous_tokens,
+        current_tokens,
+        extends,
+        shared > last_kept,
+        None if extends else _break(previous, current, shared),
+        rewritten,
+        None
+        if price is None
+        else max(price.write_share(ttl) - price.read, 0.0) * price.input * rewritten / MILLION,
+    )
+
+
+def _shared(before: Sequence[Segment], after: Sequence[Segment]) -> int:
+    for place, (one, other) in enumerate(zip(before, after, strict=False)):
+        if one.digest != other.digest:
+            return place
+    return min(len(before), len(after))
+
+
+def _rewritten(before: Sequence[Segment], after: Sequence[Segment]) -> int:
+    """Tokens of the current rest that the previous rest had too, each as often as both have it."""
+    had = Counter([segment.digest for segment in before])
+    tokens = 0
+    for segment in after:
+        if had[segment.digest] > 0:
+            had[segment.digest] -= 1
+            tokens += segment.tokens
+    return tokens
+
+
+def _break(
+    previous: CompiledPrompt | Sequence[Segment],
+    current: CompiledPrompt | Sequence[Segment],
+    shared: int,
+) -> Break:
+    before, after = segments_of(previous)[shared:], segments_of(current)[shared:]
+    why: Why = "other model" if _is_other_model(previous, current) else _why(before, after)
+    segment = after[0] if why == "inserted" else before[0]
+    return Break(segment.id, segment.kind, why)
+
+
+def _why(before: Sequence[Segment], after: Sequence[Segment]) -> Why:
+    """What happened at the first place where the two differ."""
+    if not after:
+        return "removed"
+    was, now = before[0], after[0]
+    stays = any(segment.digest == was.digest for segment in after)
+    stood = any(segment.digest == now.digest for segment in before)
+    if not (stays or stood):
+        if was.id == now.id:
+            return "changed"
+        # Names outlive contents: what has another digest may still be the same section.
+        stays = any(segment.id == was.id for segment in after)
+        stood = any(segment.id == now.id for segment in before)
+        if stays == stood:
+            return "replaced"
+    if stays and stood:
+        return "reordered"
+    return "inserted" if stays else "removed"
+
+
+def _is_other_model(
+    previous: CompiledPrompt | Sequence[Segment], current: CompiledPrompt | Sequence[Segment]
+) -> bool:
+    if not (isinstance(previous, CompiledPrompt) and isinstance(current, CompiledPrompt)):
+        return False
+    if previous.provider != current.provider:
+        return True
+    return bool(previous.model and current.model and previous.model != current.model)
+
+
+def _price(model: str, current: CompiledPrompt | Sequence[Segment]) -> Price | None:
+    if model:
+        return price_of(model)
+    if not isinstance(current, CompiledPrompt):
+        return None
+    try:
+        return price_of(current.model, PRICES)
+    except InvalidArgumentError:
+        return None

@@ -1,0 +1,234 @@
+"""Prices and minimum prefixes by model: data that the user edits or passes.
+
+Usage, the tokens of a request by what they are billed as, and their money.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.formats.thinking import known_name
+from rehydrate.prompt.ir import USUAL_MINIMUM_PREFIX
+
+Ttl = Literal["5m", "1h"]
+TTL_SECONDS: dict[str, float] = {"5m": 300.0, "1h": 3_600.0}
+
+AS_OF = "2026-11"
+"""When the tables were last compared with what the providers publish. Providers change prices:
+what you are billed is what your invoice says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Dollars for a million tokens, and the shares of the input price that a cache takes.
+
+    >>> Price(input=3, output=15).write
+    1.25
+    """
+
+    input: float
+    output: float
+    read: float = 0.1
+    """Of the input price: what a token costs that the cache has."""
+    write: float = 1.25
+    """Of the input price: what a token costs that the cache is to keep for five minutes; 1.0 where
+    keeping costs nothing."""
+    write_1h: float = 2.0
+    """The same for an hour."""
+    automatic: bool = False
+    """Whether the provider keeps every prefix unasked (OpenAI), or only those that end at a
+    breakpoint (Anthropic)."""
+    step_tokens: int = 1
+    """An automatic cache is read in steps of so many tokens."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no price."""
+        for name in ("input", "output", "read", "write", "write_1h"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float)) and 0 <= value < math.inf):
+                raise InvalidArgumentError(f"price: {name} is {value!r}; pass a number from 0 up")
+        if type(self.step_tokens) is not int or self.step_tokens < 1:
+            raise InvalidArgumentError(
+                f"price: step_tokens is {self.step_tokens!r}; pass a whole number from 1 up"
+            )
+
+    def write_share(self, ttl: Ttl) -> float:
+        """Of the input price: what a token costs that the cache is to keep for so long."""
+        return self.write_1h if check_ttl(ttl) == "1h" else self.write
+
+
+def _openai(input: float, output: float, read: float) -> Price:  # noqa: A002  the field's word
+    return Price(input, output, read, write=1.0, write_1h=1.0, automatic=True, step_tokens=128)
+
+
+PRICES: dict[str, Price] = {
+    "claude-fable-5-2": Price(8, 40, read=0.025),
+    "claude-fable-5-1": Price(10, 50, read=0.025),
+    "claude-fable-5": Price(10, 50),
+    "claude-opus-5-5": Price(4, 20, read=0.05),
+    "claude-opus-5": Price(5, 25),
+    "claude-opus-4-8": Price(5, 25),
+    "claude-opus-4-7": Price(5, 25),
+    "claude-opus-4-6": Price(5, 25),
+    "claude-opus-4-5": Price(5, 25),
+    "claude-opus-4-1": Price(15, 75),
+    "claude-opus-4": Price(15, 75),
+    "claude-sonnet-5-5": Price(2, 10, read=0.05),
+    "claude-sonnet-5": Price(2, 10),
+    "claude-sonnet-4-6": Price(3, 15),
+    "claude-sonnet-4-5": Price(3, 15),
+    "claude-sonnet-4": Price(3, 15),
+    "claude-3-7-sonnet": Price(3, 15),
+    "claude-haiku-5-5": Price(0.1, 0.5),
+    "claude-haiku-4-5": Price(1, 5),
+    "claude-3-5-haiku": Price(0.8, 4),
+    "gpt-5.4": _openai(2.5, 15, 0.1),
+    "gpt-5.4-mini": _openai(0.75, 4.5, 0.1),
+    "gpt-5.4-nano": _openai(0.2, 1.25, 0.1),
+    "gpt-5.2": _openai(1.75, 14, 0.1),
+    "gpt-5.1": _openai(1.25, 10, 0.1),
+    "gpt-5": _openai(1.25, 10, 0.1),
+    "gpt-5-mini": _openai(0.25, 2, 0.1),
+    "gpt-5-nano": _openai(0.05, 0.4, 0.1),
+    "gpt-4.1": _openai(2, 8, 0.25),
+    "gpt-4.1-mini": _openai(0.4, 1.6, 0.25),
+    "gpt-4.1-nano": _openai(0.1, 0.4, 0.25),
+    "gpt-4o": _openai(2.5, 10, 0.5),
+    "gpt-4o-mini": _openai(0.15, 0.6, 0.5),
+    "o3": _openai(2, 8, 0.25),
+    "o4-mini": _openai(1.1, 4.4, 0.25),
+}
+"""List prices by model, `AS_OF`; those of long prompts, batches and fast modes differ."""
+
+MINIMUM_PREFIX: dict[str, int] = {
+    "claude-fable-5-1": 512,
+    "claude-fable-5": 512,
+    "claude-opus-5-5": 512,
+    "claude-opus-5": 512,
+    "claude-sonnet-5-5": 512,
+    "claude-haiku-5-5": 512,
+    "claude-opus-4-8": 1_024,
+    # 2,048 in some places that quote the documentation: the larger one never wastes a breakpoint.
+    "claude-opus-4-7": 4_096,
+    "claude-opus-4-6": 4_096,
+    "claude-opus-4-5": 4_096,
+    # 1,024 as documented at first, 2,048 as observed (issue 1194 of anthropic-sdk-python).
+    "claude-sonnet-4-6": 2_048,
+    "claude-haiku-4-5": 4_096,
+    "claude-3-5-haiku": 2_048,
+    "claude-3-haiku": 2_048,
+}
+"""Tokens that a prefix needs for a cache to keep it, by model; others: `USUAL_MINIMUM_PREFIX`."""
+
+
+def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price:
+    """The price of a model by its name, with or without vendor, date and revision.
+
+    Raises InvalidArgumentError for a model that the table lacks.
+
+    >>> price_of("anthropic/claude-sonnet-4-5-20250929").input
+    3
+    """
+    table = PRICES if prices is None else prices
+    known = known_name(model, table)
+    if known is None:
+        raise InvalidArgumentError(
+            f"no price is known of model {model!r}; pass price=Price(input=..., output=...), or "
+            "add it to rehydrate.cost.PRICES"
+        )
+    return table[known]
+
+
+def minimum_prefix(model: str) -> int:
+    """Tokens that a prefix needs for this model's cache to keep it.
+
+    >>> minimum_prefix("claude-opus-4-5-20251101"), minimum_prefix("gpt-5")
+    (4096, 1024)
+    """
+    known = known_name(model, MINIMUM_PREFIX)
+    return USUAL_MINIMUM_PREFIX if known is None else MINIMUM_PREFIX[known]
+
+
+def check_ttl(ttl: str) -> str:
+    """The time to live, or a clear error."""
+    if ttl not in TTL_SECONDS:
+        raise InvalidArgumentError(f"ttl is {ttl!r}; choose '5m' or '1h'")
+    return ttl
+
+
+MILLION = 1_000_000
+
+
+class Usage(NamedTuple):
+    """Tokens of one request, or of several."""
+
+    read: int = 0
+    """That the cache had."""
+    written: int = 0
+    """That it is to keep for five minutes, for a fee."""
+    written_1h: int = 0
+    """The same for an hour."""
+    uncached: int = 0
+    """That it neither had nor keeps for a fee."""
+    output: int = 0
+
+    @property
+    def input(self) -> int:
+        """The whole prompt."""
+        return self.read + self.written + self.written_1h + self.uncached
+
+    @classmethod
+    def total(cls, usages: Iterable[Usage]) -> Usage:
+        """Of several requests together.
+
+        >>> Usage.total([Usage(read=2), Usage(read=3, output=1)])
+        Usage(read=5, written=0, written_1h=0, uncached=0, output=1)
+        """
+        return cls(*map(sum, zip(cls(), *usages, strict=True)))
+
+    @classmethod
+    def billed(cls, usage: Mapping[str, Any]) -> Usage:
+        """From the ``usage`` of a provider's response: Anthropic's, OpenAI chat's or Responses'.
+
+        >>> Usage.billed({"prompt_tokens": 1500, "completion_tokens": 9,
+        ...               "prompt_tokens_details": {"cached_tokens": 1408}})
+        Usage(read=1408, written=0, written_1h=0, uncached=92, output=9)
+        """
+        if "prompt_tokens" in usage or "input_tokens_details" in usage:
+            total = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
+            about = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or {}
+            read, written = _count(about, "cached_tokens"), _count(about, "cache_write_tokens")
+            output = _count(usage, "completion_tokens") or _count(usage, "output_tokens")
+            return cls(read, written, 0, total - read - written, output)
+        written = _count(usage, "cache_creation_input_tokens")
+        for_an_hour = _count(usage.get("cache_creation") or {}, "ephemeral_1h_input_tokens")
+        return cls(
+            _count(usage, "cache_read_input_tokens"),
+            written - for_an_hour,
+            for_an_hour,
+            _count(usage, "input_tokens"),
+            _count(usage, "output_tokens"),
+        )
+
+
+def cost(usage: Usage, price: Price) -> float:
+    """Dollars: ``p_in * (U + 1.25 W5m + 2 W1h + 0.1 R) + p_out * O``, with the price's own shares.
+
+    >>> cost(Usage(read=100_000, written=2_000, output=500), Price(input=3, output=15))
+    0.045
+    """
+    weighted = (
+        usage.uncached
+        + price.write * usage.written
+        + price.write_1h * usage.written_1h
+        + price.read * usage.read
+    )
+    return (price.input * weighted + price.output * usage.output) / MILLION
+
+
+def _count(values: Mapping[str, Any], key: str) -> int:
+    return int(values.get(key) or 0)

@@ -1,0 +1,332 @@
+"""simulate: what prompts that are sent one after another would be billed, cache and all.
+
+An Anthropic cache keeps the prefixes that end at a breakpoint, and looks for one from each
+breakpoint back over 20 content blocks; an OpenAI cache keeps every prefix, in steps of 128 tokens.
+Both keep nothing shorter than the model's minimum, and forget what was not used for a time to
+live; reading starts that time anew.
+
+worth_compacting: after how many turns a compaction has paid for itself.
+
+A warm history of H tokens costs ``r H`` a turn to read, with r the share that reading costs (0.1).
+Compacted to H', of which the first R0 tokens are as they were, the next turn reads R0 and writes
+the rest at the share w (1.25): ``r R0 + w (H' - R0)``; every turn after it reads H'. With a
+compaction that itself costs C dollars, k turns cost the same either way when
+
+    k r (H - H') = (w - r)(H' - R0) + C / p_in
+    k* = (w - r)/r * (H' - R0)/(H - H')  +  C / (r p_in (H - H'))
+
+and (1.25 - 0.1)/0.1 = 11.5. A cold cache has to be written either way: the smaller history is
+cheaper from the first turn on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from rehydrate._check import check_type
+from rehydrate.cost.prices import (
+    MILLION,
+    TTL_SECONDS,
+    Price,
+    Ttl,
+    Usage,
+    check_ttl,
+    cost,
+    minimum_prefix,
+    price_of,
+)
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt.ir import CompiledPrompt, Segment
+
+LOOKBACK_BLOCKS = 20
+MAX_BREAKPOINTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """The requests of a job: `turns` has the usage of each, `costs` its dollars."""
+
+    turns: tuple[Usage, ...]
+    costs: tuple[float, ...]
+    price: Price
+
+    @property
+    def total(self) -> Usage:
+        """Of all requests together."""
+        return Usage.total(self.turns)
+
+    @property
+    def cost(self) -> float:
+        """Dollars of all requests together, output included."""
+        return sum(self.costs)
+
+    @property
+    def input_cost(self) -> float:
+        """Dollars of the prompts alone."""
+        return cost(self.total._replace(output=0), self.price)
+
+    @property
+    def plain_input_cost(self) -> float:
+        """Dollars that the same prompts would cost without any cache."""
+        return cost(Usage(uncached=self.total.input), self.price)
+
+    @property
+    def saved(self) -> float:
+        """The share of the prompts' dollars that the cache saves; below 0 where it costs more.
+
+        0.0 where there was nothing to pay.
+        """
+        plain = self.plain_input_cost
+        return 1 - self.input_cost / plain if plain else 0.0
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of the prompts' tokens that the cache had."""
+        total = self.total
+        return total.read / total.input if total.input else 0.0
+
+
+def simulate(
+    prompts: Iterable[CompiledPrompt | Sequence[Segment]],
+    *,
+    model: str = "",
+    price: Price | None = None,
+    ttl: Ttl = "5m",
+    gaps: float | Sequence[float] = 0.0,
+    output_tokens: int | Sequence[int] = 0,
+    minimum_tokens: int | None = None,
+) -> Simulation:
+    """What these prompts would be billed, sent in this order and each after the last one's answer.
+
+    ``model`` names price and minimum prefix ("": that of the first prompt); ``price`` and
+    ``minimum_tokens`` go before it. ``gaps`` are the seconds between a request and the next, one
+    number for all or one for each but the first; ``output_tokens`` likewise, one for each. Raises
+    InvalidArgumentError for a model without a price, for more than 4 breakpoints, and for
+    sequences of another length.
+
+    What is not known is taken at its best: no entry is lost to load, and every breakpoint that is
+    in a prompt counts as used.
+
+    >>> tools = Segment("tools[0]", "tool", 3_000, "a1", "static", breakpoint=True)
+    >>> again = simulate([[tools], [tools]], price=Price(input=3, output=15))
+    >>> [(turn.read, turn.written) for turn in again.turns]
+    [(0, 3000), (3000, 0)]
+    """
+    check_type("prompts", prompts, Iterable, "pass a list of compiled prompts")
+    prompts = list(prompts)
+    model = model or next((p.model for p in prompts if isinstance(p, CompiledPrompt)), "")
+    price = price or price_of(model)
+    minimum = minimum_prefix(model) if minimum_tokens is None else minimum_tokens
+    cache = PromptCache(price, check_ttl(ttl), minimum)
+    waits = _each("gaps", gaps, max(len(prompts) - 1, 0))
+    outputs = _each("output_tokens", output_tokens, len(prompts))
+    turns = tuple(
+        [
+            cache.send(segments_of(prompt), after)._replace(output=int(output))
+            for prompt, after, output in zip(prompts, [0.0, *waits], outputs, strict=False)
+        ]
+    )
+    return Simulation(turns, tuple([cost(turn, price) for turn in turns]), price)
+
+
+def segments_of(prompt: CompiledPrompt | Sequence[Segment]) -> Sequence[Segment]:
+    """A prompt's stretches, in the order in which they are read."""
+    if isinstance(prompt, CompiledPrompt):
+        return prompt.segments
+    if isinstance(prompt, (list, tuple)) and all(isinstance(one, Segment) for one in prompt):
+        return prompt
+    raise InvalidArgumentError(
+        f"a prompt is of type {type(prompt).__name__}; pass a CompiledPrompt, or a list of Segments"
+    )
+
+
+class _Prefix(NamedTuple):
+    """A prompt up to the end of one of its segments."""
+
+    node: int
+    tokens: int
+    blocks: int
+
+
+class PromptCache:
+    """What a provider still has of the prompts that it was sent."""
+
+    def __init__(self, price: Price, ttl: str, minimum: int) -> None:
+        """Take its rules: the price's, the time to live, and the shortest prefix it keeps."""
+        self._price = price
+        self._ttl = ttl
+        self._minimum = minimum
+        self._now = 0.0
+        # A prefix is the prefix before it and a digest: numbered as they come, equal prefixes have
+        # equal numbers, and nothing is hashed twice.
+        self._nodes: dict[tuple[int, str], int] = {}
+        self._expires: dict[int, float] = {}
+
+    def send(self, segments: Sequence[Segment], after: float) -> Usage:
+        """What a prompt is billed, so many seconds after the one before; it is kept from now on."""
+        self._now += after
+        prefixes = self._prefixes(segments)
+        return (
+            self._send_automatic(prefixes)
+            if self._price.automatic
+            else self._send_marked(prefixes, segments)
+        )
+
+    def _prefixes(self, segments: Sequence[Segment]) -> list[_Prefix]:
+        node = -1
+        nodes = self._nodes
+        numbers = []
+        for segment in segments:
+            node = nodes.setdefault((node, segment.digest), len(nodes))
+            numbers.append(node)
+        return list(
+            map(
+                _Prefix,
+                numbers,
+                accumulate([segment.tokens for segment in segments]),
+                accumulate([segment.blocks for segment in segments]),
+            )
+        )
+
+    def _send_marked(self, prefixes: list[_Prefix], segments: Sequence[Segment]) -> Usage:
+        marked = [place for place, segment in enumerate(segments) if segment.breakpoint]
+        if len(marked) > MAX_BREAKPOINTS:
+            raise InvalidArgumentError(
+                f"a prompt has {len(marked)} breakpoints and providers take {MAX_BREAKPOINTS}; "
+                f"leave out all but {MAX_BREAKPOINTS}, the last ones first of all"
+            )
+        marked = [place for place in marked if prefixes[place].tokens >= self._minimum]
+        found = max([self._found_from(prefixes, place) for place in marked], default=-1)
+        used = [prefixes[place] for place in {*marked, found} if place >= 0]
+        self._keep(used)
+        total = prefixes[-1].tokens if prefixes else 0
+        read = prefixes[found].tokens if found >= 0 else 0
+        written = max(prefixes[marked[-1]].tokens - read, 0) if marked else 0
+        if self._ttl == "1h":
+            return Usage(read, 0, written, total - read - written)
+        return Usage(read, written, 0, total - read - written)
+
+    def _found_from(self, prefixes: list[_Prefix], place: int) -> int:
+        """Where the longest prefix ends that is kept and within sight of a breakpoint; -1."""
+        oldest = prefixes[place].blocks - LOOKBACK_BLOCKS
+        while place >= 0 and prefixes[place].blocks > oldest:
+            if self._has(prefixes[place]):
+                return place
+            place -= 1
+        return -1
+
+    def _send_automatic(self, prefixes: list[_Prefix]) -> Usage:
+        total = prefixes[-1].tokens if prefixes else 0
+        shared = 0
+        for prefix in prefixes:
+            if not self._has(prefix):
+                break
+            shared = prefix.tokens
+        read = self._kept_of(shared)
+        # What goes past the last step is not kept, and so never written for a fee.
+        written = max(self._kept_of(total) - read, 0) if self._has_fee else 0
+        self._keep(prefixes)
+        by_ttl = (0, written) if self._ttl == "1h" else (written, 0)
+        return Usage(read, *by_ttl, total - read - written)
+
+    @property
+    def _has_fee(self) -> bool:
+        return self._price.write_share("1h" if self._ttl == "1h" else "5m") != 1.0
+
+    def _kept_of(self, tokens: int) -> int:
+        whole = tokens - tokens % self._price.step_tokens
+        return whole if whole >= self._minimum else 0
+
+    def _has(self, prefix: _Prefix) -> bool:
+        return self._expires.get(prefix.node, -1.0) >= self._now
+
+    def _keep(self, prefixes: Iterable[_Prefix]) -> None:
+        expires = self._now + TTL_SECONDS[self._ttl]
+        for prefix in prefixes:
+            self._expires[prefix.node] = expires
+
+
+def _each(name: str, value: Any, length: int) -> Sequence[float]:
+    """One number for each, from one for all or a sequence of that length."""
+    values = [value] * length if isinstance(value, (int, float)) else list(value)
+    if len(values) != length:
+        raise InvalidArgumentError(
+            f"{name} has {len(values)} numbers, expected {length}; pass one number for all, or "
+            f"{length} of them"
+        )
+    wrong = [value for value in values if not (isinstance(value, (int, float)) and value >= 0)]
+    if wrong:
+        raise InvalidArgumentError(f"{name} has {wrong[0]!r}; pass numbers from 0 up")
+    return values
+
+
+class Worth(NamedTuple):
+    """Whether to compact, and what it comes to."""
+
+    pays: bool
+    """Whether the turns that are expected cost less with the compaction than without."""
+    break_even_turns: float
+    """After so many turns both cost the same; 0.0: it pays at once, infinity: it never does."""
+    saved: float
+    """Dollars over the expected turns; below 0 where the compaction costs more."""
+
+
+def worth_compacting(
+    before_tokens: int,
+    after_tokens: int,
+    kept_tokens: int = 0,
+    *,
+    expected_turns: float,
+    model: str = "",
+    price: Price | None = None,
+    compaction_cost: float = 0.0,
+    warm: bool = True,
+    ttl: Ttl = "5m",
+) -> Worth:
+    """Whether a history of `before_tokens` should be compacted to `after_tokens`.
+
+    ``kept_tokens`` are the first of them that stay as they were (what stands before the history,
+    which is read either way, is not counted in any of the three). ``compaction_cost`` are the
+    dollars of the compaction itself: 0 for Rehydrate's own, the price of a call for a summary.
+    ``warm`` says that the history is in the cache. Tokens that stay for other reasons than money
+    (a model that reads a shorter prompt better, a full window) are not weighed. Raises
+    InvalidArgumentError for numbers outside their limits and a model without a price.
+
+    >>> worth_compacting(100_000, 30_000, 10_000, expected_turns=10, price=Price(3, 15))
+    Worth(pays=True, break_even_turns=3.2857142857142856, saved=0.141)
+    """
+    price = price or price_of(model)
+    _check(before_tokens, after_tokens, kept_tokens, expected_turns, compaction_cost)
+    write, per_token = price.write_share(ttl), price.input / MILLION
+    removed, rewritten = before_tokens - after_tokens, after_tokens - kept_tokens
+    each_turn = price.read * removed * per_token
+    # What the first turn costs beyond reading the smaller history: the price of having it.
+    once = (write - price.read) * rewritten * per_token + compaction_cost
+    if not warm:  # the larger history would have had to be written too
+        once = compaction_cost - (write - price.read) * removed * per_token
+    saved = expected_turns * each_turn - once if expected_turns > 0 else -compaction_cost
+    if removed <= 0:
+        turns = math.inf if once > 0 or removed < 0 else 0.0
+    elif once <= 0 or (not warm and compaction_cost <= write * removed * per_token):
+        turns = 0.0
+    else:
+        turns = once / each_turn if each_turn else math.inf
+    return Worth(saved > 0, turns, round(saved, 12))
+
+
+def _check(before: int, after: int, kept: int, turns: float, cost: float) -> None:
+    for name, value in (("before_tokens", before), ("after_tokens", after), ("kept_tokens", kept)):
+        if type(value) is not int or value < 0:
+            raise InvalidArgumentError(f"{name} is {value!r}; pass a whole number from 0 up")
+    if kept > min(before, after):
+        raise InvalidArgumentError(
+            f"kept_tokens is {kept:,}, before_tokens {before:,} and after_tokens {after:,}; what "
+            "stays as it was is part of both"
+        )
+    for name, number in (("expected_turns", turns), ("compaction_cost", cost)):
+        if not (isinstance(number, (int, float)) and number >= 0):
+            raise InvalidArgumentError(f"{name} is {number!r}; pass a number from 0 up")

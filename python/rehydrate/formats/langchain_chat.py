@@ -1,0 +1,145 @@
+"""LangChain messages as OpenAI chat dicts and back, without loss of text, calls, results or ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rehydrate.errors import InvalidMessageError, MissingPackageError
+from rehydrate.formats._reading import as_entry, as_list, as_role, as_sequence, type_of
+from rehydrate.formats.langchain import (
+    CALL_BLOCKS,
+    SERVER_BLOCKS,
+    Call,
+    as_message,
+    calls_of,
+    extras_of,
+    role_of,
+)
+
+__all__ = ["langchain_to_openai", "openai_to_langchain"]
+
+
+_DEVELOPER = "__openai_role__"  # where LangChain notes that a system message is the developer's
+_SPEAKS_OTHERWISE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
+_EXTRAS = ("refusal", "reasoning_content", "audio", "function_call")
+
+
+def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]:
+    """LangChain message objects as OpenAI chat dicts; LangChain need not be installed.
+
+    Texts, blocks, tool calls (invalid ones too), results, ids, names and refusals go over. What no
+    provider is sent does not: a message's own id, its metadata, a tool's artifact. Raises
+    InvalidMessageError, naming the index, for what is no message or has no place in a request.
+
+    >>> from langchain_core.messages import HumanMessage
+    >>> langchain_to_openai([HumanMessage("hi")])
+    [{'role': 'user', 'content': 'hi'}]
+    """
+    return [_to_openai(as_message(raw, i), i) for i, raw in enumerate(as_sequence(messages))]
+
+
+def openai_to_langchain(messages: Sequence[Any]) -> list[Any]:
+    """OpenAI chat dicts as LangChain message objects, made by langchain-core.
+
+    Arguments of a call that are no JSON object become an invalid tool call, which keeps their text.
+    Raises MissingPackageError without langchain-core, InvalidMessageError for what is no message.
+
+    >>> openai_to_langchain([{"role": "user", "content": "hi"}])[0].content
+    'hi'
+    """
+    entries = [as_entry(raw, index) for index, raw in enumerate(as_sequence(messages))]
+    for index, entry in enumerate(entries):
+        as_role(entry, index)
+    try:
+        from langchain_core.messages import convert_to_messages
+    except ImportError:
+        raise MissingPackageError("langchain-core", "makes LangChain's messages") from None
+    converted = []
+    for index, entry in enumerate(entries):
+        calls = _calls_for_langchain(entry, index)
+        # What LangChain makes of calls refuses arguments that are no JSON, as models write them.
+        rest = {key: entry[key] for key in entry if key != "tool_calls" and entry[key] is not None}
+        try:
+            (message,) = convert_to_messages([{"content": "", **rest}])
+        except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+            remedy = f"LangChain says: {str(error).splitlines()[0]}"
+            raise InvalidMessageError(index, "", entry, "an OpenAI chat message", remedy) from error
+        converted.append(message.model_copy(update=calls) if any(calls.values()) else message)
+    return converted
+
+
+def _to_openai(entry: Any, index: int) -> dict[str, Any]:
+    role = role_of(entry)
+    if entry.type == "remove":
+        remedy = "it is an order to a graph's state; leave it out"
+        raise InvalidMessageError(index, "", entry, "a message that is sent", remedy)
+    extras = extras_of(entry)
+    message: dict[str, Any] = {"role": extras.get(_DEVELOPER, role), "content": _content(entry)}
+    if isinstance(getattr(entry, "tool_call_id", None), str):
+        message["tool_call_id"] = entry.tool_call_id
+    elif role == "tool":
+        message["role"] = "function"
+    if entry.name is not None:
+        message["name"] = entry.name
+    message |= {key: extras[key] for key in _EXTRAS if key in extras}
+    calls = [call for call in calls_of(entry) if not call.by_server]
+    if calls and "function_call" not in message:
+        message["tool_calls"] = [_call_for_openai(call) for call in calls]
+    if message["content"] in ("", []) and not _SPEAKS_OTHERWISE.isdisjoint(message):
+        message["content"] = None
+    return message
+
+
+def _content(entry: Any) -> Any:
+    if not isinstance(entry.content, list):
+        return entry.content
+    # The calls among the blocks go into `tool_calls`, where all of them stand.
+    client_calls = CALL_BLOCKS.keys() - SERVER_BLOCKS
+    return [
+        block
+        for block in entry.content
+        if not (isinstance(block, Mapping) and type_of(block) in client_calls)
+    ]
+
+
+def _call_for_openai(call: Call) -> dict[str, Any]:
+    arguments = call.input
+    if not isinstance(arguments, str):
+        arguments = json.dumps({} if arguments is None else arguments, ensure_ascii=False)
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": arguments},
+    }
+
+
+def _calls_for_langchain(entry: Mapping[str, Any], index: int) -> dict[str, list[Any]]:
+    """The fields of an AIMessage that hold these calls."""
+    calls: list[Any] = []
+    invalid: list[Any] = []
+    for place, raw in enumerate(as_list(entry.get("tool_calls") or [], index, "tool_calls")):
+        part = f"tool_calls[{place}]"
+        call = as_entry(raw, index, part)
+        function = call.get("function")
+        if not isinstance(function, Mapping):
+            remedy = "LangChain's messages hold no others; leave its message and its result out"
+            raise InvalidMessageError(index, part, call, "a function call", remedy)
+        arguments = function.get("arguments")
+        made = {"name": function.get("name"), "args": arguments, "id": call.get("id")}
+        parsed = _json_object(arguments)
+        if parsed is None:
+            invalid.append(made | {"error": None, "type": "invalid_tool_call"})
+        else:
+            calls.append(made | {"args": parsed, "type": "tool_call"})
+    return {"tool_calls": calls, "invalid_tool_calls": invalid}
+
+
+def _json_object(arguments: object) -> dict[str, Any] | None:
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return None
+    return arguments if isinstance(arguments, dict) else None

@@ -1,0 +1,143 @@
+"""The rules of OpenAI's Responses API, for a list of items that is sent whole.
+
+Calls and outputs pair by `call_id` wherever they stand, the output after the call. A turn is a run
+of the model's items and the outputs behind them; only in the last one may a call be unanswered.
+
+Each rule is a statement about one item and what answers or follows it, never about how far two
+units are apart: dropping whole units keeps a valid list valid, and an invalid one no worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rehydrate.errors import Violation
+from rehydrate.formats._reading import type_of
+
+__all__ = ["Item", "broken_rules"]
+
+
+_ROLES = frozenset({"system", "developer", "user", "assistant"})
+# Calls that the client must answer; a server answers all others itself.
+_CLIENT_CALLS = frozenset(
+    {
+        *("function_call", "custom_tool_call", "computer_call"),
+        *("local_shell_call", "shell_call", "apply_patch_call"),
+    }
+)
+# Written by whom a part is; a part of the other's is refused.
+_MODEL_PARTS = frozenset({"output_text", "refusal"})
+_CLIENT_PARTS = frozenset({"input_text", "input_image", "input_file", "input_audio"})
+
+
+class Item(NamedTuple):
+    """One item: its type ("message" where it may be left out), who speaks, what it pairs by."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    entry: Mapping[str, Any]
+    kind: str
+    role: str
+    call: str | None = None
+    answer: str | None = None
+
+
+def broken_rules(items: Sequence[Item]) -> list[Violation]:
+    """Every violation, ordered by index."""
+    found: list[Violation] = []
+    item_ids: set[str] = set()
+    pairing = _Pairing()
+    for item in items:
+        pairing.add(item)
+        if item.kind == "message":
+            found += _message_rules(item)
+        # The shell's first output type has the id of its call.
+        item_id = item.entry.get("id") if item.kind != "local_shell_call_output" else None
+        if isinstance(item_id, str):
+            if item_id in item_ids:
+                what = f"an item with the id '{item_id}' came before"
+                found.append(Violation(item.index, "duplicate_id", what))
+            item_ids.add(item_id)
+    found += _reasoning_rules(items)
+    pairing.settle()
+    found += pairing.found
+    return sorted(found, key=lambda violation: violation.index)
+
+
+def _message_rules(item: Item) -> Iterable[Violation]:
+    role = item.entry["role"]
+    if role not in _ROLES:
+        what = f"role '{role}' is unknown, it must be one of {sorted(_ROLES)}"
+        yield Violation(item.index, "unknown_role", what)
+    content = item.entry.get("content")
+    if content is None:
+        yield Violation(item.index, "null_content_without_calls", "content is null")
+    if isinstance(content, (list, tuple)):
+        foreign = _CLIENT_PARTS if item.role == "assistant" else _MODEL_PARTS
+        for part in content:
+            if isinstance(part, Mapping) and type_of(part) in foreign:
+                what = f"a part of type '{type_of(part)}' stands in a message of the {role}'s"
+                yield Violation(item.index, "misplaced_block", what)
+
+
+def _reasoning_rules(items: Sequence[Item]) -> Iterable[Violation]:
+    following: Item | None = None  # the next item that is no reasoning
+    for item in reversed(items):
+        if item.kind != "reasoning":
+            following = item
+            continue
+        if following is None or following.role != "assistant":
+            what = "a reasoning item is not followed by the item that it led to"
+            yield Violation(item.index, "reasoning_without_item", what)
+        if not isinstance(item.entry.get("summary"), (list, tuple)):
+            what = "a reasoning item has no summary; an empty list will do"
+            yield Violation(item.index, "reasoning_without_summary", what)
+
+
+class _Pairing:
+    """Matching of calls and outputs, turn by turn."""
+
+    def __init__(self) -> None:
+        self.found: list[Violation] = []
+        self._waiting: dict[str, list[tuple[Item, int]]] = {}  # call id -> calls and their turns
+        self._answered: set[str] = set()
+        self._turn = 0
+        self._is_answering = False
+
+    def add(self, item: Item) -> None:
+        if item.role == "assistant":
+            self._turn += self._is_answering
+        elif item.role != "tool":
+            self._turn += 1
+        self._is_answering = item.role == "tool"
+        if item.call is not None:
+            self._call(item, item.call)
+        elif item.answer is not None:
+            self._answer(item, item.answer)
+        elif item.kind.removesuffix("_output") in _CLIENT_CALLS:
+            self._found(item, "missing_id", f"a {item.kind} has no call_id")
+
+    def settle(self) -> None:
+        """Report the calls that can no longer be answered: all but those of the last turn."""
+        for pending in self._waiting.values():
+            for item, turn in pending:
+                if item.kind in _CLIENT_CALLS and turn < self._turn:
+                    self._found(item, "unanswered_tool_call", f"no output for call '{item.call}'")
+
+    def _call(self, item: Item, call: str) -> None:
+        if call in self._waiting:
+            self._found(item, "duplicate_id", f"the call id '{call}' was used before")
+        self._waiting.setdefault(call, []).append((item, self._turn))
+
+    def _answer(self, item: Item, answer: str) -> None:
+        if self._waiting.get(answer):
+            self._waiting[answer].pop()
+            self._answered.add(answer)
+        elif answer in self._answered:
+            self._found(item, "duplicate_result", f"a second output for '{answer}'")
+        else:
+            what = f"no call '{answer}' before this output"
+            self._found(item, "tool_result_without_call", what)
+
+    def _found(self, item: Item, rule: str, message: str) -> None:
+        self.found.append(Violation(item.index, rule, message))

@@ -1,0 +1,269 @@
+"""A history of any format as what was said; what no other provider can be told is noted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rehydrate.errors import InvalidMessageError
+from rehydrate.formats._reading import as_parts, readable_texts, type_of
+from rehydrate.formats.claude_code_writing import merged_lines
+from rehydrate.formats.langchain_chat import langchain_to_openai
+from rehydrate.formats.neutral import Call, Media, Part, Result, Said, Text, settled
+from rehydrate.formats.openai_chat import function_id
+from rehydrate.messages import normal_role
+
+_TEXTS = frozenset({"text", "input_text", "output_text", "text-plain", "summary_text"})
+_THINKING = frozenset({"thinking", "redacted_thinking", "reasoning", "reasoning_content"})
+_HELD = frozenset({"item_reference", "compaction", "compaction_summary"})
+_CLIENT_CALLS = {
+    "function_call": "arguments",
+    "custom_tool_call": "input",
+    "computer_call": "action",
+    "local_shell_call": "action",
+    "shell_call": "action",
+    "apply_patch_call": "operation",
+}
+
+
+class Reading(NamedTuple):
+    """What was said, and what of it was left out or put otherwise, in words."""
+
+    said: list[Said]
+    notes: tuple[str, ...]
+
+
+def read(entries: Sequence[Any], format: str) -> Reading:  # noqa: A002  the field's word
+    """Read a history; raises InvalidMessageError for what stands for something only its own
+    provider holds."""
+    reader = _Reader()
+    said = settled(list(_READERS[format](reader, entries)))
+    return Reading(said, reader.notes())
+
+
+class _Reader:
+    """Notes what is lost on the way."""
+
+    def __init__(self) -> None:
+        self._lost: dict[str, set[int]] = {}
+
+    def lose(self, what: str, place: int) -> None:
+        self._lost.setdefault(what, set()).add(place)
+
+    def notes(self) -> tuple[str, ...]:
+        return tuple(
+            [
+                f"history: {what} of {len(places)} entr{'y' if len(places) == 1 else 'ies'}, first "
+                f"history[{min(places)}]"
+                for what, places in sorted(self._lost.items())
+            ]
+        )
+
+    def parts(self, content: object, place: int) -> list[Part]:
+        """The parts of a content, in the words of any provider."""
+        found: list[Part] = []
+        for part in as_parts(content, place):
+            if isinstance(part, str):
+                found += _texts(part)
+            elif isinstance(part, Mapping):
+                found += self._part(part, place)
+        return found
+
+    def _part(self, part: Mapping[str, Any], place: int) -> Iterable[Part]:
+        kind = type_of(part)
+        if kind in _TEXTS or kind == "refusal":
+            return _texts(part.get("refusal" if kind == "refusal" else "text"))
+        if kind in _THINKING:
+            self.lose("thinking is not sent, it is for the model that thought it:", place)
+            return ()
+        if kind == "tool_use":
+            return (Call(_id(part.get("id")), str(part.get("name", "")), part.get("input")),)
+        if kind == "tool_result":
+            return (self.result(_id(part.get("tool_use_id")), part.get("content"), part, place),)
+        media = _media(part)
+        return (media,) if media is not None else self._other(part, kind, place)
+
+    def _other(self, part: Mapping[str, Any], kind: str, place: int) -> Iterable[Part]:
+        """A text document, or what only its own provider has: as text, if it has any."""
+        source = part.get("source")
+        if kind == "document" and isinstance(source, Mapping):
+            inner = source.get("data") if type_of(source) == "text" else source.get("content")
+            return self.parts(inner, place)
+        texts = [text for text in readable_texts(part) if text != kind]
+        self.lose(
+            f"{kind or 'an unknown part'} is sent as text:"
+            if texts
+            else f"{kind or 'an unknown part'} is not sent:",
+            place,
+        )
+        return [Text(text) for text in texts if text.strip()]
+
+    def result(
+        self, call: str | None, content: object, about: Mapping[str, Any], place: int
+    ) -> Result:
+        """What a tool answered."""
+        if isinstance(content, Mapping):
+            content = [content]
+        parts = [part for part in self.parts(content, place) if isinstance(part, (Text, Media))]
+        return Result(call, tuple(parts), bool(about.get("is_error")))
+
+
+def _anthropic(
+    reader: _Reader, entries: Sequence[Any], sources: Sequence[tuple[int, ...]] | None = None
+) -> Iterable[Said]:
+    for place, entry in enumerate(entries):
+        at = (place,) if sources is None else sources[place]
+        yield _spoken(reader, entry, normal_role(str(entry.get("role"))), at)
+
+
+def _claude_code(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
+    merged = merged_lines(entries)
+    messages, sources = [each.message for each in merged], [each.sources for each in merged]
+    return _anthropic(reader, messages, sources)
+
+
+def _plain(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
+    for place, entry in enumerate(entries):
+        role = normal_role(str(entry.get("role")))
+        said = _spoken(reader, entry, role, (place,))
+        if role in ("system", "user", "assistant"):
+            yield said
+        elif said.text:
+            # A role that no provider knows, or a tool's answer to no call: the user's, by name.
+            yield Said("user", (Text(f"[{role}]\n{said.text}"),), (place,))
+
+
+def _openai_chat(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
+    waiting: list[str | None] = []  # calls that a tool message without an id may answer
+    for place, entry in enumerate(entries):
+        role = normal_role(str(entry.get("role")))
+        if role == "tool":
+            call = _id(entry.get("tool_call_id"))
+            if call is None and entry.get("role") == "function":
+                call = function_id(str(entry.get("name")))
+            if call is None and waiting:
+                call = waiting[0]
+            if call in waiting:
+                waiting.remove(call)
+            result = reader.result(call, entry.get("content"), entry, place)
+            yield Said("user", (result,), (place,))
+            continue
+        said = _spoken(reader, entry, role, (place,))
+        if any(entry.get(key) for key in ("reasoning_content", "reasoning", "thinking_blocks")):
+            reader.lose("thinking is not sent, it is for the model that thought it:", place)
+        audio = entry.get("audio")
+        spoken = audio.get("transcript") if isinstance(audio, Mapping) else None
+        more: list[Part] = [*_texts(entry.get("refusal")), *_texts(spoken)]
+        if isinstance(audio, Mapping) and not spoken:
+            reader.lose("speech without its words is not sent:", place)
+        for raw in as_parts(entry.get("tool_calls"), place, "tool_calls"):
+            more += _chat_call(raw, f"call_{place}")
+        legacy = entry.get("function_call")
+        if isinstance(legacy, Mapping):
+            name = str(legacy.get("name"))
+            more.append(Call(function_id(name), name, _json_object(legacy.get("arguments"))))
+        if more:
+            said = said._replace(parts=(*said.parts, *more), entry=None)
+        waiting = [part.id for part in said.parts if isinstance(part, Call)]
+        yield said
+
+
+def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
+    for place, entry in enumerate(entries):
+        kind = type_of(entry)
+        if kind in _HELD or (not kind and "role" not in entry):
+            expected = "an item that says what it holds"
+            remedy = "it can only be sent to the provider that holds it: leave it out"
+            raise InvalidMessageError(place, "type", kind or entry, expected, remedy)
+        if kind in ("", "message"):
+            yield _spoken(reader, entry, normal_role(str(entry.get("role"))), (place,))
+        elif kind in _CLIENT_CALLS:
+            name = str(entry.get("name") or kind.removesuffix("_call"))
+            value = _json_object(entry.get(_CLIENT_CALLS[kind]))
+            yield Said("assistant", (Call(_id(entry.get("call_id")), name, value),), (place,))
+        elif kind.endswith("_output"):
+            call = _id(entry.get("call_id")) or _id(entry.get("id"))
+            output = entry.get("output")
+            yield Said("user", (reader.result(call, output, entry, place),), (place,))
+        else:
+            parts = reader.parts([entry], place)
+            if parts:
+                yield Said("assistant", tuple(parts), (place,))
+
+
+def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
+    sent = [place for place, entry in enumerate(entries) if entry.type != "remove"]
+    messages = langchain_to_openai([entries[place] for place in sent])
+    for said in _openai_chat(reader, messages):
+        yield said._replace(sources=tuple([sent[place] for place in said.sources]), entry=None)
+
+
+_READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[Said]]] = {
+    "anthropic": _anthropic,
+    "claude_code": _claude_code,
+    "openai_chat": _openai_chat,
+    "openai_responses": _openai_responses,
+    "langchain": _langchain,
+    "plain": _plain,
+}
+
+
+def _spoken(reader: _Reader, entry: Mapping[str, Any], role: str, sources: tuple[int, ...]) -> Said:
+    content = entry.get("content")
+    if type(content) is str and len(entry) == 2 and content.strip() and entry["role"] == role:
+        return Said(role, (Text(content),), sources, entry)
+    return Said(role, tuple(reader.parts(content, (*sources, 0)[0])), sources)
+
+
+def _chat_call(raw: object, id_if_none: str) -> Iterable[Call]:
+    if not isinstance(raw, Mapping):
+        return
+    function = raw.get("function")
+    call = _id(raw.get("id")) or id_if_none
+    if isinstance(function, Mapping):
+        yield Call(call, str(function.get("name")), _json_object(function.get("arguments")))
+    elif isinstance(custom := raw.get("custom"), Mapping):
+        yield Call(call, str(custom.get("name")), custom.get("input"))
+
+
+def _media(part: Mapping[str, Any]) -> Media | None:
+    """An image or a file, in the words of any provider."""
+    kind = type_of(part)
+    source, image, file = part.get("source"), part.get("image_url"), part.get("file")
+    url: object = None
+    if kind in ("image", "document") and isinstance(source, Mapping):
+        url = source.get("url")
+        if isinstance(source.get("data"), str) and type_of(source) == "base64":
+            url = f"data:{source.get('media_type', 'image/png')};base64,{source['data']}"
+    elif image is not None:
+        url = image.get("url") if isinstance(image, Mapping) else image
+    elif kind in ("file", "input_file"):
+        part = file if isinstance(file, Mapping) else part
+        url = part.get("file_data") or part.get("file_url")
+    what = "image" if "image" in kind or kind == "computer_screenshot" else "file"
+    return Media(what, url, _name(part)) if isinstance(url, str) else None
+
+
+def _name(part: Mapping[str, Any]) -> str:
+    name = part.get("filename") or part.get("title")
+    return name if isinstance(name, str) else ""
+
+
+def _texts(value: object) -> list[Part]:
+    """A text as parts: none of nothing, since no provider takes an empty one."""
+    return [Text(value)] if isinstance(value, str) and value.strip() else []
+
+
+def _json_object(value: object) -> Any:
+    if isinstance(value, str):
+        try:
+            parsed = json.loads(value)
+        except (ValueError, RecursionError):
+            return value
+        return parsed if isinstance(parsed, dict) else value
+    return {} if value is None else value
+
+
+def _id(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,293 @@
+"""growth: how much a request grows from turn to turn, and when it crosses the budget.
+
+growing_system: a system prompt that is longer in each request than in the one before.
+
+Rules about the cache: what makes a prefix another one each turn, and where marks are wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+
+from rehydrate.cost.prices import minimum_prefix
+from rehydrate.cost.simulation import MAX_BREAKPOINTS
+from rehydrate.linting.subject import Finding, Subject, Text, definition, token_count
+from rehydrate.prompt.section import Stability
+
+SOON_STEPS = 20
+"""A budget that is crossed within so many further requests is worth a word."""
+FEWEST_STEPS = 3
+
+
+def growth(subject: Subject) -> Iterator[Finding]:
+    """One finding: over the hard budget, over the soft one, or soon over it."""
+    budget, total = subject.budget, subject.tokens
+    steps = subject.steps - (subject.now[0].step if subject.now else 0)
+    said = sum(text.tokens for text in subject.now) + subject.media_tokens
+    rate = said / steps if steps >= FEWEST_STEPS else 0.0
+    grows = f", {rate:,.0f} more with each request" if rate else ""
+    if total > budget.hard_tokens:
+        yield Finding(
+            "growth",
+            "error",
+            _crossed(subject, budget.hard_tokens),
+            total - budget.hard_tokens,
+            f"{total:,} tokens{grows}: over the hard budget of {budget.hard_tokens:,} from here on",
+            f"compact it to {budget.target_tokens:,} tokens",
+        )
+    elif total > budget.soft_tokens:
+        yield Finding(
+            "growth",
+            "warning",
+            _crossed(subject, budget.soft_tokens),
+            total - budget.soft_tokens,
+            f"{total:,} tokens{grows}: over the soft budget of {budget.soft_tokens:,} from here on",
+            f"compact it to {budget.target_tokens:,} tokens",
+        )
+    elif rate and (left := math.ceil((budget.soft_tokens - total) / rate)) <= SOON_STEPS:
+        yield Finding(
+            "growth",
+            "info",
+            "",
+            0,
+            f"{total:,} tokens{grows}: over the soft budget of {budget.soft_tokens:,} in about "
+            f"{left} more",
+            f"compact it then, to {budget.target_tokens:,} tokens",
+        )
+
+
+def _crossed(subject: Subject, limit: int) -> str:
+    """Where the prompt crosses the limit."""
+    total = subject.tool_tokens + sum(text.tokens for text in subject.static)
+    for text in subject.now:
+        total += text.tokens
+        if total > limit:
+            return text.place
+    return ""
+
+
+GROWN_TOKENS = 100
+"""Less than this is a word that changed."""
+GROWN_TIMES = 2
+"""Once is an edit."""
+STAYED = 0.8
+"""Of the lines of a version that stand in the next, or else it is another prompt."""
+JOURNAL_DATES = 5
+JOURNAL_TOKENS = 150
+
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+# A line of a journal: a date behind nothing but a bullet, a heading's marks or a bracket.
+_DATED = re.compile(
+    r"^[\s>#*+\-\[(]{0,8}(?P<date>\d{4}[-/.]\d{1,2}[-/.]\d{1,2}"
+    rf"|(?:{_MONTHS})[a-z]*\.? \d{{1,2}},? \d{{4}}|\d{{1,2}}\.? (?:{_MONTHS})[a-z]*\.? \d{{4}})\b",
+    re.IGNORECASE,
+)
+_REMEDY = (
+    "keep it as it is, put what is new behind the history (Context.add, or a dynamic section), and "
+    "what must be found later into memory"
+)
+
+
+def growing_system(subject: Subject) -> Iterator[Finding]:
+    """What the system says grows: from request to request, from one system message to the next, or
+    by its own account, as a journal does."""
+    if len(subject.systems) > 1:
+        yield from _grown(subject.systems, "requests")
+    else:
+        said = [text for text in subject.texts if text.role == "system"]
+        yield from _grown([*_joined(subject.static), *said], "system messages")
+    for text in subject.static:
+        yield from _journal(text)
+
+
+def _grown(versions: Sequence[Text], of_what: str) -> Iterator[Finding]:
+    """Versions of one text, the last of which is longer than the first by several additions."""
+    if len(versions) < 2:
+        return
+    pairs = pairwise(versions)
+    times = sum(new.tokens > old.tokens and _holds(new, old) for old, new in pairs)
+    grown = versions[-1].tokens - versions[0].tokens
+    if times >= GROWN_TIMES and grown >= GROWN_TOKENS:
+        yield Finding(
+            "growing_system",
+            "warning",
+            versions[-1].place,
+            grown,
+            f"the system prompt grew {times} times in {len(versions)} {of_what}, from "
+            f"{versions[0].tokens:,} to {versions[-1].tokens:,} tokens: each time all behind it is "
+            "written anew",
+            _REMEDY,
+        )
+
+
+def _holds(new: Text, old: Text) -> bool:
+    """Whether most of what was said is said again."""
+    before = old.text.splitlines()
+    lines = set(new.text.splitlines())
+    if sum(line in lines for line in before) >= STAYED * len(before):
+        return True
+    return old.text in new.text
+
+
+def _joined(texts: Sequence[Text]) -> list[Text]:
+    """One text of what the system says in front; none where it says nothing."""
+    if not texts:
+        return []
+    joined = "\n".join([text.text for text in texts])
+    return [texts[0]._replace(text=joined, tokens=sum(text.tokens for text in texts))]
+
+
+def _journal(text: Text) -> Iterator[Finding]:
+    """Entries with a date of their own, in order: more will come."""
+    lines = text.text.splitlines()
+    matches = [_DATED.match(line) for line in lines]
+    dates = [found["date"] for found in matches if found]
+    if len(set(dates)) < JOURNAL_DATES or not _is_in_order(dates):
+        return
+    first = next(number for number, found in enumerate(matches) if found)
+    tokens = token_count("\n".join(lines[first:]))
+    if tokens >= JOURNAL_TOKENS:
+        yield Finding(
+            "growing_system",
+            "info",
+            text.place,
+            tokens,
+            f"{len(dates)} dated entries, {dates[0]} to {dates[-1]}, {tokens:,} tokens: a journal "
+            "in the system prompt grows",
+            _REMEDY,
+        )
+
+
+def _is_in_order(dates: Sequence[str]) -> bool:
+    """Whether they go one way; nobody can tell of dates that do not begin with the year."""
+    years = [date for date in dates if date[:4].isdigit()]
+    return len(years) < len(dates) or years in (sorted(years), sorted(years, reverse=True))
+
+
+_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day,? (?:the )?"
+_DATE = (
+    rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}"
+    rf"|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}"
+    rf"|\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of )?{_MONTH},? \d{{4}})"
+)
+# A time of day is another one in each request whatever is said of it.
+_TIME = re.compile(
+    r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?|\b\d{1,2}:\d\d:\d\d\b"
+    r"|\b\d{4}/\d\d/\d\d \d\d:\d\d|\b1[6-9]\d{8}(?:\d{3})?\b"
+)
+# A date is, where it is said to be today's: a policy's or a model's own stays what it is.
+_TODAY = re.compile(
+    r"(?:\btoday\b(?:'s| is)?(?: date)?|\b(?:current|present) (?:date|day|time)\b|\bnow\b"
+    r"|\bas of\b|^\W{0,4}date\b|\bdate and time\b|\bit is\b|<(?:current_?)?date>"
+    r"|\btimestamp\b|\b(?:generated|started) (?:on|at)\b)"
+    rf"[^\n\w]{{0,8}}(?:is|it is|it's|the)?[^\n\w]{{0,4}}(?P<found>(?:{_WEEKDAY})?{_DATE})",
+    re.IGNORECASE | re.MULTILINE,
+)
+# So is one that stands alone, or with its day of the week.
+_ALONE = re.compile(
+    rf"^[^\n\w]{{0,4}}(?P<found>{_DATE})[^\n\w]{{0,4}}$|\b{_WEEKDAY}{_DATE}",
+    re.IGNORECASE | re.MULTILINE,
+)
+_UUID = re.compile(
+    r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
+    r"|\b0[0-7][0-9A-HJKMNP-TV-Z]{24}\b"  # a ULID of this age
+    r"|\b(?=[0-9a-f]*[a-f])(?=(?:[a-f]*\d){6})[0-9a-f]{32}\b"  # a UUID without its hyphens
+)
+# An id of whom or what this request is about, told by its name: `user_id: 8f3k2`.
+_NAMED_ID = re.compile(
+    r"\b(?i:session|request|conversation|thread|chat|trace|span|run|job|correlation|user|customer"
+    r"|account|client|tenant|order|ticket|transaction|message|device|visitor)"
+    r"[ _-]?(?i:id|uuid|guid)\b[\"'`*]{0,3}\s{0,3}(?:[:=#]|is\b)?[\s\"'`*#]{0,4}"
+    r"(?P<found>(?=[\w.:-]*\d)[A-Za-z0-9][\w.:-]{2,63}\w)",
+)
+_EXAMPLE = re.compile(r"e\.g\.|for example|such as|example|format|like|ISO", re.IGNORECASE)
+_NEAR = 60
+
+
+def unstable_prefix(subject: Subject) -> Iterator[Finding]:
+    """A time, today's date or an id in what is sent first: with another one nothing is cached."""
+    behind = subject.tokens
+    for place, tool in enumerate(subject.tools):
+        found = _varying(definition(tool))
+        if found:
+            yield _unstable(f"tools[{place}]", found, behind)
+        behind -= tool.tokens or 0
+    for text in subject.static:
+        found = _varying(text.text)
+        if found:
+            yield _unstable(text.place, found, behind)
+        behind -= text.tokens
+
+
+def _varying(text: str) -> str:
+    """A time, a date of today or an id in it, unless it stands as an example; "" for none."""
+    for pattern in (_TIME, _TODAY, _ALONE, _UUID, _NAMED_ID):
+        for match in pattern.finditer(text):
+            before = text[max(match.start() - _NEAR, 0) : match.start()]
+            if not _EXAMPLE.search(before):
+                return match.groupdict().get("found") or match[0]
+    return ""
+
+
+def _unstable(place: str, found: str, behind: int) -> Finding:
+    return Finding(
+        "unstable_prefix",
+        "warning",
+        place,
+        behind,
+        f"{found!r} stands in front of everything: if it is another one in the next request, "
+        f"{behind:,} tokens are written anew",
+        "move it behind the history (a dynamic section), or leave it out",
+    )
+
+
+def breakpoints(subject: Subject) -> Iterator[Finding]:
+    """Marks that are refused, that keep nothing, or that are missing."""
+    segments = subject.segments
+    ends = list(accumulate([segment.tokens for segment in segments]))
+    marked = [place for place, segment in enumerate(segments) if segment.breakpoint]
+    minimum = minimum_prefix(subject.model)
+    if subject.marks > MAX_BREAKPOINTS:
+        yield Finding(
+            "breakpoints",
+            "error",
+            segments[marked[-1]].id,
+            0,
+            f"{subject.marks} cache breakpoints, and the provider refuses more than "
+            f"{MAX_BREAKPOINTS}",
+            "keep the one after the tools or the system, and those nearest to the end",
+        )
+    for place in marked:
+        if subject.marks_cache and ends[place] < minimum:
+            yield Finding(
+                "breakpoints",
+                "info",
+                segments[place].id,
+                0,
+                f"the breakpoint ends a prefix of {ends[place]:,} tokens; "
+                f"{subject.model or 'the model'} keeps none under {minimum:,}",
+                "take it away, or put it where the prefix is longer",
+            )
+        if segments[place].stability == Stability.DYNAMIC:
+            yield Finding(
+                "breakpoints",
+                "warning",
+                segments[place].id,
+                ends[place],
+                "the breakpoint stands on what is another one each turn: it is written and "
+                "never read",
+                "put it at the end of what stays",
+            )
+    if subject.marks_cache and not marked and ends and ends[-1] >= minimum:
+        yield Finding(
+            "breakpoints",
+            "warning",
+            "",
+            ends[-1],
+            f"no cache breakpoint: {ends[-1]:,} tokens are paid in full in every request",
+            "compile it with rehydrate, or mark the end of the system and of the history",
+        )

@@ -1,0 +1,92 @@
+"""The rules, in the order in which they may claim a text: what is certain goes first.
+
+lint: every rule over one prompt or session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.linting import growth, results, texts
+from rehydrate.linting.subject import SEVERITIES, Finding, Subject
+from rehydrate.prompt.request import Budget
+
+
+class Rule(NamedTuple):
+    """One rule; `about` says in a few words what it looks for."""
+
+    find: Callable[[Subject], Iterator[Finding]]
+    about: str
+    is_about_texts: bool = False
+    """Whether it judges single texts: one that it names is spent, and no later rule names it."""
+
+
+RULES: dict[str, Rule] = {
+    "base64": Rule(texts.base64_in_text, "binary data as text", True),
+    "echo": Rule(texts.echoes, "content that stands earlier already", True),
+    "raw_log": Rule(texts.raw_logs, "logs in full", True),
+    "search_dump": Rule(results.search_dumps, "searches that return whole files", True),
+    "unused_result": Rule(results.unused_results, "tool results never used again", True),
+    "whole_file": Rule(texts.whole_files, "long files in full", True),
+    "heavy_tools": Rule(texts.heavy_tools, "heavy tool schemas"),
+    "thinking": Rule(texts.left_over, "thinking of turns that are over"),
+    "growth": Rule(growth.growth, "tokens a turn, and when the budget is crossed"),
+    "growing_system": Rule(growth.growing_system, "a system prompt that grows"),
+    "unstable_prefix": Rule(growth.unstable_prefix, "dates, times and ids that break the cache"),
+    "breakpoints": Rule(growth.breakpoints, "cache marks too many, too early or missing"),
+}
+"""Every rule by its name."""
+
+
+def lint(
+    target: Any,
+    *,
+    format: str = "auto",  # noqa: A002  the field's word
+    tools: Sequence[Any] = (),
+    system: Any = None,
+    model: str = "",
+    budget: Budget | None = None,
+    rules: Collection[str] | None = None,
+) -> list[Finding]:
+    """What a prompt or a session spends tokens on to no use, gravest first.
+
+    ``target`` are messages of any format, the body of a request, a PromptIR or a CompiledPrompt, or
+    a list of such requests as a session sent them: then the last is linted, and whether the system
+    prompt grew on the way. ``tools`` and ``system`` are what is sent with messages that come alone.
+    ``model`` says which prefixes its cache keeps. ``rules`` are the names of those to apply (None:
+    all of `RULES`). Nothing is changed. A text that one rule has named is not named again by a
+    milder one.
+
+    >>> log = "\\n".join(f"12:00:{n % 60:02} INFO request {n} served" for n in range(500))
+    >>> [finding.rule for finding in lint([{"role": "user", "content": log}])]
+    ['raw_log']
+    """
+    subject = Subject.of(
+        target, format=format, tools=tools, system=system, model=model, budget=budget
+    )
+    return lint_subject(subject, rules)
+
+
+def lint_subject(subject: Subject, rules: Collection[str] | None = None) -> list[Finding]:
+    """The same of what was read already."""
+    if isinstance(rules, str):
+        raise InvalidArgumentError(f"rules is {rules!r}; pass a list of names, as in [{rules!r}]")
+    unknown = sorted(set(rules or ()) - RULES.keys())
+    if unknown:
+        raise InvalidArgumentError(
+            f"rules has {unknown[0]!r}; choose from {', '.join(map(repr, RULES))}"
+        )
+    findings: list[Finding] = []
+    spent: set[str] = set()
+    for name, rule in RULES.items():
+        if rules is None or name in rules:
+            found = list(rule.find(subject))
+            if rule.is_about_texts:
+                found = [finding for finding in found if finding.place not in spent]
+                spent.update(finding.place for finding in found)
+            findings += found
+    return sorted(
+        findings, key=lambda found: (-SEVERITIES.index(found.severity), -found.tokens, found.place)
+    )

@@ -1,0 +1,230 @@
+"""Rules about what a text is: binary data, logs, whole files.
+
+echo: content that the prompt has already, word for word or line for line.
+
+thinking: what the model thought in turns that are over.
+
+heavy_tools: what tool schemas weigh, and what tiering them would save.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from rehydrate.linting.subject import Finding, Subject, Text, token_count
+from rehydrate.messages import PieceKind
+from rehydrate.prompt.caps import LOG_LINES
+from rehydrate.prompt.caps.kinds import Kind, kind_of
+from rehydrate.prompt.section import ToolDef
+
+WORTH_TOKENS = 500
+"""Less than this is not worth a reader's time."""
+FILE_TOKENS = 4_000
+FILE_LINES = 300
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{256,}={0,2}|(?:[A-Za-z0-9+/]{60,80}\r?\n){6,}")
+_READERS = re.compile(r"read|view|cat\b|open|fetch|get_file|file_contents", re.IGNORECASE)
+_A_PART = re.compile(r'"(?:offset|limit|view_range|start_line|end_line|range|lines)":')
+_CAT = re.compile(r"\b(?:cat|bat|type)\b(?![^\"]*[|>])")
+_NUMBERED = re.compile(r"^\s{0,8}\d{1,7}(?:→|\t|: | \| )")
+_FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def base64_in_text(subject: Subject) -> Iterator[Finding]:
+    """Runs of base64 in a text: the model reads each letter and sees nothing."""
+    for text in subject.texts:
+        runs = [run for run in _BASE64.findall(text.text) if _is_binary(run)]
+        tokens = sum(map(token_count, runs))
+        if tokens >= WORTH_TOKENS:
+            yield Finding(
+                "base64",
+                "warning",
+                text.place,
+                tokens,
+                f"{sum(map(len, runs)):,} characters of base64 in {_what(text)}",
+                "send it as an image or a document block, or leave a reference in its place",
+            )
+
+
+def _is_binary(run: str) -> bool:
+    """Neither a long name nor hexadecimal nor one letter over and over."""
+    kinds = ("[A-Z]", "[a-z]", "[0-9]")
+    return all(re.search(kind, run) for kind in kinds) and len(set(run)) > 24
+
+
+def raw_logs(subject: Subject) -> Iterator[Finding]:
+    """Logs of more lines than a cap would leave."""
+    for text in subject.texts:
+        if text.kind not in (PieceKind.TOOL_RESULT, PieceKind.TEXT) or text.tokens < WORTH_TOKENS:
+            continue
+        lines = text.text.splitlines()
+        # Without the tool's name: a shell's output is a log only where it looks like one.
+        if len(lines) <= LOG_LINES or kind_of(text.text) is not Kind.LOG:
+            continue
+        saved = text.tokens - token_count("\n".join(lines[-LOG_LINES:]))
+        if saved >= WORTH_TOKENS:
+            yield Finding(
+                "raw_log",
+                "warning",
+                text.place,
+                saved,
+                f"{len(lines):,} lines of a log in {_what(text)}, {text.tokens:,} tokens",
+                f"cap it to its last {LOG_LINES} lines (the pass cap_tool_results), or filter it "
+                "where it is made",
+            )
+
+
+def whole_files(subject: Subject) -> Iterator[Finding]:
+    """Long files in full, read by a tool or pasted by the user."""
+    for text in subject.texts:
+        if text.tokens < FILE_TOKENS:
+            continue
+        if text.kind is PieceKind.TOOL_RESULT and _is_whole_file(text):
+            how = f"read whole by {text.tool}"
+            remedy = "read the lines that are needed (grep, then offset and limit)"
+        elif text.kind is PieceKind.TEXT and text.role == "user" and _is_pasted(text.text):
+            how, remedy = "pasted whole", "name its path and let a tool read the lines needed"
+        else:
+            continue
+        yield Finding(
+            "whole_file",
+            "info",
+            text.place,
+            text.tokens,
+            f"a file of {text.text.count(chr(10)) + 1:,} lines, {text.tokens:,} tokens, {how}",
+            remedy,
+        )
+
+
+def _is_whole_file(text: Text) -> bool:
+    if _A_PART.search(text.asked):
+        return False
+    if _READERS.search(text.tool):
+        return text.text.count("\n") >= FILE_LINES
+    return bool(_CAT.search(text.asked)) and text.text.count("\n") >= FILE_LINES
+
+
+def _is_pasted(text: str) -> bool:
+    fenced: int = sum(block.count("\n") for block in _FENCED.findall(text))
+    numbered = sum(_NUMBERED.match(line) is not None for line in text.splitlines())
+    return max(fenced, numbered) >= FILE_LINES
+
+
+def _what(text: Text) -> str:
+    if text.kind is PieceKind.TOOL_RESULT:
+        return f"the result of {text.tool}" if text.tool else "a tool's result"
+    return {PieceKind.TOOL_INPUT: "a tool call"}.get(text.kind, f"the {text.role}'s words")
+
+
+SHARE = 0.8
+"""Of the characters in long lines that must stand earlier."""
+ECHO_TOKENS = 300
+LONG_LINE = 16
+"""Shorter lines (brackets, blanks) are in every file."""
+
+_NUMBER = re.compile(r"^\s{0,8}\d{1,7}(?:→|\t|: | \| )")
+_ESCAPED_BREAK = re.compile(r"\\n")
+
+
+def echoes(subject: Subject) -> Iterator[Finding]:
+    """Texts most of whose lines one or more earlier texts have."""
+    first_seen: dict[str, str] = {}
+    for text in subject.texts:
+        if text.kind is PieceKind.THINKING:
+            continue
+        lines = _lines(text)
+        size = sum(map(len, lines))
+        if text.tokens >= ECHO_TOKENS and text.kind is not PieceKind.TOOL_INPUT and size:
+            places: Counter[str] = Counter()
+            for line in lines:
+                if line in first_seen and first_seen[line] != text.place:
+                    places[first_seen[line]] += len(line)
+            share = sum(places.values()) / size
+            if share >= SHARE:
+                where, most = places.most_common(1)[0]
+                others = len(places) - 1
+                also = f" and {others} more" if others and most < 0.9 * size else ""
+                yield Finding(
+                    "echo",
+                    "warning",
+                    text.place,
+                    int(text.tokens * share),
+                    f"{share:.0%} of {_name(text)} stands in {where}{also} already",
+                    f"leave a reference to {where} in its place (the pass remove_echoes)",
+                )
+        for line in lines:
+            first_seen.setdefault(line, text.place)
+
+
+def _lines(text: Text) -> list[str]:
+    """The long lines of a text, without the numbers that tools put before them."""
+    content = text.text
+    if text.kind is PieceKind.TOOL_INPUT:  # a file in JSON: its line breaks are escaped
+        content = _ESCAPED_BREAK.sub("\n", content.replace('\\"', '"').replace("\\t", "\t"))
+    bare = [_NUMBER.sub("", line).strip() for line in content.splitlines()]
+    return [line for line in bare if len(line) >= LONG_LINE]
+
+
+def _name(text: Text) -> str:
+    if text.kind is PieceKind.TOOL_RESULT:
+        return f"the result of {text.tool}" if text.tool else "a tool's result"
+    return f"what the {text.role} says"
+
+
+LEFT_TOKENS = 1_000
+
+
+def left_over(subject: Subject) -> Iterator[Finding]:
+    """Thinking before the user's last words, where it is worth leaving out."""
+    spoken = [
+        place
+        for place, text in enumerate(subject.texts)
+        if text.role == "user" and text.kind is PieceKind.TEXT
+    ]
+    over = subject.texts[: spoken[-1]] if spoken else ()
+    thoughts = [text for text in over if text.kind is PieceKind.THINKING]
+    tokens = sum(text.tokens for text in thoughts)
+    if tokens >= LEFT_TOKENS:
+        yield Finding(
+            "thinking",
+            "info",
+            thoughts[0].place,
+            tokens,
+            f"{len(thoughts)} thinking blocks of earlier turns, {tokens:,} tokens",
+            'leave them out when you compact, all of them: compact_context(thinking="strip")',
+        )
+
+
+HEAVY_TOKENS = 2_000
+SHOWN = 3
+
+
+def heavy_tools(subject: Subject) -> Iterator[Finding]:
+    """Definitions that weigh more than `HEAVY_TOKENS` together."""
+    total = subject.tool_tokens
+    if total < HEAVY_TOKENS:
+        return
+    heaviest = sorted(enumerate(subject.tools), key=lambda at: -(at[1].tokens or 0))[:SHOWN]
+    saved = total - sum(min(tier_tokens(tool), tool.tokens or 0) for tool in subject.tools)
+    named = ", ".join(f"{tool.name} {tool.tokens:,}" for _, tool in heaviest)
+    yield Finding(
+        "heavy_tools",
+        "warning",
+        f"tools[{heaviest[0][0]}]",
+        saved,
+        f"{len(subject.tools)} tool schemas weigh {total:,} tokens in every request (heaviest: "
+        f"{named})",
+        f"name and one line each, the schema on demand, would take {total - saved:,}",
+    )
+
+
+def tier_tokens(tool: ToolDef) -> int:
+    """What a tool costs by its name and the first line of what it does.
+
+    >>> tier_tokens(ToolDef("grep", "Search.\\nA long explanation follows here."))
+    4
+    """
+    first = tool.description.strip().partition("\n")[0]
+    return token_count(f"{tool.name}: {first}")

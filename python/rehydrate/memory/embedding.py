@@ -1,0 +1,109 @@
+"""Vectors of a model beside the built-in one, which does the work where the other fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.embedding.choice import model_of
+from rehydrate.embedding.embedder import is_unnamed
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.memory.items import Vectors
+
+if TYPE_CHECKING:
+    from rehydrate.embedding.protocol import Model
+
+
+_TROUBLES_KEPT = 20
+
+
+class Embedding:
+    """The model that `embedder=` asks for, and what went wrong with it.
+
+    The built-in model lives inside the store and is not asked here.
+    """
+
+    def __init__(self, embedder: Any) -> None:
+        """Take what `Memory.open(embedder=)` takes."""
+        if embedder is None:
+            raise InvalidArgumentError(
+                "embedder is None, but a memory's built-in model is part of its index; leave "
+                '"auto", and search with fusion=(1, 1, 0) to go by words only'
+            )
+        self._model = model_of(embedder)
+        if is_unnamed(getattr(self._model, "space", "")):
+            raise InvalidArgumentError(
+                "embedder has no name for its vector space, and a memory outlives this process; "
+                'pass rehydrate.Embedder(function, space="the-model-v1")'
+            )
+        self._troubles: dict[str, None] = {}
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether the store's own model is all there is."""
+        return self._model is None
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What went wrong, each once, the newest last."""
+        return tuple(self._troubles)
+
+    def of(self, texts: Sequence[str], instead: str) -> Vectors | None:
+        """A row for each text; None where there is no model or not one vector.
+
+        `instead` says what happens where a text has none.
+        """
+        if self._model is None or not texts:
+            return None
+        from rehydrate.embedding.choice import ask
+
+        attempt = ask(self._model, texts)
+        if attempt.troubles:
+            reached = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
+            self._note(
+                f"embedder: {'; '.join(attempt.troubles)}; "
+                f"{len(texts) - reached} of {len(texts)} texts without a vector, {instead}"
+            )
+        return None if attempt.rows is None else Vectors(self._space(), attempt.rows)
+
+    def usable(self, vectors: Vectors, namespace: str, held: str) -> Vectors | None:
+        """The vectors, if they are of the space whose vectors the namespace holds."""
+        if vectors.space == held:
+            return vectors
+        self._note(
+            f"embedder: its space is {vectors.space!r}, and namespace {namespace!r} holds vectors "
+            f"of {held!r}; the built-in model does the work. To change the model: drop_vectors(), "
+            "then rebuild()"
+        )
+        return None
+
+    def rows(self, rows: Any) -> Vectors:
+        """Rows that were worked out elsewhere with this same model."""
+        import numpy as np
+
+        if self._model is None:
+            raise InvalidArgumentError(
+                "recall was given vectors, but this memory goes by the built-in model, which "
+                "weighs words by what the memory holds; pass the texts, or open it with embedder="
+            )
+        found = np.ascontiguousarray(rows, dtype=np.float32)
+        if found.ndim != 2:
+            raise InvalidArgumentError(
+                f"vectors have shape {found.shape}; pass one of shape (texts, dimensions)"
+            )
+        return Vectors(self._space(), found)
+
+    def _space(self) -> str:
+        from rehydrate.embedding.onnx import NamedModel
+
+        model: Model | NamedModel | None = self._model
+        if isinstance(model, NamedModel):
+            model = model.model()
+        assert model is not None
+        return model.space
+
+    def _note(self, trouble: str) -> None:
+        self._troubles.pop(trouble, None)
+        self._troubles[trouble] = None
+        while len(self._troubles) > _TROUBLES_KEPT:
+            del self._troubles[next(iter(self._troubles))]

@@ -1,0 +1,315 @@
+"""The head of the page: the figures, a bar of the budget, a map of the session, notices.
+
+The page as HTML: a head with the figures, then every unit before and after, side by side.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rehydrate.compact.outline import Outline
+from rehydrate.compact.result import Compaction, Stats, span
+from rehydrate.messages import PieceKind
+from rehydrate.page.html import escaped, fair_share, opening, shown_ends
+from rehydrate.page.pairing import Row, Run, Spoken, Text, rows
+
+MAP_WIDTH, MAP_HEIGHT = 1000, 28
+_SHORTEST = 0.08
+"""Of the map's height: so much is drawn of a unit of which little is kept."""
+
+
+def head(
+    every: Sequence[Row], shown: Sequence[Row], stats: Stats, query: str | None, title: str
+) -> Iterator[str]:
+    """From the title to the heads of the two columns."""
+    yield "<header>"
+    yield f'<p class="name"><b>Rehydrate</b> <bdi>{escaped(title)}</bdi></p>'
+    change = f"−{stats.dropped_pct:.1f}%" if stats.changed else "unchanged"
+    yield (
+        f"<h1>{stats.before_tokens:,} → {stats.after_tokens:,} tokens"
+        f' <span class="change">{change}</span></h1>'
+    )
+    if query and query.strip():
+        yield f'<p class="query" dir="auto"><span>query</span> {escaped(query)}</p>'
+    yield _bar(stats)
+    yield from _map(every, shown)
+    yield from _counts(every, stats)
+    for notice in _notices(stats):
+        yield f'<p class="notice">{escaped(notice)}</p>'
+    yield "</header>"
+    yield '<div class="columns pair">'
+    before, after = (
+        f'<span class="tokens">{tokens:,} tokens</span>'
+        for tokens in (stats.before_tokens, stats.after_tokens)
+    )
+    yield f'<div class="was">before {before}</div>'
+    yield (
+        f'<div class="now">after {after}'
+        '<label><input type="checkbox" id="only"> hide what was dropped</label></div>'
+    )
+    yield "</div>"
+
+
+def _bar(stats: Stats) -> str:
+    """All tokens as a bar, filled as far as they are kept, with a tick at what was asked for."""
+    whole = max(stats.before_tokens, 1)
+    kept = min(100 * stats.after_tokens / whole, 100.0)
+    asked = min(100 * stats.target_tokens / whole, 100.0)
+    said = f"{stats.after_tokens:,} tokens kept of {stats.target_tokens:,} asked for"
+    return (
+        f'<div class="budget" role="img" aria-label="{said}"><i style="width:{kept:.2f}%"></i>'
+        f'<em style="left:{asked:.2f}%"></em></div><p class="scale">{said}</p>'
+    )
+
+
+def _map(every: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
+    """Each unit as wide as its tokens, filled as far as they are kept, from oldest to newest."""
+    total = sum(row.unit.tokens for row in every)
+    if not total:
+        return
+    linked = {row.unit.unit for row in shown}
+    yield (
+        f'<svg class="map" viewBox="0 0 {MAP_WIDTH} {MAP_HEIGHT}" preserveAspectRatio="none"'
+        ' role="img" aria-label="what is kept, from the oldest message to the newest">'
+    )
+    begin = 0
+    for row in every:
+        unit = row.unit
+        left, width = MAP_WIDTH * begin / total, MAP_WIDTH * unit.tokens / total
+        begin += unit.tokens
+        if unit.unit not in linked or not unit.tokens:
+            continue
+        share = min(unit.kept_tokens / unit.tokens, 1.0)
+        height = MAP_HEIGHT * max(share, _SHORTEST) if unit.kept else 0
+        place = f'x="{left:.2f}" width="{width:.2f}"'
+        filled = f'y="{MAP_HEIGHT - height:.1f}" height="{height:.1f}"'
+        yield (
+            f'<a href="#u{unit.unit}"><rect class="all" {place} height="{MAP_HEIGHT}"/>'
+            f'<rect class="{row.fate}" {place} {filled}/>'
+            f"<title>{unit.unit}: {unit.kept_tokens:,} of {unit.tokens:,} tokens</title></a>"
+        )
+    yield "</svg>"
+    yield '<p class="ends"><span>oldest</span><span>newest</span></p>'
+
+
+def _counts(every: Sequence[Row], stats: Stats) -> Iterator[str]:
+    fates = Counter(row.fate for row in every)
+    messages = sum(len(row.messages) for row in every)
+    yield '<ul class="counts">'
+    for fate, words in (
+        ("kept", "kept whole"),
+        ("excerpted", "kept in part"),
+        ("dropped", "dropped"),
+    ):
+        yield f'<li class="{fate}"><b>{fates[fate]:,}</b> {words}</li>'
+    parts = f", {stats.excerpted:,} of them in part" if stats.excerpted else ""
+    kept = f"{messages - stats.dropped:,} of {messages:,} messages{parts}"
+    yield f"<li>{len(every):,} units; {kept}</li>"
+    # Without the time it took: the same session gives the same page, byte for byte.
+    yield f"<li>{escaped(f'{stats.format} · {stats.counter}')}</li>"
+    if stats.ignored:
+        yield f"<li>{stats.ignored:,} entries that no model sees, not shown</li>"
+    yield "</ul>"
+
+
+def _notices(stats: Stats) -> Iterator[str]:
+    if stats.over_budget:
+        yield (
+            f"Over budget: what is always kept takes {stats.pinned_tokens:,} tokens, "
+            f"{stats.target_tokens:,} were asked for."
+        )
+    for problem in stats.degraded:
+        yield f"Done without: {problem}"
+
+
+FOLD_LINES = {True: 14, False: 3}
+"""Lines of a stretch that stand open, of one that is kept and of one that was left out."""
+FOLD_CHARACTERS = {True: 1_400, False: 300}
+SMALLEST_FOLD = 3
+"""So many lines more are shown rather than folded away."""
+
+_KINDS = {
+    PieceKind.TEXT: "",
+    PieceKind.TOOL_INPUT: "calls",
+    PieceKind.TOOL_RESULT: "result",
+    PieceKind.THINKING: "thinking",
+}
+_FATES = {"kept": "kept", "excerpted": "kept in part", "dropped": "dropped"}
+
+
+def side_by_side(
+    messages: Sequence[Any],
+    compaction: Compaction,
+    *,
+    query: str | None = None,
+    title: str = "a session",
+) -> str:
+    """The session before and after as one HTML page: no script, nothing loaded, all escaped.
+
+    ``messages`` are those that ``compact_context`` was given, ``query`` and ``title`` are shown.
+    Very long texts and sessions are shown in part, and the page says so.
+
+    >>> import rehydrate
+    >>> session = [{"role": "user", "content": "Is 1 < 2 </script>?"}]
+    >>> page = side_by_side(session, rehydrate.compact_context(session))
+    >>> page.startswith("<!doctype html>"), "Is 1 &lt; 2 &lt;/script&gt;?" in page
+    (True, True)
+    """
+    every = rows(messages, compaction)
+    first, last = shown_ends([len(row.messages) for row in every])
+    shown = [*every[:first], *every[last:]]
+    cap = fair_share([len(run.before) for row in shown for run in row.runs])
+    parts = [
+        *opening(f"{title}: before and after"),
+        *head(every, shown, compaction.stats, query, title),
+        "<main>",
+        *_body(every, (first, last), compaction.outline, cap),
+        "</main>",
+        "</body>",
+        "</html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _body(
+    every: Sequence[Row], shown: tuple[int, int], outline: Outline | None, cap: int
+) -> Iterator[str]:
+    """The first and the last units, and the outline before what it stands in the place of."""
+    first, last = shown
+    at = -1
+    if outline is not None:
+        starts = enumerate(row.unit.messages[0] for row in every)
+        at = next((n for n, start in starts if start >= outline.index), len(every) - 1)
+    for number, row in enumerate(every):
+        if outline is not None and number == at:
+            yield from _outline(outline, cap)
+        if number == first < last:
+            yield from _left_out(every[first:last])
+        if not first <= number < last:
+            yield from _unit(row, cap)
+
+
+def _outline(outline: Outline, cap: int) -> Iterator[str]:
+    now = f'<b class="fate">outline</b> <span class="tokens">{outline.tokens:,} tokens</span>'
+    yield '<section class="unit kept">'
+    yield _pair("head", "", now)
+    yield _pair("same", "", _box(outline.text[:cap], "text"))
+    yield "</section>"
+
+
+def _unit(row: Row, cap: int) -> Iterator[str]:
+    unit = row.unit
+    is_dropped = row.fate == "dropped"
+    yield f'<section class="unit {row.fate}" id="u{unit.unit}">'
+    places = f"{'message' if len(unit.messages) == 1 else 'messages'} {span(unit.messages)}"
+    was = (
+        f'<span class="number">{unit.unit}</span> <b>{escaped(unit.role)}</b>'
+        f' <span class="quiet">{places}</span>'
+        f' <span class="tokens">{unit.tokens:,} tokens</span>'
+    )
+    now = (
+        f'<b class="fate">{_FATES[row.fate]}</b> <span class="quiet">{escaped(unit.reason)}</span>'
+    )
+    if not is_dropped:
+        now += f' <span class="tokens">{unit.kept_tokens:,} tokens</span>'
+    if is_dropped:
+        preview = f'<p class="preview" dir="auto">{escaped(unit.preview) or "no text"}</p>'
+        yield '<details class="whole"><summary>'
+        yield _pair("head", was + preview, now)
+        yield "</summary>"
+    else:
+        yield _pair("head", was, now)
+    for spoken in row.messages:
+        yield from _message(spoken, row, cap)
+    if is_dropped:
+        yield "</details>"
+    yield "</section>"
+
+
+def _message(spoken: Spoken, row: Row, cap: int) -> Iterator[str]:
+    is_only = len(row.messages) == 1
+    media = _plural(spoken.images, "medium", "media") if spoken.images else ""
+    kinds = " ".join(dict.fromkeys(_KINDS[text.kind] for text in spoken.texts))
+    if not is_only or media or kinds.strip():
+        label = " · ".join(
+            [f"{spoken.index}", escaped(spoken.role), *filter(None, [kinds.strip(), media])]
+        )
+        who = f'<p class="who">{label}</p>'
+        yield _pair("same" if row.unit.kept else "gone", who, who if row.unit.kept else "")
+    for text in spoken.texts:
+        for run in text.runs:
+            yield from _run(run, text, row, cap)
+
+
+def _run(run: Run, text: Text, row: Row, cap: int) -> Iterator[str]:
+    """A stretch beside what became of it; what is long stands folded behind its beginning."""
+    names = "same" if run.kept else "gone"
+    if run.kept and row.fate == "excerpted" and len(text.runs) > 1:
+        names += " picked"
+    style = "text" if text.kind == PieceKind.TEXT else "text code"
+    beginning, rest = _folded(run.before[:cap], run.kept)
+    left = _box(beginning, style)
+    right = left if run.kept else f'<p class="mark">{escaped(run.after)}</p>' if run.after else ""
+    yield _pair(names, left, right)
+    hidden = len(run.before) - cap
+    if rest:
+        lines = rest.count("\n") + (not rest.endswith("\n"))
+        more = _plural(lines, "more line") if lines > 1 else f"{len(rest):,} more characters"
+        yield f'<details class="more {names}"><summary>{more}</summary>'
+        left = _box(rest, style)
+        yield _pair(names, left, left if run.kept else "")
+        yield "</details>"
+    if hidden > 0:
+        cut = f'<p class="cut">{hidden:,} more characters are not shown on this page</p>'
+        yield _pair(names, cut, cut if run.kept else "")
+
+
+def _pair(names: str, left: str, right: str) -> str:
+    """One line of the table; a phone shows the halves one below the other."""
+    halves = f'<div class="was">{left}</div><div class="now">{right}</div>'
+    return f'<div class="pair {names}">{halves}</div>'
+
+
+def _box(text: str, style: str) -> str:
+    return f'<div class="{style}" dir="auto">{escaped(text)}</div>' if text else ""
+
+
+def _folded(text: str, kept: bool) -> tuple[str, str]:
+    """A beginning that stands open, and the rest; the rest is empty where it is hardly more."""
+    lines = text.splitlines(keepends=True)
+    end = len(text)
+    if len(lines) > FOLD_LINES[kept] + SMALLEST_FOLD:
+        end = sum(map(len, lines[: FOLD_LINES[kept]]))
+    most = FOLD_CHARACTERS[kept]
+    if end > most * 1.5:
+        blank = max(text.rfind("\n", most // 2, most), text.rfind(" ", most // 2, most))
+        end = blank + 1 if blank > 0 else most
+    return text[:end], text[end:]
+
+
+def _left_out(rows_between: Sequence[Row]) -> Iterator[str]:
+    """One line for the units that a page has no room for."""
+    if not rows_between:
+        return
+    units = [row.unit for row in rows_between]
+    kept = [unit for unit in units if unit.kept]
+    count = sum(len(unit.messages) for unit in units)
+    was = (
+        f"{_plural(len(units), 'unit')} {units[0].unit}-{units[-1].unit}, "
+        f"{_plural(count, 'message')}, {sum(unit.tokens for unit in units):,} tokens: "
+        "too many to show on this page"
+    )
+    now = (
+        f"{_plural(len(kept), 'unit')} kept, "
+        f"{sum(len(unit.messages) for unit in kept):,} messages, "
+        f"{sum(unit.kept_tokens for unit in kept):,} tokens"
+    )
+    yield '<section class="unit between">'
+    yield _pair("head", was, now)
+    yield "</section>"
+
+
+def _plural(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"

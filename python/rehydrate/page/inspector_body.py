@@ -1,0 +1,266 @@
+"""The prompt itself: tools, sections and history in their order, each with its text to unfold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rehydrate.errors import InvalidMessageError
+from rehydrate.formats import parse
+from rehydrate.messages import Message, PieceKind
+from rehydrate.page.html import (
+    colours,
+    escaped,
+    fair_share,
+    name,
+    percent,
+    plural,
+    shown_ends,
+    tokens,
+)
+from rehydrate.prompt.explain import PromptExplanation, PromptRow
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.section import Position, Section
+
+_PREVIEW_CHARACTERS = 240
+_ITEMS_SHOWN = 6
+ROWS = 4_000
+"""Of the prompt: the first and the last half of so many; those between are summed up."""
+_KINDS = {
+    PieceKind.TEXT: "",
+    PieceKind.TOOL_INPUT: "calls",
+    PieceKind.TOOL_RESULT: "result",
+    PieceKind.THINKING: "thinking",
+}
+
+
+_SECTIONS = ("section", "late_bound")
+
+
+@dataclass
+class Body:
+    """An IR with what its page needs of it: the history read, and how much of each text fits."""
+
+    ir: PromptIR
+    table: PromptExplanation
+    spoken: dict[int, Message] = field(init=False)
+    """By position, the entries that a model sees."""
+    shown: set[int] = field(init=False)
+    """Positions of the entries that the page has room for."""
+    cap: int = field(init=False)
+    """Characters of each text."""
+
+    def __post_init__(self) -> None:
+        """Read the history and share out the room."""
+        history = self.ir.history
+        size = len(history.entries)
+        try:
+            messages = parse(history.entries, history.format).messages
+        except InvalidMessageError:  # then each entry is shown as the JSON that it is
+            messages = ()
+        self.spoken = {message.index: message for message in messages}
+        first, last = shown_ends([1] * size)
+        self.shown = {*range(first), *range(last, size)}
+        pieces = [
+            len(piece.text)
+            for position in self.shown & self.spoken.keys()
+            for piece in self.spoken[position].pieces
+        ]
+        sections = [len(one.content) for one in self.ir.sections if isinstance(one.content, str)]
+        self.cap = fair_share(pieces + sections)
+
+    def lines(self) -> Iterator[str]:
+        """The whole of it."""
+        yield '<h2 id="prompt">The prompt <span>in the order a provider reads it</span></h2>'
+        colour = colours(self.table.by_source)
+        most = max((row.tokens for row in self.table.rows if row.is_kept), default=0)
+        kept = [row for row in self.table.rows if row.is_kept]
+        first, last = shown_ends([1] * len(kept), ROWS)
+        before = 0
+        for number, row in enumerate(kept):
+            before += 0 if row.kind == "late_bound" else row.tokens
+            if number == first < last:
+                count = sum(one.tokens for one in kept[first:last])
+                rows = plural(last - first, "more piece")
+                yield f'<p class="cut">{rows} of {count:,} tokens: too many to show here</p>'
+            if first <= number < last:
+                continue
+            yield f'<details class="row {row.kind} {colour[row.source]}">'
+            yield from self._summary(number, row, most)
+            yield '<div class="inside">'
+            yield from self._inside(row)
+            yield "</div>"
+            yield "</details>"
+            if row.breakpoint:
+                yield (
+                    '<p class="breakpoint"><span>cache breakpoint: '
+                    f"a prefix of {before:,} tokens</span></p>"
+                )
+
+    def _summary(self, number: int, row: PromptRow, most: int) -> Iterator[str]:
+        yield "<summary>"
+        yield (
+            f'<span class="number">{number}</span><span class="what">{name(row.id)}</span>'
+            f'{tokens(row.tokens)}<span class="gauge"><i style="width:{percent(row.tokens, most)}">'
+            "</i></span>"
+        )
+        yield f'<span class="badges">{"".join(_badges(row))}</span>'
+        if row.kind in _SECTIONS:
+            yield f'<span class="preview" dir="auto">{self._preview(row)}</span>'
+        yield "</summary>"
+
+    def _preview(self, row: PromptRow) -> str:
+        content = self._section(row).content
+        text = content if isinstance(content, str) else plural(len(content), "message")
+        return escaped(" ".join(text[: 2 * _PREVIEW_CHARACTERS].split())[:_PREVIEW_CHARACTERS])
+
+    def _section(self, row: PromptRow) -> Section:
+        among = self.ir.late_bound if row.kind == "late_bound" else self.ir.sections
+        return among[row.first]
+
+    def _inside(self, row: PromptRow) -> Iterator[str]:
+        if row.kind == "tool":
+            tool = self.ir.tools[row.first]
+            yield from self._text(tool.description)
+            shown = tool.raw if tool.is_hosted else tool.schema
+            yield from self._text(_as_json(shown), code=True)
+        elif row.kind in _SECTIONS:
+            section = self._section(row)
+            yield from _origin(section)
+            if isinstance(section.content, str):
+                yield from self._text(section.content)
+            else:
+                yield from self._messages(section.content)
+        else:
+            yield from self._entries(row)
+
+    def _entries(self, row: PromptRow) -> Iterator[str]:
+        places = range(row.first, row.last + 1)
+        counts = self.ir.history.tokens
+        hidden: list[int] = []
+        for position in places:
+            if position not in self.shown:
+                hidden.append(position)
+                continue
+            if hidden:
+                yield self._hidden(hidden)
+                hidden = []
+            count = counts[position] if position < len(counts) else 0
+            yield from self._entry(position, count)
+        if hidden:
+            yield self._hidden(hidden)
+
+    def _entry(self, position: int, count: int) -> Iterator[str]:
+        place = f"history[{self.ir.history.place(position)}]"
+        message = self.spoken.get(position)
+        if message is None:
+            role, preview = "not sent", "no model sees this entry"
+            if not self.spoken:
+                role, preview = "unreadable", "shown as it is"
+        else:
+            kinds = " ".join(
+                dict.fromkeys(filter(None, (_KINDS[one.kind] for one in message.pieces)))
+            )
+            role = " · ".join(filter(None, [message.role, kinds]))
+            preview = " ".join(message.text[: 2 * _PREVIEW_CHARACTERS].split())[
+                :_PREVIEW_CHARACTERS
+            ]
+        yield '<details class="entry"><summary>'
+        yield (
+            f'<span class="place">{place}</span><span class="role">{name(role, 60)}</span>'
+            f"{tokens(count)}"
+            f'<span class="preview" dir="auto">{escaped(preview) or "no text"}</span>'
+        )
+        yield "</summary>"
+        if message is None:
+            yield from self._text(_as_json(self.ir.history.entries[position]), code=True)
+        else:
+            yield from self._pieces(message)
+        yield "</details>"
+
+    def _messages(self, entries: Sequence[Any]) -> Iterator[str]:
+        """The messages that a section is made of."""
+        try:
+            messages = parse(entries, self.ir.history.format).messages
+        except InvalidMessageError:
+            yield from self._text(_as_json(entries), code=True)
+            return
+        for message in messages:
+            yield f'<p class="who">{name(message.role, 60)}</p>'
+            yield from self._pieces(message)
+
+    def _pieces(self, message: Message) -> Iterator[str]:
+        for piece in message.pieces:
+            yield from self._text(piece.text, code=piece.kind != PieceKind.TEXT)
+        if message.images:
+            yield f'<p class="cut">{plural(message.images, "medium", "media")}, not shown</p>'
+
+    def _text(self, text: str, *, code: bool = False) -> Iterator[str]:
+        if not text:
+            return
+        names = "text code" if code else "text"
+        yield f'<div class="{names}" dir="auto">{escaped(text[: self.cap])}</div>'
+        if len(text) > self.cap:
+            left = len(text) - self.cap
+            yield f'<p class="cut">{left:,} more characters are not shown on this page</p>'
+
+    def _hidden(self, positions: Sequence[int]) -> str:
+        counts = self.ir.history.tokens
+        count = sum(counts[position] for position in positions if position < len(counts))
+        return (
+            f'<p class="cut">{plural(len(positions), "entry", "entries")} of {count:,} tokens: '
+            "too many to show on this page</p>"
+        )
+
+
+def _badges(row: PromptRow) -> Iterator[str]:
+    """What is known of a row, in few words."""
+    words = [row.priority, row.mode]
+    if row.kind != "history":
+        words += [row.stability, row.position if row.position != Position.MIDDLE else ""]
+    if row.relevance is not None:
+        words.append(f"relevance {row.relevance:.2g}")
+    if row.min_tokens:
+        words.append(f"at least {row.min_tokens:,} tokens")
+    yield f'<b class="source">{name(row.source)}</b>'
+    for word in filter(None, words):
+        strong = " critical" if word == "critical" else ""
+        yield f'<span class="badge{strong}">{escaped(word)}</span>'
+    if row.trust < 1:
+        yield f'<span class="badge untrusted">trust {row.trust:g}</span>'
+    if row.handle:
+        yield f'<span class="badge">whole under {name(row.handle, 60)}</span>'
+    if row.reason:
+        yield f'<span class="why">{name(row.reason)}</span>'
+
+
+def _origin(section: Section) -> Iterator[str]:
+    """Where a section came from, line by line."""
+    origin = section.provenance
+    items = list(origin.items[:_ITEMS_SHOWN])
+    if len(origin.items) > _ITEMS_SHOWN:
+        items.append(f"{len(origin.items) - _ITEMS_SHOWN:,} more")
+    known = {
+        "title": section.title,
+        "items": ", ".join(items),
+        "from": origin.origin,
+        "thread": origin.thread,
+        "tool": origin.tool,
+        "by": origin.principal,
+        "said": origin.time.isoformat(" ", "minutes") if origin.time else "",
+        "made of": ", ".join(origin.parents),
+        "stands in the result of": section.carrier,
+        "stands before": "" if section.anchor is None else f"history[{section.anchor}]",
+    }
+    told = [f"<span>{word}</span> {name(value)}" for word, value in known.items() if value]
+    if told:
+        yield '<p class="origin">' + " · ".join(told) + "</p>"
+
+
+def _as_json(value: Any) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=2, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__name__}>"

@@ -1,0 +1,127 @@
+"""What stands on the page: every unit as it was, beside what is kept of it, text by text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from rehydrate import _engine, formats
+from rehydrate.compact.excerpts import Division, mark
+from rehydrate.compact.listing import without_messages
+from rehydrate.compact.result import BlockReport, Compaction, UnitReport
+from rehydrate.compact.thinking import without_thinking
+from rehydrate.compact.tool_inputs import take_apart
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.messages import Message, PieceKind, Unit
+
+
+class Run(NamedTuple):
+    """A stretch of a text with one fate."""
+
+    before: str
+    after: str
+    """The same where it is kept, a mark where it was left out, nothing in a message that went."""
+    kept: bool
+
+
+class Text(NamedTuple):
+    """One text of a message; its runs put together are the whole of it."""
+
+    kind: PieceKind
+    runs: tuple[Run, ...]
+
+
+class Spoken(NamedTuple):
+    """One message."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    role: str
+    images: int
+    texts: tuple[Text, ...]
+
+
+class Row(NamedTuple):
+    """One unit: why it went or stayed, and its messages."""
+
+    unit: UnitReport
+    fate: str
+    """kept, excerpted or dropped."""
+    messages: tuple[Spoken, ...]
+
+    @property
+    def runs(self) -> Iterator[Run]:
+        """All stretches of all its texts."""
+        return (run for spoken in self.messages for text in spoken.texts for run in text.runs)
+
+
+def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
+    """A row for each unit, in the order of the conversation.
+
+    Raises InvalidArgumentError where `messages` are not those that were compacted.
+    """
+    units = compaction.explain().units
+    stats = compaction.stats
+    conversation, messages = formats.read(messages, stats.format)
+    if stats.stripped and not any(unit.stripped for unit in units):
+        # What was compacted had no thinking any more.
+        conversation, messages = without_thinking(conversation, tuple(messages))
+    if compaction.replaced:
+        conversation = without_messages(conversation, compaction.replaced)
+    apart = take_apart(conversation, messages, ()).conversation
+    parted = {message.index: message for message in apart.messages}
+    try:
+        return [_row(*both, parted) for both in zip(units, conversation.units, strict=True)]
+    except ValueError:  # another number of units, of messages in one, or of blocks in a text
+        raise InvalidArgumentError(
+            f"these {len(messages):,} messages are not those of {compaction!r}; "
+            "pass the list that compact_context was given"
+        ) from None
+
+
+def _row(unit: UnitReport, whole: Unit, parted: Mapping[int, Message]) -> Row:
+    """`parted` has by its place each message with the long strings of its inputs apart."""
+    blocks: dict[tuple[int, int], list[BlockReport]] = {}
+    for block in unit.blocks:
+        blocks.setdefault((block.message, block.text), []).append(block)
+    last = {message: max(text for at, text in blocks if at == message) for message, _ in blocks}
+    shown = [
+        parted[message.index] if last.get(message.index, 0) >= len(message.pieces) else message
+        for message in whole.messages
+    ]
+    spoken = tuple(
+        Spoken(
+            message.index,
+            message.role,
+            message.images,
+            tuple(
+                Text(
+                    piece.kind,
+                    (Run(piece.text, "", False),)
+                    if unit.stripped and piece.kind is PieceKind.THINKING
+                    else tuple(_runs(piece.text, unit, blocks.get((message.index, place)))),
+                )
+                for place, piece in enumerate(message.pieces)
+            ),
+        )
+        for _, message in zip(unit.messages, shown, strict=True)
+    )
+    row = Row(unit, "kept" if unit.kept else "dropped", spoken)
+    is_partial = unit.kept and not all(run.kept for run in row.runs)
+    return row._replace(fate="excerpted") if is_partial else row
+
+
+def _runs(text: str, unit: UnitReport, blocks: Sequence[BlockReport] | None) -> Iterator[Run]:
+    """The text cut where its fate changes."""
+    if not unit.kept or not blocks or all(block.kept for block in blocks):
+        yield Run(text, text if unit.kept else "", unit.kept)
+        return
+    division = Division.of(*(_engine.divide(text) or ("lines", ())))
+    fates = zip(blocks, division.rows, strict=True)
+    for is_kept, group in groupby(fates, key=lambda fate: fate[0].kept):
+        parts = [row for _, row in group]
+        before = text[parts[0].start : parts[-1].end]
+        count = sum(part.count for part in parts)
+        handle = blocks[0].handle or ""
+        gap = mark(division.measure, count, parts[0].first, parts[-1].last, handle)
+        yield Run(before, before if is_kept else gap, is_kept)

@@ -1,0 +1,271 @@
+"""warm_up: what a process would otherwise load in the middle of its first requests.
+
+The cache of a process: what was worked out of texts, and how much memory that may take.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rehydrate import _engine
+from rehydrate._concurrency.async_wrappers import hand_over
+from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate.compact.api import compact_context
+from rehydrate.embedding.cache import DEFAULT_CAPACITY_BYTES as _VECTOR_BYTES
+from rehydrate.embedding.cache import SHARED as _VECTORS
+from rehydrate.errors import InvalidArgumentError, MissingPackageError
+
+if TYPE_CHECKING:
+    from rehydrate.agent.models.model import Model
+    from rehydrate.memory.memory import Memory
+
+
+SDKS = ("anthropic", "openai")
+"""The SDKs that a model of this package may be behind."""
+_TALK = (
+    {"role": "user", "content": "Which berth is free? The ferry leaves at seven. " * 20},
+    {"role": "assistant", "content": "Berth 4 is free until noon; port 8443 is open. " * 20},
+    {"role": "user", "content": "Book it."},
+)
+_TOOL = {
+    "name": "book",
+    "description": "Books a berth.",
+    "input_schema": {"type": "object", "properties": {"berth": {"type": "integer"}}},
+}
+
+
+class WarmedPart(NamedTuple):
+    """One part of a warm-up."""
+
+    name: str
+    elapsed_ms: float
+    error: str = ""
+    """Why it could not be warmed, where it could not."""
+
+
+class WarmUp(NamedTuple):
+    """What was warmed, and how long it took."""
+
+    parts: tuple[WarmedPart, ...]
+    elapsed_ms: float
+
+    @property
+    def failed(self) -> tuple[WarmedPart, ...]:
+        """The parts that could not be warmed; nothing else depends on them."""
+        return tuple([part for part in self.parts if part.error])
+
+
+def warm_up(
+    *,
+    models: Iterable[Model] = (),
+    memories: Iterable[Memory] = (),
+    sdks: Iterable[str] = (),
+    embedder: Any = "auto",
+) -> WarmUp:
+    """Load now what the first requests would load: call it when the process starts.
+
+    Imports the rooms that `import rehydrate` leaves out, makes a prompt and a compaction, and runs
+    one turn of a scripted model; nothing of it is kept. ``models`` import their SDK, ``sdks`` name
+    SDKs ("anthropic", "openai") for a loop of your own; ``memories`` are searched once, so that
+    their index is read; ``embedder`` is as in `compact_context`, and a model of its own is asked
+    for one vector. What fails is named in `failed` and stops nothing. Any number of threads may
+    call it, any number of times: what is loaded already takes a few milliseconds.
+
+    Raises InvalidArgumentError for an SDK it does not know, MissingPackageError for one that is not
+    installed.
+
+    >>> warmed = warm_up()
+    >>> [part.name for part in warmed.parts], warmed.failed
+    (['context', 'embedder', 'runtime'], ())
+    """
+    parts: list[tuple[str, Callable[[], object]]] = [
+        ("context", _context),
+        ("embedder", partial(_embedder, embedder)),
+        ("runtime", _runtime),
+    ]
+    parts += [(f"sdk {name}", partial(import_module, name)) for name in _checked(sdks)]
+    parts += [(f"model {model.name}", partial(_model, model)) for model in models]
+    for number, memory in enumerate(memories):
+        parts.append((f"memory {memory.namespace or number}", partial(_memory, memory)))
+    started = time.perf_counter()
+    with _lock:  # two at once would only take turns
+        warmed = tuple([_timed(name, work) for name, work in parts])
+    return WarmUp(warmed, (time.perf_counter() - started) * 1e3)
+
+
+async def awarm_up(
+    *,
+    models: Iterable[Model] = (),
+    memories: Iterable[Memory] = (),
+    sdks: Iterable[str] = (),
+    embedder: Any = "auto",
+) -> WarmUp:
+    """`warm_up` for asyncio and trio, in a thread, with the same arguments, result and errors.
+
+    Models have their client for the running loop afterwards.
+    """
+    asked = list(models)
+    work = partial(warm_up, models=asked, memories=memories, sdks=sdks, embedder=embedder)
+    warmed = await hand_over(work, None)
+    from rehydrate.agent.models.sdk import SdkModel
+
+    failed = {part.name for part in warmed.failed}
+    for model in asked:
+        if isinstance(model, SdkModel) and f"model {model.name}" not in failed:
+            await model.aload()
+    return warmed
+
+
+_lock = ForkSafeLock()
+
+
+def _timed(name: str, work: Callable[[], object]) -> WarmedPart:
+    started, error = time.perf_counter(), ""
+    try:
+        work()
+    except InvalidArgumentError:
+        raise  # a slip of the caller's
+    except Exception as raised:
+        error = type(raised).__name__  # its words may hold a key or an address
+    return WarmedPart(name, (time.perf_counter() - started) * 1e3, error)
+
+
+def _checked(sdks: Iterable[str]) -> Sequence[str]:
+    names = [sdks] if isinstance(sdks, str) else list(sdks)
+    for name in names:
+        if name not in SDKS:
+            raise InvalidArgumentError(f"sdks has {name!r}; choose among {', '.join(SDKS)}")
+        if find_spec(name) is None:
+            raise MissingPackageError(f"rehydrate[{name}]", f"talks to what {name} talks to")
+    return names
+
+
+def _context() -> None:
+    from rehydrate.context.context import Context
+
+    context = Context(system="You are the harbour's assistant.", tools=[_TOOL])
+    context.add(*_TALK)
+    context.prompt()
+    context.add(
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "t1", "name": "book", "input": {"berth": 4}}],
+        },
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "Booked."}],
+        },
+    )
+    context.prompt()
+    context.compact(100)
+
+
+def _embedder(embedder: Any) -> None:
+    compacted = compact_context(_TALK, "which port is open?", budget_tokens=60, embedder=embedder)
+    if compacted.stats.degraded:
+        raise RuntimeError(compacted.stats.degraded[0])
+
+
+def _runtime() -> None:
+    """A turn of a model that makes one call, on an event loop of its own."""
+    from rehydrate.agent.interpreter import Interpreter
+    from rehydrate.context.context import Context
+    from rehydrate.testing.scripted_model import ScriptedModel, call
+
+    script = ScriptedModel([call("request_context", query="berth"), "Berth 4."])
+    interpreter = Interpreter(script)
+    failed: list[BaseException] = []
+
+    def turn() -> None:
+        try:
+            interpreter.run(Context(), "Which berth is free?")
+        except BaseException as error:
+            failed.append(error)
+
+    thread = Thread(
+        target=turn, name="rehydrate-warm-up", daemon=True
+    )  # a loop may run in this one
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _model(model: Model) -> None:
+    from rehydrate.agent.models.sdk import SdkModel
+
+    if isinstance(model, SdkModel):  # any other has nothing that we could load
+        model.load()
+
+
+def _memory(memory: Memory) -> None:
+    if memory.namespace is None:
+        memory.namespaces()
+    else:
+        memory.search("warm up", limit=1)
+
+
+DEFAULT_LIMIT_BYTES = _engine.CACHE_BYTES + _VECTOR_BYTES
+"""256 MiB of counts, words and the like; 64 MiB of vectors of models beside the built-in one."""
+LEAST_LIMIT_BYTES = 1 << 20
+
+_cache_lock = ForkSafeLock()
+_limit_bytes = DEFAULT_LIMIT_BYTES
+
+
+def cache_limit(limit_bytes: int | None = None) -> int:
+    """The most bytes that the process's cache takes; with ``limit_bytes`` this is it from now on.
+
+    A smaller limit holds at once: the older half of what is too much goes first. A fifth of it is
+    for vectors of models beside the built-in one. Forked children have the same limit. What is not
+    in the cache is worked out again, so a limit costs time and never a result.
+
+    Raises InvalidArgumentError below 1 MiB.
+
+    >>> cache_limit() == DEFAULT_LIMIT_BYTES
+    True
+    >>> cache_limit(64 << 20)
+    67108864
+    >>> cache_limit(DEFAULT_LIMIT_BYTES) >> 20
+    320
+    """
+    global _limit_bytes  # noqa: PLW0603  one cache a process
+    if limit_bytes is None:
+        return _limit_bytes
+    if type(limit_bytes) is not int or limit_bytes < LEAST_LIMIT_BYTES:
+        raise InvalidArgumentError(
+            f"limit_bytes is {limit_bytes!r}; pass a whole number from {LEAST_LIMIT_BYTES} "
+            "(1 MiB) up"
+        )
+    vector_bytes = limit_bytes * _VECTOR_BYTES // DEFAULT_LIMIT_BYTES
+    with _cache_lock:
+        _engine.limit_cache(limit_bytes - vector_bytes)
+        _VECTORS.limit(vector_bytes)
+        _limit_bytes = limit_bytes
+    return limit_bytes
+
+
+def cached_bytes() -> int:
+    """What the process's cache takes now, by its own account.
+
+    >>> cached_bytes() <= cache_limit()
+    True
+    """
+    return _engine.cached_bytes() + _VECTORS.bytes_held
+
+
+def clear_cache() -> None:
+    """Forget all that was worked out of texts; it is worked out again where it is wanted.
+
+    >>> clear_cache()
+    >>> cached_bytes()
+    0
+    """
+    _engine.clear_cache()
+    _VECTORS.clear()

@@ -1,0 +1,3 @@
+"""Passes: each a pure function from one PromptIR to the next."""
+
+from __future__ import annotations

@@ -1,0 +1,160 @@
+"""Budget: how many tokens a turn, a request and a job may take.
+
+ContextRequest: what a turn is about, and ContextStrategy: which sources answer, and how much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from rehydrate._check import check_type
+from rehydrate.errors import InvalidArgumentError
+
+SOFT_TOKENS = 50_000
+HARD_TOKENS = 180_000
+KEEP_LAST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Numbers, not wishes: a prompt over the soft one is compacted, one over the hard one is not
+    sent.
+
+    Counts that are estimates (any provider's but OpenAI's) are compared by their upper bound; tool
+    schemas and images count too. Raises InvalidArgumentError for a value outside its limits.
+
+    >>> Budget(soft_tokens=8_000).target_tokens
+    4800
+    """
+
+    soft_tokens: int = SOFT_TOKENS
+    """A prompt with more is compacted."""
+    hard_tokens: int = HARD_TOKENS
+    """A request with more is not sent: BudgetExceededError. The model's window, less a margin."""
+    compact_to: float = 0.6
+    """The share of `soft_tokens` that is left after a compaction: room for the turns to come, since
+    each compaction breaks the cached prefix."""
+    keep_last: int = KEEP_LAST
+    """So many messages at the end stay before anything competes, as far as they take no more than
+    a 32nd of the room, newest first."""
+    max_job_tokens: int | None = None
+    """What all requests of a job put before the model in all, a prefix that the last one had too
+    counted once; a job that would put more is stopped: BudgetExceededError. None: no limit."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no budget."""
+        for name in ("soft_tokens", "hard_tokens"):
+            tokens = getattr(self, name)
+            if type(tokens) is not int or tokens < 1:
+                raise InvalidArgumentError(
+                    f"budget: {name} is {tokens!r}; pass a whole number from 1 up"
+                )
+        most = self.max_job_tokens
+        if most is not None and (type(most) is not int or most < 1):
+            raise InvalidArgumentError(
+                f"budget: max_job_tokens is {most!r}; pass a whole number from 1 up, or None"
+            )
+        if type(self.keep_last) is not int or self.keep_last < 0:
+            raise InvalidArgumentError(
+                f"budget: keep_last is {self.keep_last!r}; pass a whole number from 0 up"
+            )
+        if self.soft_tokens > self.hard_tokens:
+            raise InvalidArgumentError(
+                f"budget: soft_tokens is {self.soft_tokens:,}, hard_tokens {self.hard_tokens:,}; "
+                "the soft one comes first: lower it or raise the other"
+            )
+        is_number = isinstance(self.compact_to, (int, float)) and self.compact_to is not True
+        if not (is_number and 0.05 <= self.compact_to <= 1):
+            raise InvalidArgumentError(
+                f"budget: compact_to is {self.compact_to!r}; pass a number from 0.05 to 1"
+            )
+
+    @property
+    def target_tokens(self) -> int:
+        """What a compaction leaves."""
+        return int(self.soft_tokens * self.compact_to)
+
+
+class TimeRange(NamedTuple):
+    """From `after` (inclusive) to `before` (exclusive); None on one side: no limit there. Aware
+    datetimes."""
+
+    after: datetime | None = None
+    before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextStrategy:
+    """Which sources run, and which share of the soft budget each may take at most.
+
+    A source that is not named runs with its own budget; a share of 0 turns it off.
+
+    >>> ContextStrategy.only("semantic").wants("temporal")
+    False
+    """
+
+    shares: Mapping[str, float] = field(
+        default_factory=lambda: {"temporal": 0.1, "semantic": 0.15, "knowledge": 0.15},
+        hash=False,
+    )
+    exclusive: bool = False
+    """Whether sources that are not named stay out."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share."""
+        check_type("strategy: shares", self.shares, Mapping, "pass names of sources with shares")
+        for name, share in self.shares.items():
+            check_type("strategy: a source", name, str, "pass its name")
+            is_number = isinstance(share, (int, float)) and not isinstance(share, bool)
+            if not (is_number and 0 <= share <= 1):
+                raise InvalidArgumentError(
+                    f"strategy: the share of {name!r} is {share!r}; pass a number from 0 to 1"
+                )
+
+    @classmethod
+    def only(cls, *sources: str) -> ContextStrategy:
+        """These sources and no others, each with its own budget."""
+        return cls(dict.fromkeys(sources, 1.0), exclusive=True)
+
+    def wants(self, source: str) -> bool:
+        """Whether the source is to run."""
+        return self.shares.get(source, 0.0 if self.exclusive else 1.0) > 0
+
+    def tokens_for(self, source: str, budget: Budget) -> int | None:
+        """What the source may take at most; None: as much as it has."""
+        share = self.shares.get(source)
+        return None if share is None else math.floor(share * budget.soft_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRequest:
+    """What the next prompt is for.
+
+    >>> ContextRequest("Which port does staging use?").budget.soft_tokens
+    50000
+    """
+
+    query: str = ""
+    """What happened: the user's new words, or the tool's answer that the turn goes on from. It is
+    what sources look for. "": the last user turn of the history."""
+    strategy: ContextStrategy = field(default_factory=ContextStrategy)
+    budget: Budget = field(default_factory=Budget)
+    thread: str = ""
+    """The conversation's name."""
+    time_range: TimeRange | None = None
+    namespace: str = ""
+    """Whose turn it is: the namespace of every memory that has none of its own."""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no request."""
+        check_type("query", self.query, str, "pass a string")
+        check_type("strategy", self.strategy, ContextStrategy, 'pass ContextStrategy({"hot": 0.1})')
+        check_type("budget", self.budget, Budget, "pass Budget(soft_tokens=...)")
+        check_type("thread", self.thread, str, "pass the conversation's name")
+        check_type("namespace", self.namespace, str, "pass a namespace's name")
+        if self.time_range is not None:
+            check_type("time_range", self.time_range, TimeRange, "pass TimeRange(after, before)")

@@ -1,0 +1,256 @@
+"""judge: what a model can answer from a conversation before and after it is compacted.
+
+The one measure that asks a model. A dataset's own questions are asked where it has some; of other
+sessions the model writes questions first, at a cut, that whoever goes on would have to answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from rehydrate.prompt.compiler import compile as compile_prompt
+from rehydrate.prompt.hydration import hydrate
+from rehydrate.prompt.request import Budget, ContextRequest
+from rehydrate.retention.measure import Compact
+from rehydrate.retention.reading import Message, role_of, text_of
+from rehydrate.retention.sampling import Sample
+
+if TYPE_CHECKING:
+    from rehydrate.agent.models.model import Model
+
+
+T = TypeVar("T")
+
+MAX_QUESTIONS = 12
+A_CUT = 4
+"""Questions that the model writes at one cut."""
+AT_ONCE = 4
+"""Requests under way at once."""
+_MARK = "|||"
+_BUDGET = Budget(soft_tokens=10**9, hard_tokens=10**9)
+
+_WRITE = (
+    "Below is the conversation of an agent up to now. Write {count} questions that whoever goes on "
+    "with the work has to be able to answer from it: facts, names, decisions, what the user laid "
+    "down; spread over the whole conversation, early parts too. Each must have one short answer. "
+    f"Write one line for each and nothing else: question {_MARK} answer\n\n{{conversation}}"
+)
+_ANSWER = (
+    "Below is a conversation; parts of it may have been left out. Answer the question from it in a "
+    "few words. If it does not say, answer: unknown.\n\n{conversation}\n\nQuestion: {question}"
+)
+_GRADE = (
+    "Question: {question}\nRight answer: {expected}\nGiven answer: {given}\n\n"
+    "Does the given answer say the same in substance? Answer yes or no."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One question, and whether it was answered before and after."""
+
+    session: str
+    question: str
+    expected: str
+    before: str
+    after: str
+    right_before: bool
+    right_after: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """All of them."""
+
+    model: str
+    ratio: float
+    questions: tuple[Judged, ...]
+    degraded: tuple[str, ...] = ()
+    """Questions that could not be asked, and why."""
+
+    @property
+    def right_before(self) -> int:
+        """Answered from the whole conversation."""
+        return sum(each.right_before for each in self.questions)
+
+    @property
+    def right_after(self) -> int:
+        """Answered from what was left of it."""
+        return sum(each.right_after for each in self.questions)
+
+    def sentence(self) -> str:
+        """The figures in words."""
+        if not self.questions:
+            return (
+                f"{self.model} was asked nothing: {(*self.degraded, 'no question was written')[0]}"
+            )
+        return (
+            f"{self.model} answers {self.right_before} of {len(self.questions)} questions from the "
+            f"whole conversation and {self.right_after} at {self.ratio:.0%} of it."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values that JSON has."""
+        return asdict(self) | {"right_before": self.right_before, "right_after": self.right_after}
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A question on a conversation; where there is no question yet, `count` are to be written."""
+
+    session: str
+    messages: list[Message]
+    question: str = ""
+    expected: str = ""
+    count: int = 0
+
+
+def judge(
+    model: Model,
+    sample: Sample,
+    compact: Compact,
+    ratio: float,
+    *,
+    max_questions: int = MAX_QUESTIONS,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Judgement:
+    """Ask a model questions about these conversations, whole and compacted to this ratio.
+
+    ``model`` is any `rehydrate.agent.Model`; it writes the questions where a dataset has none,
+    answers them twice and says whether the answers are right. A request that fails costs its
+    question, and ``degraded`` says so. ``advance`` is called after each request; there are at most
+    ``planned_requests(sample, max_questions)``.
+
+    >>> from rehydrate.retention import Conversation, Question, keep_last, sample_cases
+    >>> from rehydrate.agent import ScriptedModel
+    >>> turns = [{"role": "user", "content": text} for text in ("My dog is Rex.", "Hello.", "Bye.")]
+    >>> asked = (Question("Who is Rex?", (0,), "a dog"),)
+    >>> sample = sample_cases([Conversation("chat", turns, questions=asked)])
+    >>> model = ScriptedModel(["A dog.", "unknown", "yes", "no"])
+    >>> judge(model, sample, keep_last(), 0.4).sentence()
+    'scripted answers 1 of 1 questions from the whole conversation and 0 at 40% of it.'
+    """
+    asked = partial(
+        ajudge, model, sample, compact, ratio, max_questions=max_questions, advance=advance
+    )
+    return anyio.run(asked)
+
+
+async def ajudge(
+    model: Model,
+    sample: Sample,
+    compact: Compact,
+    ratio: float,
+    *,
+    max_questions: int = MAX_QUESTIONS,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Judgement:
+    """Ask a model questions about these conversations: the async twin of `judge`."""
+    degraded: list[str] = []
+
+    async def ask(text: str) -> str:
+        prompt = compile_prompt(
+            hydrate(ContextRequest(text, budget=_BUDGET)), model.provider, model=model.name,
+            passes=(),
+        )  # fmt: skip
+        try:
+            return (await model.reply(prompt)).text.strip()
+        finally:
+            advance(1)
+
+    async def one(case: _Case) -> Judged | None:
+        query = case.question if sample.questions else None
+        kept = compact(list(case.messages), query, ratio)
+        whole, left = _told(case.messages), _told(kept)
+        said = partial(_ANSWER.format, question=case.question)
+        before = await ask(said(conversation=whole))
+        after = await ask(said(conversation=left))
+        graded = partial(_GRADE.format, question=case.question, expected=case.expected)
+        right = [_is_yes(await ask(graded(given=given))) for given in (before, after)]
+        return Judged(case.session, case.question, case.expected, before, after, *right)
+
+    async def written(case: _Case) -> list[_Case]:
+        told = _WRITE.format(count=case.count, conversation=_told(case.messages))
+        return _questions(await ask(told), case)
+
+    cases = _cases(sample, max_questions)
+    if not sample.questions:
+        groups = await _side_by_side(written, cases, degraded)
+        cases = [case for group in groups for case in group][:max_questions]
+    judged = await _side_by_side(one, cases, degraded)
+    found = tuple(each for each in judged if each is not None)
+    return Judgement(model.name, ratio, found, tuple(dict.fromkeys(degraded)))
+
+
+def planned_requests(sample: Sample, max_questions: int = MAX_QUESTIONS) -> int:
+    """How many requests there will be at most: two answers and two verdicts a question."""
+    cases = _cases(sample, max_questions)
+    if sample.questions:
+        return 4 * len(cases)
+    return len(cases) + 4 * sum(case.count for case in cases)
+
+
+def _cases(sample: Sample, most: int) -> list[_Case]:
+    """The questions there are, as evenly over the sessions as they were sampled, or where some
+    are to be written: the last cut of each session."""
+    if sample.questions:
+        return [
+            _Case(c.name, c.messages, question.text, question.answer)
+            for c, _, question in _spread(sample.questions, most)
+        ]
+    last = {cut.session: cut for cut in sample.cuts}
+    cuts = _spread(list(last.values()), -(-most // A_CUT))
+    return [
+        _Case(cut.session, cut.messages, count=min(A_CUT, most - A_CUT * place))
+        for place, cut in enumerate(cuts)
+    ]
+
+
+def _spread(values: Sequence[T], most: int) -> list[T]:
+    """At most so many, at even steps over all of them."""
+    count = min(most, len(values))
+    return [values[place * len(values) // count] for place in range(count)]
+
+
+async def _side_by_side(
+    work: Callable[[_Case], Awaitable[Any]], cases: Sequence[_Case], degraded: list[str]
+) -> list[Any]:
+    """The results in the order of the cases; what fails is left out, and said."""
+    found: dict[int, Any] = {}
+    limit = anyio.CapacityLimiter(AT_ONCE)
+
+    async def run(place: int, case: _Case) -> None:
+        async with limit:
+            try:
+                found[place] = await work(case)
+            except Exception as error:  # of the provider, its SDK, or a model of the caller's own
+                said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+                degraded.append(f"a question about {case.session} was not asked: {said}")
+
+    async with anyio.create_task_group() as tasks:
+        for place, case in enumerate(cases):
+            tasks.start_soon(run, place, case)
+    return [found[place] for place in sorted(found)]
+
+
+def _questions(told: str, case: _Case) -> list[_Case]:
+    pairs = [line.split(_MARK, 1) for line in told.splitlines() if _MARK in line]
+    return [
+        _Case(case.session, case.messages, question.strip(" -*"), answer.strip())
+        for question, answer in pairs[: case.count]
+        if question.strip(" -*") and answer.strip()
+    ]
+
+
+def _told(messages: Sequence[Message]) -> str:
+    """A conversation as text, which any provider takes, whatever format it has."""
+    return "\n\n".join(f"[{role_of(message)}] {text_of(message)}" for message in messages)
+
+
+def _is_yes(verdict: str) -> bool:
+    return verdict.strip().lower().startswith("yes")

@@ -1,0 +1,243 @@
+"""recommend: the smallest ratio and the settings that keep enough, and how sure that is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import fmean
+from typing import Any
+
+from rehydrate.retention.measure import Interval, Retention, Score, by_session
+from rehydrate.retention.strategies import Strategy
+
+GOAL = 0.9
+"""The share of what is used later that has to be kept."""
+SIMPLER_WITHIN = 0.01
+"""A simpler setting is taken where it keeps so little less."""
+FEW_SESSIONS = 5
+NEAR_GOAL = 0.02
+"""So far under the goal the sessions left out, and the interval, may lie where it is sure."""
+BASELINE = "keep last"
+USED_LATER, ANSWERS = "what is used later", "what answers the questions"
+
+
+_CERTAINTY = {
+    "none": "it comes of one session and says nothing about others",
+    "low": "not sure, {why}",
+    "fair": "fairly sure",
+    "high": "sure",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """A ratio and settings of `compact_context` for these sessions."""
+
+    strategy: str
+    ratio: float
+    goal: float
+    reached: bool
+    """Whether the goal is reached; else this is the largest ratio that was measured."""
+    basis: str
+    """What the share is of: what is used later, or what answers the questions; where both were
+    measured, the one of which less is kept."""
+    kept: float
+    """The mean share of it that is kept."""
+    interval: Interval | None
+    laid_down: float | None
+    """The share of what users laid down that is kept."""
+    over_baseline: float | None
+    """How much more it keeps than the last messages do at the same ratio."""
+    over_baseline_interval: Interval | None
+    tokens_before: int
+    """Of a session, on the average."""
+    tokens_after: int
+    sessions: int
+    held_out: float | None
+    """What sessions keep on the average where it was chosen without them; None for a single one."""
+    held_out_worst: float | None
+    agreement: float | None
+    """The share of the choices, each without one session, that are this one."""
+    otherwise: str
+    """What most of the other choices are; empty where all agree."""
+    certainty: str
+    """``"none"`` for one session, else ``"low"``, ``"fair"`` or ``"high"``."""
+    code: str
+    command: str
+
+    def sentences(self) -> list[str]:
+        """What it keeps, what it costs, and how sure it is, in words."""
+        interval = f" ({self.interval})" if self.interval else ""
+        kept = f"It keeps {self.kept:.2f}{interval} of {self.basis}"
+        if self.over_baseline is not None:
+            between = self.over_baseline_interval
+            more = f" ({between})" if between else ""
+            kept += f", {self.over_baseline:+.2f}{more} against the last messages at that ratio"
+        said = [f"{kept}; {self.tokens_before:,} tokens become about {self.tokens_after:,}."]
+        if not self.reached:
+            said.append(f"No ratio that was measured keeps {self.goal:g}; this one keeps the most.")
+        if self.laid_down is not None and self.laid_down < self.goal:
+            said.append(
+                f"Of what users laid down it keeps {self.laid_down:.2f}: pin those messages "
+                "(pin=), or put the rules into the system prompt."
+            )
+        why = "the sessions disagree"
+        if self.sessions < FEW_SESSIONS:
+            why = "the sessions are few"
+        elif not self.reached:
+            why = "no larger ratio was measured"
+        sure = f"How sure: {_CERTAINTY[self.certainty].format(why=why)}."
+        if self.held_out is None or self.held_out_worst is None or self.agreement is None:
+            return [*said, sure]
+        return [
+            *said,
+            f"{sure} Chosen without each of the {self.sessions:,} sessions in turn, it is the same "
+            f"choice in {self.agreement:.0%} of the cases, and the session left out keeps "
+            f"{self.held_out:.2f} on the average, {self.held_out_worst:.2f} at worst."
+            + (f" Most of the others choose {self.otherwise}." if self.otherwise else ""),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values that JSON has."""
+        found = asdict(self) | {"sentences": self.sentences()}
+        for name in ("interval", "over_baseline_interval"):
+            interval: Interval | None = getattr(self, name)
+            found[name] = interval._asdict() if interval else None
+        return found
+
+
+class _Measured:
+    """All scores, of cuts and of questions apart: the goal has to be reached by each."""
+
+    def __init__(self, work: Mapping[str, Retention], asked: Mapping[str, Retention]) -> None:
+        self._scores = {
+            (basis, name): scores
+            for basis, group in ((USED_LATER, work), (ANSWERS, asked))
+            for name, retention in group.items()
+            if (scores := retention.scores)
+        }
+        self.sessions = sorted({s.session for group in self._scores.values() for s in group})
+
+    def at(self, name: str, ratio: float) -> dict[str, list[Score]]:
+        """The scores of a strategy at a ratio, by what they are of."""
+        return {
+            basis: [score for score in scores if score.ratio == ratio]
+            for (basis, other), scores in self._scores.items()
+            if other == name
+        }
+
+    def kept(self, name: str, ratio: float, without: str | None = None) -> float:
+        """The smaller of its means, without one session."""
+        return min(
+            fmean(values)
+            for scores in self.at(name, ratio).values()
+            if (values := [score.retained for score in scores if score.session != without])
+        )
+
+
+def recommend(
+    strategies: Sequence[Strategy],
+    ratios: Sequence[float],
+    work: Mapping[str, Retention],
+    asked: Mapping[str, Retention],
+    tokens: Mapping[str, int],
+    goal: float = GOAL,
+) -> Recommendation | None:
+    """The smallest ratio at which a setting of `compact_context` keeps the goal, and that setting.
+
+    Where several sessions were measured it is chosen without each of them in turn, and tried on
+    the one that was left out: what most of these choices agree on is recommended. None where no
+    strategy is one of ours.
+    """
+    settings = {each.name: each for each in strategies if each.options is not None}
+    measured = _Measured(work, asked)
+    if not settings or not measured.sessions:
+        return None
+    choices: Counter[tuple[str, float]] = Counter()  # one for each session that is left out
+    held_out: dict[str, list[Score]] = {}
+    for session in measured.sessions if len(measured.sessions) > 1 else ():
+        choice = _choose(list(settings), ratios, measured, goal, session)
+        choices[choice] += 1
+        for basis, scores in measured.at(*choice).items():
+            held_out.setdefault(basis, []).extend(s for s in scores if s.session == session)
+    # What most of them choose; of two that are chosen as often, the larger ratio.
+    ranked = sorted(choices, key=lambda choice: (-choices[choice], -choice[1]))
+    name, ratio = ranked[0] if ranked else _choose(list(settings), ratios, measured, goal)
+    means = {
+        basis: fmean(score.retained for score in scores)
+        for basis, scores in measured.at(name, ratio).items()
+    }
+    basis = min(means, key=lambda each: means[each])
+    there = measured.at(name, ratio)[basis]
+    last = {score.case: score for score in measured.at(BASELINE, ratio).get(basis, ())}
+    more = [(s.session, s.retained - last[s.case].retained) for s in there if s.case in last]
+    laid_down = [score.laid_down for score in there if score.laid_down is not None]
+    before = round(fmean(tokens[session] for session in measured.sessions))
+    unseen = [fmean(s.retained for s in scores) for scores in held_out.values()]
+    agreement = choices[name, ratio] / choices.total() if choices else None
+    advice = Recommendation(
+        strategy=name,
+        ratio=ratio,
+        goal=goal,
+        reached=means[basis] >= goal,
+        basis=basis,
+        kept=means[basis],
+        interval=by_session((score.session, score.retained) for score in there),
+        laid_down=fmean(laid_down) if laid_down else None,
+        over_baseline=fmean(value for _, value in more) if more else None,
+        over_baseline_interval=by_session(more),
+        tokens_before=before,
+        tokens_after=round(before * fmean(score.cost_ratio for score in there)),
+        sessions=len(measured.sessions),
+        held_out=min(unseen, default=None),
+        held_out_worst=_worst(held_out),
+        agreement=agreement,
+        otherwise="".join(settings[other].code(at_ratio) for other, at_ratio in ranked[1:2]),
+        certainty="none",
+        code=settings[name].code(ratio),
+        command=settings[name].command(ratio),
+    )
+    return replace(advice, certainty=_certainty(advice))
+
+
+def _choose(
+    names: Sequence[str],
+    ratios: Sequence[float],
+    measured: _Measured,
+    goal: float,
+    without: str | None = None,
+) -> tuple[str, float]:
+    """The setting with the smallest ratio that reaches the goal, or with the largest there is.
+
+    Settings come the simplest first, and a simpler one is taken where it keeps hardly less.
+    """
+    best, ratio = names[0], ratios[-1]
+    for ratio in ratios:
+        kept = {name: measured.kept(name, ratio, without) for name in names}
+        most = max(kept.values())
+        enough = max(goal, most - SIMPLER_WITHIN) if most >= goal else most - SIMPLER_WITHIN
+        best = next(name for name in names if kept[name] >= enough)
+        if kept[best] >= goal:
+            break
+    return best, ratio
+
+
+def _worst(held_out: Mapping[str, Sequence[Score]]) -> float | None:
+    """The mean of the session that keeps the least."""
+    values: dict[str, list[float]] = {}
+    for scores in held_out.values():
+        for score in scores:
+            values.setdefault(score.session, []).append(score.retained)
+    return min(map(fmean, values.values()), default=None)
+
+
+def _certainty(advice: Recommendation) -> str:
+    """How sure it is: enough sessions, choices that agree, a mean that others would reach too."""
+    if advice.agreement is None or advice.held_out is None or advice.interval is None:
+        return "none"
+    if not advice.reached or advice.sessions < FEW_SESSIONS or advice.agreement < 0.6:
+        return "low"
+    near = advice.goal - NEAR_GOAL
+    is_safe = advice.held_out >= near and advice.interval.low >= near
+    return "high" if advice.agreement >= 0.9 and is_safe else "fair"

@@ -1,0 +1,242 @@
+"""The protocol: which request gets which reply, and which error code says what.
+
+| code | when |
+|---|---|
+| -32700 | what came is no JSON |
+| -32600 | JSON, but no request of JSON-RPC 2.0 |
+| -32601 | no such method, or no such tool |
+| -32602 | params or a tool's arguments are not what they have to be |
+| -32603 | no reply can be made: it would be nested too deeply to be written, for one |
+
+An error inside a tool that is not its arguments' fault is a result with `isError`, as the Model
+Context Protocol has it: the model that called the tool gets to read it.
+
+serve: from bytes that come in to replies that go out, one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from typing import Any
+
+from rehydrate import __version__
+from rehydrate._text import words_of
+from rehydrate.compact.signals import Memory
+from rehydrate.rpc import tool
+from rehydrate.rpc.splitter import Parsed, Piece, Splitter
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+PROTOCOL_VERSION = "2025-06-18"
+"""The version of the Model Context Protocol that is named to a client that names none."""
+
+_MISSING = object()
+
+
+class Refusal(Exception):  # noqa: N818  not ours to report, the client's to read
+    """Ends a request with an error reply."""
+
+    def __init__(self, code: int, message: str) -> None:
+        """Take the code of the table above and what to say."""
+        super().__init__(message)
+        self.code = code
+
+
+class Server:
+    """Values in, replies out; it keeps no state between requests but the memory it is given.
+
+    >>> Server().answer({"jsonrpc": "2.0", "id": "a", "method": "ping"})
+    '{"jsonrpc":"2.0","id":"a","result":{}}'
+    """
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        """Know the methods, and the memory that tools work with."""
+        self._methods: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+            "initialize": _initialize,
+            "ping": lambda _params: {},
+            "tools/list": lambda _params: {"tools": [tool.describe()]},
+            "tools/call": partial(_call, memory),
+        }
+
+    def answer(self, value: object) -> str | None:
+        """The reply to a request or a batch of them, as JSON; None where none is due."""
+        if isinstance(value, list) and value:
+            replies = [reply for entry in value if (reply := self._one(entry))]
+            return f"[{','.join(replies)}]" if replies else None
+        return self._one(value)
+
+    def refuse(self, reason: str) -> str:
+        """The reply to what is no JSON."""
+        return _refusal(None, PARSE_ERROR, f"this is no JSON: {reason}")
+
+    def _one(self, request: object) -> str | None:
+        if not isinstance(request, dict):
+            expected = "send an object with jsonrpc, method and id, or a batch of them"
+            return _refusal(None, INVALID_REQUEST, f"a request is {_named(request)}; {expected}")
+        identity = request.get("id", _MISSING)
+        usable = identity if _is_identity(identity) else None
+        if problem := _problem(request, identity):
+            return _refusal(usable, INVALID_REQUEST, problem)
+        if identity is _MISSING:
+            return None  # a notification: nothing here has an effect that it could be sent for
+        try:
+            result = self._run(request["method"], request.get("params", {}))
+            return _encode({"jsonrpc": "2.0", "id": usable, "result": result})
+        except Refusal as refusal:
+            return _refusal(usable, refusal.code, str(refusal))
+        except Exception as error:  # above all a RecursionError: the reply is a little deeper
+            told = f"no reply can be made: {words_of(error, 'rpc')}"
+            return _refusal(usable, INTERNAL_ERROR, told)
+
+    def _run(self, method: str, params: object) -> dict[str, Any]:
+        run = self._methods.get(method)
+        if run is None:
+            known = ", ".join(self._methods)
+            near = _nearest(method, self._methods)
+            raise Refusal(METHOD_NOT_FOUND, f"no method {method!r}{near}; there are {known}")
+        if not isinstance(params, dict):
+            raise Refusal(
+                INVALID_PARAMS, f"params is {_named(params)}; send an object of named values"
+            )
+        return run(params)
+
+
+def _initialize(params: Mapping[str, Any]) -> dict[str, Any]:
+    asked = params.get("protocolVersion")
+    return {
+        # Nothing that was ever added to the protocol touches a server of one stateless tool.
+        "protocolVersion": asked if isinstance(asked, str) else PROTOCOL_VERSION,
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "rehydrate", "version": __version__},
+    }
+
+
+def _call(memory: Memory | None, params: Mapping[str, Any]) -> dict[str, Any]:
+    name = params.get("name", _MISSING)
+    if not isinstance(name, str):
+        given = "missing" if name is _MISSING else _named(name)
+        raise Refusal(INVALID_PARAMS, f"name is {given}; name a tool: {tool.NAME!r}")
+    if name != tool.NAME:
+        raise Refusal(METHOD_NOT_FOUND, f"no tool {name!r}; there is {tool.NAME!r}")
+    arguments = params.get("arguments", {})
+    if not isinstance(arguments, dict):
+        raise Refusal(
+            INVALID_PARAMS, f"arguments is {_named(arguments)}; send an object of named values"
+        )
+    for given in arguments:
+        if given not in tool.ARGUMENTS:
+            near = _nearest(given, tool.ARGUMENTS)
+            known = ", ".join(tool.ARGUMENTS)
+            raise Refusal(
+                INVALID_PARAMS, f"{tool.NAME} has no argument {given!r}{near}; it takes {known}"
+            )
+    try:
+        found = tool.call(arguments, memory)
+    except tool.WRONG_ARGUMENTS as error:
+        raise Refusal(INVALID_PARAMS, str(error)) from None
+    except Exception as error:
+        message = f"{words_of(error, tool.NAME)}; the messages were not changed"
+        return {"content": [{"type": "text", "text": message}], "isError": True}
+    return {
+        "content": [{"type": "text", "text": _encode(found)}],
+        "isError": False,
+        "structuredContent": found,
+        "structured": found,  # the name that chitta's clients look for
+    }
+
+
+def _problem(request: Mapping[str, Any], identity: object) -> str | None:
+    """What makes an object no request."""
+    if request.get("jsonrpc") != "2.0":
+        given = _named(request["jsonrpc"]) if "jsonrpc" in request else "missing"
+        return f"jsonrpc is {given}; send the string '2.0'"
+    if not isinstance(request.get("method"), str):
+        given = _named(request["method"]) if "method" in request else "missing"
+        return f"method is {given}; send its name as a string"
+    if identity is not _MISSING and not _is_identity(identity):
+        return f"id is {_named(identity)}; send a string, a number or null"
+    return None
+
+
+def _is_identity(value: object) -> bool:
+    return value is None or (isinstance(value, (str, int, float)) and not isinstance(value, bool))
+
+
+def _refusal(identity: object, code: int, message: str) -> str:
+    error = {"code": code, "message": message}
+    return _encode({"jsonrpc": "2.0", "id": identity, "error": error})
+
+
+def _encode(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry
+        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text
+
+
+def _named(value: object) -> str:
+    """A value as JSON calls it, without repeating what may be huge."""
+    match value:
+        case None | True | False:
+            return json.dumps(value)
+        case int() | float():
+            return "a number"
+        case str():
+            return repr(value) if len(value) <= 40 else "a string"
+        case list():
+            return "an array" if value else "an empty array"
+        case _:
+            return "an object"
+
+
+def _nearest(name: str, known: Mapping[str, Any]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+READ_BYTES = 2**20
+
+
+def serve(
+    read: Callable[[int], bytes], write: Callable[[str], None], memory: Memory | None = None
+) -> None:
+    r"""Answer requests until `read` gives no more bytes.
+
+    ``read(n)`` waits for some bytes, at most n; ``write`` takes a whole reply, line end included,
+    and sends it at once. A sender that puts `Content-Length` headers before its requests gets
+    replies with such headers. What is compacted is compacted with the ``memory``.
+
+    >>> import io
+    >>> stream = io.BytesIO(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}')
+    >>> serve(stream.read1, print)
+    {"jsonrpc":"2.0","id":1,"result":{}}
+    <BLANKLINE>
+    """
+    splitter, server = Splitter(), Server(memory)
+
+    def answer(pieces: list[Piece]) -> None:
+        for piece in pieces:
+            if isinstance(piece, Parsed):
+                reply = server.answer(piece.value)
+            else:
+                reply = server.refuse(piece.reason)
+            if reply is None:
+                continue
+            if splitter.has_headers:
+                # Escaped or not, what the header counts are bytes.
+                write(f"Content-Length: {len(reply.encode())}\r\n\r\n{reply}")
+            else:
+                write(reply + "\n")
+
+    while data := read(READ_BYTES):
+        answer(splitter.feed(data))
+    answer(splitter.close())

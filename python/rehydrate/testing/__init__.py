@@ -1,0 +1,29 @@
+"""For tests: a model whose answers are written beforehand, the laws of a memory's backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rehydrate._front import front
+
+if TYPE_CHECKING:
+    from rehydrate.testing.scripted_model import (
+        ScriptedCall as ScriptedCall,
+    )
+    from rehydrate.testing.scripted_model import (
+        ScriptedModel as ScriptedModel,
+    )
+    from rehydrate.testing.scripted_model import (
+        call as call,
+    )
+    from rehydrate.testing.store_conformance import (
+        check_all as check_all,
+    )
+
+__all__, __dir__, __getattr__ = front(
+    __name__,
+    {
+        "scripted_model": "ScriptedCall ScriptedModel call",
+        "store_conformance": "check_all",
+    },
+)

@@ -1,0 +1,202 @@
+"""Clients: one for each event loop, made when first used, closed with the loop."""
+
+import gc
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import anyio
+import pytest
+
+from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel
+from rehydrate.agent.models import sdk
+from rehydrate.errors import InvalidArgumentError, MissingPackageError, RequestRefusedError
+from tests.agent.models.test_openai_chat import chunks
+from tests.agent.models.wires import Wire, ask, events, openai, prompt
+
+COMPLETION = {
+    "id": "chatcmpl-1",
+    "model": "m",
+    "choices": [{"message": {"role": "assistant", "content": "Hi."}, "finish_reason": "stop"}],
+}
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.connections = []
+        self.keys = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def setup(self):
+        super().setup()
+        self.server.connections.append(self.client_address)
+
+    def do_POST(self):
+        sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.keys.append(self.headers["authorization"])
+        is_streamed = sent.get("stream")
+        body = (
+            events(chunks({"content": "Hi."})) if is_streamed else json.dumps(COMPLETION).encode()
+        )
+        kind = "text/event-stream" if is_streamed else "application/json"
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def served():
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server, f"http://127.0.0.1:{server.server_port}/v1"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("on_text", [None, lambda _: None])
+def test_a_model_serves_loop_after_loop_and_leaves_no_connection_behind(on_text):
+    with served() as (server, url):
+        model = OpenAIChatModel("m", base_url=url, api_key="k")
+        for backend in ("asyncio", "trio", "asyncio", "trio"):
+            # What a loop leaves open is reported, and pytest makes each report an error.
+            reply = ask(model, prompt("openai_chat"), backend=backend, on_text=on_text)
+            assert reply.text == "Hi."
+            gc.collect()
+        assert len(server.connections) == 4
+
+
+@pytest.mark.parametrize("on_text", [None, lambda _: None])
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_within_a_loop_connections_are_used_again(backend, on_text):
+    async def asking(model):
+        for _ in range(5):
+            await model.reply(prompt("openai_chat"), on_text=on_text)
+
+    with served() as (server, url):
+        anyio.run(asking, OpenAIChatModel("m", base_url=url), backend=backend)
+        assert len(server.connections) == 1
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_model_may_be_closed_and_used_again(backend):
+    async def asking(url):
+        async with OpenAIChatModel("m", base_url=url) as model:
+            await model.reply(prompt("openai_chat"))
+        await model.aclose()
+        reply = await model.reply(prompt("openai_chat"))
+        await model.aclose()
+        return reply.text
+
+    with served() as (server, url):
+        assert anyio.run(asking, url, backend=backend) == "Hi."
+        assert len(server.connections) == 2
+
+
+def test_many_loops_at_once_have_clients_of_their_own():
+    with served() as (_, url):
+        model = OpenAIChatModel("m", base_url=url)
+        replies = []
+
+        def run():
+            replies.append(ask(model, prompt("openai_chat")).text)
+
+        threads = [threading.Thread(target=run) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert replies == ["Hi."] * 8
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("on_text", [None, lambda _: None])
+def test_cancelling_ends_the_request_and_the_model_goes_on(backend, on_text):
+    async def asking(url):
+        model = OpenAIChatModel("m", base_url=url)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await model.reply(prompt("openai_chat"), on_text=on_text)
+        assert scope.cancelled_caught
+        return (await model.reply(prompt("openai_chat"), on_text=on_text)).text
+
+    with served() as (_, url):
+        assert anyio.run(asking, url, backend=backend) == "Hi."
+
+
+def test_a_server_of_ones_own_needs_no_key_and_gets_the_one_of_the_environment(monkeypatch):
+    with served() as (server, url):
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+        ask(OpenAIChatModel("m", base_url=url), prompt("openai_chat"))
+        monkeypatch.setenv("OPENAI_API_KEY", "from-env")
+        ask(OpenAIChatModel("m", base_url=url), prompt("openai_chat"))
+        ask(OpenAIChatModel("m", base_url=url, api_key="given"), prompt("openai_chat"))
+        assert server.keys == ["Bearer none", "Bearer from-env", "Bearer given"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "provider"),
+    [
+        (AnthropicModel, "anthropic"),
+        (OpenAIChatModel, "openai_chat"),
+        (OpenAIResponsesModel, "openai_responses"),
+    ],
+)
+def test_without_a_key_the_error_says_how_to_give_one(kind, provider, monkeypatch, tmp_path):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where Anthropic's SDK keeps who is logged in
+    with pytest.raises(RequestRefusedError, match=r"nothing was sent: .*api_key"):
+        ask(kind("m"), prompt(provider))
+
+
+def test_a_passed_client_is_not_closed_and_its_retries_are_off():
+    wire = Wire(COMPLETION)
+    client = wire.client("openai")
+    model = OpenAIChatModel("m", client=client)
+
+    async def asking():
+        async with model:
+            await model.reply(prompt("openai_chat"))
+        return client.is_closed()
+
+    assert anyio.run(asking) is False
+    assert client.max_retries == 2, "the caller's own is not touched"
+    with pytest.raises(InvalidArgumentError, match="AsyncOpenAI"):
+        OpenAIChatModel("m", client=openai.OpenAI(api_key="none"))
+
+
+def test_the_time_limit_goes_to_the_request():
+    seen = []
+
+    class Timed(Wire):
+        def __call__(self, request):
+            seen.append(request.extensions["timeout"]["read"])
+            return super().__call__(request)
+
+    model = OpenAIChatModel("m", client=Timed(COMPLETION).client("openai"), timeout=12.5)
+    ask(model, prompt("openai_chat"))
+    assert seen == [12.5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "extra"), [(AnthropicModel, "anthropic"), (OpenAIResponsesModel, "openai")]
+)
+def test_without_the_sdk_the_extra_is_named(kind, extra, monkeypatch):
+    monkeypatch.setattr(sdk, "find_spec", lambda name: None)
+    with pytest.raises(MissingPackageError, match=rf"pip install rehydrate\[{extra}\]"):
+        kind("m")

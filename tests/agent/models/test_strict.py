@@ -1,0 +1,147 @@
+"""Models against the strict provider: over HTTP, cut answers and faults included, no refusal."""
+
+import random
+
+import anyio
+import pytest
+
+from rehydrate import Context
+from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel
+from rehydrate.cost import Usage
+from rehydrate.errors import (
+    ContextOverflowError,
+    ProviderUnavailableError,
+    RateLimitError,
+)
+from rehydrate.formats.calls import result_entries
+from rehydrate.prompt import ToolDef
+
+strict = pytest.importorskip("tests.provider")
+
+MODELS = {
+    "anthropic": AnthropicModel,
+    "openai_chat": OpenAIChatModel,
+    "openai_responses": OpenAIResponsesModel,
+}
+TOOLS = [
+    ToolDef(name, f"Does {name}.", {"type": "object", "properties": {}}) for name in ("a", "b")
+]
+EVERY_WAY = [
+    pytest.param(wire, backend, is_streamed, id=f"{wire}-{backend}-{is_streamed}")
+    for wire in sorted(MODELS)
+    for backend in ("asyncio", "trio")
+    for is_streamed in (False, True)
+]
+
+
+def model_for(wire, provider, **options):
+    url = provider.url if wire == "anthropic" else provider.openai_url
+    return MODELS[wire]("claude-opus-4-6", base_url=url, api_key="k", **options)
+
+
+def listener(is_streamed):
+    return (lambda text: None) if is_streamed else None
+
+
+def moody(chance):
+    """A brain that thinks, talks, calls and breaks off as it likes."""
+
+    def brain(request, wire):
+        said = {
+            "text": chance.choice(["", "I look.", "Done: é😀\u2028."]),
+            "thinking": chance.choice([None, "", "Hm, \u2028 so."]),
+            "stop": chance.choice([None, None, None, "max_tokens", "refusal"]),
+        }
+        calls = [
+            strict.Call(chance.choice("ab"), {"n": chance.random(), "név": "Réka"})
+            for _ in range(chance.choice([0, 0, 1, 3]))
+        ]
+        return strict.Says(**said, calls=tuple(calls))
+
+    return brain
+
+
+@pytest.mark.parametrize(("wire", "backend", "is_streamed"), EVERY_WAY)
+def test_no_request_of_a_long_conversation_is_refused(wire, backend, is_streamed):
+    options = {"thinking": {"type": "adaptive"}} if wire == "anthropic" else {}
+
+    async def talk(provider):
+        context = Context(provider=wire, system="Rules. " * 1_500, tools=TOOLS)
+        usages = []
+        async with model_for(wire, provider, **options) as model:
+            for number in range(12):
+                sent = await context.aprompt(f"Question {number}?")
+                for _ in range(6):
+                    reply = await model.reply(sent, on_text=listener(is_streamed))
+                    usages.append(reply.usage)
+                    results = [call.result(f"{call.arguments()}") for call in reply.calls]
+                    context.add(*reply.entries, *result_entries(results))
+                    assert (reply.stop == "calls") == bool(reply.calls)
+                    if not reply.calls:
+                        break
+                    sent = await context.aprompt()
+        return usages
+
+    chance = random.Random(f"{wire} {backend} {is_streamed}")
+    with strict.StrictProvider(moody(chance)) as provider:
+        usages = anyio.run(talk, provider, backend=backend)
+        assert provider.refusals == []
+        assert len(provider.requests) == len(usages) > 12
+        total = Usage.total(usages)
+        assert total.read == provider.usage.read > total.uncached
+        assert total.output == provider.usage.output
+
+
+@pytest.mark.parametrize(("wire", "backend", "is_streamed"), EVERY_WAY)
+def test_every_fault_is_the_error_that_it_is(wire, backend, is_streamed):
+    async def ask(model):
+        sent = Context(provider=wire).prompt("Which berth is free?")
+        return await model.reply(sent, on_text=listener(is_streamed))
+
+    def failed(expected, **options):
+        with pytest.raises(expected) as raised:
+            anyio.run(ask, model_for(wire, provider, **options), backend=backend)
+        return raised.value
+
+    with strict.StrictProvider(lambda request, wire: "Berth 4 is free until noon.") as provider:
+        for status in (500, 529 if wire == "anthropic" else 503):
+            provider.fail_next(status)
+            assert failed(ProviderUnavailableError).status == status
+        provider.rate_limit_next(7.0)
+        assert failed(RateLimitError).retry_after_seconds == 7.0
+        provider.overflow_next()
+        failed(ContextOverflowError)
+        provider.drop_next()
+        failed(ProviderUnavailableError)
+        for midway in (False, True):
+            provider.stall_next(1.0, midway=midway)
+            failed(ProviderUnavailableError, timeout=0.2)
+        if is_streamed:
+            provider.fail_next(500, midway=True)
+            failed(ProviderUnavailableError)
+            if wire == "openai_responses":
+                provider.overflow_next(midway=True)
+                failed(ContextOverflowError)
+        asked = len(provider.requests)
+        reply = anyio.run(ask, model_for(wire, provider), backend=backend)
+        assert reply.text == "Berth 4 is free until noon."
+        assert len(provider.requests) == asked + 1
+        assert provider.refusals == []
+
+
+@pytest.mark.parametrize(("wire", "backend", "is_streamed"), EVERY_WAY)
+def test_cancelling_in_the_midst_of_an_answer_leaves_a_model_that_goes_on(
+    wire, backend, is_streamed
+):
+    async def asking(provider):
+        sent = Context(provider=wire).prompt("Which berth is free?")
+        async with model_for(wire, provider) as model:
+            for midway in (False, True):
+                provider.stall_next(5.0, midway=midway)
+                with anyio.move_on_after(0.2) as scope:
+                    await model.reply(sent, on_text=listener(is_streamed))
+                assert scope.cancelled_caught
+            return (await model.reply(sent, on_text=listener(is_streamed))).text
+
+    with strict.StrictProvider(lambda request, wire: "Berth 4 is free.") as provider:
+        assert anyio.run(asking, provider, backend=backend) == "Berth 4 is free."

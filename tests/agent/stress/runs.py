@@ -1,0 +1,153 @@
+"""Generated agent runs: `python -m tests.agent.stress.runs --runs 1000 [--seed N] [--only RUN]`.
+
+Each is a conversation through an official SDK with the strict provider, in which chance decides
+what is said, called, cancelled and what fails. What must hold of it is in laws.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import gc
+import json
+import multiprocessing
+import random
+import sys
+import time
+import traceback
+from collections import Counter
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from rehydrate.agent import Retrying
+from tests.agent.stress.laws import LAWS
+from tests.agent.stress.plan import plan_of
+from tests.agent.stress.reading import parts, spoken
+from tests.agent.stress.running import Run, run
+
+_HANGS_SECONDS = 300
+_TOLD = (
+    "runs", "turns", "requests", "bound thinking", "tool calls", "context calls", "late-bound",
+    "compactions", "thinking left out", "prompts that wait",
+    "cancellations", "retries", "overflows", "refused", "lost", "repeated",
+    "prefix breaks reported", "unreported", "uncached", "unfitting", "failures", "cache reads",
+    "prompt tokens",
+)  # fmt: skip
+
+
+class Done(NamedTuple):
+    """What one run came to."""
+
+    number: int
+    totals: Counter
+    violations: list[str]
+
+
+def knock(seed: int, number: int) -> Done:
+    """One run, and what it breaks."""
+    faulthandler.dump_traceback_later(_HANGS_SECONDS, exit=True)
+    totals, violations = Counter({"runs": 1}), []
+    try:
+        one = run(plan_of(seed, number))
+        totals += _totals(one)
+        for name, law in LAWS.items():
+            found = list(law(one))
+            totals[name] += len(found)
+            violations += [f"{name}: {each}" for each in found]
+    except Exception:
+        totals["failures"] += 1
+        violations.append(f"failed: {traceback.format_exc()}")
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    gc.collect()
+    return Done(number, totals, violations)
+
+
+def _totals(one: Run) -> Counter:
+    said = spoken(one.context.history, one.plan.wire)
+    calls = [each for each in said if each.kind == "call"]
+    bodies = [parts(asked.prompt.request) for asked in one.model.asked]
+    turns = [turn for turn, _ in one.ended if turn is not None]
+    bill = one.provider.usage
+    found = Counter(
+        {
+            "turns": len(one.ended),
+            "requests": len(one.provider.requests),
+            "tool calls": len(one.tools.made),
+            "context calls": len(one.jit.answered),
+            "late-bound": sum(len(each.sections) for each in one.jit.answered.values()),
+            "calls": len(calls),
+            "compactions": one.context.usage.compactions,
+            "bound thinking": _sent_bound(one),
+            "thinking left out": sum(
+                any(trace.name == "thinking" for trace in asked.prompt.ir.meta.trace)
+                for asked in one.model.asked
+            ),
+            "prompts that wait": sum(
+                any("waits for the end" in said for said in asked.prompt.ir.meta.degraded)
+                for asked in one.model.asked
+            ),
+            "cancellations": sum(was_cancelled for _, was_cancelled in one.ended),
+            "retries": sum(isinstance(each, Retrying) for turn in turns for each in turn.events),
+            "overflows": sum(
+                each.fault is not None and each.fault.kind == "overflow"
+                for each in one.provider.requests
+            ),
+            "prefix breaks reported": sum(
+                now[: len(before)] != before for before, now in pairwise(bodies)
+            ),
+            "cache reads": bill.read,
+            "prompt tokens": bill.prompt,
+        }
+    )
+    found.update(f"stopped: {turn.stopped}" for turn in turns)
+    return found
+
+
+def _sent_bound(one: Run) -> int:
+    """The requests that carried thinking to a model that binds it to its prefix."""
+    binding = ("5-5", "5-1", "5-2")
+    if not (one.plan.model.startswith("claude") and one.plan.model.endswith(binding)):
+        return 0
+    return sum('"signature"' in json.dumps(each.body) for each in one.provider.requests)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.agent.stress.runs", description=__doc__)
+    parser.add_argument("--runs", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--only", type=int, default=None, help="this run and no other")
+    parser.add_argument("--jobs", type=int, default=2)
+    asked = parser.parse_args()
+    seed = random.randrange(1 << 30) if asked.seed is None else asked.seed
+    numbers = range(asked.runs) if asked.only is None else [asked.only]
+    if asked.only is not None:
+        print(plan_of(seed, asked.only), file=sys.stderr)
+    start, totals, broken = time.monotonic(), Counter(), 0
+    for done in _all(partial(knock, seed), numbers, min(asked.jobs, len(numbers))):
+        totals += done.totals
+        broken += bool(done.violations)
+        for violation in done.violations[:4]:
+            again = f"--seed {seed} --only {done.number}"
+            print(f"{again}: {violation}", file=sys.stderr, flush=True)
+    told = ", ".join(f"{name} {totals[name]:,}" for name in _TOLD)
+    ends = ", ".join(f"{name[9:]} {totals[name]:,}" for name in totals if name[:7] == "stopped")
+    print(
+        f"{told}; ended with {ends} (seed {seed}, {time.monotonic() - start:.0f} s)",
+        file=sys.stderr,
+    )
+    print("sound" if not broken else f"{broken} of {len(numbers)} runs are not sound")
+    sys.exit(bool(broken))
+
+
+def _all(knocked, numbers, jobs):
+    if jobs == 1:
+        yield from map(knocked, numbers)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap_unordered(knocked, numbers, chunksize=4)
+
+
+if __name__ == "__main__":
+    main()

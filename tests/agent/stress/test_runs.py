@@ -1,0 +1,132 @@
+"""The runs, few: more with HYPOTHESIS_PROFILE=deep, in full by the command. And that they see.
+
+HYPOTHESIS_PROFILE=random draws others each time.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+import pytest
+
+from tests.agent.stress.laws import LAWS
+from tests.agent.stress.plan import plan_of
+from tests.agent.stress.running import run
+from tests.stress.programs import run_module
+
+RUNS = (40, 300)
+CALM = {"storm": 0.0, "cancels": 0.0, "seconds": None, "timeout": None, "native": False}
+
+
+def test_agents_keep_every_law_whatever_happens_to_them():
+    usual, deep = RUNS
+    profile = os.environ.get("HYPOTHESIS_PROFILE")
+    runs = os.environ.get("KNOCK_TRIALS", deep if profile == "deep" else usual)
+    seed = [] if profile == "random" else ["--seed", "6"]
+    ended = run_module("tests.agent.stress.runs", "--runs", str(runs), *seed)
+    assert (ended.code, ended.out) == (0, "sound\n"), ended.err
+
+
+@pytest.fixture(scope="module", params=["anthropic", "openai_chat", "openai_responses"])
+def one(request):
+    """A run in which nothing goes wrong, long enough for each law to have something to see."""
+    few = plan_of(1, 1)
+    return run(
+        replace(
+            few,
+            wire=request.param,
+            model="gpt-5" if request.param != "anthropic" else "claude-haiku-4-5",
+            backend="asyncio",
+            way="run",
+            streams=True,
+            thinking=None,
+            turns=4,
+            soft_tokens=50_000,
+            max_job_tokens=None,
+            system_chars=4_000,
+            sources=("memory",),
+            steps=8,
+            talks=0.6,
+            **CALM,
+        )
+    )
+
+
+def seen(one):
+    return {name for name, law in LAWS.items() if list(law(one))}
+
+
+def test_a_sound_run_is_found_sound(one):
+    assert seen(one) == set()
+
+
+def lose_a_word(one):
+    del one.context._entries._entries[0]
+
+
+def say_a_word_twice(one):
+    entries = one.context._entries._entries
+    entries.insert(1, entries[0])
+
+
+def change_a_word(one):
+    entry = one.context._entries._entries[0]
+    one.context._entries._entries[0] = {**entry, "content": entry["content"] + "!"}
+
+
+def send_a_message_twice(one):
+    for asked in one.model.asked:
+        said = [each for each in asked.prompt.messages if each.get("role") == "user"]
+        asked.prompt.messages.append(max(said, key=lambda each: len(str(each))))
+
+
+def begin_anew(one):
+    one.model.asked[1].prompt.messages.insert(0, {"role": "user", "content": "First of all:"})
+
+
+def bill_nothing_as_read(one):
+    requests = one.provider.requests
+    requests[:] = [replace(each, billed=each.billed._replace(read=0)) for each in requests]
+
+
+def refuse_one(one):
+    one.provider.requests[0] = replace(one.provider.requests[0], refusal="No.")
+
+
+def end_otherwise(one):
+    turn, cancelled = one.ended[0]
+    one.ended[0] = (replace(turn, stopped="time_limit"), cancelled)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "law"),
+    [
+        (lose_a_word, "lost"),
+        (say_a_word_twice, "lost"),
+        (change_a_word, "lost"),
+        (send_a_message_twice, "repeated"),
+        (begin_anew, "unreported"),
+        (bill_nothing_as_read, "uncached"),
+        (refuse_one, "refused"),
+        (end_otherwise, "unfitting"),
+    ],
+)
+def test_what_breaks_a_law_is_seen(one, tamper, law):
+    kept = _state(one)
+    try:
+        tamper(one)
+        assert law in seen(one)
+    finally:
+        _restore(one, kept)
+
+
+def _state(one):
+    asked = [list(asked.prompt.messages) for asked in one.model.asked]
+    return list(one.context._entries._entries), list(one.provider.requests), list(one.ended), asked
+
+
+def _restore(one, kept):
+    one.context._entries._entries[:], one.provider.requests[:], one.ended[:], asked = kept
+    for each, messages in zip(one.model.asked, asked, strict=True):
+        each.prompt.messages[:] = messages

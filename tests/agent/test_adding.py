@@ -1,0 +1,100 @@
+"""What is added is added together and exactly once, whoever is cancelled."""
+
+import asyncio
+import threading
+from functools import partial
+
+import anyio
+import pytest
+
+from rehydrate import Context
+from rehydrate._concurrency.workers import COMPUTING
+from rehydrate.agent import Once
+from rehydrate.errors import InvalidMessageError
+from tests.agent.script import BACKENDS
+
+ENTRIES = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
+
+
+def adding(context):
+    return Once(partial(context.add, *ENTRIES))
+
+
+class SlowContext(Context):
+    """Its `add` says that it has begun, and waits for a while."""
+
+    def __init__(self):
+        super().__init__()
+        self.begun, self.release = threading.Event(), threading.Event()
+
+    def add(self, *entries):
+        self.begun.set()
+        self.release.wait(60)
+        super().add(*entries)
+
+
+def test_a_task_cancelled_by_asyncio_in_the_middle_has_added_everything_once():
+    context = SlowContext()
+
+    async def main():
+        task = asyncio.create_task(adding(context).anow())
+        while not context.begun.is_set():
+            await asyncio.sleep(0)
+        task.cancel()
+        threading.Timer(0.01, context.release.set).start()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return context.history
+
+    assert asyncio.run(main()) == ENTRIES
+    assert context.history == ENTRIES
+
+
+def test_a_task_cancelled_by_asyncio_before_it_got_a_thread_has_added_everything_too():
+    context = Context()
+
+    async def main():
+        release = threading.Event()
+        for _ in range(COMPUTING.size):
+            COMPUTING.start(release.wait)
+        task = asyncio.create_task(adding(context).anow())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        history = context.history
+        release.set()
+        return history
+
+    assert asyncio.run(main()) == ENTRIES
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_cancelled_scope_waits_until_everything_is_added(backend):
+    context = Context()
+
+    async def main():
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await adding(context).anow()
+            return context.history
+
+    assert anyio.run(main, backend=backend) == ENTRIES
+
+
+def test_twice_is_once():
+    context = Context()
+    once = adding(context)
+    once.now()
+    once.now()
+    assert context.history == ENTRIES
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_no_message_is_refused(backend):
+    async def main():
+        await Once(partial(Context().add, "no message")).anow()
+
+    with pytest.raises(InvalidMessageError):
+        anyio.run(main, backend=backend)

@@ -1,0 +1,591 @@
+"""Telemetry: the spans and metrics that the events of turns make, as the SDK has them in memory."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextvars import copy_context
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from rehydrate.agent import (
+    SCHEMA_URL,
+    Compacted,
+    ContextRequested,
+    Event,
+    ModelReplied,
+    Noted,
+    PromptBuilt,
+    Retrying,
+    SectionAdded,
+    Telemetry,
+    TextDelta,
+    ToolEnded,
+    ToolStarted,
+    Turn,
+    TurnEnded,
+    TurnStarted,
+)
+from rehydrate.cost import Usage
+from rehydrate.errors import RateLimitError
+
+CLIENT = SpanKind.CLIENT
+MODEL = "claude-sonnet-4-5"
+SECRET = "berth four is free"
+
+
+class Recorder:
+    """A Telemetry, and what came out of it."""
+
+    def __init__(self, **options: Any) -> None:
+        self.exporter, self.reader = InMemorySpanExporter(), InMemoryMetricReader()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+        meters = MeterProvider([self.reader])
+        self.telemetry = Telemetry(self.tracers, meters, **options)
+
+    def tell(self, *events: Event) -> Recorder:
+        for event in events:
+            self.telemetry(event)
+        return self
+
+    @property
+    def spans(self) -> list[ReadableSpan]:
+        return sorted(self.exporter.get_finished_spans(), key=lambda span: span.start_time or 0)
+
+    def span(self, name: str) -> ReadableSpan:
+        (found,) = [span for span in self.spans if span.name == name]
+        return found
+
+    def points(self, metric: str) -> list[Any]:
+        data = self.reader.get_metrics_data()
+        return [
+            point
+            for resource in (data.resource_metrics if data else [])
+            for scope in resource.scope_metrics
+            for each in scope.metrics
+            if each.name == metric
+            for point in each.data.data_points
+        ]
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_current() -> Iterator[None]:
+    yield
+    assert not trace.get_current_span().get_span_context().is_valid
+
+
+def started(thread: str = "", query: str | None = SECRET) -> TurnStarted:
+    return TurnStarted(query, "anthropic", MODEL, thread)
+
+
+def built(step: int = 1, *, kept: bool = True) -> PromptBuilt:
+    return PromptBuilt(step, 900, 990, 400, kept, 3, 2.5)
+
+
+def replied(step: int = 1, stop: Any = "answer", calls: int = 0) -> ModelReplied:
+    usage = Usage(read=400, written=100, uncached=400, output=20)
+    return ModelReplied(step, stop, calls, usage, 0.003, 40.0, f"{MODEL}-1", "msg_1", SECRET)
+
+
+def ended(stopped: Any = "answer", **more: Any) -> TurnEnded:
+    usage = Usage(read=400, uncached=500, output=20)
+    return TurnEnded(Turn(SECRET, stopped, (), 1, usage, 0.003, **more))
+
+
+TOOL = (
+    ToolStarted(1, "toolu_1", "berths", {"quay": SECRET}),
+    ToolEnded(1, "toolu_1", "berths", False, 18, 4.0, SECRET),
+)
+REQUEST = (
+    SectionAdded("semantic:1", "semantic", 120, late_bound=True),
+    SectionAdded("semantic:2", "semantic", 30, late_bound=True),
+    ContextRequested(1, "toolu_2", "request_context", SECRET, "semantic", 2, 150, 1, False, 8.0),
+)
+
+
+def whole_turn(thread: str = "", tool: tuple[Event, ...] = TOOL) -> list[Event]:
+    return [
+        started(thread),
+        SectionAdded("system", "hot", 40, late_bound=False),
+        built(),
+        replied(1, "calls", 2),
+        *tool,
+        *REQUEST,
+        built(2),
+        TextDelta(2, "berth "),
+        TextDelta(2, "four"),
+        replied(2),
+        ended(),
+    ]
+
+
+def test_a_turn_is_a_span_with_its_model_and_its_tools_within() -> None:
+    seen = Recorder().tell(*whole_turn("conversation-7"))
+    turn = seen.span("invoke_agent")
+    names = [span.name for span in seen.spans if span is not turn]
+    chat = f"chat {MODEL}"
+    assert sorted(names) == [chat, chat, "execute_tool berths", "execute_tool request_context"]
+    for span in seen.spans:
+        assert span.instrumentation_scope.schema_url == SCHEMA_URL
+        assert span.status.status_code is StatusCode.UNSET
+        if span is not turn:
+            assert span.parent.span_id == turn.context.span_id
+            assert span.end_time >= span.start_time
+    assert turn.parent is None
+    assert turn.kind is SpanKind.INTERNAL
+    assert turn.attributes == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.request.model": MODEL,
+        "gen_ai.conversation.id": "conversation-7",
+        "gen_ai.usage.input_tokens": 900,
+        "gen_ai.usage.output_tokens": 20,
+        "gen_ai.usage.cache_read.input_tokens": 400,
+        "gen_ai.usage.cache_creation.input_tokens": 0,
+        "rehydrate.stopped": "answer",
+        "rehydrate.steps": 1,
+        "rehydrate.dollars": 0.003,
+        "rehydrate.late_bound.sections": 2,
+        "rehydrate.late_bound.tokens": 150,
+        "rehydrate.context_requests": 1,
+    }
+
+
+def test_a_models_reply_says_what_was_asked_answered_and_billed() -> None:
+    seen = Recorder().tell(started(), built(), replied(), ended())
+    chat = seen.span(f"chat {MODEL}")
+    assert chat.kind is CLIENT
+    assert chat.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.request.model": MODEL,
+        "gen_ai.response.model": f"{MODEL}-1",
+        "gen_ai.response.id": "msg_1",
+        "gen_ai.response.finish_reasons": ("stop",),
+        "gen_ai.usage.input_tokens": 900,
+        "gen_ai.usage.output_tokens": 20,
+        "gen_ai.usage.cache_read.input_tokens": 400,
+        "gen_ai.usage.cache_creation.input_tokens": 100,
+        "rehydrate.step": 1,
+        "rehydrate.calls": 0,
+        "rehydrate.dollars": 0.003,
+        "rehydrate.prompt.tokens": 900,
+        "rehydrate.prompt.upper_bound_tokens": 990,
+        "rehydrate.prompt.shared_tokens": 400,
+        "rehydrate.prompt.sections": 3,
+        "rehydrate.prompt.seconds": 0.0025,
+        "rehydrate.prefix.kept": True,
+    }
+
+
+def test_both_wire_formats_of_openai_are_the_provider_openai() -> None:
+    for provider in ("openai_chat", "openai_responses"):
+        seen = Recorder().tell(TurnStarted("?", provider, "gpt-5"), built(), replied(), ended())
+        assert {span.attributes["gen_ai.provider.name"] for span in seen.spans} == {"openai"}
+
+
+def test_a_tool_says_its_name_its_call_and_that_it_failed() -> None:
+    failed = ToolEnded(1, "toolu_1", "berths", True, 12, 4.0, SECRET)
+    seen = Recorder().tell(started(), TOOL[0], failed, ended())
+    tool = seen.span("execute_tool berths")
+    assert tool.kind is SpanKind.INTERNAL
+    assert tool.status.status_code is StatusCode.ERROR
+    assert tool.attributes == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "berths",
+        "gen_ai.tool.call.id": "toolu_1",
+        "gen_ai.tool.type": "function",
+        "rehydrate.result.chars": 12,
+        "error.type": "tool_error",
+    }
+    assert seen.span("invoke_agent").status.status_code is StatusCode.UNSET
+
+
+def test_a_request_for_context_says_what_was_late_bound() -> None:
+    seen = Recorder().tell(started(), *REQUEST, ended())
+    request = seen.span("execute_tool request_context")
+    assert request.end_time - request.start_time >= 8_000_000
+    assert request.attributes == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "request_context",
+        "gen_ai.tool.call.id": "toolu_2",
+        "gen_ai.tool.type": "datastore",
+        "rehydrate.request.scope": "semantic",
+        "rehydrate.request.sections": 2,
+        "rehydrate.request.tokens": 150,
+        "rehydrate.request.remaining": 1,
+    }
+
+
+def everything_said(seen: Recorder) -> str:
+    return "".join(span.to_json() for span in seen.spans) + str(seen.reader.get_metrics_data())
+
+
+def test_nothing_that_was_said_is_recorded_unless_asked_for() -> None:
+    events = whole_turn()
+    events[3:3] = [
+        Retrying(1, RateLimitError("anthropic", 429, SECRET), 2, 0.0),
+        Noted(SECRET),
+    ]
+    events[-1] = ended("failed", error=ValueError(SECRET), notes=(SECRET,))
+    assert SECRET not in everything_said(Recorder().tell(*events))
+    assert SECRET in everything_said(Recorder(content=True).tell(*events))
+
+
+def test_content_is_recorded_in_the_conventions_shape_where_it_is_asked_for() -> None:
+    seen = Recorder(content=True).tell(*whole_turn())
+    turn = seen.span("invoke_agent").attributes
+    part = {"type": "text", "content": SECRET}
+    assert json.loads(turn["gen_ai.input.messages"]) == [{"role": "user", "parts": [part]}]
+    assert json.loads(turn["gen_ai.output.messages"]) == [{"role": "assistant", "parts": [part]}]
+    tool = seen.span("execute_tool berths").attributes
+    assert json.loads(tool["gen_ai.tool.call.arguments"]) == {"quay": SECRET}
+    assert tool["gen_ai.tool.call.result"] == SECRET
+    request = seen.span("execute_tool request_context").attributes
+    assert request["gen_ai.retrieval.query.text"] == SECRET
+    chats = [span.attributes for span in seen.spans if span.name.startswith("chat")]
+    assert [json.loads(chat["gen_ai.output.messages"])[0]["finish_reason"] for chat in chats] == [
+        "tool_call",
+        "stop",
+    ]
+
+
+def test_arguments_that_are_no_json_are_recorded_as_they_came() -> None:
+    broken = ToolStarted(1, "toolu_1", "berths", '{"quay": \udcff')
+    seen = Recorder(content=True).tell(started(), broken, TOOL[1], ended())
+    said = seen.span("execute_tool berths").attributes["gen_ai.tool.call.arguments"]
+    assert said == '{"quay": \ufffd'
+
+
+def test_a_streamed_reply_says_when_its_first_piece_came() -> None:
+    seen = Recorder().tell(*whole_turn())
+    plain, streamed = [span.attributes for span in seen.spans if span.name.startswith("chat")]
+    assert "gen_ai.request.stream" not in plain
+    assert streamed["gen_ai.request.stream"] is True
+    assert streamed["gen_ai.response.time_to_first_chunk"] >= 0
+
+
+def test_each_attempt_is_a_span_with_its_error() -> None:
+    limited = RateLimitError("anthropic", 429, "slow down")
+    seen = Recorder().tell(started(), built(), Retrying(1, limited, 2, 0.0), replied(), ended())
+    first, second = [span for span in seen.spans if span.name.startswith("chat")]
+    assert first.attributes["error.type"] == "rehydrate.errors.RateLimitError"
+    assert first.status.status_code is StatusCode.ERROR
+    assert first.status.description is None
+    assert second.status.status_code is StatusCode.UNSET
+    assert seen.span("invoke_agent").attributes["rehydrate.retries"] == 1
+
+
+def test_an_attempt_that_came_sooner_than_foreseen_is_a_span_all_the_same() -> None:
+    limited = RateLimitError("anthropic", 429, "slow down")
+    late = Retrying(1, limited, 2, 900.0)
+    seen = Recorder().tell(started(), built(), late, late, replied(), ended())
+    chats = [span.attributes.get("error.type") for span in seen.spans if span.kind is CLIENT]
+    assert chats == ["rehydrate.errors.RateLimitError"] * 2 + [None]
+    assert sum(point.count for point in seen.points("gen_ai.client.operation.duration")) == 3
+
+
+def test_an_attempt_that_never_came_is_no_span() -> None:
+    limited = RateLimitError("anthropic", 429, "slow down")
+    seen = Recorder().tell(started(), built(), Retrying(1, limited, 2, 900.0), ended("cancelled"))
+    (only,) = [span for span in seen.spans if span.name.startswith("chat")]
+    assert only.attributes["error.type"] == "rehydrate.errors.RateLimitError"
+
+
+def test_a_prompt_that_is_too_long_is_an_error_of_its_own_span_and_a_compaction() -> None:
+    overflow = Compacted(900, 450, "overflow")
+    seen = Recorder().tell(started(), built(), overflow, built(), replied(), ended())
+    first, second = [span for span in seen.spans if span.name.startswith("chat")]
+    assert first.attributes["error.type"] == "rehydrate.errors.ContextOverflowError"
+    assert "error.type" not in second.attributes
+    turn = seen.span("invoke_agent").attributes
+    assert turn["rehydrate.compactions"] == 1
+    assert turn["rehydrate.compacted_tokens"] == 450
+    (point,) = seen.points("rehydrate.compactions")
+    assert (point.value, dict(point.attributes)) == (1, {"rehydrate.why": "overflow"})
+
+
+def test_a_prefix_that_is_lost_is_counted() -> None:
+    seen = Recorder().tell(started(), built(kept=False), replied(), ended())
+    assert seen.span("invoke_agent").attributes["rehydrate.prefix.breaks"] == 1
+    assert seen.points("rehydrate.prefix.breaks")[0].value == 1
+
+
+@pytest.mark.parametrize(
+    ("stopped", "error", "kind"),
+    [
+        ("answer", None, None),
+        ("refusal", None, None),
+        ("length", None, None),
+        ("step_limit", None, "step_limit"),
+        ("time_limit", None, "time_limit"),
+        ("cancelled", None, "cancelled"),
+        ("failed", ValueError("no"), "ValueError"),
+        ("failed", RateLimitError("x", 429, "no"), "rehydrate.errors.RateLimitError"),
+        ("failed", None, "failed"),
+    ],
+)
+def test_how_a_turn_ended_is_its_error_and_that_of_what_it_cut_short(
+    stopped: str, error: Exception | None, kind: str | None
+) -> None:
+    seen = Recorder().tell(started(), built(), TOOL[0], ended(stopped, error=error))
+    turn = seen.span("invoke_agent")
+    assert turn.attributes.get("error.type") == kind
+    assert (turn.status.status_code is StatusCode.ERROR) == (kind is not None)
+    for name in (f"chat {MODEL}", "execute_tool berths"):
+        assert seen.span(name).attributes["error.type"] == (kind or "_OTHER")
+
+
+def test_the_metrics_have_the_conventions_names_units_and_buckets() -> None:
+    seen = Recorder(agent="harbour master").tell(*whole_turn("conversation-7"))
+    tokens = seen.points("gen_ai.client.token.usage")
+    assert {point.attributes["gen_ai.token.type"]: point.sum for point in tokens} == {
+        "input": 1800,
+        "output": 40,
+    }
+    assert tokens[0].explicit_bounds[:4] == (1, 4, 16, 64)
+    assert tokens[0].explicit_bounds[-1] == 67108864
+    (chat,) = seen.points("gen_ai.client.operation.duration")
+    assert dict(chat.attributes) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.request.model": MODEL,
+        "gen_ai.response.model": f"{MODEL}-1",
+    }
+    assert chat.count == 2
+    assert chat.explicit_bounds[0] == 0.01
+    assert chat.explicit_bounds[-1] == 81.92
+    (turn,) = seen.points("gen_ai.invoke_agent.duration")
+    assert dict(turn.attributes) == {
+        "gen_ai.agent.name": "harbour master",
+        "gen_ai.request.model": MODEL,
+    }
+    assert turn.explicit_bounds[-1] == 409.6
+    tools = seen.points("gen_ai.execute_tool.duration")
+    assert {point.attributes["gen_ai.tool.name"] for point in tools} == {
+        "berths",
+        "request_context",
+    }
+    (late,) = seen.points("rehydrate.late_bound.tokens")
+    assert (late.value, dict(late.attributes)) == (150, {"rehydrate.source": "semantic"})
+
+
+def test_the_duration_that_is_measured_is_that_of_the_span() -> None:
+    seen = Recorder(agent="harbour master").tell(started(), built(), replied(), ended())
+    span = seen.span("invoke_agent harbour master")
+    (point,) = seen.points("gen_ai.invoke_agent.duration")
+    assert point.sum == pytest.approx((span.end_time - span.start_time) / 1e9)
+    assert span.attributes["gen_ai.agent.name"] == "harbour master"
+
+
+def test_a_turn_is_within_the_span_that_was_current_and_leaves_it_current() -> None:
+    seen = Recorder()
+    tracer = seen.tracers.get_tracer("a web server")
+    with tracer.start_as_current_span("POST /chat") as request:
+        seen.tell(*whole_turn())
+        assert trace.get_current_span() is request
+    assert seen.span("invoke_agent").parent.span_id == request.get_span_context().span_id
+
+
+def test_what_a_client_or_a_tool_traces_is_within_the_span_of_the_call() -> None:
+    seen = Recorder()
+    tracer = seen.tracers.get_tracer("an http client")
+
+    def request(name: str) -> None:
+        tracer.start_span(name).end()
+
+    seen.tell(started(), built())
+    request("to the model")
+    seen.tell(replied(stop="calls"))
+    request("between")
+    seen.tell(TOOL[0])
+    request("of the tool")
+    seen.tell(TOOL[1], ended())
+    parents = {
+        name: seen.span(parent).context.span_id
+        for name, parent in {
+            "to the model": f"chat {MODEL}",
+            "between": "invoke_agent",
+            "of the tool": "execute_tool berths",
+        }.items()
+    }
+    assert {name: seen.span(name).parent.span_id for name in parents} == parents
+
+
+async def turn_with_parallel_tools(telemetry: Telemetry, thread: str, tools: int) -> None:
+    """As the loop tells it: each tool in a task of its own, all of them at the same time."""
+    telemetry(started(thread))
+    await anyio.lowlevel.checkpoint()
+    telemetry(built())
+    await anyio.lowlevel.checkpoint()
+    telemetry(replied(stop="calls", calls=tools))
+
+    async def tool(number: int) -> None:
+        call, name = f"{thread}:{number}", f"{thread} {number}"
+        telemetry(ToolStarted(1, call, name))
+        await anyio.lowlevel.checkpoint()
+        span = trace.get_current_span()
+        assert span.attributes["gen_ai.tool.call.id"] == call  # type: ignore[attr-defined]
+        telemetry(ToolEnded(1, call, name, False, 0, 0.0))
+
+    async with anyio.create_task_group() as group:
+        for number in range(tools):
+            group.start_soon(tool, number)
+    telemetry(built(2))
+    await anyio.lowlevel.checkpoint()
+    telemetry(replied(2))
+    telemetry(ended())
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.sampled_from(["asyncio", "trio"]))
+def test_turns_at_the_same_time_keep_their_spans_apart(tools: list[int], backend: str) -> None:
+    seen = Recorder()
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            for number, count in enumerate(tools):
+                group.start_soon(turn_with_parallel_tools, seen.telemetry, f"t{number}", count)
+
+    anyio.run(main, backend=backend)
+    turns = {
+        span.context.span_id: span.attributes["gen_ai.conversation.id"]
+        for span in seen.spans
+        if span.name == "invoke_agent"
+    }
+    assert sorted(turns.values()) == sorted(f"t{number}" for number in range(len(tools)))
+    for span in seen.spans:
+        if span.name.startswith("execute_tool"):
+            thread = span.attributes["gen_ai.tool.name"].split()[0]
+            assert turns[span.parent.span_id] == thread
+        elif span.name.startswith("chat"):
+            assert turns[span.parent.span_id] == span.attributes["gen_ai.conversation.id"]
+    assert len(seen.spans) == sum(3 + count for count in tools)
+    assert len({span.context.trace_id for span in seen.spans}) == len(tools)
+
+
+def test_an_agent_that_is_a_tool_of_another_has_its_turn_within_the_call() -> None:
+    seen = Recorder()
+    seen.tell(started("outer"), built(), replied(stop="calls", calls=1), TOOL[0])
+    inner = threading.Thread(
+        target=copy_context().run, args=(lambda: seen.tell(started("inner"), built(), ended()),)
+    )
+    inner.start()
+    inner.join()
+    seen.tell(started("inner again"), ended())
+    seen.tell(TOOL[1], built(2), replied(2), ended())
+    tool = seen.span("execute_tool berths")
+    turns = {
+        span.attributes["gen_ai.conversation.id"]: span
+        for span in seen.spans
+        if span.name == "invoke_agent"
+    }
+    assert turns["inner"].parent.span_id == tool.context.span_id
+    assert turns["inner again"].parent.span_id == tool.context.span_id
+    assert tool.parent.span_id == turns["outer"].context.span_id
+    assert turns["outer"].attributes["rehydrate.stopped"] == "answer"
+
+
+def test_an_agent_within_another_may_have_a_listener_of_its_own() -> None:
+    outer, inner = Recorder(), Recorder()
+    outer.tell(started("outer"), TOOL[0])
+    inner.tell(*whole_turn("inner"))
+    outer.tell(TOOL[1], ended())
+    assert len(inner.spans) == 5
+    tool = outer.span("execute_tool berths")
+    assert inner.span("invoke_agent").parent.span_id == tool.context.span_id
+    assert len(outer.spans) == 2
+
+
+class Broken(SpanExporter):
+    def export(self, spans: Any) -> Any:
+        raise OSError("the collector is down")
+
+    def shutdown(self) -> None:
+        pass
+
+
+class BrokenProcessor(SpanProcessor):
+    """Fails where it is told to."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        if self.where == "start":
+            raise OSError("the collector is down")
+
+    def on_end(self, span: Any) -> None:
+        if self.where == "end":
+            raise OSError("the collector is down")
+
+
+@pytest.mark.parametrize("where", ["export", "start", "end"])
+def test_what_an_exporter_throws_breaks_no_turn_and_is_said(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen = Recorder()
+    broken: Any = SimpleSpanProcessor(Broken()) if where == "export" else BrokenProcessor(where)
+    seen.tracers.add_span_processor(broken)
+    with caplog.at_level(logging.WARNING):
+        seen.tell(*whole_turn(), *whole_turn())
+    ours = [record for record in caplog.records if record.name.startswith("rehydrate")]
+    assert len(ours) == (0 if where == "export" else 1)  # the SDK says it itself
+    if where != "start":
+        assert [span.name for span in seen.spans].count("invoke_agent") == 2
+
+
+def test_events_of_a_turn_that_did_not_begin_are_left_alone() -> None:
+    seen = Recorder().tell(built(), replied(), *TOOL, *REQUEST, ended())
+    assert seen.spans == []
+
+
+def test_events_out_of_order_make_no_exception(caplog: pytest.LogCaptureFixture) -> None:
+    seen = Recorder().tell(started(), replied(), TOOL[1], TextDelta(1, "x"), built(), built())
+    seen.tell(TOOL[0], ended(), ended())
+    assert not [record for record in caplog.records if record.name.startswith("rehydrate")]
+    assert seen.span("invoke_agent").attributes["rehydrate.stopped"] == "answer"
+
+
+def test_without_providers_it_is_the_programs_that_are_used() -> None:
+    telemetry = Telemetry()
+    for event in whole_turn():  # there are none: nothing is recorded, and nothing fails
+        telemetry(event)
+    assert not telemetry._spans._has_failed
+
+
+def test_importing_it_needs_no_opentelemetry_and_making_one_names_the_extra() -> None:
+    code = (
+        "import sys\n"
+        "import rehydrate.agent.telemetry as telemetry\n"
+        "assert not [name for name in sys.modules if name.startswith('opentelemetry')]\n"
+        "sys.modules['opentelemetry'] = None\n"
+        "try:\n    telemetry.Telemetry()\n"
+        "except ImportError as error:\n    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "pip install rehydrate[telemetry]" in done.stdout
+
+
+def test_a_turn_without_price_or_thread_leaves_them_out() -> None:
+    seen = Recorder().tell(started(query=None), TurnEnded(Turn("", "answer")))
+    attributes = seen.span("invoke_agent").attributes
+    assert "rehydrate.dollars" not in attributes
+    assert "gen_ai.conversation.id" not in attributes

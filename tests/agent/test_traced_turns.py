@@ -1,0 +1,215 @@
+"""Whole turns, traced: Interpreter, ContextJIT, a real MCP server and Telemetry together."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import anyio
+import mcp
+import pytest
+from opentelemetry import trace
+
+from rehydrate import Budget, Context, validate
+from rehydrate.agent import Interpreter, TurnLimits, mcp_tools
+from rehydrate.context import ContextJIT
+from rehydrate.errors import RateLimitError
+from rehydrate.testing import ScriptedModel, call
+from tests.agent.script import BACKENDS
+from tests.agent.test_mcp import harbour
+from tests.agent.test_telemetry import Recorder
+from tests.context.jit.test_jit import BILLING, NOON, long_conversation
+
+both = pytest.mark.parametrize("backend", BACKENDS)
+
+
+def conversation() -> Context:
+    """Of which the beginning has no room any more."""
+    budget = Budget(soft_tokens=3_000, hard_tokens=10**7, compact_to=0.5)
+    context = Context(budget=budget, clock=NOON.timestamp, thread="harbour-7")
+    context.add(*long_conversation())
+    return context
+
+
+@both
+def test_a_turn_with_context_and_an_mcp_server_is_one_trace(backend: str) -> None:
+    seen, context = Recorder(), conversation()
+
+    async def main():
+        async with mcp.Client(harbour()) as client:
+            model = ScriptedModel(
+                [
+                    [
+                        call("request_context", query="billing webhook retries"),
+                        call("harbour_berths", quay="A"),
+                        call("harbour_sink"),
+                    ],
+                    "Five times.",
+                ],
+                name="claude-sonnet-4-5",
+            )
+            interpreter = Interpreter(
+                model,
+                await mcp_tools(client, prefix="harbour_"),
+                jit=lambda context: ContextJIT(context, clock=NOON.timestamp),
+                on_event=seen.telemetry,
+            )
+            turn = await interpreter.arun(context, "Which of the last berths is the widest?")
+            assert not trace.get_current_span().get_span_context().is_valid
+            return turn
+
+    turn = anyio.run(main, backend=backend)
+    assert turn.answer == "Five times."
+    assert turn.notes == ()
+    assert BILLING in str(context.history[-2])
+    assert validate(context.history, "anthropic") == []
+    root = seen.span("invoke_agent")
+    ours = [span for span in seen.spans if span.instrumentation_scope.name == "rehydrate"]
+    assert Counter(span.name for span in ours) == {
+        "invoke_agent": 1,
+        "chat claude-sonnet-4-5": 2,
+        "execute_tool request_context": 1,
+        "execute_tool harbour_berths": 1,
+        "execute_tool harbour_sink": 1,
+    }
+    assert {span.context.trace_id for span in ours} == {root.context.trace_id}
+    assert {span.parent.span_id for span in ours if span is not root} == {root.context.span_id}
+    assert seen.span("execute_tool harbour_sink").attributes["error.type"] == "tool_error"
+    attributes = root.attributes
+    assert attributes["gen_ai.conversation.id"] == "harbour-7"
+    assert attributes["rehydrate.late_bound.tokens"] > 0
+    assert attributes["rehydrate.context_requests"] == 1
+    assert "rehydrate.prefix.breaks" not in attributes
+    assert attributes["gen_ai.usage.input_tokens"] == turn.usage.input
+    chats = [span.attributes for span in ours if span.name.startswith("chat")]
+    assert chats[1]["gen_ai.usage.cache_read.input_tokens"] > 0
+    assert sum(chat["gen_ai.usage.output_tokens"] for chat in chats) == turn.usage.output
+
+
+@both
+def test_turns_of_many_conversations_at_once_have_a_trace_each(backend: str) -> None:
+    seen = Recorder()
+
+    async def hear(number: int) -> int:
+        """Says it back, a little later."""
+        await anyio.sleep(0)
+        return number
+
+    def reply(prompt):
+        number = prompt.request["messages"][0]["content"]
+        number = number if isinstance(number, str) else number[0]["text"]
+        asked = len(prompt.request["messages"])
+        return call("hear", number=int(number)) if asked == 1 else f"Heard {number}."
+
+    async def main() -> None:
+        interpreter = Interpreter(ScriptedModel(reply), [hear], on_event=seen.telemetry, jit=False)
+        async with anyio.create_task_group() as group:
+            for number in range(20):
+                group.start_soon(interpreter.arun, Context(thread=f"t{number}"), str(number))
+
+    anyio.run(main, backend=backend)
+    threads = {
+        span.context.span_id: span.attributes["gen_ai.conversation.id"]
+        for span in seen.spans
+        if span.name == "invoke_agent"
+    }
+    assert len(threads) == 20
+    within = Counter(threads[span.parent.span_id] for span in seen.spans if span.parent)
+    assert within == {f"t{number}": 3 for number in range(20)}
+    for span in seen.spans:
+        if span.name.startswith("chat"):
+            assert threads[span.parent.span_id] == span.attributes["gen_ai.conversation.id"]
+
+
+@both
+def test_a_turn_that_is_cancelled_in_a_tool_ends_every_span(backend: str) -> None:
+    seen = Recorder()
+
+    async def hang() -> None:
+        """Never comes back."""
+        await anyio.sleep_forever()
+
+    async def main() -> None:
+        model = ScriptedModel([[call("hang"), call("hang")], "never"])
+        interpreter = Interpreter(
+            model, [hang], on_event=seen.telemetry, jit=False, limits=TurnLimits(timeout=0.05)
+        )
+        turn = await interpreter.arun(Context(), "Go.")
+        assert turn.stopped == "time_limit"
+        assert not trace.get_current_span().get_span_context().is_valid
+
+    anyio.run(main, backend=backend)
+    assert Counter(span.name for span in seen.spans)["execute_tool hang"] == 2
+    root = seen.span("invoke_agent")
+    assert root.attributes["error.type"] == "time_limit"
+    for span in seen.spans:
+        if span.name == "execute_tool hang":
+            assert span.attributes["error.type"] == "tool_error"
+            assert span.parent.span_id == root.context.span_id
+
+
+@both
+def test_a_tool_that_runs_an_agent_has_its_turn_within_it(backend: str) -> None:
+    seen = Recorder()
+    inner = Interpreter(ScriptedModel(lambda _: "Four."), on_event=seen.telemetry, jit=False)
+
+    def ask_sync(question: str) -> str:
+        """In a thread, with a loop of its own."""
+        return inner.run(Context(thread="sync"), question).answer
+
+    async def ask(question: str) -> str:
+        """On the same loop."""
+        return (await inner.arun(Context(thread="async"), question)).answer
+
+    asked = [[call("ask_sync", question="?"), call("ask", question="?")], "Four."]
+    outer = Interpreter(ScriptedModel(asked), [ask_sync, ask], on_event=seen.telemetry, jit=False)
+
+    async def main() -> None:
+        turn = await outer.arun(Context(thread="outer"), "Which berth?")
+        assert turn.answer == "Four."
+
+    anyio.run(main, backend=backend)
+    turns = {
+        span.attributes["gen_ai.conversation.id"]: span
+        for span in seen.spans
+        if span.name == "invoke_agent"
+    }
+    tools = {span.name: span.context.span_id for span in seen.spans}
+    assert turns["sync"].parent.span_id == tools["execute_tool ask_sync"]
+    assert turns["async"].parent.span_id == tools["execute_tool ask"]
+    assert turns["outer"].parent is None
+    assert len({span.context.trace_id for span in seen.spans}) == 1
+    assert len(seen.spans) == 3 + 4 + 2
+
+
+@both
+def test_a_provider_that_fails_at_first_is_an_attempt_with_its_error(backend: str) -> None:
+    seen = Recorder()
+
+    async def no_wait(seconds: float) -> None:
+        await anyio.sleep(0)
+
+    async def main() -> None:
+        model = ScriptedModel([RateLimitError("anthropic", 429, "slow down", 0.0), "Four."])
+        interpreter = Interpreter(model, on_event=seen.telemetry, jit=False, sleep=no_wait)
+        assert (await interpreter.arun(Context(), "Which berth?")).answer == "Four."
+
+    anyio.run(main, backend=backend)
+    chats = [span for span in seen.spans if span.name.startswith("chat")]
+    errors = [span.attributes.get("error.type") for span in chats]
+    assert errors == ["rehydrate.errors.RateLimitError", None]
+    assert seen.span("invoke_agent").attributes["rehydrate.retries"] == 1
+
+
+def test_a_turn_whose_events_are_read_is_traced_within_its_readers_span() -> None:
+    seen = Recorder()
+
+    async def main() -> None:
+        interpreter = Interpreter(ScriptedModel(["Four."]), on_event=seen.telemetry, jit=False)
+        tracer = seen.tracers.get_tracer("a web server")
+        with tracer.start_as_current_span("POST /chat") as request:
+            async for _ in interpreter.astream(Context(), "Which berth?"):
+                assert trace.get_current_span() is request
+
+    anyio.run(main)
+    request = seen.span("POST /chat")
+    assert seen.span("invoke_agent").parent.span_id == request.context.span_id

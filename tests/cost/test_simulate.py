@@ -1,0 +1,211 @@
+"""simulate: the bill of requests one after another, by the rules of each provider's cache."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rehydrate.cost import Price, Usage, cost, simulate
+from rehydrate.errors import InvalidArgumentError
+from tests.cost.segments import row, seg
+
+CLAUDE = Price(3, 15)
+GPT = Price(2, 8, read=0.25, write=1, write_1h=1, automatic=True, step_tokens=128)
+
+
+def bill(*prompts, **options):
+    """(read, written, uncached) of each."""
+    options = {"price": CLAUDE, "minimum_tokens": 1_024, **options}
+    turns = simulate(prompts, **options).turns
+    return [(turn.read, turn.written + turn.written_1h, turn.uncached) for turn in turns]
+
+
+def test_what_is_sent_again_is_read_and_only_what_is_new_is_written():
+    assert bill(row("abc", marks="c"), row("abcde", marks="e")) == [
+        (0, 3_000, 0),
+        (3_000, 2_000, 0),
+    ]
+
+
+def test_what_stands_behind_the_last_breakpoint_is_never_cached():
+    again = row("abc", marks="b")
+    assert bill(again, again) == [(0, 2_000, 1_000), (2_000, 0, 1_000)]
+
+
+def test_without_a_breakpoint_nothing_is_cached():
+    assert bill(row("abc"), row("abc")) == [(0, 0, 3_000)] * 2
+
+
+def test_a_change_in_front_breaks_everything_behind_it():
+    assert bill(row("abc", marks="c"), row("xbc", marks="c")) == [(0, 3_000, 0)] * 2
+
+
+def test_a_breakpoint_before_the_change_saves_what_is_in_front_of_it():
+    first, second = row("abc", marks="ac"), row("axc", marks="ac")
+    assert bill(first, second, minimum_tokens=1_000)[1] == (1_000, 2_000, 0)
+    assert bill(first, second)[1] == (0, 3_000, 0)  # "a" alone is under the minimum
+
+
+def test_a_prefix_under_the_minimum_is_not_kept():
+    short = row("a", marks="a")
+    assert bill(short, short) == [(0, 0, 1_000)] * 2
+    assert bill(short, short, minimum_tokens=1_000)[1] == (1_000, 0, 0)
+
+
+def test_the_cache_looks_back_over_twenty_blocks_and_no_further():
+    first = [seg("start", 5_000, mark=True)]
+
+    def longer(blocks):
+        return [seg("start", 5_000), *[seg(f"b{n}", 10) for n in range(blocks - 1)]]
+
+    for blocks, read in ((20, 5_000), (21, 0)):
+        second = [*longer(blocks)[:-1], seg("last", 10, mark=True)]
+        assert len(second) == blocks
+        assert bill(first, second)[1][0] == read
+
+
+def test_an_entry_of_many_blocks_takes_as_many_of_the_twenty():
+    first = [seg("start", 5_000, mark=True)]
+    assert bill(first, [seg("start", 5_000), seg("big", 10, blocks=19, mark=True)])[1][0] == 5_000
+    assert bill(first, [seg("start", 5_000), seg("big", 10, blocks=20, mark=True)])[1][0] == 0
+
+
+def test_a_second_breakpoint_bridges_what_one_alone_cannot_see():
+    first = [seg("start", 5_000, mark=True)]
+    middle = [seg(f"b{n}", 10, mark=n == 15) for n in range(30)]
+    second = [seg("start", 5_000), *middle, seg("last", 10, mark=True)]
+    assert bill(first, second)[1] == (5_000, 310, 0)
+
+
+def test_an_entry_is_gone_when_it_was_not_used_for_its_time_to_live():
+    again = row("ab", marks="b")
+    assert [turn[0] for turn in bill(again, again, again, gaps=[300, 301])] == [0, 2_000, 0]
+    assert [turn[0] for turn in bill(again, again, gaps=301, ttl="1h")] == [0, 2_000]
+
+
+def test_reading_starts_the_time_to_live_anew():
+    again = row("ab", marks="b")
+    assert [turn[0] for turn in bill(*[again] * 4, gaps=200)] == [0, 2_000, 2_000, 2_000]
+
+
+def test_a_prefix_that_was_read_through_a_longer_prompt_stays_warm():
+    base, longer = row("ab", marks="b"), row("abcd", marks="bd")
+    assert bill(base, longer, base, gaps=200)[2] == (2_000, 0, 0)
+
+
+def test_an_hour_costs_twice_the_input_and_five_minutes_a_quarter_more():
+    again = row("ab", marks="b")
+    short, long = (simulate([again], price=CLAUDE, ttl=ttl) for ttl in ("5m", "1h"))
+    assert short.cost == pytest.approx(3 * 1.25 * 2_000 / 1e6)
+    assert long.cost == pytest.approx(3 * 2 * 2_000 / 1e6)
+    assert long.turns[0] == Usage(written_1h=2_000)
+
+
+def test_openai_keeps_every_prefix_unasked_in_steps_of_128_tokens():
+    first, second = row("abc"), row("abcd")
+    assert bill(first, second, price=GPT) == [(0, 0, 3_000), (2_944, 0, 1_056)]
+    assert bill(first, row("axc"), price=GPT)[1] == (0, 0, 3_000)  # 1,000 shared: too short
+    assert bill(first, row("abx"), price=GPT)[1] == (1_920, 0, 1_080)
+
+
+def test_an_automatic_cache_with_a_write_fee_writes_what_it_keeps():
+    price = Price(2, 10, automatic=True, step_tokens=128)
+    assert bill(row("abc"), row("abcd"), price=price) == [(0, 2_944, 56), (2_944, 1_024, 32)]
+
+
+def test_output_is_billed_and_the_input_apart_from_it():
+    job = simulate([row("ab")] * 2, price=CLAUDE, output_tokens=[100, 200])
+    assert job.total == Usage(uncached=4_000, output=300)
+    assert job.cost == pytest.approx((3 * 4_000 + 15 * 300) / 1e6)
+    assert job.input_cost == pytest.approx(3 * 4_000 / 1e6)
+
+
+def test_marks_on_what_changes_every_turn_cost_more_than_no_marks_at_all():
+    changing = [row(f"{n}bc", marks="c") for n in range(5)]
+    assert simulate(changing, price=CLAUDE).saved == pytest.approx(-0.25)
+    assert simulate([row("abc", marks="c")] * 5, price=CLAUDE).saved > 0.6
+
+
+def test_a_fifth_breakpoint_is_refused_as_the_provider_does():
+    with pytest.raises(InvalidArgumentError, match="5 breakpoints"):
+        simulate([row("abcde", marks="abcde")], price=CLAUDE)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gaps": [1, 2]}, "gaps has 2 numbers, expected 1"),
+        ({"gaps": -1}, "gaps has -1"),
+        ({"output_tokens": [1]}, "output_tokens has 1 numbers, expected 2"),
+        ({"ttl": "1d"}, "ttl is '1d'"),
+        ({"price": None}, "no price is known of model ''"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_its_remedy(options, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        simulate([row("a"), row("b")], **{"price": CLAUDE, **options})
+
+
+def test_nothing_sent_costs_nothing():
+    empty = simulate([], price=CLAUDE)
+    assert (empty.cost, empty.saved, empty.hit_rate) == (0, 0.0, 0.0)
+    assert simulate([[]], price=CLAUDE).total == Usage()
+
+
+letters = st.text("abcd", max_size=8)
+
+
+@st.composite
+def jobs(draw):
+    prompts = [
+        [seg(letter, 700 + 9 * ord(letter)) for letter in draw(letters)]
+        for _ in range(draw(st.integers(1, 6)))
+    ]
+    marked = []
+    for prompt in prompts:
+        places = draw(st.sets(st.integers(0, max(len(prompt) - 1, 0)), max_size=4))
+        marked.append(
+            [part._replace(breakpoint=place in places) for place, part in enumerate(prompt)]
+        )
+    gaps = draw(st.lists(st.sampled_from([0, 299, 301]), min_size=len(marked) - 1, max_size=5))
+    return marked, gaps[: len(marked) - 1]
+
+
+def slowly(prompts, gaps, minimum=1_024):
+    """The slow, obvious twin: entries are the whole texts of prefixes."""
+    kept: dict[str, float] = {}
+    now, rows = 0.0, []
+    for prompt, gap in zip(prompts, [0, *gaps], strict=False):
+        now += gap
+        kept = {text: seen for text, seen in kept.items() if now - seen <= 300}
+        text = "".join(part.digest for part in prompt)
+        size = [sum(part.tokens for part in prompt[:end]) for end in range(len(prompt) + 1)]
+        marks = [n for n, part in enumerate(prompt, 1) if part.breakpoint and size[n] >= minimum]
+        seen = [
+            end
+            for mark in marks
+            for end in range(max(mark - 19, 1), mark + 1)
+            if text[:end] in kept
+        ]
+        read, last = max(seen, default=0), max(marks, default=0)
+        for end in {*marks, read} - {0}:
+            kept[text[:end]] = now
+        rows.append((size[read], size[last] - size[read] if last else 0, size[-1] - size[last]))
+    return rows
+
+
+@given(jobs())
+def test_the_bill_is_that_of_the_slow_and_obvious_cache(job):
+    prompts, gaps = job
+    assert bill(*prompts, gaps=gaps) == slowly(prompts, gaps)
+
+
+@given(jobs(), st.sampled_from([CLAUDE, GPT]))
+def test_every_token_is_billed_exactly_once(job, price):
+    prompts, gaps = job
+    done = simulate(prompts, price=price, gaps=gaps)
+    for prompt, turn in zip(prompts, done.turns, strict=True):
+        assert turn.input == sum(part.tokens for part in prompt)
+        assert min(turn) >= 0
+    assert done.cost == pytest.approx(cost(done.total, price))

@@ -1,0 +1,35 @@
+"""The knocks as a command: `python -m tests.memory.stress kill --trials 500`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+KNOCKS = ("kill", "damage", "disk", "crowd", "tenants")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.memory.stress", description=__doc__)
+    parser.add_argument("knock", choices=KNOCKS)
+    parser.add_argument("--trials", type=int, default=500, help="of a crowd: its seconds")
+    parser.add_argument("--seed", type=int, default=None)
+    asked = parser.parse_args()
+    seed = random.randrange(1 << 30) if asked.seed is None else asked.seed
+    knock = importlib.import_module(f"tests.memory.stress.{asked.knock}").knock
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="knock-") as folder:
+        Path(folder).chmod(0o755)  # some knocks are done by an unprivileged user
+        told = knock(
+            Path(folder), asked.trials, seed, lambda line: print(line, file=sys.stderr, flush=True)
+        )
+    print(f"{told} (seed {seed}, {time.monotonic() - start:.0f} s)", file=sys.stderr)
+    print("sound")
+
+
+if __name__ == "__main__":
+    main()

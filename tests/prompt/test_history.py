@@ -1,0 +1,43 @@
+"""History: what was read of it, kept or read again, is what is in it."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rehydrate import formats
+from rehydrate.prompt import History
+from tests.strategies import conversations
+
+LONG = "a word " * 200
+
+
+def with_long_inputs(value: Any) -> Any:
+    """The same with a long text wherever a path stood."""
+    if isinstance(value, dict):
+        return {
+            key: LONG
+            if key == "path"
+            else '{"path": "' + LONG + '"}'
+            if key == "arguments"
+            else with_long_inputs(inner)
+            for key, inner in value.items()
+        }
+    return [with_long_inputs(inner) for inner in value] if isinstance(value, list) else value
+
+
+@given(conversations(), st.data())
+def test_a_history_at_rest_says_what_it_said(conversation, data):
+    name, entries = conversation
+    entries = with_long_inputs(entries)
+    read = formats.parse(entries, name).messages
+    end = data.draw(st.integers(0, len(entries)))
+    history = History(tuple(entries[:end]), name)
+    history.rest()
+    assert history.messages == formats.parse(entries[:end], name).messages
+    history = history.followed_by(History(tuple(entries[end:]), name))
+    assert history.messages == read
+    history.rest()
+    history.rest()
+    assert history.messages == read
+    assert history.conversation.messages == read
