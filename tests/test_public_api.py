@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import doctest
 import importlib
 import inspect
@@ -9,114 +11,21 @@ import json
 import pkgutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import rehydrate
 
-EXPORTED = [
-    "Added",
-    "BlockReport",
-    "BrokenLaw",
-    "Budget",
-    "BudgetExceededError",
-    "Caps",
-    "Compaction",
-    "CompiledPrompt",
-    "CompositionMode",
-    "Context",
-    "ContextJIT",
-    "ContextOverflowError",
-    "ContextRequest",
-    "ContextStrategy",
-    "ContextUsage",
-    "Dropped",
-    "Embedder",
-    "EmbedderError",
-    "Explanation",
-    "HeldOriginals",
-    "History",
-    "Hit",
-    "HydrationSource",
-    "InternalError",
-    "Interpreter",
-    "InvalidArgumentError",
-    "InvalidConversationError",
-    "InvalidMessageError",
-    "Limits",
-    "Link",
-    "LoadMemory",
-    "Memory",
-    "MemoryItem",
-    "MemoryOriginals",
-    "MemoryStats",
-    "MemoryStore",
-    "MissingNamespaceError",
-    "MissingPackageError",
-    "ModelError",
-    "NewerStoreError",
-    "NotAStoreError",
-    "OnnxModel",
-    "OriginalGoneError",
-    "OriginalsFullError",
-    "Position",
-    "PrefixReport",
-    "Priority",
-    "PromptIR",
-    "Provenance",
-    "ProviderError",
-    "ProviderUnavailableError",
-    "PurgeIncompleteError",
-    "RateLimitError",
-    "Recalled",
-    "Redaction",
-    "Redactor",
-    "RehydrateError",
-    "RequestRefusedError",
-    "Scoring",
-    "Section",
-    "Stability",
-    "Stats",
-    "StoreBusyError",
-    "StoreClosedError",
-    "StoreCorruptError",
-    "StoreError",
-    "StoreFullError",
-    "StoreReadOnlyError",
-    "SyncReport",
-    "TimeRange",
-    "ToolDef",
-    "UnitReport",
-    "UnknownFormatError",
-    "UnknownHandleError",
-    "UnreadableIRError",
-    "UnreadableSessionError",
-    "VerifyReport",
-    "Violation",
-    "WarmUp",
-    "WarmedPart",
-    "__version__",
-    "acompact_context",
-    "acompile",
-    "ahydrate",
-    "awarm_up",
-    "cache_limit",
-    "cached_bytes",
-    "clear_cache",
-    "compact_context",
-    "compile",
-    "count_tokens",
-    "detect_format",
-    "estimate_tokens",
-    "hydrate",
-    "lint",
-    "load_model",
-    "prefix_report",
-    "simulate",
-    "validate",
-    "warm_up",
-    "worth_compacting",
-]
+ROOT = Path(rehydrate.__file__).parent
+PROJECT = Path(__file__).parent.parent
+AT_THE_TOP = """
+    Budget Compaction CompiledPrompt Context ContextJIT ContextRequest ContextStrategy Embedder
+    HydrationSource Interpreter Memory PromptIR RehydrateError Scoring Section __version__
+    acompact_context acompile ahydrate awarm_up compact_context compile count_tokens detect_format
+    estimate_tokens hydrate lint load_model validate warm_up
+""".split()
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(rehydrate.__path__, "rehydrate.")
@@ -124,9 +33,42 @@ MODULES = sorted(
 )
 
 
-def test_the_exported_names_are_these():
-    assert rehydrate.__all__ == EXPORTED
-    assert all(hasattr(rehydrate, name) for name in EXPORTED)
+
+
+def _users() -> Iterator[Path]:
+    for place in ("tests", "benches", "examples", "tools"):
+        yield from (PROJECT / place).rglob("*.py")
+
+
+FRONTS = sorted(
+    ".".join(("rehydrate", *file.parent.relative_to(ROOT).parts))
+    for file in ROOT.rglob("__init__.py")
+    if "= front(" in file.read_text(encoding="utf-8")
+)
+
+
+def test_the_names_at_the_top_are_these():
+    assert rehydrate.__all__ == AT_THE_TOP
+
+
+def test_every_room_that_users_import_has_a_front():
+    rooms = "agent compact context convert cost embedding linting memory prompt retention testing"
+    assert {f"rehydrate.{room}" for room in rooms.split()} <= set(FRONTS)
+
+
+@pytest.mark.parametrize("package", FRONTS)
+def test_every_name_of_a_front_loads_and_type_checkers_see_the_same_names(package: str):
+    module = importlib.import_module(package)
+    assert module.__all__ == sorted(module.__all__) == dir(module)
+    assert all(hasattr(module, name) for name in module.__all__)
+    assert set(_typed_names(Path(module.__file__))) == set(module.__all__)
+
+
+def _typed_names(front: Path) -> Iterator[str]:
+    """What a package imports for type checkers under the same name: ``X as X``."""
+    for node in ast.walk(ast.parse(front.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield from (alias.name for alias in node.names if alias.name == alias.asname)
 
 
 def test_every_exported_name_is_shown_by_dir_before_anything_is_loaded():
@@ -137,7 +79,56 @@ def test_every_exported_name_is_shown_by_dir_before_anything_is_loaded():
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("name", sorted(set(EXPORTED) - {"__version__"}))
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        ("MemoryItem", "rehydrate.memory"),
+        ("BudgetExceededError", "rehydrate.errors"),
+        ("TimeRange", "rehydrate.prompt"),
+    ],
+)
+def test_a_name_that_moved_still_loads_and_says_where_it_lives(name: str, home: str):
+    with pytest.warns(DeprecationWarning, match=rf"rehydrate\.{name} is deprecated; .* {home}\b"):
+        moved = getattr(rehydrate, name)
+    assert moved is getattr(importlib.import_module(home), name)
+    assert name not in rehydrate.__all__
+
+
+def test_every_name_that_was_at_the_top_still_loads():
+    for name in [name for names in rehydrate._MOVED.values() for name in names.split()]:
+        with pytest.warns(DeprecationWarning):
+            assert getattr(rehydrate, name)
+
+
+def test_a_name_that_nobody_knows_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'compakt'"):
+        _ = rehydrate.compakt
+
+
+@pytest.mark.parametrize("file", sorted(_users()), ids=lambda file: str(file.relative_to(PROJECT)))
+def test_tests_benches_and_examples_import_fronts(file: Path):
+    """So that what is behind a front can move. Three rooms have no front: each file is its own."""
+    allowed = ("rehydrate.cli", "rehydrate.formats", "rehydrate._concurrency")
+    below = [
+        module
+        for module in _imported(file)
+        if module.startswith("rehydrate.")
+        and not module.startswith(allowed)
+        and not (ROOT / Path(*module.split(".")[1:]) / "__init__.py").is_file()
+        and module.count(".") > 1
+    ]
+    assert below == []
+
+
+def _imported(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@pytest.mark.parametrize("name", sorted({*AT_THE_TOP} - {"__version__"}))
 def test_an_exported_name_has_a_docstring_and_every_public_part_of_it_too(name: str):
     exported = getattr(rehydrate, name)
     assert inspect.getdoc(exported)
@@ -200,7 +191,6 @@ def test_the_signature_of_compact_context_is_the_contracts():
         "pin": (),
         "timeout": None,
         "archive": False,
-        "session": None,
         "outline": False,
     }
 
@@ -276,7 +266,9 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
             issubclass(error, base)
             for base in (builtin if isinstance(builtin, tuple) else (builtin,))
         )
-    raised = {getattr(rehydrate, name) for name in EXPORTED if name.endswith("Error")}
+    raised = {
+        getattr(rehydrate.errors, name) for name in dir(rehydrate.errors) if name.endswith("Error")
+    } - set(vars(builtins).values())
     assert raised == {rehydrate.RehydrateError, *tree}
 
 
