@@ -15,8 +15,7 @@ from rehydrate.compact import Archive
 from rehydrate.memory import LoadMemory
 from rehydrate.prompt import compile as compile_ir
 from rehydrate.rpc import Server
-from rehydrate.testing import ScriptedModel
-from rehydrate.testing import call as scripted_call
+from rehydrate.testing import ScriptedModel, call as scripted_call
 
 NOVEL = Archive(dropped=False, novel=True)
 

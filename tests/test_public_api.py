@@ -20,19 +20,17 @@ import rehydrate
 
 ROOT = Path(rehydrate.__file__).parent
 PROJECT = Path(__file__).parent.parent
-AT_THE_TOP = """
-    Budget Compaction CompiledPrompt Context ContextJIT ContextRequest ContextStrategy Embedder
-    HydrationSource Interpreter Memory PromptIR RehydrateError Scoring Section __version__
-    acompact_context acompile ahydrate awarm_up compact_context compile count_tokens detect_format
-    estimate_tokens hydrate lint load_model validate warm_up
-""".split()
+AT_THE_TOP = (
+    "Budget Compaction CompiledPrompt Context ContextJIT ContextRequest ContextStrategy Embedder "
+    "HydrationSource Interpreter Memory PromptIR RehydrateError Scoring Section __version__ "
+    "acompact_context acompile ahydrate awarm_up compact_context compile count_tokens "
+    "detect_format estimate_tokens hydrate lint load_model validate warm_up"
+).split(" ")
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(rehydrate.__path__, "rehydrate.")
     if not module.name.endswith(("__main__", "._native"))
 )
-
-
 
 
 def _users() -> Iterator[Path]:
@@ -259,6 +257,8 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
         rehydrate.errors.ProviderUnavailableError: rehydrate.errors.ProviderError,
         rehydrate.errors.RequestRefusedError: rehydrate.errors.ProviderError,
         rehydrate.errors.InternalError: RuntimeError,
+        rehydrate.errors.FileError: rehydrate.RehydrateError,
+        rehydrate.errors.ConversionError: rehydrate.errors.InvalidArgumentError,
     }
     for error, builtin in tree.items():
         assert issubclass(error, rehydrate.RehydrateError)
@@ -266,9 +266,7 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
             issubclass(error, base)
             for base in (builtin if isinstance(builtin, tuple) else (builtin,))
         )
-    raised = {
-        getattr(rehydrate.errors, name) for name in dir(rehydrate.errors) if name.endswith("Error")
-    } - set(vars(builtins).values())
+    raised = {error for name, error in vars(rehydrate.errors).items() if name.endswith("Error")}
     assert raised == {rehydrate.RehydrateError, *tree}
 
 

@@ -16,34 +16,33 @@ from rehydrate._native import __version__ as __version__
 
 if TYPE_CHECKING:
     from rehydrate.agent import Interpreter as Interpreter
-    from rehydrate.compact import Compaction as Compaction
-    from rehydrate.compact import Scoring as Scoring
-    from rehydrate.compact import acompact_context as acompact_context
-    from rehydrate.compact import compact_context as compact_context
-    from rehydrate.context import Context as Context
-    from rehydrate.context import ContextJIT as ContextJIT
-    from rehydrate.embedding import Embedder as Embedder
-    from rehydrate.embedding import load_model as load_model
+    from rehydrate.compact import (
+        Compaction as Compaction,
+        Scoring as Scoring,
+        acompact_context as acompact_context,
+        compact_context as compact_context,
+    )
+    from rehydrate.context import Context as Context, ContextJIT as ContextJIT
+    from rehydrate.embedding import Embedder as Embedder, load_model as load_model
     from rehydrate.errors import RehydrateError as RehydrateError
-    from rehydrate.formats import detect_format as detect_format
-    from rehydrate.formats import validate as validate
+    from rehydrate.formats import detect_format as detect_format, validate as validate
     from rehydrate.linting import lint as lint
     from rehydrate.memory import Memory as Memory
-    from rehydrate.process import awarm_up as awarm_up
-    from rehydrate.process import warm_up as warm_up
-    from rehydrate.prompt import Budget as Budget
-    from rehydrate.prompt import CompiledPrompt as CompiledPrompt
-    from rehydrate.prompt import ContextRequest as ContextRequest
-    from rehydrate.prompt import ContextStrategy as ContextStrategy
-    from rehydrate.prompt import HydrationSource as HydrationSource
-    from rehydrate.prompt import PromptIR as PromptIR
-    from rehydrate.prompt import Section as Section
-    from rehydrate.prompt import acompile as acompile
-    from rehydrate.prompt import ahydrate as ahydrate
-    from rehydrate.prompt import compile as compile  # noqa: A004  the contract's word
-    from rehydrate.prompt import hydrate as hydrate
-    from rehydrate.tokens import count_tokens as count_tokens
-    from rehydrate.tokens import estimate_tokens as estimate_tokens
+    from rehydrate.process import awarm_up as awarm_up, warm_up as warm_up
+    from rehydrate.prompt import (
+        Budget as Budget,
+        CompiledPrompt as CompiledPrompt,
+        ContextRequest as ContextRequest,
+        ContextStrategy as ContextStrategy,
+        HydrationSource as HydrationSource,
+        PromptIR as PromptIR,
+        Section as Section,
+        acompile as acompile,
+        ahydrate as ahydrate,
+        compile as compile,  # noqa: A004  the contract's word
+        hydrate as hydrate,
+    )
+    from rehydrate.tokens import count_tokens as count_tokens, estimate_tokens as estimate_tokens
 
 _PUBLIC = {
     "_native": "__version__",

@@ -5,6 +5,7 @@
     |   |-- UnknownFormatError         a `format=` that is not in the table of formats
     |   |-- MissingNamespaceError      a call on a memory that names no namespace
     |   |-- UnreadableIRError          a PromptIR that JSON has no words for, or JSON that is none
+    |   |-- ConversionError            an embedding model that cannot be converted
     |   `-- UnreadableSessionError     a file that holds no session, or one that cannot be read
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
     |-- MissingPackageError            ImportError: an optional package that is not installed
@@ -31,6 +32,8 @@
     |   `-- RequestRefusedError        it will not take this request, however often it is sent
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
+FileError is a base too: ModelError, ConversionError and UnreadableSessionError name a file.
+
 Errors keep what they know as attributes, so that a program can act on them without reading prose,
 and survive pickling, so that they cross a process boundary whole.
 """
@@ -42,8 +45,10 @@ from typing import NamedTuple
 
 __all__ = [
     "BudgetExceededError",
+    "ConversionError",
     "ContextOverflowError",
     "EmbedderError",
+    "FileError",
     "InternalError",
     "InvalidArgumentError",
     "InvalidConversationError",
@@ -93,6 +98,21 @@ class Violation(NamedTuple):
 
 class RehydrateError(Exception):
     """Anything this package raises on purpose."""
+
+
+class FileError(RehydrateError):
+    """The base of errors about a file or folder: ``path``, the ``problem`` and the ``remedy``."""
+
+    def __init__(self, path: object, problem: str, remedy: str) -> None:
+        """Take the file, folder or name, its problem, and what to do."""
+        self.path = str(path)
+        self.problem = problem
+        self.remedy = remedy
+        super().__init__(self.path, problem, remedy)
+
+    def __str__(self) -> str:
+        """One line: path, problem, remedy."""
+        return f"{self.path}: {self.problem}; {self.remedy}"
 
 
 class InvalidArgumentError(RehydrateError, ValueError):
@@ -156,23 +176,12 @@ class UnreadableIRError(InvalidArgumentError):
         return f"{self.place or 'the IR'} {self.problem}; {self.remedy}"
 
 
-class UnreadableSessionError(InvalidArgumentError):
+class UnreadableSessionError(FileError, InvalidArgumentError):
     """A file that holds no session, or one that cannot be read; `path` is the file.
 
     >>> print(UnreadableSessionError("a.jsonl", "line 3 is not JSON", "delete the line"))
     a.jsonl: line 3 is not JSON; delete the line
     """
-
-    def __init__(self, path: object, problem: str, remedy: str) -> None:
-        """Take the file, what is wrong with it, and what to do."""
-        self.path = str(path)
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(self.path, problem, remedy)
-
-    def __str__(self) -> str:
-        """One line: file, problem, remedy."""
-        return f"{self.path}: {self.problem}; {self.remedy}"
 
 
 class InvalidMessageError(RehydrateError, ValueError, TypeError):
@@ -280,7 +289,7 @@ class EmbedderError(RehydrateError, RuntimeError):
     """
 
 
-class ModelError(RehydrateError, RuntimeError):
+class ModelError(FileError, RuntimeError):
     """An embedding model, or the library that runs it, that cannot be used.
 
     `path` is the file, folder or name it is about.
@@ -289,16 +298,14 @@ class ModelError(RehydrateError, RuntimeError):
     /models/minilm/model.onnx: no such file; convert the model again
     """
 
-    def __init__(self, path: object, problem: str, remedy: str) -> None:
-        """Take the place, what is wrong there, and what to do."""
-        self.path = str(path)
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(self.path, problem, remedy)
 
-    def __str__(self) -> str:
-        """One line: place, problem, remedy."""
-        return f"{self.path}: {self.problem}; {self.remedy}"
+class ConversionError(FileError, InvalidArgumentError):
+    """A model that cannot be converted; `path` is the file or folder.
+
+    >>> print(ConversionError("config.json", "model_type is 'gpt2', supported: 'bert'", "choose"
+    ...     " a BERT-like model"))
+    config.json: model_type is 'gpt2', supported: 'bert'; choose a BERT-like model
+    """
 
 
 class UnknownHandleError(RehydrateError, KeyError):
@@ -476,23 +483,3 @@ def _with_article(noun: str) -> str:
     if noun == "NoneType":
         return "None"
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
-
-
-class ConversionError(InvalidArgumentError):
-    """A model that cannot be converted. `place` is the file or folder, the rest is for people.
-
-    >>> print(ConversionError("config.json", "model_type is 'gpt2', supported: 'bert'", "choose"
-    ...     " a BERT-like model"))
-    config.json: model_type is 'gpt2', supported: 'bert'; choose a BERT-like model
-    """
-
-    def __init__(self, place: object, problem: str, remedy: str) -> None:
-        """Take the place, the value with its limit, and the remedy."""
-        self.place = str(place)
-        self.problem = problem
-        self.remedy = remedy
-        super().__init__(self.place, problem, remedy)
-
-    def __str__(self) -> str:
-        """One line: place, problem, remedy."""
-        return f"{self.place}: {self.problem}; {self.remedy}"

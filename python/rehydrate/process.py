@@ -17,8 +17,7 @@ from rehydrate import _engine
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.compact.api import compact_context
-from rehydrate.embedding.cache import DEFAULT_CAPACITY_BYTES as _VECTOR_BYTES
-from rehydrate.embedding.cache import SHARED as _VECTORS
+from rehydrate.embedding.cache import DEFAULT_CAPACITY_BYTES as _VECTOR_BYTES, SHARED as _VECTORS
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 
 if TYPE_CHECKING:

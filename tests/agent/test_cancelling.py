@@ -10,8 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 import trio
-from hypothesis import event, given
-from hypothesis import strategies as st
+from hypothesis import event, given, strategies as st
 
 from rehydrate import Context, validate
 from rehydrate.agent import Interpreter, TurnLimits

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import event, given
-from hypothesis import strategies as st
+from hypothesis import event, given, strategies as st
 
 from rehydrate import Context, validate
 from rehydrate.agent import Interpreter, Reply, TurnLimits, call_ids, fit_reply

@@ -7,8 +7,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate.cli.terminal import PIPE_WIDTH, Terminal, display_width, pad
 

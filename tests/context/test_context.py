@@ -9,8 +9,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate import Memory, validate
 from rehydrate.context import Context, ContextJIT

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rehydrate.convert import Reference, convert, quantize_rows
 from tests.convert.tiny import SHAPE, random_weights, write_bert

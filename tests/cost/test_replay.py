@@ -11,8 +11,7 @@ from benches.python.inputs import EXAMPLE
 from rehydrate import formats
 from rehydrate.context import Context
 from rehydrate.cost import Price, prefix_report, simulate
-from rehydrate.prompt import Budget, ContextRequest, hydrate
-from rehydrate.prompt import compile as compile_ir
+from rehydrate.prompt import Budget, ContextRequest, compile as compile_ir, hydrate
 
 PRICE = Price(5, 25)
 ROOM = Budget(1_000_000, 1_000_000)

@@ -6,8 +6,7 @@ import copy
 from collections import Counter
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS, detect_format, parse, validate

@@ -7,8 +7,7 @@ import re
 import string
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate import Memory
 from rehydrate.errors import InvalidArgumentError

@@ -7,8 +7,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rehydrate import _engine, formats, validate
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError

@@ -4,8 +4,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import rehydrate
 import rehydrate.formats

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate.prompt import Change, ContextRequest, History, PromptIR, Provenance, Section
 from tests.prompt.example_irs import TOOL, lawful_irs

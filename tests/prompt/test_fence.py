@@ -2,8 +2,7 @@
 
 import re
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate.fences import nonce
 from rehydrate.prompt import Provenance, fence, fenced

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import (

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError
-from rehydrate.prompt import CompiledPrompt, History, PromptIR, Provider
-from rehydrate.prompt import compile as compile_prompt
+from rehydrate.prompt import CompiledPrompt, History, PromptIR, Provider, compile as compile_prompt
 from tests.prompt.example_irs import lawful_irs
 
 OWN: dict[str, Provider] = {

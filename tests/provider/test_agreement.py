@@ -8,8 +8,7 @@ import json
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rehydrate.formats import validate
 from rehydrate.prompt import ContextRequest, History, PromptIR, Provenance, ToolDef, compile

@@ -6,8 +6,7 @@ import json
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate.rpc import Malformed, Parsed, Splitter
 

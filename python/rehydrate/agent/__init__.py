@@ -13,56 +13,22 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate.agent.events import (
         BudgetSpent as BudgetSpent,
-    )
-    from rehydrate.agent.events import (
         Compacted as Compacted,
-    )
-    from rehydrate.agent.events import (
         ContextRequested as ContextRequested,
-    )
-    from rehydrate.agent.events import (
         Event as Event,
-    )
-    from rehydrate.agent.events import (
         InputTransformed as InputTransformed,
-    )
-    from rehydrate.agent.events import (
         ModelReplied as ModelReplied,
-    )
-    from rehydrate.agent.events import (
         Noted as Noted,
-    )
-    from rehydrate.agent.events import (
         OnEvent as OnEvent,
-    )
-    from rehydrate.agent.events import (
         PromptBuilt as PromptBuilt,
-    )
-    from rehydrate.agent.events import (
         Retrying as Retrying,
-    )
-    from rehydrate.agent.events import (
         SectionAdded as SectionAdded,
-    )
-    from rehydrate.agent.events import (
         Stopped as Stopped,
-    )
-    from rehydrate.agent.events import (
         TextDelta as TextDelta,
-    )
-    from rehydrate.agent.events import (
         ToolEnded as ToolEnded,
-    )
-    from rehydrate.agent.events import (
         ToolStarted as ToolStarted,
-    )
-    from rehydrate.agent.events import (
         Turn as Turn,
-    )
-    from rehydrate.agent.events import (
         TurnEnded as TurnEnded,
-    )
-    from rehydrate.agent.events import (
         TurnStarted as TurnStarted,
     )
     from rehydrate.agent.interpreter import (
@@ -70,8 +36,6 @@ if TYPE_CHECKING:
     )
     from rehydrate.agent.limits import (
         Retry as Retry,
-    )
-    from rehydrate.agent.limits import (
         TurnLimits as TurnLimits,
     )
     from rehydrate.agent.mcp import (
@@ -85,8 +49,6 @@ if TYPE_CHECKING:
     )
     from rehydrate.agent.models.model import (
         Model as Model,
-    )
-    from rehydrate.agent.models.model import (
         Reply as Reply,
     )
     from rehydrate.agent.models.openai_chat import (
@@ -100,8 +62,6 @@ if TYPE_CHECKING:
     )
     from rehydrate.agent.tools import (
         Tool as Tool,
-    )
-    from rehydrate.agent.tools import (
         ToolError as ToolError,
     )
 

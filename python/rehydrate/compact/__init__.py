@@ -9,8 +9,6 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate.compact.api import (
         acompact_context as acompact_context,
-    )
-    from rehydrate.compact.api import (
         compact_context as compact_context,
     )
     from rehydrate.compact.archive import Archive as Archive
@@ -19,20 +17,10 @@ if TYPE_CHECKING:
     )
     from rehydrate.compact.result import (
         BlockReport as BlockReport,
-    )
-    from rehydrate.compact.result import (
         Compaction as Compaction,
-    )
-    from rehydrate.compact.result import (
         Dropped as Dropped,
-    )
-    from rehydrate.compact.result import (
         Explanation as Explanation,
-    )
-    from rehydrate.compact.result import (
         Stats as Stats,
-    )
-    from rehydrate.compact.result import (
         UnitReport as UnitReport,
     )
     from rehydrate.compact.scoring import (

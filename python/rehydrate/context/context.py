@@ -29,8 +29,7 @@ from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.formats._grouping import user_message
 from rehydrate.messages import Provider
-from rehydrate.prompt.compiler import DEFAULT_PASSES
-from rehydrate.prompt.compiler import compile as compile_ir
+from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
 from rehydrate.prompt.counting import counted_tools, prompt_tokens, room, upper_bound
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import CompiledPrompt, History, PromptIR

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from calendar import monthrange
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta, tzinfo
-from datetime import timezone as fixed_zone
+from datetime import UTC, date, datetime, timedelta, timezone as fixed_zone, tzinfo
 
 from rehydrate.context.wall_clock import TICK, NoSuchTimeError, WallClock, midnight, month_number
 from rehydrate.prompt.request import TimeRange

@@ -16,8 +16,6 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate.convert.conversion import (
         Conversion as Conversion,
-    )
-    from rehydrate.convert.conversion import (
         convert as convert,
     )
 

@@ -17,50 +17,24 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate.cost.prefix import (
         Break as Break,
-    )
-    from rehydrate.cost.prefix import (
         PrefixReport as PrefixReport,
-    )
-    from rehydrate.cost.prefix import (
         prefix_report as prefix_report,
     )
     from rehydrate.cost.prices import (
         AS_OF as AS_OF,
-    )
-    from rehydrate.cost.prices import (
         MINIMUM_PREFIX as MINIMUM_PREFIX,
-    )
-    from rehydrate.cost.prices import (
         PRICES as PRICES,
-    )
-    from rehydrate.cost.prices import (
         Price as Price,
-    )
-    from rehydrate.cost.prices import (
         Ttl as Ttl,
-    )
-    from rehydrate.cost.prices import (
         Usage as Usage,
-    )
-    from rehydrate.cost.prices import (
         cost as cost,
-    )
-    from rehydrate.cost.prices import (
         minimum_prefix as minimum_prefix,
-    )
-    from rehydrate.cost.prices import (
         price_of as price_of,
     )
     from rehydrate.cost.simulation import (
         Simulation as Simulation,
-    )
-    from rehydrate.cost.simulation import (
         Worth as Worth,
-    )
-    from rehydrate.cost.simulation import (
         simulate as simulate,
-    )
-    from rehydrate.cost.simulation import (
         worth_compacting as worth_compacting,
     )
 

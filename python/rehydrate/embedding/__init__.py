@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     )
     from rehydrate.embedding.onnx import (
         OnnxModel as OnnxModel,
-    )
-    from rehydrate.embedding.onnx import (
         load_model as load_model,
     )
     from rehydrate.embedding.protocol import (

@@ -28,10 +28,10 @@ from rehydrate.formats._reading import (
     as_parts,
     holds_bytes,
     is_langchain_message,
+    replace as replace_in_mapping,
     tool_input_text,
     type_of,
 )
-from rehydrate.formats._reading import replace as replace_in_mapping
 from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.openai_chat import function_id
 from rehydrate.formats.thinking import Nothing, content_without_thinking

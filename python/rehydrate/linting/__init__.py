@@ -15,23 +15,13 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate.linting.linter import (
         RULES as RULES,
-    )
-    from rehydrate.linting.linter import (
         lint as lint,
     )
     from rehydrate.linting.subject import (
         SEVERITIES as SEVERITIES,
-    )
-    from rehydrate.linting.subject import (
         Finding as Finding,
-    )
-    from rehydrate.linting.subject import (
         Severity as Severity,
-    )
-    from rehydrate.linting.subject import (
         Subject as Subject,
-    )
-    from rehydrate.linting.subject import (
         Text as Text,
     )
 

@@ -12,41 +12,17 @@ if TYPE_CHECKING:
     )
     from rehydrate.memory.items import (
         Added as Added,
-    )
-    from rehydrate.memory.items import (
         Filters as Filters,
-    )
-    from rehydrate.memory.items import (
         Fusion as Fusion,
-    )
-    from rehydrate.memory.items import (
         Hit as Hit,
-    )
-    from rehydrate.memory.items import (
         Link as Link,
-    )
-    from rehydrate.memory.items import (
         MemoryItem as MemoryItem,
-    )
-    from rehydrate.memory.items import (
         MemoryLimits as MemoryLimits,
-    )
-    from rehydrate.memory.items import (
         MemoryStats as MemoryStats,
-    )
-    from rehydrate.memory.items import (
         Recalled as Recalled,
-    )
-    from rehydrate.memory.items import (
         Redaction as Redaction,
-    )
-    from rehydrate.memory.items import (
         Tier as Tier,
-    )
-    from rehydrate.memory.items import (
         Vectors as Vectors,
-    )
-    from rehydrate.memory.items import (
         VerifyReport as VerifyReport,
     )
     from rehydrate.memory.memory import (
@@ -54,8 +30,6 @@ if TYPE_CHECKING:
     )
     from rehydrate.memory.redaction import (
         Redactor as Redactor,
-    )
-    from rehydrate.memory.redaction import (
         secrets_in as secrets_in,
     )
     from rehydrate.memory.store import (

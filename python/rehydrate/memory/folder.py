@@ -6,8 +6,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from os import PathLike

@@ -14,9 +14,7 @@ from rehydrate.prompt.ir import DroppedSection, History, Meta, PromptIR, SourceR
 from rehydrate.prompt.request import ContextRequest
 from rehydrate.prompt.section import Section, ToolDef
 from rehydrate.prompt.sources.arguments import check_names, sources_of
-from rehydrate.prompt.sources.given import history
-from rehydrate.prompt.sources.given import system as system_of
-from rehydrate.prompt.sources.given import tools as tools_of
+from rehydrate.prompt.sources.given import history, system as system_of, tools as tools_of
 from rehydrate.prompt.sources.running import Outcome, run_sources
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest
 

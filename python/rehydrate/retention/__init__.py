@@ -29,41 +29,23 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate.retention.baselines import (
         keep_last as keep_last,
-    )
-    from rehydrate.retention.baselines import (
         keep_random as keep_random,
-    )
-    from rehydrate.retention.baselines import (
         knows_the_future as knows_the_future,
     )
     from rehydrate.retention.datasets import (
         Conversation as Conversation,
-    )
-    from rehydrate.retention.datasets import (
         Question as Question,
-    )
-    from rehydrate.retention.datasets import (
         Summary as Summary,
-    )
-    from rehydrate.retention.datasets import (
         read_claude_code as read_claude_code,
-    )
-    from rehydrate.retention.datasets import (
         read_locomo as read_locomo,
-    )
-    from rehydrate.retention.datasets import (
         read_tau_bench as read_tau_bench,
     )
     from rehydrate.retention.evaluation import (
         Evaluation as Evaluation,
-    )
-    from rehydrate.retention.evaluation import (
         evaluate as evaluate,
     )
     from rehydrate.retention.judging import (
         ajudge as ajudge,
-    )
-    from rehydrate.retention.judging import (
         judge as judge,
     )
     from rehydrate.retention.losses import (
@@ -71,50 +53,22 @@ if TYPE_CHECKING:
     )
     from rehydrate.retention.measure import (
         CODING_CUTS as CODING_CUTS,
-    )
-    from rehydrate.retention.measure import (
         CUT_RATIOS as CUT_RATIOS,
-    )
-    from rehydrate.retention.measure import (
         QUESTION_RATIOS as QUESTION_RATIOS,
-    )
-    from rehydrate.retention.measure import (
         SUPPORT_CUTS as SUPPORT_CUTS,
-    )
-    from rehydrate.retention.measure import (
         Compact as Compact,
-    )
-    from rehydrate.retention.measure import (
         Cut as Cut,
-    )
-    from rehydrate.retention.measure import (
         Interval as Interval,
-    )
-    from rehydrate.retention.measure import (
         Kept as Kept,
-    )
-    from rehydrate.retention.measure import (
         Retention as Retention,
-    )
-    from rehydrate.retention.measure import (
         Score as Score,
-    )
-    from rehydrate.retention.measure import (
         cut_sessions as cut_sessions,
-    )
-    from rehydrate.retention.measure import (
         measure_cuts as measure_cuts,
-    )
-    from rehydrate.retention.measure import (
         measure_questions as measure_questions,
     )
     from rehydrate.retention.reading import (
         estimate_cost as estimate_cost,
-    )
-    from rehydrate.retention.reading import (
         names_in as names_in,
-    )
-    from rehydrate.retention.reading import (
         steps as steps,
     )
     from rehydrate.retention.recommendation import (
@@ -122,35 +76,19 @@ if TYPE_CHECKING:
     )
     from rehydrate.retention.sampling import (
         Sample as Sample,
-    )
-    from rehydrate.retention.sampling import (
         sample_cases as sample_cases,
     )
     from rehydrate.retention.sessions import (
         Sessions as Sessions,
-    )
-    from rehydrate.retention.sessions import (
         read_session as read_session,
-    )
-    from rehydrate.retention.sessions import (
         read_session_file as read_session_file,
-    )
-    from rehydrate.retention.sessions import (
         read_sessions as read_sessions,
     )
     from rehydrate.retention.strategies import (
         Strategy as Strategy,
-    )
-    from rehydrate.retention.strategies import (
         compacted as compacted,
-    )
-    from rehydrate.retention.strategies import (
         exact_cost as exact_cost,
-    )
-    from rehydrate.retention.strategies import (
         named_strategy as named_strategy,
-    )
-    from rehydrate.retention.strategies import (
         standard_strategies as standard_strategies,
     )
 

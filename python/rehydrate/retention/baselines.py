@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate import formats
 from rehydrate.errors import MissingPackageError
-from rehydrate.messages import Message as Parsed
-from rehydrate.messages import PieceKind
+from rehydrate.messages import Message as Parsed, PieceKind
 from rehydrate.retention.measure import Compact, Cut
 from rehydrate.retention.reading import Message, estimate_cost, payload, role_of, steps, text_of
 

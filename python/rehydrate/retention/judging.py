@@ -127,7 +127,7 @@ def judge(
     ``planned_requests(sample, max_questions)``.
 
     >>> from rehydrate.retention import Conversation, Question, keep_last, sample_cases
-    >>> from rehydrate.agent import ScriptedModel
+    >>> from rehydrate.testing import ScriptedModel
     >>> turns = [{"role": "user", "content": text} for text in ("My dog is Rex.", "Hello.", "Bye.")]
     >>> asked = (Question("Who is Rex?", (0,), "a dog"),)
     >>> sample = sample_cases([Conversation("chat", turns, questions=asked)])

@@ -17,8 +17,6 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate.rpc.server import (
         Server as Server,
-    )
-    from rehydrate.rpc.server import (
         serve as serve,
     )
 

@@ -9,11 +9,7 @@ from rehydrate._front import front
 if TYPE_CHECKING:
     from rehydrate.testing.scripted_model import (
         ScriptedCall as ScriptedCall,
-    )
-    from rehydrate.testing.scripted_model import (
         ScriptedModel as ScriptedModel,
-    )
-    from rehydrate.testing.scripted_model import (
         call as call,
     )
     from rehydrate.testing.store_conformance import (

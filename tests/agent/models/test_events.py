@@ -2,8 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate.agent import EventDecoder
 

@@ -6,8 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rehydrate.context import MAX_CHARACTERS, WallClock, describe, parse_time_range
 from rehydrate.errors import InvalidArgumentError

@@ -12,8 +12,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence, Set as AbstractSet
 from contextvars import copy_context
 from typing import NamedTuple
 

@@ -102,7 +102,7 @@ class HydrationSource:
     ``run`` may be sync or async. Raises InvalidArgumentError for a value outside its limits.
 
     >>> HydrationSource("weather", lambda request: "Rain until noon.").timeout
-    200.0
+    0.2
     """
 
     name: str
