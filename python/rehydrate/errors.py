@@ -45,8 +45,8 @@ from typing import NamedTuple
 
 __all__ = [
     "BudgetExceededError",
-    "ConversionError",
     "ContextOverflowError",
+    "ConversionError",
     "EmbedderError",
     "FileError",
     "InternalError",

@@ -21,9 +21,9 @@ WEIRD = "wei\x1b[31mrd-röle-名前"
 SCORING = rehydrate.Scoring(structural={WEIRD: 0.5})  # else nobody knows the role
 
 
-def lines_of(messages, width=120, query=None, ratio=0.4, **terminal):
+def lines_of(messages, width=120, query=None, ratio=0.4, top=None, **terminal):
     compaction = rehydrate.compact_context(messages, query, ratio, scoring=SCORING)
-    report = Report("chat.json", compaction, query is not None, Terminal(width, **terminal))
+    report = Report("chat.json", compaction, query is not None, Terminal(width, **terminal), top)
     return [*report.lines()], compaction
 
 
@@ -106,6 +106,19 @@ def test_there_is_one_line_for_every_unit(chat):
     for row, unit in zip(rows, compaction.explain(), strict=True):
         assert row.split()[0] == str(unit.messages[0])
         assert f" {'keep' if unit.kept else 'drop'} " in row
+
+
+def test_top_shows_the_units_that_decide_most_in_their_order(chat):
+    lines, compaction = lines_of(chat, top=4)
+    units = compaction.explain().units
+    _, rows = table_of(lines, 4)
+    shown = [int(row.split()[0]) for row in rows]
+    assert shown == sorted(shown)
+    dropped = [unit for unit in units if not unit.kept]
+    largest = sorted(dropped, key=lambda unit: -unit.tokens)[:2]
+    assert {unit.messages[0] for unit in largest} <= set(shown)
+    assert f"and {len(units) - 4:,} more units; without --top all are shown" in lines
+    assert len(lines) < len(lines_of(chat)[0])
 
 
 def test_wider_terminals_show_more_columns(chat):

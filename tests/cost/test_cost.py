@@ -55,7 +55,7 @@ def test_a_model_is_known_by_any_spelling_of_its_name(name, key):
 
 @pytest.mark.parametrize("name", ["", "gpt-5-pro", "claude-opus-4-99", "llama", "gpt-5.3"])
 def test_a_model_is_never_taken_for_one_with_a_similar_name(name):
-    with pytest.raises(InvalidArgumentError, match=r"add it to rehydrate\.cache\.PRICES"):
+    with pytest.raises(InvalidArgumentError, match=r"add it to rehydrate\.cost\.PRICES"):
         price_of(name)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rehydrate._engine import COUNTERS
 from rehydrate.cli.memory_store import add_memory_options, add_writing_options, opened_memory
-from rehydrate.cli.options import is_same_file, page_file, ratio, tokens
+from rehydrate.cli.options import is_same_file, page_file, ratio, tokens, whole
 from rehydrate.cli.read import Document, as_json, read
 from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, say_written, show, write
 from rehydrate.compact.archive import Archive
@@ -138,6 +138,10 @@ def add_parser(commands: Any) -> None:
     out.add_argument(
         "--explain", action="store_true",
         help="a report instead: every unit, its score and signals, kept or dropped and why",
+    )  # fmt: skip
+    out.add_argument(
+        "--top", metavar="N", type=whole,
+        help="with --explain: only N units, the most valuable kept and the largest dropped ones",
     )  # fmt: skip
     out.add_argument(
         "--html", metavar="PAGE", type=page_file,
@@ -275,7 +279,7 @@ def _print_report(document: Document, compaction: Compaction, options: argparse.
 
     terminal = Terminal.of(sys.stdout, options.color)
     has_query = bool(options.query and options.query.strip())
-    report = Report(_title(document), compaction, has_query, terminal)
+    report = Report(_title(document), compaction, has_query, terminal, options.top)
     show(report.lines(), terminal)
 
 

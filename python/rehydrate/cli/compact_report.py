@@ -74,6 +74,8 @@ class Report(NamedTuple):
     compaction: Compaction
     has_query: bool
     terminal: Terminal
+    top: int | None = None
+    """How many units to show; None: all of them, and sums by role."""
 
     def lines(self) -> Iterator[str]:
         """The whole report."""
@@ -81,13 +83,28 @@ class Report(NamedTuple):
         yield from _head(self)
         if units:
             yield ""
-            yield from _table(units, self.terminal)
-            yield ""
-            yield from _roles(units, self.terminal)
+            yield from _table(_top(units, self.top), self.terminal)
+            if self.top is None:
+                yield ""
+                yield from _roles(units, self.terminal)
+            elif len(units) > self.top:
+                more = f"and {len(units) - self.top:,} more units; without --top all are shown"
+                yield self.terminal.paint(self.terminal.cut(more, self.terminal.width), "dim")
             yield ""
             yield from _reasons(units, self.terminal)
         yield ""
         yield from _next_steps(self)
+
+
+def _top(units: Sequence[UnitReport], limit: int | None) -> Sequence[UnitReport]:
+    """Half the limit are the kept units with the most gain, half the largest that were dropped."""
+    if limit is None or len(units) <= limit:
+        return units
+    kept = sorted((unit for unit in units if unit.kept), key=lambda unit: -unit.gain)
+    dropped = sorted((unit for unit in units if not unit.kept), key=lambda unit: -unit.tokens)
+    shown_dropped = min(len(dropped), max(limit // 2, limit - len(kept)))
+    shown = {unit.unit for unit in (*kept[: limit - shown_dropped], *dropped[:shown_dropped])}
+    return [unit for unit in units if unit.unit in shown]
 
 
 # The head

@@ -18,8 +18,8 @@ from rehydrate.cli.memory_store import (
     filters_of,
     namespace_of,
     opened,
-    whole,
 )
+from rehydrate.cli.options import whole
 from rehydrate.cli.read import as_json
 from rehydrate.cli.terminal import Failure, Terminal, display_width, pad, say, show, write
 

@@ -20,8 +20,8 @@ from rehydrate.cli.memory_store import (
     namespace_of,
     opened,
     read_text,
-    whole,
 )
+from rehydrate.cli.options import whole
 from rehydrate.cli.read import as_json
 from rehydrate.cli.terminal import Failure, Terminal, say, show
 from rehydrate.memory.items import FUSIONS

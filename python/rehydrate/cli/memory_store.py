@@ -278,13 +278,6 @@ def share(text: str) -> float:
     return number
 
 
-def whole(text: str) -> int:
-    """A number from 1 up."""
-    if not text.strip().isdecimal() or not 1 <= int(text) <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10,000")
-    return int(text)
-
-
 def as_dict(item: MemoryItem) -> dict[str, Any]:
     """An item with all that is known of it, as JSON can say it."""
     shown: dict[str, Any] = {}

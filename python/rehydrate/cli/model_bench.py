@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rehydrate.cli.options import whole
 from rehydrate.cli.terminal import Terminal, display_width, pad, say, show
 
 SAMPLES = 32
@@ -55,7 +56,7 @@ def add_parser(parts: Any) -> None:
         help="texts side by side, to be compared; default: 1,2",
     )
     parser.add_argument(
-        "--rounds", type=_positive, default=5, metavar="N", help="times each is timed; default: 5"
+        "--rounds", type=whole, default=5, metavar="N", help="times each is timed; default: 5"
     )
     parser.add_argument("--json", action="store_true", help="the figures as JSON")
     parser.set_defaults(run=run)
@@ -223,11 +224,4 @@ def _table(rows: list[Timed], texts: int, tokens: int | None, terminal: Terminal
 
 
 def _threads(text: str) -> tuple[int, ...]:
-    return tuple(map(_positive, text.split(",")))
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is below 1")
-    return number
+    return tuple(map(whole, text.split(",")))

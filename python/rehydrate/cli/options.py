@@ -1,7 +1,4 @@
-"""A number of tokens as it is written on a command line: 20000, 20,000 or 20k.
-
-Arguments that several commands take: a share of the tokens, a file for a page.
-"""
+"""Options of several commands: a count, a number of tokens, a share of them, a page's file."""
 
 from __future__ import annotations
 
@@ -10,6 +7,13 @@ import math
 from pathlib import Path
 
 from rehydrate.cli.terminal import say
+
+
+def whole(text: str) -> int:
+    """A number from 1 up."""
+    if not text.strip().isdecimal() or not 1 <= int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10,000")
+    return int(text)
 
 
 def tokens(text: str) -> int:

@@ -26,6 +26,7 @@ from rehydrate.context.usage import INLINE_MS, ContextUsage, is_short_to_add, pr
 from rehydrate.cost.prefix import PrefixReport, prefix_report
 from rehydrate.cost.prices import minimum_prefix
 from rehydrate.embedding.choice import Choice, choice_of
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.formats._grouping import user_message
 from rehydrate.messages import Provider
@@ -700,7 +701,7 @@ class Context:
         places = [base.history.place(position) for position in range(len(base.history.entries))]
         places += range(self._seen, len(self._entries))
         return visible_items(base, self._late.sections).union(
-            [f"history[{place}]" for place in places]
+            [EntryId.of(place) for place in places]
         )
 
     def _go_on_from(self, ir: PromptIR) -> None:

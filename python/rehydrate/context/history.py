@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
 from rehydrate import formats
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, RehydrateError
 from rehydrate.formats._reading import as_sequence
 from rehydrate.formats.rendering import RENDERERS
@@ -217,7 +218,7 @@ def _differing(
                 str(place),
                 text,
                 part,
-                item=f"history[{place}]",
+                item=EntryId.of(place),
                 time=time,
                 trust=trust,
             )

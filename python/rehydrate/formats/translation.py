@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats._reading import as_parts, readable_texts, type_of
 from rehydrate.formats.claude_code_writing import merged_lines
@@ -55,7 +56,7 @@ class _Reader:
         return tuple(
             [
                 f"history: {what} of {len(places)} entr{'y' if len(places) == 1 else 'ies'}, first "
-                f"history[{min(places)}]"
+                f"{EntryId.of(min(places))}"
                 for what, places in sorted(self._lost.items())
             ]
         )

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate._check import check_type
+from rehydrate.entry_id import EntryId
 from rehydrate.formats._foreign import check_speakers
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, normal_role
@@ -259,7 +260,7 @@ def _is_system(entry: Any) -> bool:
 def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
     history = ir.history
     conversation = formats.parse(history.entries, history.format if history.entries else "auto")
-    ids = [f"history[{history.place(place)}]" for place in range(len(history.entries))]
+    ids = [history.entry_id(position) for position in range(len(history.entries))]
     said, leading = _texts(conversation, ids)
     static: list[Text] = []
     dynamic: list[Text] = []
@@ -297,7 +298,7 @@ def _message_ids(segments: Sequence[Segment], entries: int) -> list[str]:
         ids = [segment.id for segment in segments if segment.kind in kinds]
         if len(ids) == entries:
             return ids
-    return [f"history[{place}]" for place in range(entries)]
+    return [EntryId.of(index) for index in range(entries)]
 
 
 def _texts(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse
 from rehydrate.messages import Message, PieceKind
@@ -153,7 +154,7 @@ class Body:
             yield self._hidden(hidden)
 
     def _entry(self, position: int, count: int) -> Iterator[str]:
-        place = f"history[{self.ir.history.place(position)}]"
+        place = self.ir.history.entry_id(position)
         message = self.spoken.get(position)
         if message is None:
             role, preview = "not sent", "no model sees this entry"
@@ -252,7 +253,7 @@ def _origin(section: Section) -> Iterator[str]:
         "said": origin.time.isoformat(" ", "minutes") if origin.time else "",
         "made of": ", ".join(origin.parents),
         "stands in the result of": section.carrier,
-        "stands before": "" if section.anchor is None else f"history[{section.anchor}]",
+        "stands before": "" if section.anchor is None else EntryId.of(section.anchor),
     }
     told = [f"<span>{word}</span> {name(value)}" for word, value in known.items() if value]
     if told:

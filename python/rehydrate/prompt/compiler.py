@@ -6,7 +6,6 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.compact.arguments import GRANULARITIES
 from rehydrate.compact.outline import Spec, check_outline
 from rehydrate.embedding.choice import choice_of
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
 from rehydrate.formats import anthropic_writing
 from rehydrate.formats.neutral import Sent
@@ -161,7 +161,7 @@ def _with_message(ir: PromptIR) -> PromptIR:
     """
     if ir.history.entries or not ir.request.query.strip():
         return ir
-    if any(gone.section.startswith("history[") for gone in ir.meta.dropped):
+    if any(EntryId.index_of(gone.section) is not None for gone in ir.meta.dropped):
         return ir
     said = {"role": "user", "content": ir.request.query}
     return ir.replace(history=History((said,), "plain"))
@@ -352,20 +352,13 @@ def _said(
     known: Known, ir: PromptIR, sent: Sent, kind: Any, tokens: int, *, is_static: bool = True
 ) -> _Piece:
     """A piece of the history."""
-    place = ir.history.place
-    names = [_entry_name(place(source)) for source in sent.sources]
+    names = [ir.history.entry_id(source) for source in sent.sources]
     stability = "static" if is_static else "dynamic"
     return _piece(known, names, kind, sent.message, tokens, stability)
 
 
 def _of_section(known: Known, section: Section, kind: Any, value: Any) -> _Piece:
     return _piece(known, [section.id], kind, value, section_tokens(section), section.stability)
-
-
-@lru_cache(maxsize=4_096)
-def _entry_name(place: int) -> str:
-    """One string for all prompts: a server has thousands of them."""
-    return f"history[{place}]"
 
 
 def _piece(

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from rehydrate.entry_id import EntryId
+
 if TYPE_CHECKING:
     from rehydrate.prompt.ir import History, PromptIR
     from rehydrate.prompt.section import Section
@@ -139,7 +141,7 @@ def _entries(before: History, after: History) -> Iterator[Change]:
     """Entries by the place where they stood in the list that came in."""
     was, now = _by_place(before), _by_place(after)
     for place in sorted(was.keys() | now.keys()):
-        id = f"history[{place}]"  # noqa: A001  the field's word
+        id = EntryId.of(place)  # noqa: A001  the field's word
         if place not in now:
             yield Change(id, "removed", was[place][1])
         elif place not in was:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse
 from rehydrate.prompt.laws import TOOLS
@@ -179,7 +180,7 @@ def _history(ir: PromptIR, inserted: dict[int, list[PromptRow]]) -> Iterator[Pro
     """Runs of entries, cut where a section stands between them or a breakpoint on one."""
     history = ir.history
     size = len(history.entries)
-    marks = {n for n in range(size) if f"history[{history.place(n)}]" in ir.breakpoints}
+    marks = {n for n in range(size) if history.entry_id(n) in ir.breakpoints}
     cuts = {0, size} | {min(n, size) for n in inserted} | {n + 1 for n in marks}
     changes = _changed_entries(ir)
     edges = sorted(cuts)
@@ -191,7 +192,7 @@ def _history(ir: PromptIR, inserted: dict[int, list[PromptRow]]) -> Iterator[Pro
         touched = sum(history.place(n) in changes for n in range(begin, end))
         yield PromptRow(
             "history",
-            _run_id(first, last, end - begin),
+            EntryId.run(first, last, has_gaps=last - first >= end - begin),
             "history",
             sum(history.tokens[begin:end]),
             _run_reason(end - begin, touched),
@@ -201,12 +202,6 @@ def _history(ir: PromptIR, inserted: dict[int, list[PromptRow]]) -> Iterator[Pro
             last=end - 1,
             entries=end - begin,
         )
-
-
-def _run_id(first: int, last: int, count: int) -> str:
-    if first == last:
-        return f"history[{first}]"
-    return f"history[{first}{'-' if last - first + 1 == count else '..'}{last}]"
 
 
 def _run_reason(count: int, touched: int) -> str:
@@ -226,7 +221,7 @@ def _changed_entries(ir: PromptIR) -> set[int]:
     return {
         place
         for place in (ir.history.place(n) for n in range(len(ir.history.entries)))
-        if f"history[{place}]" in names
+        if EntryId.of(place) in names
     }
 
 
@@ -301,7 +296,7 @@ def _gone_run(run: list[tuple[int, DroppedSection]]) -> PromptRow:
     words.append(f"{dropped.reason} ({dropped.by})" if dropped.by else dropped.reason)
     return PromptRow(
         "dropped",
-        _run_id(first, last, len(run)),
+        EntryId.run(first, last, has_gaps=last - first >= len(run)),
         "history",
         sum(one.tokens for _, one in run),
         "; ".join(words),

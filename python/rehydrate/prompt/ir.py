@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 from rehydrate import formats
 from rehydrate._check import check_choice, check_type
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import Violation
 from rehydrate.messages import Conversation, Message, PieceKind, Provider
 from rehydrate.prompt import diff, explain, laws, serialize
@@ -94,6 +95,10 @@ class History:
     def place(self, position: int) -> int:
         """Where the entry stood in the list that came in."""
         return self.places[position] if self.places else position
+
+    def entry_id(self, position: int) -> EntryId:
+        """The id of the entry at this position."""
+        return EntryId.of(self.place(position))
 
     @property
     def conversation(self) -> Conversation:

@@ -16,6 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import parse, validate
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
@@ -140,8 +141,8 @@ class _Facts:
     @cached_property
     def positions(self) -> Mapping[str, int]:
         """By an entry's name, its position in the history."""
-        place = self.ir.history.place
-        return {f"history[{place(n)}]": n for n in range(len(self.ir.history.entries))}
+        history = self.ir.history
+        return {history.entry_id(n): n for n in range(len(history.entries))}
 
     @cached_property
     def last_user_turn(self) -> int | None:
@@ -243,7 +244,7 @@ def _present(facts: _Facts) -> Iterator[BrokenLaw]:
 def _lost_user_turn(facts: _Facts) -> bool:
     """Whether no user turn is left of a history that lost entries. One that came in without any
     (results that go on from a response that the provider holds) is as the caller wants it."""
-    if not any(one.section.startswith("history[") for one in facts.ir.meta.dropped):
+    if not any(EntryId.index_of(one.section) is not None for one in facts.ir.meta.dropped):
         return False
     return facts.conversation is not None and facts.last_user_turn is None
 
@@ -263,7 +264,7 @@ def _provider_rules(facts: _Facts) -> Iterator[BrokenLaw]:
             continue
         law = Law.TOOL_PAIRS if violation.rule in _PAIRING else Law.PROVIDER_RULES
         place = facts.ir.history.place(violation.index) if violation.index < size else 0
-        subject = f"history[{place}]"
+        subject = EntryId.of(place)
         yield BrokenLaw(law, subject, f"{subject}: {violation.message}, {violation.rule}")
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from rehydrate import formats
 from rehydrate._check import check_choice
 from rehydrate.compact.thinking import Binding
+from rehydrate.entry_id import EntryId
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.prompt.counting import entry_tokens
@@ -63,7 +64,11 @@ def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int |
     where the prompt goes on from it. Nothing was sent: behind what the passes left out."""
     history = compiled.ir.history
     if sent is None:
-        gone = [_place(each.section) for each in compiled.ir.meta.dropped if each.by == "prune"]
+        gone = [
+            EntryId.index_of(each.section)
+            for each in compiled.ir.meta.dropped
+            if each.by == "prune"
+        ]
         places = [place for place in gone if place is not None]
         if not places:
             return None
@@ -78,7 +83,7 @@ def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int |
     if shared == len(sent.segments) and sent.provider == compiled.provider:
         return None
     positions = {history.place(n): n for n in range(len(history.entries))}
-    named = {_place(segment.id) for segment in compiled.segments[shared:]}
+    named = {EntryId.index_of(segment.id) for segment in compiled.segments[shared:]}
     return min([n for place, n in positions.items() if place in named], default=None)
 
 
@@ -108,10 +113,10 @@ def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR
         tuple([tokens.get(n, history.tokens[n]) for n in stay]),
         tuple([history.place(n) for n in stay]),
     )
-    names = [f"history[{history.place(n)}]" for n in changed]
+    names = [history.entry_id(n) for n in changed]
     gone = [
         DroppedSection(
-            f"history[{history.place(n)}]",
+            history.entry_id(n),
             history.tokens[n],
             "left out: nothing but thinking, and something before it changed",
             target.keep(compact_json(history.entries[n])),
@@ -136,9 +141,3 @@ def _own_formats(target: Target) -> tuple[str, ...]:
     if target.provider == "anthropic":
         return ("anthropic", "claude_code")
     return (target.provider,)
-
-
-def _place(name: str) -> int | None:
-    """The place that a segment, or a record of what went, names as ``history[12]``."""
-    inside = name.partition("]")[0].removeprefix("history[")
-    return int(inside) if name.startswith("history[") and inside.isdigit() else None

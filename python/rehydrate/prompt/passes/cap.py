@@ -78,7 +78,7 @@ class Changes:
             made = []
             for position, changes in self._by_position.items():
                 texts = {change.path: change.text for change in changes}
-                ids.append(f"history[{history.place(position)}]")
+                ids.append(history.entry_id(position))
                 said += [f"{ids[-1]} {change.note}" for change in changes]
                 message, entry = by_index[position], history.entries[position]
                 places = formats.FORMATS[history.format].places(entry, position)

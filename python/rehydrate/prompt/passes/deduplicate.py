@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from rehydrate.entry_id import EntryId
 from rehydrate.prompt.ir import DroppedSection, PromptIR
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.target import Target, traced
@@ -126,10 +127,7 @@ class _Visible:
         """Whether an entry that the section stands behind has this id."""
         if self._ids is None:
             history = self._history
-            self._ids = {
-                f"history[{history.place(n)}]": history.place(n)
-                for n in range(len(history.entries))
-            }
+            self._ids = {history.entry_id(n): history.place(n) for n in range(len(history.entries))}
             for position, entry in enumerate(history.entries):
                 if isinstance(entry, Mapping):
                     names = [entry.get(key) for key in _IDS]
@@ -153,7 +151,7 @@ class _Visible:
             return None
         for place, text in texts:
             if quote in text and _is_before(place, section):
-                return f"history[{place}]"
+                return EntryId.of(place)
         return None
 
     def _all_texts(self) -> list[tuple[int, str]]:

@@ -142,10 +142,7 @@ class RemoveEchoes:
             messages = history.messages
             changed = {entry for trace in ir.meta.trace for entry in trace.changed}
             asked_for = {section.carrier for section in ir.late_bound}
-            read = [
-                (message, f"history[{history.place(message.index)}]" in changed)
-                for message in messages
-            ]
+            read = [(message, history.entry_id(message.index) in changed) for message in messages]
             reading = self._reading(read, history.format)
             for (message, _), echoes in zip(
                 read, reading.echoes(read, history.entries), strict=True

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, groupby
 from typing import Any
 
+from rehydrate.entry_id import EntryId
 from rehydrate.formats import anthropic_writing
 from rehydrate.messages import Message
 from rehydrate.prompt.ir import PromptIR
@@ -120,7 +121,7 @@ class _Prefix:
             else None
         )
         if lead:
-            self._system = (tools + in_system, f"history[{ir.history.place(lead - 1)}]")
+            self._system = (tools + in_system, ir.history.entry_id(lead - 1))
         before = tools + in_system + sum(section.tokens or 0 for section in others)
         self._statics = (before, others[-1].id) if others else None
         costs = list(ir.history.tokens[lead:])
@@ -146,7 +147,7 @@ class _Prefix:
         while position is not None and position >= self._leading:
             is_sent = position in self._spoken
             if is_sent and _can_be_marked(history.entries[position], history.format):
-                name = f"history[{history.place(position)}]"
+                name = history.entry_id(position)
                 return self._until[position - self._leading], name
             position -= 1
         return None
@@ -156,7 +157,9 @@ class _Prefix:
         sections = self._ir.sections
         names = ["tools", *(section.id for section in sections if section.is_system)]
         names += [section.id for section in sections if section.is_static and not section.is_system]
-        return names.index(name) if name in names else len(names) + int(name[len("history[") : -1])
+        if name in names:
+            return names.index(name)
+        return len(names) + (EntryId.index_of(name) or 0)
 
 
 def _stable_ends(ir: PromptIR, messages: Sequence[Message]) -> tuple[int | None, int | None]:

@@ -339,7 +339,7 @@ class _Pruning:
             reason = f"left out: no room was left below priority {contested}"
         dropped = [
             DroppedSection(
-                f"history[{history.place(position)}]",
+                history.entry_id(position),
                 history.tokens[position],
                 reason,
                 self._target.keep(compact_json(whole.entries[position])),
@@ -350,7 +350,7 @@ class _Pruning:
         ]
         dropped += [
             DroppedSection(
-                f"history[{history.place(position)}]",
+                history.entry_id(position),
                 whole.tokens[position] - history.tokens[position],
                 "cut to its best blocks: others are worth more for their tokens",
                 next(iter(each.handles.values())) or None,

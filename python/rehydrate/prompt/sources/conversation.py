@@ -15,6 +15,7 @@ from rehydrate import _engine
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import Deadline, columns, own_vectors
 from rehydrate.embedding.choice import Choice, choice_of
+from rehydrate.entry_id import EntryId
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
 from rehydrate.prompt.counting import COUNTER, counted_sections
 from rehydrate.prompt.ir import History
@@ -288,7 +289,7 @@ def _section(
         "\n\n".join(filter(None, map(said, unit.messages))),
         Provenance(
             name,
-            items=tuple([f"history[{place}]" for place in places]),
+            items=tuple([EntryId.of(place) for place in places]),
             time=time,
             trust=TOOL_TRUST if has_tool else FULL_TRUST,
         ),

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Unpack
 
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate.entry_id import EntryId
 from rehydrate.messages import PieceKind
 from rehydrate.prompt.counting import counted_sections
 from rehydrate.prompt.ir import History
@@ -161,7 +162,7 @@ class _LongTexts:
                         yield PartlyShown(
                             str(place),
                             piece.text,
-                            item=f"history[{place}]",
+                            item=EntryId.of(place),
                             time=times[message.index],
                             trust=TOOL_TRUST if message.answers else FULL_TRUST,
                         )

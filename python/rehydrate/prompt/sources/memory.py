@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Unpack
 
+from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.arguments import MAX_LIMIT, checked_filters, checked_limit
 from rehydrate.memory.items import Filters
@@ -314,7 +315,7 @@ def semantic(
             return Found(off="the request has no query to look for")
         of = bound(memory, request)
         # They are likely to be found again, but for what stands in the history: it is no memory.
-        seen = min(sum(not item.startswith("history[") for item in request.visible), most)
+        seen = min(sum(EntryId.index_of(item) is None for item in request.visible), most)
         wanted = Filters(**narrowed)
         if wanted.get("tiers") is None:
             wanted.update(tiers_for(request))
