@@ -19,7 +19,38 @@ import rehydrate
 
 ROOT = Path(rehydrate.__file__).parent
 PROJECT = Path(__file__).parent.parent
-AT_THE_TOP = ["Budget", "Compaction", "CompiledPrompt", "Context", "ContextJIT", "ContextRequest", "ContextStrategy", "Embedder", "HydrationSource", "Interpreter", "Memory", "PromptIR", "RehydrateError", "Scoring", "Section", "__version__", "acompact_context", "acompile", "ahydrate", "awarm_up", "compact_context", "compile", "count_tokens", "detect_format", "estimate_tokens", "hydrate", "lint", "load_model", "validate", "warm_up"]
+AT_THE_TOP = [
+    "Budget",
+    "Compaction",
+    "CompiledPrompt",
+    "Context",
+    "ContextJIT",
+    "ContextRequest",
+    "ContextStrategy",
+    "Embedder",
+    "HydrationSource",
+    "Interpreter",
+    "Memory",
+    "PromptIR",
+    "RehydrateError",
+    "Scoring",
+    "Section",
+    "__version__",
+    "acompact_context",
+    "acompile",
+    "ahydrate",
+    "awarm_up",
+    "compact_context",
+    "compile",
+    "count_tokens",
+    "detect_format",
+    "estimate_tokens",
+    "hydrate",
+    "lint",
+    "load_model",
+    "validate",
+    "warm_up",
+]
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(rehydrate.__path__, "rehydrate.")

@@ -1,5 +1,6 @@
 """History: what was read of it, kept or read again, is what is in it."""
 
+import pickle
 from typing import Any
 
 from hypothesis import given, strategies as st
