@@ -19,7 +19,8 @@ from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
     from rehydrate.compact.result import Explanation
-    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.ir import PromptIR
     from rehydrate.prompt.request import Budget
 
 
@@ -106,7 +107,8 @@ def _given(text: str, options: argparse.Namespace) -> tuple[PromptIR | CompiledP
     for option in _LEFT_ALONE:
         if getattr(options, option, None):
             raise Failure(f"--{option} makes a prompt of a conversation; {options.file} is one")
-    from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.ir import PromptIR
 
     kind = CompiledPrompt if document["rehydrate"] == "compiled_prompt" else PromptIR
     return kind.from_dict(document), None

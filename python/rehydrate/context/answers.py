@@ -22,7 +22,7 @@ from rehydrate.context.time_range import describe
 from rehydrate.context.tool_calls import Asking, shown
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
 from rehydrate.prompt.counting import text_of, text_tokens
-from rehydrate.prompt.ir import SourceReport
+from rehydrate.prompt.meta import SourceReport
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import FULL_TRUST, Section, changed
 from rehydrate.prompt.splicing import SHORTEST_QUOTE, Spliced, late_tokens

@@ -30,10 +30,12 @@ from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError, InvalidArgumentError
 from rehydrate.formats._grouping import user_message
 from rehydrate.messages import Provider
+from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
 from rehydrate.prompt.counting import counted_tools, prompt_tokens, room, upper_bound
+from rehydrate.prompt.history import History
 from rehydrate.prompt.hydration import hydrate
-from rehydrate.prompt.ir import CompiledPrompt, History, PromptIR
+from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import HeldOriginals, Originals
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.prune import prune, prune_now

@@ -40,7 +40,7 @@ from rehydrate.cost.prices import (
     price_of,
 )
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.ir import CompiledPrompt, Segment
+from rehydrate.prompt.compiled import CompiledPrompt, Segment
 
 LOOKBACK_BLOCKS = 20
 MAX_BREAKPOINTS = 4

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from rehydrate.compact.result import Explanation, UnitReport, span
 from rehydrate.page.html import colours, escaped, name, opening, percent, plural, shown_ends, tokens
 from rehydrate.page.inspector_body import Body
+from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.explain import PromptExplanation, PromptRow
-from rehydrate.prompt.ir import CompiledPrompt, PromptIR
+from rehydrate.prompt.ir import PromptIR
 
 __all__ = ["inspector_page"]
 

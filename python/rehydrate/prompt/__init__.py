@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from rehydrate.prompt.caps import (
         Caps as Caps,
     )
+    from rehydrate.prompt.compiled import (
+        USUAL_MINIMUM_PREFIX as USUAL_MINIMUM_PREFIX,
+        CompiledPrompt as CompiledPrompt,
+        Segment as Segment,
+    )
     from rehydrate.prompt.compiler import (
         BEGINNING as BEGINNING,
         DEFAULT_PASSES as DEFAULT_PASSES,
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
         PromptExplanation as PromptExplanation,
         PromptRow as PromptRow,
     )
+    from rehydrate.prompt.history import History as History
     from rehydrate.prompt.hydration import (
         HydrateOptions as HydrateOptions,
         ahydrate as ahydrate,
@@ -32,22 +38,18 @@ if TYPE_CHECKING:
         hydrate as hydrate,
         hydrate_source as hydrate_source,
     )
-    from rehydrate.prompt.ir import (
-        USUAL_MINIMUM_PREFIX as USUAL_MINIMUM_PREFIX,
-        CompiledPrompt as CompiledPrompt,
-        DroppedSection as DroppedSection,
-        History as History,
-        Meta as Meta,
-        PromptIR as PromptIR,
-        Segment as Segment,
-        SourceReport as SourceReport,
-        SourceStatus as SourceStatus,
-        Trace as Trace,
-    )
+    from rehydrate.prompt.ir import PromptIR as PromptIR
     from rehydrate.prompt.laws import (
         BrokenLaw as BrokenLaw,
         Law as Law,
         verify as verify,
+    )
+    from rehydrate.prompt.meta import (
+        DroppedSection as DroppedSection,
+        Meta as Meta,
+        SourceReport as SourceReport,
+        SourceStatus as SourceStatus,
+        Trace as Trace,
     )
     from rehydrate.prompt.originals import (
         HeldOriginals as HeldOriginals,
@@ -91,15 +93,15 @@ __all__, __dir__, __getattr__ = front(
     {
         "caps": "Caps",
         "compiler": "BEGINNING DEFAULT_PASSES acompile compile",
+        "compiled": "CompiledPrompt Segment USUAL_MINIMUM_PREFIX",
         "diff": "Change IRDiff",
         "explain": "PromptExplanation PromptRow",
+        "history": "History",
         "hydration": "HydrateOptions ahydrate ahydrate_source hydrate hydrate_source",
         "rehydrate.messages": "PROVIDERS Provider",
-        "ir": (
-            "CompiledPrompt DroppedSection History Meta PromptIR Segment "
-            "SourceReport SourceStatus Trace USUAL_MINIMUM_PREFIX "
-        ),
+        "ir": "PromptIR",
         "laws": "BrokenLaw Law verify",
+        "meta": "DroppedSection Meta Outcome SourceReport SourceStatus Trace",
         "originals": "HeldOriginals MemoryOriginals Originals",
         "passes.cap": "CapToolResults",
         "passes.echo": "RemoveEchoes",

@@ -21,6 +21,7 @@ from rehydrate.formats import anthropic_writing
 from rehydrate.formats.neutral import Sent
 from rehydrate.formats.rendering import RENDERERS, Rendered, Renderer, render_history
 from rehydrate.messages import PROVIDERS, Provider
+from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX, CompiledPrompt, Segment
 from rehydrate.prompt.counting import (
     counted,
     entry_tokens,
@@ -30,7 +31,8 @@ from rehydrate.prompt.counting import (
     text_of,
     upper_bound,
 )
-from rehydrate.prompt.ir import USUAL_MINIMUM_PREFIX, CompiledPrompt, History, PromptIR, Segment
+from rehydrate.prompt.history import History
+from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.passes.cap import cap_tool_results
 from rehydrate.prompt.passes.deduplicate import deduplicate

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from rehydrate.entry_id import EntryId
 
 if TYPE_CHECKING:
-    from rehydrate.prompt.ir import History, PromptIR
+    from rehydrate.prompt.content import PromptContent
+    from rehydrate.prompt.history import History
     from rehydrate.prompt.section import Section
 
 
@@ -80,7 +81,7 @@ class IRDiff(NamedTuple):
         return "\n".join([head, *(f"  {line}" for line in [*lines, *marks])])
 
 
-def diff(before: PromptIR, after: PromptIR) -> IRDiff:
+def diff(before: PromptContent, after: PromptContent) -> IRDiff:
     """What is in `after` and was not in `before`, and the other way round.
 
     How the two came to be (``meta``) is not compared.
@@ -97,7 +98,7 @@ def diff(before: PromptIR, after: PromptIR) -> IRDiff:
     )
 
 
-def _all(ir: PromptIR) -> tuple[Section, ...]:
+def _all(ir: PromptContent) -> tuple[Section, ...]:
     return (*ir.sections, *ir.late_bound)
 
 
@@ -121,7 +122,7 @@ def _sections(before: Sequence[Section], after: Sequence[Section]) -> Iterator[C
             yield Change(section.id, "moved", old.tokens or 0, tokens)
 
 
-def _tools(before: PromptIR, after: PromptIR) -> Iterator[Change]:
+def _tools(before: PromptContent, after: PromptContent) -> Iterator[Change]:
     was = {tool.name: tool for tool in before.tools}
     now = {tool.name: tool for tool in after.tools}
     for name, tool in was.items():

@@ -13,7 +13,8 @@ from rehydrate.formats import parse
 from rehydrate.prompt.laws import TOOLS
 
 if TYPE_CHECKING:
-    from rehydrate.prompt.ir import DroppedSection, PromptIR, SourceReport, Trace
+    from rehydrate.prompt.content import PromptContent
+    from rehydrate.prompt.meta import DroppedSection, SourceReport, Trace
     from rehydrate.prompt.request import Budget
     from rehydrate.prompt.section import Section
 
@@ -102,7 +103,7 @@ class PromptExplanation(NamedTuple):
         return "\n\n".join("\n".join(lines) for lines in parts)
 
 
-def explain(ir: PromptIR) -> PromptExplanation:
+def explain(ir: PromptContent) -> PromptExplanation:
     """The IR as a table."""
     rows = (*_tools(ir), *_sections_and_history(ir), *_late_bound(ir), *_dropped(ir))
     meta = ir.meta
@@ -118,7 +119,7 @@ def explain(ir: PromptIR) -> PromptExplanation:
     )
 
 
-def _tools(ir: PromptIR) -> Iterator[PromptRow]:
+def _tools(ir: PromptContent) -> Iterator[PromptRow]:
     for position, tool in enumerate(ir.tools):
         is_last = position == len(ir.tools) - 1
         yield PromptRow(
@@ -135,7 +136,7 @@ def _tools(ir: PromptIR) -> Iterator[PromptRow]:
         )
 
 
-def _sections_and_history(ir: PromptIR) -> Iterator[PromptRow]:
+def _sections_and_history(ir: PromptContent) -> Iterator[PromptRow]:
     """Static sections, the system's first; then the history with the dynamic ones where they
     stand in it."""
     placed = list(enumerate(ir.sections))
@@ -151,7 +152,7 @@ def _sections_and_history(ir: PromptIR) -> Iterator[PromptRow]:
     yield from _history(ir, inserted)
 
 
-def _section(section: Section, position: int, ir: PromptIR) -> PromptRow:
+def _section(section: Section, position: int, ir: PromptContent) -> PromptRow:
     passes = [trace.name for trace in _changing(ir) if section.id in trace.changed]
     reasons = [f"passes: {', '.join(dict.fromkeys(passes))}"] if passes else []
     if section.must_stay_whole:
@@ -176,7 +177,7 @@ def _section(section: Section, position: int, ir: PromptIR) -> PromptRow:
     )
 
 
-def _history(ir: PromptIR, inserted: dict[int, list[PromptRow]]) -> Iterator[PromptRow]:
+def _history(ir: PromptContent, inserted: dict[int, list[PromptRow]]) -> Iterator[PromptRow]:
     """Runs of entries, cut where a section stands between them or a breakpoint on one."""
     history = ir.history
     size = len(history.entries)
@@ -210,13 +211,13 @@ def _run_reason(count: int, touched: int) -> str:
     return ", ".join(words)
 
 
-def _changing(ir: PromptIR) -> list[Trace]:
+def _changing(ir: PromptContent) -> list[Trace]:
     """The passes that did more than set breakpoints, which are told anyway."""
     marks = set(ir.breakpoints)
     return [trace for trace in ir.meta.trace if not marks.issuperset(trace.changed)]
 
 
-def _changed_entries(ir: PromptIR) -> set[int]:
+def _changed_entries(ir: PromptContent) -> set[int]:
     names = {name for trace in _changing(ir) for name in trace.changed}
     return {
         place
@@ -225,7 +226,7 @@ def _changed_entries(ir: PromptIR) -> set[int]:
     }
 
 
-def last_user_turn(ir: PromptIR) -> int:
+def last_user_turn(ir: PromptContent) -> int:
     """Position of the entry in which the user spoke last; behind the last one if in none."""
     history = ir.history
     try:
@@ -236,20 +237,20 @@ def last_user_turn(ir: PromptIR) -> int:
     return max(turns, default=len(history.entries))
 
 
-def _late_bound(ir: PromptIR) -> Iterator[PromptRow]:
+def _late_bound(ir: PromptContent) -> Iterator[PromptRow]:
     for position, section in enumerate(ir.late_bound):
         row = _section(section, position, ir)
         reason = f"asked for by the model, in the result of {section.carrier}"
         yield row._replace(kind="late_bound", reason=reason)
 
 
-def _position(ir: PromptIR, place: int) -> int:
+def _position(ir: PromptContent, place: int) -> int:
     """The position of the first entry that stood at this place or behind it."""
     size = len(ir.history.entries)
     return next((n for n in range(size) if ir.history.place(n) >= place), size)
 
 
-def _dropped(ir: PromptIR) -> Iterator[PromptRow]:
+def _dropped(ir: PromptContent) -> Iterator[PromptRow]:
     """What was left out, entry by entry of the history as runs with one fate."""
     visible = {section.id for section in ir.sections}
     kept = sorted(ir.history.place(n) for n in range(len(ir.history.entries)))

@@ -10,7 +10,9 @@ from rehydrate._check import check_timeout
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.prompt.counting import COUNTER
-from rehydrate.prompt.ir import DroppedSection, History, Meta, PromptIR, SourceReport
+from rehydrate.prompt.history import History
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.meta import DroppedSection, Meta, SourceReport
 from rehydrate.prompt.request import ContextRequest
 from rehydrate.prompt.section import Section, ToolDef
 from rehydrate.prompt.sources.arguments import check_names, sources_of

@@ -23,7 +23,8 @@ from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
 
 if TYPE_CHECKING:
     from rehydrate.messages import Conversation
-    from rehydrate.prompt.ir import History, PromptIR
+    from rehydrate.prompt.content import PromptContent
+    from rehydrate.prompt.history import History
 
 
 MOST_BREAKPOINTS = 4
@@ -87,7 +88,7 @@ class BrokenLaw(NamedTuple):
 
 
 def verify(
-    ir: PromptIR,
+    ir: PromptContent,
     *,
     conversation: Conversation | None = None,
     violations: Sequence[Violation] | None = None,
@@ -109,7 +110,7 @@ def verify(
 class _Facts:
     """The IR and what several laws ask of it, found out when the first does."""
 
-    ir: PromptIR
+    ir: PromptContent
     given_conversation: Conversation | None
     given_violations: Sequence[Violation] | None
 

@@ -14,14 +14,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import Enum, StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
-
-if TYPE_CHECKING:
-    from rehydrate.prompt.ir import CompiledPrompt, History, PromptIR
-    from rehydrate.prompt.section import Section
-
+from rehydrate.prompt.content import PromptContent
+from rehydrate.prompt.history import History
+from rehydrate.prompt.section import Section
 
 T = TypeVar("T")
 
@@ -34,7 +32,7 @@ KIND_KEY = "rehydrate"
 _LANGCHAIN, _OPENAI_CHAT = "langchain", "openai_chat"
 
 
-def ir_to_dict(ir: PromptIR) -> dict[str, Any]:
+def ir_to_dict(ir: PromptContent) -> dict[str, Any]:
     """The IR as values that JSON has: what it holds is copied, message objects become dicts.
 
     LangChain's messages become those of OpenAI chat, entry by entry; what no model sees of them
@@ -43,22 +41,14 @@ def ir_to_dict(ir: PromptIR) -> dict[str, Any]:
     """
     ir = _without_objects(ir)
     try:
-        return {KIND_KEY: IR_KIND, "version": VERSION, **_plain_fields(ir, "")}
+        return document(IR_KIND, **_plain_fields(ir, ""))
     except RecursionError:
         raise UnreadableIRError("", "is nested too deeply", "flatten its entries") from None
 
 
-def compiled_to_dict(compiled: CompiledPrompt) -> dict[str, Any]:
-    """The request, its segments and the IR, as values that JSON has."""
-    return {
-        KIND_KEY: COMPILED_KIND,
-        "version": VERSION,
-        "provider": compiled.provider,
-        "model": compiled.model,
-        "request": plain(compiled.request, "request"),
-        "segments": plain(compiled.segments, "segments"),
-        "ir": ir_to_dict(compiled.ir),
-    }
+def document(kind: str, **fields: Any) -> dict[str, Any]:
+    """A document that says what it holds and in which version of the shape."""
+    return {KIND_KEY: kind, "version": VERSION, **fields}
 
 
 def ir_from_dict(kind: type[T], document: Any) -> T:
@@ -198,7 +188,7 @@ def _name(member: Enum) -> str:
     return str(member.value) if isinstance(member, StrEnum) else member.name.lower()
 
 
-def _without_objects(ir: PromptIR) -> PromptIR:
+def _without_objects(ir: PromptContent) -> PromptContent:
     """The same with OpenAI chat dicts in the place of LangChain's objects."""
     if ir.history.format != _LANGCHAIN:
         return ir

@@ -11,8 +11,11 @@ from rehydrate.compact.thinking import Binding
 from rehydrate.entry_id import EntryId
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
+from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.counting import entry_tokens
-from rehydrate.prompt.ir import CompiledPrompt, DroppedSection, History, PromptIR
+from rehydrate.prompt.history import History
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.meta import DroppedSection
 from rehydrate.prompt.target import Target, traced
 
 __all__ = [

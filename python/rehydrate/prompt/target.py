@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from rehydrate.compact.outline import Spec
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Provider
-from rehydrate.prompt.ir import USUAL_MINIMUM_PREFIX, PromptIR, Trace
+from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.meta import Trace
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.render_cache import Known
 

@@ -18,7 +18,7 @@ from rehydrate.cost.simulation import PromptCache
 from rehydrate.errors import InvalidArgumentError, RequestRefusedError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import PROVIDERS, Provider
-from rehydrate.prompt.ir import CompiledPrompt
+from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.tokens import count_tokens
 
 # What it costs is nobody's business here: only how the provider's cache works.

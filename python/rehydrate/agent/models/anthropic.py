@@ -11,7 +11,7 @@ from rehydrate.agent.models.sdk import EventStream, Gathered, SdkEvents, SdkMode
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
-from rehydrate.prompt.ir import CompiledPrompt
+from rehydrate.prompt.compiled import CompiledPrompt
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, AsyncAnthropicBedrock, AsyncAnthropicVertex

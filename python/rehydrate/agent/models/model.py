@@ -15,7 +15,7 @@ from rehydrate.cost.prices import Usage
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 from rehydrate.messages import Provider
-from rehydrate.prompt.ir import CompiledPrompt
+from rehydrate.prompt.compiled import CompiledPrompt
 
 
 def encodable(value: Any) -> Any:

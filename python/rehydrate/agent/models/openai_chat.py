@@ -21,7 +21,7 @@ from rehydrate.agent.models.model import Reply, Stop
 from rehydrate.agent.models.sdk import EventStream, Gathered, ResponseEvents, SdkModel
 from rehydrate.cost.prices import Usage
 from rehydrate.formats.calls import ToolCall
-from rehydrate.prompt.ir import CompiledPrompt
+from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.tokens import count_tokens
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rehydrate.agent.models.sdk import EventStream, Gathered, ResponseEvents
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import RequestRefusedError
 from rehydrate.formats.calls import ToolCall
-from rehydrate.prompt.ir import CompiledPrompt
+from rehydrate.prompt.compiled import CompiledPrompt
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI

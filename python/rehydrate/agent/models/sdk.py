@@ -30,7 +30,7 @@ from rehydrate.agent.models.failures import answered, ended_early, failures_of, 
 from rehydrate.agent.models.model import OnText, Reply, check_compiled_for, encodable
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.messages import Provider
-from rehydrate.prompt.ir import CompiledPrompt
+from rehydrate.prompt.compiled import CompiledPrompt
 
 _LINE = re.compile(rb"\r\n|\n|\r")
 _DRAIN_SECONDS = 0.1

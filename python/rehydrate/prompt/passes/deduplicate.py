@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from rehydrate.entry_id import EntryId
-from rehydrate.prompt.ir import DroppedSection, PromptIR
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.meta import DroppedSection
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.target import Target, traced
 

@@ -12,7 +12,9 @@ from rehydrate.errors import BudgetExceededError
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import Conversation
 from rehydrate.prompt.counting import COUNTER, prompt_tokens, room, section_tokens, upper_bound
-from rehydrate.prompt.ir import DroppedSection, History, PromptIR
+from rehydrate.prompt.history import History
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.meta import DroppedSection
 from rehydrate.prompt.passes.packing import Candidates, cut_to, is_divisible, pack
 from rehydrate.prompt.passes.shortening import EntryExcerpt, Outlining, with_excerpts
 from rehydrate.prompt.section import CompositionMode, Priority, Section

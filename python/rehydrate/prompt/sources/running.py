@@ -20,7 +20,7 @@ from rehydrate._concurrency import loops
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import run_in_thread, waiting
 from rehydrate._text import words_of
-from rehydrate.prompt.ir import DroppedSection, SourceReport, SourceStatus
+from rehydrate.prompt.meta import DroppedSection, SourceReport, SourceStatus
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.function import found_in
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest
