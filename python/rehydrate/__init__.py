@@ -91,3 +91,7 @@ _MOVED = {
 }
 
 __all__, __dir__, __getattr__ = front(__name__, _PUBLIC, internal={"": _ROOMS}, moved=_MOVED)
+
+# Compaction loads at once. Its first call may come from a signal handler or right after a fork;
+# there, an import that another frame or thread has begun would never end.
+from rehydrate.compact import api as _api  # noqa: E402, F401

@@ -31,6 +31,9 @@ MEDIA_TOKENS = 1_600
 """Tokens an image or a document counts for: what Anthropic bills for its largest unscaled image, an
 upper bound for OpenAI's too. Their base64 payload is never counted as text."""
 
+SHARPNESS = _native.SHARPNESS
+"""How much the best message outweighs an irrelevant one, as a logarithm (DESIGN.md, relevance)."""
+
 CACHE_BYTES = 256 << 20
 """What the cache of a process holds unless `limit_cache` says otherwise."""
 
@@ -46,6 +49,42 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
         after_in_parent=_native.after_fork,
         after_in_child=_native.after_fork,
     )
+
+
+class Signals(NamedTuple):
+    """The signals of one message, as the engine scores it; all but ``score`` are from 0 to 1."""
+
+    structural: float
+    recency: float
+    semantic: float
+    coverage: float
+    """How much of it memory holds."""
+    odds: float
+    """That it has nothing to do with the query, were the query about something else."""
+    score: float
+
+
+class UnitFigures(NamedTuple):
+    """What the packing knows of one unit."""
+
+    best: int
+    """The position of its best message."""
+    tokens: int
+    gain: float
+    """What it adds to the objective."""
+    own: float
+    """The part of the gain that is its own score."""
+    worth: float
+
+
+def signals(selection: _native.Selection) -> list[Signals]:
+    """The signals of each message."""
+    return list(map(Signals._make, selection.signals()))
+
+
+def unit_figures(selection: _native.Selection) -> list[UnitFigures]:
+    """The figures of each unit."""
+    return list(map(UnitFigures._make, selection.units()))
 
 
 class Excerpting(NamedTuple):

@@ -5,6 +5,7 @@ from os import PathLike
 from typing import Any, final
 
 __all__ = [
+    "SHARPNESS",
     "BlockReader",
     "Needles",
     "OnnxModel",
@@ -29,6 +30,7 @@ __all__ = [
 
 _Division = tuple[str, list[tuple[int, int, int, int, int]]]
 
+SHARPNESS: float
 __version__: str
 
 @final

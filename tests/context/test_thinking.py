@@ -9,7 +9,7 @@ import pytest
 
 from rehydrate import Budget, Context, Interpreter, validate
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt import CompiledPrompt, ContextRequest, History, PromptIR, compile
+from rehydrate.prompt import CompiledPrompt, ContextRequest, History, Outcome, PromptIR, compile
 from rehydrate.testing import ScriptedModel
 from tests.strategies import Entry
 
@@ -144,6 +144,7 @@ def test_an_unknown_claudes_tool_loop_waits_for_its_end_and_says_so():
         assert context.prefix is not None and context.prefix.extends
     waiting = [said for said in prompts[-1].ir.meta.degraded if "waits for the end" in said]
     assert len(waiting) == 1 and waiting[0].startswith("over budget: ")
+    assert prompts[-1].ir.meta.outcome is Outcome.WAITS
     assert list(prompts[-1].ir.verify()) == []
     assert context.usage.compactions == before
     context.add(answer(26))

@@ -11,6 +11,7 @@ from rehydrate.prompt import (
     Budget,
     ContextRequest,
     History,
+    Outcome,
     PromptIR,
     compile,
     prompt_tokens,
@@ -99,6 +100,7 @@ def test_what_must_stay_is_kept_over_the_soft_budget_and_reported():
     after = prune(rule, found(1, content=NOISE), soft=500)
     assert [each.id for each in after.sections] == ["system"]
     assert any(why.startswith("over budget") for why in after.meta.degraded)
+    assert after.meta.outcome is Outcome.OVER_BUDGET
 
 
 def test_instructions_of_the_systems_stay_even_at_a_low_priority():

@@ -19,6 +19,7 @@ from rehydrate.prompt import (
     History,
     Law,
     Meta,
+    Outcome,
     PromptIR,
     Provenance,
     Section,
@@ -123,7 +124,7 @@ MUTATIONS: dict[str, tuple[Callable[[], PromptIR], Law, str]] = {
     "over the soft budget": (lambda: history(tokens=(5, 90, 6, 3, 4)), Law.BUDGET, ""),
     "over the hard budget": (lambda: history(tokens=(5, 9, 6, 3, 400)), Law.BUDGET, ""),
     "over the hard budget with a reason": (
-        lambda: history(tokens=(5, 9, 6, 3, 400)).replace(meta=Meta(degraded=("over budget: x",))),
+        lambda: history(tokens=(5, 9, 6, 3, 400)).replace(meta=Meta(outcome=Outcome.OVER_BUDGET)),
         Law.BUDGET, ""),
     "the last user turn left out": (
         lambda: LAWFUL.replace(
@@ -223,7 +224,7 @@ def test_what_was_read_and_validated_before_need_not_be_again(ir: PromptIR):
 LAWFUL_TOO: dict[str, Callable[[], PromptIR]] = {
     "over the soft budget because of what must stay": lambda: history(tokens=(5, 9, 6, 3, 90)),
     "over the soft budget for a reason": lambda: history(tokens=(5, 90, 6, 3, 4)).replace(
-        meta=replace(LAWFUL.meta, degraded=("over budget: the user wanted all of it",))
+        meta=replace(LAWFUL.meta, outcome=Outcome.OVER_BUDGET)
     ),
     "trusted as far as its parents": lambda: sections(SYSTEM, NOTES, FOUND, derived(0.5, "mem_1")),
     "derived from what is not here": lambda: sections(SYSTEM, NOTES, FOUND, derived(0.9, "gone")),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate._concurrency.async_wrappers import computed
-from rehydrate.compact.archive import Archive, Distilled, Remembering, keeps_dropped
 from rehydrate.compact.arguments import (
     check_choices,
     checked_archive,
@@ -27,11 +26,13 @@ from rehydrate.compact.excerpts import Cut, Divisible
 from rehydrate.compact.listing import Listing
 from rehydrate.compact.outline import Outline, Spec
 from rehydrate.compact.query import what_is_asked
-from rehydrate.compact.report import Report
-from rehydrate.compact.result import Compaction, Stats
+from rehydrate.compact.report import Decision, Report
+from rehydrate.compact.result import Compaction, Distilled, Stats
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import (
     COVERED,
+    Deadline,
+    Embedded,
     Memory,
     Vectors,
     columns,
@@ -57,6 +58,8 @@ from rehydrate.messages import Conversation
 
 if TYPE_CHECKING:
     from rehydrate import _native
+    from rehydrate.compact.archive import Archive, Writer
+    from rehydrate.embedding.onnx import NamedModel
     from rehydrate.embedding.protocol import Model
 
 
@@ -173,7 +176,6 @@ def compact_context(
     own_model = model_of(embedder)
     deadline = checked_deadline(timeout)
     writing = checked_archive(memory, archive)
-    wants_vectors = memory is not None and not recalls_texts(memory)
 
     messages = tuple(as_sequence(messages))  # as it is now: another thread may change the list
     calibrated = profile.signals == "calibrated"
@@ -216,37 +218,34 @@ def compact_context(
         calibrated=calibrated,
         coverage=profile.packing == "coverage",
         asked=asked is not None and asked.is_question,
-        recalled=wants_vectors,
-        excerpting=divisible.columns(with_handles=keeps_dropped(writing)) if divisible else None,
+        recalled=_wants_vectors(memory),
+        excerpting=divisible.columns(with_handles=writing is not None and writing.archive.dropped)
+        if divisible
+        else None,
     )
     message_tokens = divisible.message_tokens(prepared) if divisible else prepared.message_tokens
     before = sum(message_tokens) + listing.older_tokens
     target = target_of(before)
 
-    degraded: list[str] = []
-    found = None
-    if own_model is not None:
-        found = own_vectors(
-            own_model,
-            divisible.parts(prepared) if divisible else conversation,
-            prepared,
-            asked.text if asked and asked.is_question else None,
-            calibrated=calibrated,
-            every=wants_vectors,
-            deadline=deadline,
-            degraded=degraded,
-        )
-    covered = _covered(
-        memory, conversation, divisible, found, prepared, own_model is None, degraded
+    evidence = _evidence(
+        own_model,
+        memory,
+        conversation,
+        divisible,
+        prepared,
+        query=asked.text if asked and asked.is_question else None,
+        calibrated=calibrated,
+        deadline=deadline,
     )
+    problems = list(evidence.problems)
     select = partial(
         _select,
         prepared,
         sum(message_tokens),
         query=asked.text if asked else None,
         query_weight=asked.weight if asked else 0.0,
-        **columns(found),
-        memory_coverage=covered,
+        **columns(evidence.vectors),
+        memory_coverage=evidence.coverage,
         weights=(profile.recency, profile.semantic, profile.novelty),
         calibrated=calibrated,
         coverage=profile.packing == "coverage",
@@ -257,12 +256,13 @@ def compact_context(
     )
     cut = Cut(divisible, prepared, selection) if divisible else None
     if binding.waits(selection.kept, cut.changed(at_most=True) if cut else ()):
-        degraded.append(why_waiting(model))
+        problems.append(why_waiting(model))
         pins = dict.fromkeys(range(len(conversation.units)), WAITS)
         selection, cut = select(target_tokens=before), None
         listing, binding = listing.waiting(), binding._replace(gone=())
-    chosen = _Chosen(binding, shown, message_tokens, pins, target, profile, selection, cut, listing)
-    writer = Remembering(writing, conversation, entries, degraded)
+    decision = Decision(binding.conversation, selection, message_tokens)
+    chosen = _Chosen(binding, shown, decision, pins, target, profile, cut, listing)
+    writer = writing.writer(conversation, entries) if writing else None
     kept = _keep(chosen, writer, counted_by, stripped, stripped_by_unit)
     report, lost = kept.report, before - kept.tokens
     changed = any((kept.dropped, kept.excerpted, kept.stripped, listing.older))
@@ -277,22 +277,23 @@ def compact_context(
         pinned_tokens=selection.pinned_tokens,
         over_budget=kept.tokens > target,
         changed=changed,
-        covered_pct=_percent(_covered_tokens(report), lost) if covered else 0.0,
+        covered_pct=_percent(_covered_tokens(decision), lost) if evidence.coverage else 0.0,
         excerpted=kept.excerpted,
         stripped=len(kept.stripped),
         stripped_tokens=sum(kept.stripped.values()),
         outline_tokens=kept.outline.tokens if kept.outline else 0,
-        embedding=selection.embedding if own_model is None else found is not None,
+        embedding=selection.embedding if own_model is None else evidence.vectors is not None,
         query_share=selection.query_share,
         distilled=kept.distilled.count,
         distilled_kinds=kept.distilled.kinds,
         ignored=len(conversation.ignored),
-        degraded=tuple(degraded),
+        degraded=(*problems, *(writer.problems if writer else ())),
         counter=_engine.counter_name(counted_by),
         format=conversation.format,
         elapsed_ms=(time.perf_counter() - started) * 1e3,
     )
-    stats = writer.record(stats)
+    if writer:
+        stats = writer.record(stats)
     if not changed:
         return Compaction(list(messages), list(range(len(messages))), stats, report)
     return Compaction(
@@ -349,11 +350,10 @@ class _Chosen(NamedTuple):
     binding: Binding
     shown: Sequence[Any]
     """The entries, without what was taken out of them before anything was measured."""
-    message_tokens: Sequence[int]
+    decision: Decision
     pins: Mapping[int, str]
     target_tokens: int
     scoring: Scoring
-    selection: _native.Selection
     cut: Cut | None
     listing: Listing
 
@@ -374,71 +374,108 @@ class _Kept(NamedTuple):
 
 def _keep(
     chosen: _Chosen,
-    writer: Remembering,
+    writer: Writer | None,
     counter: str | _engine.CustomCounter,
     stripped: Mapping[int, int],
     stripped_by_unit: Mapping[int, int],
 ) -> _Kept:
     """The entries that are kept, made anew where a part of them goes; writes what is remembered."""
-    binding, shown, message_tokens, pins, target, profile, selection, cut, listing = chosen
-    conversation = binding.conversation
-    report = Report(
-        conversation, selection, message_tokens, pins, target, profile, cut, stripped_by_unit
-    )
-    kept = report.kept_messages
-    kept_tokens = [t if keep else 0 for t, keep in zip(message_tokens, kept, strict=True)]
+    binding, shown, decision, pins, target, profile, cut, listing = chosen
+    conversation, selection = decision.conversation, decision.selection
+    kept = decision.kept_messages
+    kept_tokens = [t if keep else 0 for t, keep in zip(decision.message_tokens, kept, strict=True)]
     indices = [m.index for m, keep in zip(conversation.messages, kept, strict=True) if keep]
     after = sum(kept_tokens) + (0 if listing.older else listing.older_tokens)
     dropped = len(kept) - len(indices)
     survivors = [shown[index] for index in indices]
     excerpted, parts = 0, {}
-    distilled = writer.write(report, cut)
+    distilled, handles = writer.write(decision, cut) if writer else (Distilled(), {})
     if cut:
-        cut.fit(kept_tokens, target, writer.handle_of)
+        cut.fit(kept_tokens, target, writer.handle_of if writer else lambda _message, _text: "")
         entry_of, parts = cut.entries(), cut.messages()
         survivors = [entry_of.get(index, shown[index]) for index in indices]
         after -= cut.saved_tokens(kept_tokens)
         excerpted = len(entry_of)
+    stale: Mapping[int, int] = {}
     first = binding.first_change(selection.kept, cut.changed() if cut else ())
     if first is not None:
         rest = without_stale(conversation, indices, survivors, first, parts, counter)
         indices, survivors, stripped = rest
         after -= sum(stripped.values())
-        report.stale, report.first_change = stripped, first
+        stale = stripped
     most = min(listing.room_tokens, target - after)
-    outline = listing.write(conversation, indices, parts, report.handles, most, counter)
+    outline = listing.write(conversation, indices, parts, handles, most, counter)
     if outline is not None:
         said = user_message(outline.text, conversation.format, is_turn=False)
         indices = [*indices[: outline.position], outline.index, *indices[outline.position :]]
         survivors = [*survivors[: outline.position], said, *survivors[outline.position :]]
         after += outline.tokens
+    report = Report(
+        decision,
+        pins,
+        target,
+        profile,
+        cut=cut,
+        stripped_by_unit=stripped_by_unit,
+        stale=stale,
+        first_change=first or 0,
+        handles=handles,
+    )
     return _Kept(
         survivors, indices, after, dropped, excerpted, stripped, distilled, report, outline
     )
 
 
-def _covered(
+class _Evidence(NamedTuple):
+    """What a model and a memory say of the messages, beside the engine's own signals."""
+
+    vectors: Vectors | None
+    coverage: list[float] | None
+    """Per message, or per part of one where texts are divided, how much of it memory holds."""
+    problems: tuple[str, ...]
+
+
+def _evidence(
+    model: Model | NamedModel | None,
     memory: Memory | None,
     conversation: Conversation,
     divisible: Divisible | None,
-    found: Vectors | None,
     prepared: _native.Prepared,
-    is_builtin: bool,
-    degraded: list[str],
-) -> list[float] | None:
-    """Per message, or per part of one where texts are divided, how much of it memory holds."""
+    *,
+    query: str | None,
+    calibrated: bool,
+    deadline: Deadline | None,
+) -> _Evidence:
+    """Ask the caller's model for vectors, and the memory what it holds."""
+    parts = divisible.parts(prepared) if divisible else conversation
+    embedded = Embedded()
+    if model is not None:
+        embedded = own_vectors(
+            model,
+            parts,
+            prepared,
+            query,
+            calibrated=calibrated,
+            every=_wants_vectors(memory),
+            deadline=deadline,
+        )
     if memory is None or not conversation.messages:
-        return None
+        return _Evidence(embedded.vectors, None, embedded.problems)
     if recalls_texts(memory):
-        parts = divisible.parts(prepared) if divisible else conversation
-        return memory_coverage(memory, texts_to_recall(parts), degraded)
-    rows = message_vectors(found, prepared, is_builtin=is_builtin)
-    return memory_coverage(memory, rows, degraded)
+        covered = memory_coverage(memory, texts_to_recall(parts))
+    else:
+        rows = message_vectors(embedded.vectors, prepared, is_builtin=model is None)
+        covered = memory_coverage(memory, rows)
+    return _Evidence(embedded.vectors, covered.shares, (*embedded.problems, *covered.problems))
 
 
-def _covered_tokens(report: Report) -> int:
+def _wants_vectors(memory: Memory | None) -> bool:
+    return memory is not None and not recalls_texts(memory)
+
+
+def _covered_tokens(decision: Decision) -> int:
     """Tokens of the dropped units that memory covers."""
-    return sum(unit.tokens for unit in report.dropped_units() if unit.coverage >= COVERED)
+    return sum(unit.tokens for unit in decision.dropped_units if unit.coverage >= COVERED)
 
 
 def _percent(part: int, whole: int) -> float:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._text import words_of
-from rehydrate.compact.result import once
+from rehydrate.compact.result import Distilled, once
 from rehydrate.compact.signals import COVERED, clean, text_to_remember
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from rehydrate.compact.excerpts import Cut
-    from rehydrate.compact.report import DroppedUnit, Report
+    from rehydrate.compact.report import Decision, DroppedUnit
     from rehydrate.compact.result import Stats
     from rehydrate.compact.signals import WritableMemory
     from rehydrate.memory.items import MemoryItem
@@ -40,13 +40,6 @@ _TRUST_IN_OTHERS = 0.5
 
 _THREAD_LETTERS = 16
 _LABEL = re.compile(r"\[redacted:(\w+)\]")
-
-
-class Distilled(NamedTuple):
-    """How much became a memory of its own."""
-
-    count: int = 0  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
-    kinds: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,34 +89,38 @@ class Writing(NamedTuple):
     memory: WritableMemory
     archive: Archive
 
+    def writer(self, conversation: Conversation, entries: Sequence[Any]) -> Writer:
+        """The writer of one compaction."""
+        return Writer(self, conversation, entries)
 
-def keeps_dropped(writing: Writing | None) -> bool:
-    """Whether dropped messages and texts are kept whole, so that marks can name a handle."""
-    return writing is not None and writing.archive.dropped
+
+class Written(NamedTuple):
+    """What one compaction wrote."""
+
+    distilled: Distilled = Distilled()
+    handles: Mapping[int, str] = {}
+    """By the index of a dropped message, where memory has it."""
 
 
-class Remembering:
+class Writer:
     """The writes of one compaction, with the conversation as their provenance."""
 
     def __init__(
-        self,
-        writing: Writing | None,
-        conversation: Conversation,
-        entries: Sequence[Any],
-        degraded: list[str],
+        self, writing: Writing, conversation: Conversation, entries: Sequence[Any]
     ) -> None:
         """Take what is asked and the list that came in; nothing is written yet."""
-        self._writing = writing
+        self._writing: Writing | None = writing  # None: it was given up
         self._conversation = conversation
         self._entries = entries
-        self._degraded = degraded
+        self.problems: list[str] = []
+        """What could not be written, and why."""
         self._handle_of_text: dict[str, str] = {}
 
-    def write(self, report: Report, cut: Cut | None) -> Distilled:
+    def write(self, decision: Decision, cut: Cut | None) -> Written:
         """Write what is novel, what is dropped, and the whole texts that are kept in part."""
         if self._writing is None:
-            return Distilled()
-        dropped = report.dropped_units()
+            return Written()
+        dropped = decision.dropped_units
         excerpted = cut.partial_texts() if cut else ()
         try:
             novel = self._novel(dropped) if self._writing.archive.novel else []
@@ -132,12 +129,13 @@ class Remembering:
             added = self._add([*novel, *messages.values(), *texts.values()])
         except Exception as error:
             self._give_up(error, "nothing of this compaction is kept")
-            return Distilled()
+            return Written()
         handles = iter([handle for handle, _ in added[len(novel) :]])
-        report.handles = {place: next(handles) for place in messages}
+        handle_of = {index: next(handles) for index in messages}
         self._handle_of_text |= zip(texts, handles, strict=True)
         fresh = [item.kind for item, (_, new) in zip(novel, added, strict=False) if new]
-        return Distilled(len(fresh), {kind: fresh.count(kind) for kind in dict.fromkeys(fresh)})
+        kinds = {kind: fresh.count(kind) for kind in dict.fromkeys(fresh)}
+        return Written(Distilled(len(fresh), kinds), handle_of)
 
     def handle_of(self, message: Message, text: str) -> str:
         """Where a whole text is kept that stays in the conversation in part; "" where it is not."""
@@ -154,10 +152,12 @@ class Remembering:
         return self._handle_of_text[text]
 
     def record(self, stats: Stats) -> Stats:
-        """Note as an episode, if asked, that this compaction took place; the figures anew."""
-        if self._writing is not None and self._writing.archive.episode and stats.changed:
-            self._record(episode(stats))
-        return stats._replace(degraded=tuple(self._degraded))
+        """Note as an episode, if asked, that this compaction took place; return its figures."""
+        if self._writing is None or not self._writing.archive.episode or not stats.changed:
+            return stats
+        before = len(self.problems)
+        self._record(episode(stats))
+        return stats._replace(degraded=(*stats.degraded, *self.problems[before:]))
 
     def _record(self, text: str) -> None:
         from rehydrate.memory.items import MemoryItem
@@ -177,7 +177,7 @@ class Remembering:
 
     def _give_up(self, error: Exception, lost: str) -> None:
         """Say what is lost, and write nothing more: one that waits in vain would do so again."""
-        self._degraded.append(f"memory: {words_of(error, 'memory')}; {lost}")
+        self.problems.append(f"memory: {words_of(error, 'memory')}; {lost}")
         self._writing = None
 
     def _novel(self, dropped: Iterable[DroppedUnit]) -> list[MemoryItem]:
@@ -235,7 +235,7 @@ class Remembering:
             yield
         except (TypeError, ValueError, RecursionError) as error:
             said = f"memory: message {message.index} is not kept: {words_of(error, 'memory')}"
-            self._degraded.append(said)
+            self.problems.append(said)
 
     def _origin(self, message: Message | None = None) -> dict[str, Any]:
         """The provenance that all items of this conversation have in common, and the message's."""

@@ -6,13 +6,15 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._check import check_choice, check_timeout
-from rehydrate.compact.archive import Archive, Writing
 from rehydrate.compact.signals import Deadline
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.messages import PROVIDERS, Conversation
+
+if TYPE_CHECKING:
+    from rehydrate.compact.archive import Writing
 
 MIN_RATIO = 0.05
 GRANULARITIES = ("message", "excerpt")
@@ -120,6 +122,8 @@ def checked_archive(memory: Any, archive: object) -> Writing | None:
     check_memory(memory)
     if archive is False:
         return None
+    from rehydrate.compact.archive import Archive, Writing
+
     chosen = Archive() if archive is True else archive
     if not isinstance(chosen, Archive):
         raise InvalidArgumentError(
@@ -136,6 +140,11 @@ def checked_archive(memory: Any, archive: object) -> Writing | None:
             "add; pass a rehydrate.Memory"
         )
     return Writing(memory, chosen)
+
+
+def keeps_dropped(writing: Writing | None) -> bool:
+    """Whether dropped messages and texts are kept whole, so that marks can name a handle."""
+    return writing is not None and writing.archive.dropped
 
 
 class Pinned(NamedTuple):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from rehydrate import _engine
 from rehydrate.compact.result import BlockReport, Dropped, Explanation, UnitReport, once
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import COVERED
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 NOTHING_NEW = 0.25
 """Up to this share of its features left unmentioned, a unit counts as saying nothing new."""
 PREVIEW_CHARACTERS = 160
-_COVERAGE = 3
-"""Its place among the signals of a message."""
 
 
 class DroppedUnit(NamedTuple):
@@ -32,91 +31,119 @@ class DroppedUnit(NamedTuple):
     coverage: float
 
 
-class Report:
-    """The decisions of one compaction and the signals behind them."""
+class Decision:
+    """Which units of a conversation are kept, and the selection that says so."""
 
     def __init__(
         self,
         conversation: Conversation,
         selection: _native.Selection,
         message_tokens: Sequence[int],
-        pins: Mapping[int, str],
-        target_tokens: int,
-        scoring: Scoring,
-        cut: Cut | None = None,
-        stripped_tokens: Mapping[int, int] | None = None,
     ) -> None:
-        """Keep what the decisions were made from; nothing is worked out yet."""
-        self._conversation = conversation
-        self._selection = selection
-        self._message_tokens = message_tokens
-        self._pins = pins
-        self._target_tokens = target_tokens
-        self._scoring = scoring
-        self._cut = cut
-        self._stripped_tokens = stripped_tokens or {}
-        self.stale: Mapping[int, int] = {}
-        """By the place of a message that lost its thinking behind the first change, the tokens."""
-        self.first_change = 0
-        """The place of that change."""
-        self.handles: Mapping[int, str] = {}
-        """By the place of a dropped message, where memory has it."""
+        """Keep what was decided; nothing is worked out yet."""
+        self.conversation = conversation
+        self.selection = selection
+        self.message_tokens = message_tokens
 
     @once
     def kept_messages(self) -> list[bool]:
         """Per message of the conversation, whether it is kept."""
-        kept_units = self._selection.kept
+        kept_units = self.selection.kept
         kept = {
             index
-            for unit, whole in enumerate(self._conversation.units)
+            for unit, whole in enumerate(self.conversation.units)
             if kept_units[unit]
             for index in whole.members
         }
-        return [message.index in kept for message in self._conversation.messages]
+        return [message.index in kept for message in self.conversation.messages]
 
+    @once
     def dropped_units(self) -> list[DroppedUnit]:
         """The units that go, and how much of each memory covers."""
-        kept, signals = self._selection.kept, self._selection.signals()
+        kept, signals = self.selection.kept, _engine.signals(self.selection)
         return [
-            DroppedUnit(unit, self._unit_tokens[unit], signals[best][_COVERAGE])
-            for unit, (best, *_) in enumerate(self._selection.units())
+            DroppedUnit(unit, self.unit_tokens[unit], signals[figures.best].coverage)
+            for unit, figures in enumerate(_engine.unit_figures(self.selection))
             if not kept[unit]
         ]
+
+    @once
+    def unit_tokens(self) -> list[int]:
+        """Per unit, the tokens of its messages."""
+        tokens = [0] * len(self.conversation.units)
+        for message, count in zip(self.conversation.messages, self.message_tokens, strict=True):
+            tokens[self.unit_of[message.index]] += count
+        return tokens
+
+    @once
+    def unit_of(self) -> dict[int, int]:
+        """By the index of a message, its unit."""
+        units = self.conversation.units
+        return {index: unit for unit, whole in enumerate(units) for index in whole.members}
+
+
+class Report:
+    """The reasons of one compaction, and the signals behind them."""
+
+    def __init__(
+        self,
+        decision: Decision,
+        pins: Mapping[int, str],
+        target_tokens: int,
+        scoring: Scoring,
+        *,
+        cut: Cut | None,
+        stripped_by_unit: Mapping[int, int],
+        stale: Mapping[int, int],
+        first_change: int,
+        handles: Mapping[int, str],
+    ) -> None:
+        """Keep what the decisions were made from; nothing is worked out yet.
+
+        ``stale`` has, by index, the tokens of each message that lost its thinking behind
+        ``first_change``; ``handles`` says, by index, where memory has a dropped message.
+        """
+        self._decision = decision
+        self._conversation = decision.conversation
+        self._selection = decision.selection
+        self._pins = pins
+        self._target_tokens = target_tokens
+        self._scoring = scoring
+        self._cut = cut
+        self._stripped_by_unit = stripped_by_unit
+        self._stale = stale
+        self._first_change = first_change
+        self._handles = handles
 
     @once
     def explanation(self) -> Explanation:
         """One row a unit."""
         kept = self._selection.kept
-        signals = self._selection.signals()
+        signals = _engine.signals(self._selection)
         blocks = self._blocks()
         saved = self._saved_tokens()
         rows = []
-        for unit, (best, _, gain, own, worth) in enumerate(self._selection.units()):
-            whole, tokens = self._conversation.units[unit], self._unit_tokens[unit]
-            structural, recency, semantic, coverage, odds, score = signals[best]
-            stale = [self.stale[index] for index in whole.members if index in self.stale]
-            new = (gain - own) / worth if worth > 0 else 1.0
-            reason = self._kept(unit) if kept[unit] else self._dropped(tokens, coverage, new)
+        for unit, figures in enumerate(_engine.unit_figures(self._selection)):
+            whole, tokens = self._conversation.units[unit], self._decision.unit_tokens[unit]
+            signal, gain = signals[figures.best], figures.gain
+            stale = [self._stale[index] for index in whole.members if index in self._stale]
+            new = (gain - figures.own) / figures.worth if figures.worth > 0 else 1.0
+            reason = self._kept(unit) if kept[unit] else self._dropped(tokens, signal.coverage, new)
             rows.append(
                 UnitReport(
                     unit=unit,
                     messages=whole.members,
                     role=_roles(whole),
                     tokens=tokens,
-                    structural=structural,
-                    recency=recency,
-                    semantic=semantic,
-                    coverage=coverage,
-                    odds=odds,
-                    score=score,
+                    **signal._asdict(),
                     gain=gain,
                     kept=kept[unit],
                     reason=reason,
                     preview=_preview(whole),
                     kept_tokens=tokens - saved.get(unit, 0) - sum(stale) if kept[unit] else 0,
                     blocks=tuple(blocks.get(unit, ())),
-                    stripped_tokens=self._stripped_tokens.get(unit, 0) + sum(stale),
-                    stripped=f"message {self.first_change} changed before it" if stale else "",
+                    stripped_tokens=self._stripped_by_unit.get(unit, 0) + sum(stale),
+                    stripped=f"message {self._first_change} changed before it" if stale else "",
                 )
             )
         return Explanation(tuple(rows))
@@ -126,8 +153,8 @@ class Report:
         saved: dict[int, int] = {}
         if self._cut is not None:
             for place, excerpt in self._cut.excerpts.items():
-                unit = self._unit_of[self._conversation.messages[place].index]
-                left_out = self._message_tokens[place] - excerpt.tokens
+                unit = self._decision.unit_of[self._conversation.messages[place].index]
+                left_out = self._decision.message_tokens[place] - excerpt.tokens
                 saved[unit] = saved.get(unit, 0) + left_out
         return saved
 
@@ -142,7 +169,7 @@ class Report:
         for text, piece in enumerate(self._cut.divided):
             place = bisect_right(ends, piece)
             message = messages[place]
-            unit = self._unit_of[message.index]
+            unit = self._decision.unit_of[message.index]
             measure, rows = self._cut.division(text)
             found.setdefault(unit, []).extend(
                 BlockReport(
@@ -163,34 +190,22 @@ class Report:
         return found
 
     @once
-    def _unit_tokens(self) -> list[int]:
-        tokens = [0] * len(self._conversation.units)
-        for message, count in zip(self._conversation.messages, self._message_tokens, strict=True):
-            tokens[self._unit_of[message.index]] += count
-        return tokens
-
-    @once
-    def _unit_of(self) -> dict[int, int]:
-        units = self._conversation.units
-        return {index: unit for unit, whole in enumerate(units) for index in whole.members}
-
-    @once
     def dropped(self) -> tuple[Dropped, ...]:
         """One record a dropped message."""
         unit_of = {index: row for row in self.explanation if not row.kept for index in row.messages}
-        signals = self._selection.signals()
+        signals = _engine.signals(self._selection)
         return tuple(
             Dropped(
                 index=message.index,
                 role=message.role,
                 tokens=tokens,
                 unit=unit_of[message.index].unit,
-                score=signal[-1],
+                score=signal.score,
                 reason=unit_of[message.index].reason,
-                handle=self.handles.get(message.index),
+                handle=self._handles.get(message.index),
             )
             for message, tokens, signal in zip(
-                self._conversation.messages, self._message_tokens, signals, strict=True
+                self._conversation.messages, self._decision.message_tokens, signals, strict=True
             )
             if message.index in unit_of
         )

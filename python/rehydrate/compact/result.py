@@ -291,6 +291,13 @@ class Compaction:
         )
 
 
+class Distilled(NamedTuple):
+    """How much became a memory of its own."""
+
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    kinds: Mapping[str, int] = {}
+
+
 T = TypeVar("T")
 
 

@@ -64,6 +64,13 @@ class Vectors(NamedTuple):
         return float((rows @ query / np.maximum(lengths, 1e-9)).max())
 
 
+class Embedded(NamedTuple):
+    """The vectors of a model, and what went wrong on the way to them."""
+
+    vectors: Vectors | None = None
+    problems: tuple[str, ...] = ()
+
+
 class Columns(TypedDict):
     """Vectors as the engine takes them."""
 
@@ -102,14 +109,13 @@ def own_vectors(
     calibrated: bool,
     every: bool,
     deadline: Deadline | None,
-    degraded: list[str],
-) -> Vectors | None:
+) -> Embedded:
     """What `model` makes of the messages that its vectors are needed of, and of the query.
 
     Those are all where the signals are raw or a memory wants to know (`every`); with a calibrated
     query those that it may be about; without a query the newest, which shows that the model works.
     """
-    from rehydrate.embedding.choice import ask
+    from rehydrate.embedding.ask import ask
 
     texts = [message.text for message in conversation.messages]
     ranked = prepared.rank(query) if calibrated and query else []
@@ -117,15 +123,16 @@ def own_vectors(
     if query is None and not every:
         places = places[:1]
     if not places:
-        return None
+        return Embedded()
     asked = _Asked(texts, places, query)
     attempt = ask(model, asked.texts, deadline=None if deadline is None else deadline.instant)
 
     reached = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
     instead = _instead(prepared, calibrated=calibrated and query is not None)
     troubles = "; ".join(attempt.troubles)
+    problems = []
     if deadline is not None and reached < len(asked.texts) and time.monotonic() >= deadline.instant:
-        degraded.append(
+        problems.append(
             f"deadline: {reached} of {len(asked.texts)} texts embedded in "
             f"{deadline.timeout:g} s; the rest went {instead}"
         )
@@ -133,8 +140,9 @@ def own_vectors(
         troubles = troubles or f"not one vector of {len(asked.texts)} texts"
     if troubles:
         outcome = f"{reached} of {len(asked.texts)} texts embedded; the rest " if reached else ""
-        degraded.append(f"embedder: {troubles}; {outcome}went on {instead}")
-    return None if attempt.rows is None else asked.vectors(attempt.rows)
+        problems.append(f"embedder: {troubles}; {outcome}went on {instead}")
+    vectors = None if attempt.rows is None else asked.vectors(attempt.rows)
+    return Embedded(vectors, tuple(problems))
 
 
 class _Asked:
@@ -245,14 +253,21 @@ def clean(text: str) -> str:
     return text
 
 
-def memory_coverage(memory: Memory, asked: Any, degraded: list[str]) -> list[float] | None:
-    """Per message the largest similarity to what memory holds; None where nothing is known.
+class Coverage(NamedTuple):
+    """How much of each message memory holds, and what went wrong when it was asked."""
+
+    shares: list[float] | None = None
+    """Per message the largest similarity; None where nothing is known."""
+    problems: tuple[str, ...] = ()
+
+
+def memory_coverage(memory: Memory, asked: Any) -> Coverage:
+    """Ask a memory once what it holds of all messages; a memory that fails covers nothing.
 
     `asked` are texts or rows of vectors, one a message; None where there are no vectors.
     """
     if asked is None:
-        degraded.append("memory: no vectors to recall with; nothing counts as covered")
-        return None
+        return Coverage(None, ("memory: no vectors to recall with; nothing counts as covered",))
     try:
         with waiting():  # a memory of the caller's own may be behind a network
             recalled = list(memory.recall(asked, RECALLED_NEIGHBOURS))
@@ -260,12 +275,13 @@ def memory_coverage(memory: Memory, asked: Any, degraded: list[str]) -> list[flo
             raise ValueError(f"{len(recalled)} rows for {len(asked)} messages")
         rows = [_numbers(row) for row in recalled]
     except Exception as error:
-        degraded.append(f"memory: {words_of(error, 'memory')}; nothing counts as covered")
-        return None
+        problem = f"memory: {words_of(error, 'memory')}; nothing counts as covered"
+        return Coverage(None, (problem,))
+    shares = [max(row, default=0.0) for row in rows]
     troubles = getattr(memory, "degraded", ())
     if troubles and not any(rows):  # an embedder that failed leaves every row empty
-        degraded.append(f"memory: {troubles[-1]}; nothing counts as covered")
-    return [max(row, default=0.0) for row in rows]
+        return Coverage(shares, (f"memory: {troubles[-1]}; nothing counts as covered",))
+    return Coverage(shares)
 
 
 def _numbers(similarities: Any) -> list[float]:

@@ -1,19 +1,14 @@
-"""Which model `embedder=` asks for."""
+"""The model that `embedder=` asks for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate.embedding.cache import SHARED, VectorCache
-from rehydrate.embedding.embedder import Embedder, said
-from rehydrate.embedding.onnx import NamedModel
-from rehydrate.embedding.protocol import Attempt, Model, unit_rows
 from rehydrate.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from rehydrate.embedding.cache import Row
+    from rehydrate.embedding.onnx import NamedModel
     from rehydrate.embedding.protocol import Model
 
 
@@ -67,51 +62,3 @@ def model_of(embedder: Any) -> Model | NamedModel | None:
         "vectors), name a model's folder or 'org/name', or pass a rehydrate.Embedder, a model "
         "with space and embed, or a callable of list[str] -> array of shape (texts, dimensions)"
     )
-
-
-def ask(
-    model: Model | NamedModel,
-    texts: Sequence[str],
-    *,
-    deadline: float | None = None,
-    cache: VectorCache = SHARED,
-) -> Attempt:
-    """The rows of `texts` from the cache and `model`, zeros where there is none.
-
-    `deadline` is an instant of ``time.monotonic``; what is cached is there whatever the time.
-    """
-    import numpy as np
-
-    try:
-        if isinstance(model, NamedModel):
-            model = model.model(deadline)
-        space = model.space
-        known = cache.get(space, texts)
-        missing = [place for place, row in enumerate(known) if row is None]
-        fresh, troubles = _attempt(model, [texts[place] for place in missing], deadline)
-    except Exception as error:
-        return Attempt(None, (said(error),))
-    dim = fresh.shape[1] if fresh is not None else _widest(known)
-    if not dim:
-        return Attempt(None, troubles)
-    rows = np.zeros((len(texts), dim), np.float32)
-    for place, row in enumerate(known):
-        if row is not None and len(row) == dim:  # else of another model under the same name
-            rows[place] = row
-    if fresh is not None:
-        rows[missing] = fresh
-        cache.put(space, [texts[place] for place in missing], fresh)
-    return Attempt(rows if rows.any() else None, troubles)
-
-
-def _widest(rows: Sequence[Row | None]) -> int:
-    return max((len(row) for row in rows if row is not None), default=0)
-
-
-def _attempt(model: Model, texts: list[str], deadline: float | None) -> Attempt:
-    if not texts:
-        return Attempt(None, ())
-    if isinstance(model, Embedder):
-        return model.attempt(texts, deadline=deadline)
-    rows, broken = unit_rows(model.embed(texts, deadline=deadline), len(texts))
-    return Attempt(rows, (f"{broken} of its vectors are not finite",) if broken else ())

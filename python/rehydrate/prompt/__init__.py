@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.meta import (
         DroppedSection as DroppedSection,
         Meta as Meta,
+        Outcome as Outcome,
         SourceReport as SourceReport,
         SourceStatus as SourceStatus,
         Trace as Trace,

@@ -17,7 +17,7 @@ from rehydrate.prompt.request import ContextRequest
 from rehydrate.prompt.section import Section, ToolDef
 from rehydrate.prompt.sources.arguments import check_names, sources_of
 from rehydrate.prompt.sources.given import history, system as system_of, tools as tools_of
-from rehydrate.prompt.sources.running import Outcome, run_sources
+from rehydrate.prompt.sources.running import SourceOutcome, run_sources
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest
 
 if TYPE_CHECKING:
@@ -212,18 +212,19 @@ def _questions(
 
 def _run(
     sources: Sequence[HydrationSource], questions: Sequence[SourceRequest], options: Any
-) -> list[Outcome]:
+) -> list[SourceOutcome]:
     if "timeout" in options:
         timeout = check_timeout("timeout", options["timeout"])
         sources = [replace(source, timeout=timeout) for source in sources]
     return run_sources(sources, questions)
 
 
-def _left_out(source: HydrationSource) -> Outcome:
-    return Outcome(Found(), SourceReport(source.name, "off", detail="the strategy leaves it out"))
+def _left_out(source: HydrationSource) -> SourceOutcome:
+    report = SourceReport(source.name, "off", detail="the strategy leaves it out")
+    return SourceOutcome(Found(), report)
 
 
-def _prompt(asked: ContextRequest, outcomes: Sequence[Outcome]) -> PromptIR:
+def _prompt(asked: ContextRequest, outcomes: Sequence[SourceOutcome]) -> PromptIR:
     """What all sources brought, in their order."""
     found = [outcome.found for outcome in outcomes]
     dropped = [one for each in found for one in each.dropped]
@@ -256,7 +257,7 @@ def _prompt(asked: ContextRequest, outcomes: Sequence[Outcome]) -> PromptIR:
     )
 
 
-def _degraded(outcome: Outcome) -> Iterator[str]:
+def _degraded(outcome: SourceOutcome) -> Iterator[str]:
     """What of one source is missing from the prompt, and what it did otherwise."""
     report = outcome.report
     if report.status in ("late", "failed"):

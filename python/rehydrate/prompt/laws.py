@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import parse, validate
+from rehydrate.prompt.meta import Outcome
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ MOST_BREAKPOINTS = 4
 """A provider takes no more cache marks."""
 TOOLS = "tools"
 """The breakpoint after all tools."""
-OVER_BUDGET = "over budget"
-"""How a line of ``meta.degraded`` begins that says why a prompt is larger than its soft budget."""
 
 _PAIRING = frozenset(
     {
@@ -52,7 +51,7 @@ class Law(StrEnum):
     """Everything has a token count, and every entry of the history its own."""
     BUDGET = "budget"
     """At most the hard budget; over the soft one only where what must stay is larger, or where
-    ``meta.degraded`` says why ("over budget: ...")."""
+    ``meta.outcome`` says why."""
     PRESENT = "present"
     """The system prompt, the last user turn and all that is critical are there."""
     TOOL_PAIRS = "tool_pairs"
@@ -191,7 +190,7 @@ def _budget(facts: _Facts) -> Iterator[BrokenLaw]:
         )
     elif (
         tokens > budget.soft_tokens
-        and not any(reason.startswith(OVER_BUDGET) for reason in ir.meta.degraded)
+        and ir.meta.outcome is Outcome.FITS
         and _unavoidable(facts) <= budget.soft_tokens
     ):
         yield BrokenLaw(

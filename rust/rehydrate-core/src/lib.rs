@@ -27,7 +27,7 @@ pub mod pack;
 mod packed;
 pub mod parts;
 pub mod prepared;
-mod relevance;
+pub mod relevance;
 pub mod score;
 mod scripts;
 pub mod select;

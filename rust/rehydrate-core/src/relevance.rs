@@ -26,7 +26,7 @@ const QUESTION: f64 = 0.75;
 const MIN_SPEAKER_MESSAGES: usize = 3;
 /// Logarithm of how much the best message outweighs an irrelevant one under full confidence, at the semantic signal's
 /// usual weight of 0.4; it grows with that weight, so that a weight of 0 switches the query off.
-const SHARPNESS: f64 = 24.0;
+pub const SHARPNESS: f64 = 24.0;
 pub(crate) const USUAL_SEMANTIC_WEIGHT: f64 = 0.4;
 /// Weight of words that the query might have had: one common word says little.
 const DOUBT: f64 = 2.0;

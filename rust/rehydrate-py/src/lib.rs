@@ -44,6 +44,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         home::settle(module.py())?;
+        module.add("SHARPNESS", rehydrate_core::relevance::SHARPNESS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

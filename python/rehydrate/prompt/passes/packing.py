@@ -14,7 +14,7 @@ from rehydrate import _engine
 from rehydrate.compact.excerpts import Divisible
 from rehydrate.compact.query import Asked
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compact.signals import columns, own_vectors
+from rehydrate.compact.signals import Embedded, columns, own_vectors
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from rehydrate.prompt.counting import COUNTER, fence, text_of
@@ -92,7 +92,9 @@ def pack(
     """Fill a budget, on top of what is kept anyway, with what is worth most; `keep` gives the
     handle under which the whole of a text is kept."""
     layout = _Layout(candidates, embedder)
-    prepared, selection = layout.select(asked, budget_tokens, with_handles=keep is not None)
+    prepared, selection, problems = layout.select(
+        asked, budget_tokens, with_handles=keep is not None
+    )
     kept_units, pinned = selection.kept, layout.pinned
     divided = Blocks.all_of(prepared, selection)
     sections: dict[str, Section | None] = {}
@@ -126,16 +128,15 @@ def pack(
         if isinstance(cut, SectionExcerpt) and any(cut.blocks.kept):
             sections[cut.section.id] = cut.cut()
     kept_of_history = [n for n, place in layout.history_units.items() if kept_units[place]]
-    return Packed(frozenset(kept_of_history), sections, entries, tuple(layout.degraded))
+    return Packed(frozenset(kept_of_history), sections, entries, problems)
 
 
 def cut_to(section: Section, asked: Asked | None, least_tokens: int) -> Section:
     """The section cut to the best of its blocks, and no more of them than give so many tokens."""
     nothing = Conversation("", (), ())
     alone = Candidates(History(), nothing, frozenset(), frozenset(), (), (section,))
-    (blocks,) = Blocks.all_of(
-        *_Layout(alone, BUILTIN).select(asked, least_tokens, with_handles=False)
-    ).values()
+    found = _Layout(alone, BUILTIN).select(asked, least_tokens, with_handles=False)
+    (blocks,) = Blocks.all_of(found.prepared, found.selection).values()
     excerpt = SectionExcerpt(section, blocks, has_handle=False)
     best_first = sorted(range(len(blocks.gains)), key=lambda block: (-blocks.gains[block], block))
     for block in best_first:
@@ -156,6 +157,14 @@ class _DivisibleMessage(NamedTuple):
     """By the number of a piece among all that is packed, where its text stands in the entry."""
 
 
+class _Selected(NamedTuple):
+    """The engine's selection, and what went wrong on the way to it."""
+
+    prepared: _native.Prepared
+    selection: _native.Selection
+    problems: tuple[str, ...]
+
+
 class _Layout:
     """The conversation that is packed: the history's messages, and each section as one of its own.
 
@@ -164,7 +173,6 @@ class _Layout:
 
     def __init__(self, candidates: Candidates, embedder: Choice) -> None:
         self._embedder = embedder
-        self.degraded: list[str] = []
         conversation, history = candidates.conversation, candidates.history
         turns = [message.index for message in conversation.messages if message.is_user_turn]
         last_turn = history.place(turns[-1]) if turns else len(history.entries)
@@ -231,9 +239,7 @@ class _Layout:
         frame = (Piece(f"{opening}\n{closing}", PieceKind.TEXT),) if opening else ()
         return Message(0, role, (*frame, content))
 
-    def select(
-        self, asked: Asked | None, budget_tokens: int, *, with_handles: bool
-    ) -> tuple[_native.Prepared, _native.Selection]:
+    def select(self, asked: Asked | None, budget_tokens: int, *, with_handles: bool) -> _Selected:
         """What the engine keeps on top of what is kept anyway."""
         divisible = Divisible(self.conversation, (), self._paths, COUNTER)
         is_question = asked is not None and asked.is_question
@@ -255,9 +261,9 @@ class _Layout:
             for m in u.messages
         }
         kept_anyway = sum(t for place, t in enumerate(prepared.message_tokens) if place in pinned)
-        found = None
+        embedded = Embedded()
         if asked is not None and is_question and self._embedder.model is not None:
-            found = own_vectors(
+            embedded = own_vectors(
                 self._embedder.model,
                 divisible.parts(prepared) if self._paths else self.conversation,
                 prepared,
@@ -265,19 +271,18 @@ class _Layout:
                 calibrated=True,
                 every=False,
                 deadline=None,
-                degraded=self.degraded,
             )
         selection = prepared.select(
             query=asked.text if asked else None,
             query_weight=asked.weight if asked else 0.0,
-            **columns(found),
+            **columns(embedded.vectors),
             memory_coverage=None,
             weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
             calibrated=True,
             coverage=True,
             target_tokens=kept_anyway + budget_tokens,
         )
-        return prepared, selection
+        return _Selected(prepared, selection, embedded.problems)
 
 
 def _paths_by_message(candidates: Candidates) -> dict[int, dict[int, Path]]:

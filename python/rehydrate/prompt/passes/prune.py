@@ -14,7 +14,7 @@ from rehydrate.messages import Conversation
 from rehydrate.prompt.counting import COUNTER, prompt_tokens, room, section_tokens, upper_bound
 from rehydrate.prompt.history import History
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.meta import DroppedSection
+from rehydrate.prompt.meta import DroppedSection, Outcome
 from rehydrate.prompt.passes.packing import Candidates, cut_to, is_divisible, pack
 from rehydrate.prompt.passes.shortening import EntryExcerpt, Outlining, with_excerpts
 from rehydrate.prompt.section import CompositionMode, Priority, Section
@@ -24,10 +24,8 @@ from rehydrate.prompt.target import Target, traced
 HISTORY_PRIORITY = Priority.NORMAL
 """The level on which those entries of the history compete that may go."""
 
-OVER_BUDGET = "over budget"
+_OVER_BUDGET = "over budget"
 """How the line of ``meta.degraded`` begins that says why a prompt stays larger than it should."""
-
-
 _LAST_PART = 32
 """The last messages take at most the 32nd part of the room: at an eighth they displaced rules that
 users laid down long ago, and what was used later (DESIGN.md)."""
@@ -137,10 +135,11 @@ class _Pruning:
 
     def _as_it_is(self, before: int) -> PromptIR:
         ir, soft = self._given, self._given.budget.soft_tokens
-        said = f"{OVER_BUDGET}: {why_waiting(self._target.model)}"
+        said = f"{_OVER_BUDGET}: {why_waiting(self._target.model)}"
         degraded = ir.meta.degraded if said in ir.meta.degraded else (*ir.meta.degraded, said)
         note = f"{before:,} tokens at most, over the soft budget of {soft:,}; it {WAITS}"
-        return traced("prune", ir, ir.replace(meta=replace(ir.meta, degraded=degraded)), (), [note])
+        meta = replace(ir.meta, degraded=degraded, outcome=Outcome.WAITS)
+        return traced("prune", ir, ir.replace(meta=meta), (), [note])
 
     def _take_what_must_stay(self) -> int:
         """Decide on what must stay; what it costs, the floors of the rest included."""
@@ -270,7 +269,12 @@ class _Pruning:
         dropped += unbound
         changed += [record.section for record in unbound]
         degraded = tuple(dict.fromkeys((*ir.meta.degraded, *self._degraded)))
-        meta = replace(ir.meta, dropped=(*ir.meta.dropped, *dropped), degraded=degraded)
+        meta = replace(
+            ir.meta,
+            dropped=(*ir.meta.dropped, *dropped),
+            degraded=degraded,
+            outcome=Outcome.FITS,
+        )
         after = ir.replace(
             sections=tuple(sections), history=history, late_bound=late_bound, meta=meta
         )
@@ -281,10 +285,12 @@ class _Pruning:
         left = upper_bound(prompt_tokens(after), target.provider)
         if left > ir.budget.target_tokens:
             what = f"what must stay takes {upper_bound(must, target.provider):,} tokens at most"
-            notes.append(f"{OVER_BUDGET}: {what}, the target is {ir.budget.target_tokens:,}")
+            notes.append(f"{_OVER_BUDGET}: {what}, the target is {ir.budget.target_tokens:,}")
             if left > soft:
-                degraded = (*after.meta.degraded, f"{OVER_BUDGET}: {what}, the budget is {soft:,}")
-                after = after.replace(meta=replace(after.meta, degraded=degraded))
+                degraded = (*after.meta.degraded, f"{_OVER_BUDGET}: {what}, the budget is {soft:,}")
+                after = after.replace(
+                    meta=replace(after.meta, degraded=degraded, outcome=Outcome.OVER_BUDGET)
+                )
         if outlines:
             notes.append(f"an outline of {section_tokens(outlines[0]):,} tokens names what went")
         return traced("prune", self._given, after, changed, notes)

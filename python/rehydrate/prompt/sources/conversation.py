@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from operator import itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from rehydrate import _engine
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compact.signals import Deadline, columns, own_vectors
+from rehydrate.compact.signals import Deadline, Embedded, columns, own_vectors
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
@@ -119,7 +119,6 @@ LEAST_NEARNESS = 0.35
 of such questions of other conversations 2% come so near, of a conversation's own questions three
 quarters (MiniLM)."""
 _PROFILE = Scoring.named("balanced")
-_SHARPNESS = 24.0
 
 
 def conversation(
@@ -151,12 +150,11 @@ def conversation(
         if not history.entries:
             return Found(off="the prompt shows the whole conversation")
         units = history.conversation.units
-        degraded: list[str] = []
         deadline = None
         if embedder_timeout is not None:
             deadline = Deadline.within(embedder_timeout)
         asked = history.conversation, request.query
-        worth = _relevance(*asked, choice, deadline, degraded)
+        worth, problems = _relevance(*asked, choice, deadline)
         if request.time_range is not None:
             worth = _within(request.time_range, units, times, worth)
         best = sorted(
@@ -171,7 +169,7 @@ def conversation(
             for place in sorted(chosen)
         ]
         full = [section for section in sections if section.content]
-        return Found(tuple(counted_sections(full)), degraded=tuple(degraded))
+        return Found(tuple(counted_sections(full)), degraded=problems)
 
     return HydrationSource(name, run, kind="conversation", blocking=False, **settings)
 
@@ -197,12 +195,11 @@ def _relevance(
     query: str,
     embedder: Choice,
     deadline: Deadline | None,
-    degraded: list[str],
-) -> list[float]:
+) -> tuple[list[float], tuple[str, ...]]:
     """Of each unit that of its best message, less where the query is hardly known here; 1.0 for all
-    where there is nothing to look for."""
+    where there is nothing to look for. And what went wrong with the caller's model."""
     if not query.strip() or not conversation.units:
-        return [1.0] * len(conversation.units)
+        return [1.0] * len(conversation.units), ()
     prepared = _engine.prepare(
         conversation,
         weight_of=_PROFILE.weight_of,
@@ -213,9 +210,9 @@ def _relevance(
         coverage=False,
         asked=True,
     )
-    found = None
+    embedded = Embedded()
     if embedder.model is not None:
-        found = own_vectors(
+        embedded = own_vectors(
             embedder.model,
             conversation,
             prepared,
@@ -223,40 +220,40 @@ def _relevance(
             calibrated=True,
             every=False,
             deadline=deadline,
-            degraded=degraded,
         )
     selection = prepared.select(
         query=query,
         query_weight=1.0,
-        **columns(found),
+        **columns(embedded.vectors),
         memory_coverage=None,
         weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
         calibrated=True,
         coverage=False,
         target_tokens=0,
     )
-    signals = selection.signals()
+    found, problems = embedded
+    signals = _engine.signals(selection)
     sure = confidence_of(signals)
     if found is not None and (nearness := found.nearness()) >= LEAST_NEARNESS:
         sure = max(sure, nearness)  # meant, in other words
     if sure < LEAST_CONFIDENCE:
-        return [0.0] * len(conversation.units)
+        return [0.0] * len(conversation.units), problems
     of_message = {
-        message.index: relevance
-        for message, (_, _, relevance, *_) in zip(conversation.messages, signals, strict=True)
+        message.index: signal.semantic
+        for message, signal in zip(conversation.messages, signals, strict=True)
     }
     worth = [max(of_message[member] for member in unit.members) for unit in conversation.units]
-    return [each * min(1.0, 2 * sure) if each >= LEAST_RELEVANCE else 0.0 for each in worth]
+    likely = [each * min(1.0, 2 * sure) if each >= LEAST_RELEVANCE else 0.0 for each in worth]
+    return likely, problems
 
 
-def confidence_of(signals: Sequence[tuple[float, ...]]) -> float:
-    """The share of the query that the best message matches, from ``odds = exp(-24 * confidence *
-    (1 - relevance))`` of the least relevant one (DESIGN.md, relevance)."""
-    least = min(signals, key=itemgetter(2, 4))
-    relevance, odds = least[2], least[4]
-    if relevance >= 1.0:
-        return 1.0 if odds > 0 else 0.0
-    return -math.log(max(odds, 1e-300)) / (_SHARPNESS * (1.0 - relevance))
+def confidence_of(signals: Sequence[_engine.Signals]) -> float:
+    """The share of the query that the best message matches, from ``odds = exp(-SHARPNESS *
+    confidence * (1 - relevance))`` of the least relevant one (DESIGN.md, relevance)."""
+    least = min(signals, key=attrgetter("semantic", "odds"))
+    if least.semantic >= 1.0:
+        return 1.0 if least.odds > 0 else 0.0
+    return -math.log(max(least.odds, 1e-300)) / (_engine.SHARPNESS * (1.0 - least.semantic))
 
 
 def _as_many_as_fit(

@@ -98,7 +98,7 @@ class Corpus:
             coverage=False,
             target_tokens=0,
         )
-        relevance = [semantic for _, _, semantic, *_ in selection.signals()]
+        relevance = [signal.semantic for signal in _engine.signals(selection)]
         ranked = sorted(range(len(relevance)), key=lambda place: -relevance[place])[:limit]
         return [(self.extracts[place], relevance[place]) for place in ranked]
 

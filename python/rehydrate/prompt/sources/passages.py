@@ -97,14 +97,14 @@ class Passages:
             coverage=False,
             target_tokens=0,
         )
-        signals = selection.signals()
+        signals = _engine.signals(selection)
         sure = confidence_of(signals)
         if sure < least_confidence:
             return literal
         found = [
-            Match(*windows[place], signal[2] * min(1.0, 2 * sure))
+            Match(*windows[place], signal.semantic * min(1.0, 2 * sure))
             for place, signal in enumerate(signals)
-            if signal[2] >= LEAST_WORTH
+            if signal.semantic >= LEAST_WORTH
         ]
         return [*literal, *sorted(found, key=lambda match: -match.worth)]
 

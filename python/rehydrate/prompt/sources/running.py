@@ -88,7 +88,7 @@ _GRACE_S = 0.005
 """How much longer than its deadline an async source is awaited: first it is late, then ended."""
 
 
-class Outcome(NamedTuple):
+class SourceOutcome(NamedTuple):
     """What came of one source."""
 
     found: Found
@@ -97,7 +97,7 @@ class Outcome(NamedTuple):
 
 def run_sources(
     sources: Sequence[HydrationSource], requests: Sequence[SourceRequest]
-) -> list[Outcome]:
+) -> list[SourceOutcome]:
     """What came of each source, in their order, however fast they were.
 
     Raises only what is no failure: KeyboardInterrupt, SystemExit and the like.
@@ -164,7 +164,7 @@ class _Call:
             if self._is_left:
                 _left_behind[self.source.name] -= 1
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SourceOutcome:
         """What came of it, once that is there or its time is over."""
         deadline = self._deadline
         left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -204,7 +204,7 @@ class _Call:
         found = found_in(answer, source)
         return found if source.comes_whole else fit(found, self._request)
 
-    def _outcome_of(self, found: Found) -> Outcome:
+    def _outcome_of(self, found: Found) -> SourceOutcome:
         tokens = sum(section.tokens or 0 for section in found.sections)
         tokens += sum(tool.tokens or 0 for tool in found.tools)
         if found.history is not None:
@@ -213,11 +213,11 @@ class _Call:
         report = SourceReport(
             self.source.name, status, len(found.sections), tokens, self._elapsed_ms(), found.off
         )
-        return Outcome(found, report)
+        return SourceOutcome(found, report)
 
-    def _without(self, status: SourceStatus, detail: str) -> Outcome:
+    def _without(self, status: SourceStatus, detail: str) -> SourceOutcome:
         elapsed_ms = self._elapsed_ms()
-        return Outcome(
+        return SourceOutcome(
             Found(), SourceReport(self.source.name, status, elapsed_ms=elapsed_ms, detail=detail)
         )
 
