@@ -1,4 +1,4 @@
-"""The README names what exists: commands, files, targets of make."""
+"""The README names what exists: commands, and targets of make."""
 
 from __future__ import annotations
 
@@ -21,13 +21,6 @@ def test_a_command_of_the_readme_is_one_that_the_command_line_knows(command: str
     _, *arguments = shlex.split(command, comments=True)
     assert arguments
     cli._parser().parse_args(arguments)  # exits where it does not know them
-
-
-def test_every_place_on_the_map_exists() -> None:
-    table = README[README.index("## The map") :]
-    places = re.findall(r"^\| `([^`]+)` \|", table, re.M)
-    assert places
-    assert [place for place in places if not (ROOT / place).exists()] == []
 
 
 def test_every_make_target_that_the_readme_names_exists() -> None:
