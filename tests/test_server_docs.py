@@ -6,8 +6,6 @@ import re
 from inspect import signature
 from pathlib import Path
 
-import pytest
-
 import rehydrate
 from rehydrate import Context
 from rehydrate._concurrency.workers import COMPUTING, STORING
@@ -15,12 +13,6 @@ from rehydrate.context import INLINE_MS
 from rehydrate.process import DEFAULT_LIMIT_BYTES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "server.md").read_text(encoding="utf-8")
-
-
-@pytest.fixture(autouse=True)
-def as_it_was():
-    yield
-    rehydrate.process.cache_limit(DEFAULT_LIMIT_BYTES)
 
 
 def test_every_option_of_warm_up_is_in_its_table():
