@@ -1,4 +1,4 @@
-"""README.md and docs/: each example runs alone and prints what the page says; links resolve."""
+"""README.md and docs/: each example runs alone and prints what it says; names and links exist."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import contextlib
 import io
 import re
+import shlex
 import shutil
 import socket
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import rehydrate.process
+from rehydrate import cli
 from rehydrate.errors import MissingPackageError
 
 ROOT = Path(__file__).parents[1]
@@ -79,8 +81,7 @@ def test_every_example_runs_alone_and_prints_what_the_page_says(page: Path, offl
                     if is_optional(error):
                         continue
                     raise
-            if example.printed is not None:
-                assert printed.getvalue() == example.printed, example.where
+            assert printed.getvalue() == (example.printed or ""), example.where
 
 
 def is_optional(error: ImportError) -> bool:
@@ -112,6 +113,32 @@ def test_every_python_fence_is_seen() -> None:
     for page in PAGES:
         fences = re.findall(r"^\s*```python", page.read_text(encoding="utf-8"), re.MULTILINE)
         assert len(fences) == len(examples(page)), page.name
+
+
+# ---------------------------------------------------------------------------------------- commands
+
+
+def commands(page: Path) -> list[str]:
+    """Each `rehydrate` command in a fence, up to the first pipe or redirection."""
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    shell = "\n".join(text for name, text in fences if name in ("", "bash", "console"))
+    lines = re.findall(r"^(?:\$ )?(rehydrate .*)", shell.replace("\\\n", " "), re.MULTILINE)
+    return [re.split(r" [|>] ", line)[0] for line in lines]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_command_line_knows_every_command(page: Path) -> None:
+    for command in commands(page):
+        _, *arguments = shlex.split(command, comments=True)
+        assert arguments
+        cli._parser().parse_args(arguments)  # exits where it does not know them
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_make_target_exists(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^make (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [target for target in targets if f"\n{target}:" not in makefile] == []
 
 
 # ------------------------------------------------------------------------------------------- links
