@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := cargo test -q -p rehydrate-core --locked
 
-.PHONY: help demo test lint bench fuzz wheel clean
+.PHONY: help demo test lint docs bench fuzz wheel clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is to make
@@ -36,7 +36,7 @@ test: $(VENV)/.weights  ## every test, Rust and Python
 	$(CORE)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-lint: $(VENV)/.installed  ## formatting, lints, types, layers
+lint: $(VENV)/.installed docs  ## formatting, lints, types, layers, links of the documentation
 	cargo fmt --all --check
 	cargo fmt --manifest-path rust/fuzz/Cargo.toml --check
 	cargo clippy -q --workspace --all-targets --locked -- -D warnings
@@ -52,6 +52,9 @@ lint: $(VENV)/.installed  ## formatting, lints, types, layers
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest rehydrate._native
 	$(BIN)/lint-imports --no-cache
+
+docs: $(VENV)/.installed  ## the documentation, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.installed  ## every figure of benches/RESULTS.md, peers beside us
 	$(BIN)/python -m pip install -q -e '.[dev,bench]'
@@ -73,4 +76,4 @@ wheel: $(BIN)/python  ## the wheel and the sdist, in dist/, checked
 	$(BIN)/python -m tools.check_wheel dist/rehydrate-*
 
 clean:  ## what can be made again
-	rm -rf $(VENV) target dist rust/fuzz/target
+	rm -rf $(VENV) target dist site rust/fuzz/target

@@ -3,7 +3,7 @@
     pip install fastapi uvicorn
     python examples/server.py
 
-No network, no key: the model is scripted; put `AnthropicModel("claude-sonnet-4-5")` in its place.
+No network, no key: the model is scripted; put `AnthropicModel("claude-opus-4-6")` in its place.
 docs/server.md says what is done here and why.
 
     say() { curl -sN localhost:8000/conversations/a/messages --json "$1"; }
@@ -31,7 +31,7 @@ from pydantic import BaseModel, Field
 
 import rehydrate
 from rehydrate import Budget, CompiledPrompt, Context, Memory
-from rehydrate.agent import Interpreter, TurnLimits, Model
+from rehydrate.agent import Interpreter, Model, TurnLimits
 from rehydrate.testing import ScriptedModel, call
 
 SYSTEM = "You are the harbour's assistant."

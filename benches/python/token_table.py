@@ -113,12 +113,11 @@ def page(lines: list[Line]) -> str:
 
 
 INTRODUCTION = """\
-# What estimates of tokens are worth
+# Counting and estimating tokens
 
 `rehydrate.count_tokens` is exact for `o200k_base` and `cl100k_base`, offline, at tens of megabytes
-a second: where it can be called, nothing is gained by estimating. This page is for where it cannot,
-and for models whose encoding is not public: it says by how much each rule of thumb misses
-`o200k_base`, by kind of text.
+a second. Estimate only where you cannot call it, or where a model's encoding is not public. The
+table shows by how much each rule of thumb misses `o200k_base`, by kind of text.
 
 Written by `python -m benches.python.token_table`, from texts that are in the repository or made
 from a seed (`benches/python/token_texts.py`); a test checks that it is up to date.

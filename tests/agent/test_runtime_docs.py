@@ -1,8 +1,6 @@
-"""docs/runtime.md tells the truth: its examples print what it says, and its tables are complete."""
+"""docs/runtime.md: its tables are complete, and it quotes what is said."""
 
 import re
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import get_args
 
@@ -10,16 +8,6 @@ from rehydrate._text import NOTHING
 from rehydrate.agent import MOST_LEFT_BEHIND, UNKNOWN_EFFECT, Event, Stopped, TurnLimits
 
 PAGE = (Path(__file__).parents[2] / "docs" / "runtime.md").read_text(encoding="utf-8")
-
-
-def test_the_examples_print_what_the_page_says():
-    blocks = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", PAGE, re.DOTALL)
-    assert len(blocks) == 3
-    names = {}
-    for code, expected in blocks:
-        with redirect_stdout(StringIO()) as printed:
-            exec(code, names)
-        assert re.sub(r"toolu_\w+", "toolu_ID", printed.getvalue()) == expected
 
 
 def test_every_event_and_every_end_is_in_a_table():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from dataclasses import replace
 from functools import cache
@@ -351,13 +350,6 @@ def test_a_mean_is_within_its_interval() -> None:
     row = four_sessions().row("compact_context", 0.5)
     assert isinstance(row.used_later_interval, Interval) and row.used_later is not None
     assert row.used_later_interval.low <= row.used_later <= row.used_later_interval.high
-
-
-def test_the_example_of_the_docs_prints_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    root = EXAMPLE.parents[1]
-    monkeypatch.chdir(root)
-    tried = doctest.testfile(str(root / "docs" / "eval.md"), module_relative=False)
-    assert (tried.failed, tried.attempted) == (0, 4)
 
 
 def test_an_outline_is_compared_and_never_recommended():
