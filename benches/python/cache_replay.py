@@ -67,10 +67,10 @@ from rehydrate.prompt import (
     Section,
     Stability,
     ToolDef,
+    compile as compile_ir,
     order,
     place_breakpoints,
 )
-from rehydrate.prompt import compile as compile_ir
 
 SYSTEM_TOKENS, TOOLS, TOOL_TOKENS = 4_200, 12, 1_480
 """Of a coding agent: about 22,000 tokens, as the first bill of the sessions says."""

@@ -25,8 +25,7 @@ from benches.python.memory_texts import queries, texts
 from benches.python.retention import data_folder
 from benches.report.rows import Part, Row, number
 from rehydrate import Budget, Context, ContextRequest, Memory, count_tokens, hydrate
-from rehydrate.prompt import compile as compile_ir
-from rehydrate.prompt import hydrate_source, semantic
+from rehydrate.prompt import compile as compile_ir, hydrate_source, semantic
 
 ITEMS = 100_000
 TOKENS = 100_000

@@ -44,6 +44,7 @@ from rehydrate.retention import (
     Cut,
     Retention,
     Turns,
+    compacted as ours,
     cut_sessions,
     exact_cost,
     indices_of,
@@ -60,7 +61,6 @@ from rehydrate.retention import (
     trim,
     trim_messages,
 )
-from rehydrate.retention import compacted as ours
 
 LAW_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 EXCERPT_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6)

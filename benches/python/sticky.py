@@ -16,8 +16,14 @@ from typing import Any, NamedTuple
 from benches.python.inputs import EXAMPLE
 from rehydrate import Budget, Context, compact_context, count_tokens, formats
 from rehydrate.cost import minimum_prefix, simulate
-from rehydrate.prompt import CompiledPrompt, ContextRequest, History, PromptIR, place_breakpoints
-from rehydrate.prompt import compile as compile_ir
+from rehydrate.prompt import (
+    CompiledPrompt,
+    ContextRequest,
+    History,
+    PromptIR,
+    compile as compile_ir,
+    place_breakpoints,
+)
 
 CALLS = 120
 MODEL = "claude-sonnet-4-5"

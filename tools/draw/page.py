@@ -21,9 +21,9 @@ from rehydrate.prompt import (
     Provenance,
     Section,
     Stability,
+    compile as compile_prompt,
     hydrate,
 )
-from rehydrate.prompt import compile as compile_prompt
 
 ROOT = Path(__file__).parents[2]
 SESSION = Path("examples") / "session.jsonl"

@@ -13,6 +13,7 @@ from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.arguments import (
+    as_items,
     checked_filters,
     checked_fusion,
     checked_handles,
@@ -21,7 +22,6 @@ from rehydrate.memory.arguments import (
     checked_purge,
     checked_query,
     checked_tier,
-    as_items,
     resolve_namespace,
 )
 from rehydrate.memory.embedding import Embedding
