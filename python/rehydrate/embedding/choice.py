@@ -1,4 +1,4 @@
-"""Which model `embedder=` asks for."""
+"""Choice of the model that `embedder=` names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.embedding.cache import SHARED, VectorCache
-from rehydrate.embedding.embedder import Embedder, said
+from rehydrate.embedding.embedder import Embedder, short_message
 from rehydrate.embedding.onnx import NamedModel
 from rehydrate.embedding.protocol import Attempt, Model, unit_rows
 from rehydrate.errors import InvalidArgumentError
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """By what texts are compared with what is asked."""
+    """The models that compare texts with the query."""
 
     model: Model | NamedModel | None = None
-    """Asked beside the built-in one; None where there is no other."""
+    """The model beside the built-in one; None where there is no other."""
     has_builtin: bool = True
-    """False: by words alone."""
+    """False: words alone decide."""
 
 
 BUILTIN = Choice()
 
 
 def choice_of(embedder: Any) -> Choice:
-    """What `embedder=` asks for; a Choice is one already. Raises InvalidArgumentError as `model_of`
-    does.
+    """Return the choice for `embedder=`; a Choice is returned as it is. Raises InvalidArgumentError
+    as `model_of` does.
 
     >>> choice_of("auto"), choice_of(None).has_builtin
     (Choice(model=None, has_builtin=True), False)
@@ -42,9 +42,9 @@ def choice_of(embedder: Any) -> Choice:
 
 
 def model_of(embedder: Any) -> Model | NamedModel | None:
-    """The model that `embedder=` asks for beside the built-in one; None where that is none.
+    """Return the model that `embedder=` names beside the built-in one; None where it names none.
 
-    Raises InvalidArgumentError for what is neither a name, a model nor a callable.
+    Raises InvalidArgumentError for a value that is neither a name, a model nor a callable.
     """
     if embedder is None or (isinstance(embedder, str) and embedder in {"auto", "builtin"}):
         return None
@@ -76,9 +76,9 @@ def ask(
     deadline: float | None = None,
     cache: VectorCache = SHARED,
 ) -> Attempt:
-    """The rows of `texts` from the cache and `model`, zeros where there is none.
+    """Return the rows of `texts` from the cache and `model`, zeros where there is none.
 
-    `deadline` is an instant of ``time.monotonic``; what is cached is there whatever the time.
+    `deadline` is an instant of ``time.monotonic``; cached rows are returned even after it.
     """
     import numpy as np
 
@@ -86,21 +86,21 @@ def ask(
         if isinstance(model, NamedModel):
             model = model.model(deadline)
         space = model.space
-        known = cache.get(space, texts)
-        missing = [place for place, row in enumerate(known) if row is None]
-        fresh, troubles = _attempt(model, [texts[place] for place in missing], deadline)
+        cached = cache.get(space, texts)
+        missing = [index for index, row in enumerate(cached) if row is None]
+        fresh, troubles = _attempt(model, [texts[index] for index in missing], deadline)
     except Exception as error:
-        return Attempt(None, (said(error),))
-    dim = fresh.shape[1] if fresh is not None else _widest(known)
+        return Attempt(None, (short_message(error),))
+    dim = fresh.shape[1] if fresh is not None else _widest(cached)
     if not dim:
         return Attempt(None, troubles)
     rows = np.zeros((len(texts), dim), np.float32)
-    for place, row in enumerate(known):
+    for index, row in enumerate(cached):
         if row is not None and len(row) == dim:  # else of another model under the same name
-            rows[place] = row
+            rows[index] = row
     if fresh is not None:
         rows[missing] = fresh
-        cache.put(space, [texts[place] for place in missing], fresh)
+        cache.put(space, [texts[index] for index in missing], fresh)
     return Attempt(rows if rows.any() else None, troubles)
 
 
