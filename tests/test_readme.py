@@ -1,4 +1,4 @@
-"""The README tells the truth: its examples print what it says, and what it names exists."""
+"""The README is true: its examples print what it says, and the names in it exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/server.md tells the truth: its examples print what it says, and its names exist."""
+"""docs/server.md is true: its examples print what it says, and its names exist."""
 
 from __future__ import annotations
 

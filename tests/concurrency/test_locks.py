@@ -1,4 +1,4 @@
-"""What embedders share stays usable in a child that was forked while other threads were at it."""
+"""Shared embedders stay usable in a child that forked while other threads used them."""
 
 from __future__ import annotations
 

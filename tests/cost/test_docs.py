@@ -1,4 +1,4 @@
-"""docs/cache.md tells the truth: its example prints what it says, and its table has every rule."""
+"""docs/cache.md is true: its example prints what it says, and its table has every rule."""
 
 from __future__ import annotations
 

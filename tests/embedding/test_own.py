@@ -1,4 +1,4 @@
-"""Embedder: batches, timeouts, the breaker, and rows from whatever a function returns."""
+"""Embedder: batches, timeouts, the breaker, and rows from any return value of a function."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_after_enough_failures_it_is_left_alone_and_then_tried_once():
 
 
 class Gate:
-    """An embedder that answers when it is let."""
+    """An embedder that answers when the test lets it."""
 
     def __init__(self) -> None:
         self.started, self.opened = threading.Semaphore(0), threading.Event()

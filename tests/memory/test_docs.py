@@ -1,4 +1,4 @@
-"""docs/memory.md tells the truth: its first example prints what it says, and its names exist."""
+"""docs/memory.md is true: its first example prints what it says, and its names exist."""
 
 from __future__ import annotations
 
