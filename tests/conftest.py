@@ -19,6 +19,6 @@ settings.register_profile("deep", max_examples=250, derandomize=True, **_PATIENT
 settings.register_profile("random", max_examples=500, **_PATIENT)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-# A shell starts what runs in the background with Ctrl-C ignored, and children inherit that.
+# A shell starts background jobs with Ctrl-C ignored, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

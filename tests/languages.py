@@ -1,4 +1,4 @@
-"""Texts in eleven languages that say the same: facts, questions, small talk, memories."""
+"""Texts with the same meaning in eleven languages: facts, questions, small talk, memories."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ class Language(NamedTuple):
     """One conversation and one memory, as a speaker of the language would write them."""
 
     fact: str
-    """Said once, early."""
+    """Stated once, early."""
     question: str
-    """Asks for it as a person would, not in its words."""
+    """Asks for the fact as a person would, in other words."""
     noise: tuple[str, ...]
-    """Said again and again, with a number."""
+    """Repeated many times, with a number."""
     memories: tuple[str, ...]
-    """What a memory holds."""
+    """The items of a memory."""
     unrelated: tuple[str, ...]
-    """Six turns about other things than the memories."""
+    """Six turns about other subjects than the memories."""
     repeated: tuple[str, ...]
     """The first memories again, with a word or two changed."""
 
     def noise_turns(self, count: int = 120) -> list[str]:
-        """So many turns of noise."""
+        """Return this many turns of noise."""
         return [self.noise[i % len(self.noise)].format(i) for i in range(count)]
 
 

@@ -47,7 +47,7 @@ _IMAGE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
 
 
 def anthropic_conversations(max_turns: int = 8) -> st.SearchStrategy[list[Entry]]:
-    """Anthropic messages that the Messages API takes; they may end in an open tool loop."""
+    """Generate Anthropic messages that the API takes; they may end in an open tool loop."""
     return _anthropic(max_turns)
 
 
@@ -165,13 +165,13 @@ def _mark_for_cache(entry: Entry) -> None:
 
 
 def openai_chat_conversations(max_turns: int = 8) -> st.SearchStrategy[list[Entry]]:
-    """OpenAI chat messages that the API takes; they may end in an open tool loop."""
+    """Generate OpenAI chat messages that the API takes; they may end in an open tool loop."""
     return _openai_chat(max_turns)
 
 
 @st.composite
 def _openai_chat(draw: Draw, max_turns: int) -> list[Entry]:
-    # Some servers start numbering anew in every turn.
+    # Some servers number the calls of every turn from the start.
     is_local = draw(st.booleans())
     numbers = count()
     entries: list[Entry] = []
@@ -225,7 +225,7 @@ def _openai_calls(ids: list[str]) -> st.SearchStrategy[Entry]:
 
 
 def openai_responses_items(max_turns: int = 8) -> st.SearchStrategy[list[Entry]]:
-    """Responses items that the API takes; they may end in an open tool loop."""
+    """Generate Responses items that the API takes; they may end in an open tool loop."""
     return _openai_responses(max_turns)
 
 
@@ -330,7 +330,7 @@ def _responses_output(call: Entry, text: str) -> Entry:
 
 
 def langchain_messages(max_turns: int = 8) -> st.SearchStrategy[list[Any]]:
-    """LangChain messages that a provider takes; they may end in an open tool loop."""
+    """Generate LangChain messages that a provider takes; they may end in an open tool loop."""
     return _langchain(max_turns)
 
 
@@ -355,7 +355,7 @@ def _langchain(draw: Draw, max_turns: int) -> list[Any]:
 
 @st.composite
 def _langchain_blocks(draw: Draw, message: Any) -> list[Any]:
-    """A content that says as blocks what the message says already, and more."""
+    """Generate a content whose blocks repeat the message's fields, and add more."""
     thought = draw(st.sampled_from(["thinking", "reasoning"]))
     blocks: list[Any] = [{"type": thought, thought: draw(texts)}, _text(draw(texts))]
     if draw(st.booleans()):
@@ -368,7 +368,7 @@ def _langchain_blocks(draw: Draw, message: Any) -> list[Any]:
 
 
 def plain_conversations(max_turns: int = 12) -> st.SearchStrategy[list[Entry]]:
-    """Role/content messages, first of all a system one at times."""
+    """Generate role/content messages, sometimes with a system one first."""
     roles = st.sampled_from(["user", "user", "assistant", "tool", "tool_result"])
     message = st.builds(lambda role, text: {"role": role, "content": text}, roles, texts)
     system = st.builds(lambda text: [{"role": "system", "content": text}], texts)
@@ -377,7 +377,7 @@ def plain_conversations(max_turns: int = 12) -> st.SearchStrategy[list[Entry]]:
 
 
 def claude_code_transcripts(max_turns: int = 6) -> st.SearchStrategy[list[Entry]]:
-    """Transcript lines as Claude Code writes them, all kinds of lines to ignore among them."""
+    """Generate transcript lines as Claude Code writes them, with ignored lines of all kinds."""
     return _claude_code(max_turns)
 
 
@@ -449,7 +449,7 @@ BY_FORMAT: dict[str, Callable[[], st.SearchStrategy[list[Entry]]]] = {
 
 
 def conversations() -> st.SearchStrategy[tuple[str, list[Entry]]]:
-    """A format's name and a valid conversation of it."""
+    """Generate a format's name and a valid conversation of it."""
     return st.sampled_from(sorted(BY_FORMAT)).flatmap(
         lambda name: st.tuples(st.just(name), BY_FORMAT[name]())
     )
@@ -457,7 +457,7 @@ def conversations() -> st.SearchStrategy[tuple[str, list[Entry]]]:
 
 @st.composite
 def damaged(draw: Draw, entries: list[Entry]) -> list[Entry]:
-    """A copy with one to three small damages, each of which may or may not break a rule."""
+    """Generate a copy with one to three small damages; each may or may not break a rule."""
     broken = copy.deepcopy(entries)
     for _ in range(draw(st.integers(1, 3))):
         if not broken:
@@ -508,9 +508,9 @@ def _with_damaged_content(draw: Draw, entry: Any, kind: str) -> Any:
 
 
 def missing_opener(conversation: Conversation, kept: Collection[int]) -> int | None:
-    """The user unit to pull in, if without it these units would not start with the user.
+    """Return the user unit to add, if these units would not start with the user without it.
 
-    None: nothing is missing, or the list holds no user unit before the first survivor.
+    None: nothing is missing, or the list holds no user unit before the first kept one.
     """
     if not conversation.user_first:
         return None
@@ -524,12 +524,12 @@ def missing_opener(conversation: Conversation, kept: Collection[int]) -> int | N
 
 @st.composite
 def kept_units(draw: Draw, conversation: Conversation) -> list[int]:
-    """Units that a compaction may keep: any, with what makes the first one the user's."""
+    """Generate units that a compaction may keep: any, plus one that makes the user first."""
     kept = {place for place in range(len(conversation.units)) if draw(st.booleans())}
     opener = missing_opener(conversation, kept)
     return sorted(kept if opener is None else kept | {opener})
 
 
 def survivors(conversation: Conversation, kept: list[int]) -> Iterator[int]:
-    """The indices of the entries that remain when these units are kept."""
+    """Yield the indices of the entries that remain when these units are kept."""
     yield from sorted(member for place in kept for member in conversation.units[place].members)

@@ -1,4 +1,4 @@
-"""The benchmark of answers, with a script for a model: reads, asks, grades, goes on, reports."""
+"""The benchmark of answers with a scripted model: reading, asking, grading, resuming, reporting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SMALL = {"budget_tokens": 1_500, "retry": Retry(attempts=1)}
 
 
 def locomo(name):
-    """A conversation of three days; the dog is early in it, the sister late."""
+    """Write a conversation of three days; the dog is early in it, the sister late."""
     said = [f"We talked about item {n} of {name}'s list, and it rained again." for n in range(150)]
     said[10] = "By the way, my dog is called Biscuit."
     said[-3] = "And my sister moved to Lisbon."
@@ -71,7 +71,7 @@ def cases(tmp_path):
 
 
 def reader(prompt):
-    """A model that answers right if what it is shown holds the answer; asks back where it can."""
+    """A model that answers right if its prompt holds the answer, and asks back where it can."""
     shown = str(prompt.messages)
     question = next(question for question in KNOWN if question in shown)
     if prompt.request.get("tools") and not ("tool_result" in shown or "tool_call_id" in shown):
@@ -187,7 +187,7 @@ def test_a_run_that_was_interrupted_asks_only_what_is_missing(cases, tmp_path):
     with pytest.raises(ExceptionGroup):
         run(ScriptedModel(reader), 3, at_once=1, advance=stop_at_three)
     with journal.open("a") as file:
-        file.write('{"key": "0123", "val')  # as a process leaves it that is killed
+        file.write('{"key": "0123", "val')  # as a killed process leaves it
     rest = ScriptedModel(reader)
     rows = run(rest, 13)
     assert [(r.f1, r.right) for r in rows] == [(r.f1, r.right) for r in full]

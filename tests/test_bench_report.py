@@ -1,4 +1,4 @@
-"""The report of the benches: verdicts, numbers, parts, and that it is written without figures."""
+"""The report of the benches: verdicts, numbers, parts, and a report without figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of wheels and sdists finds what is wrong, and passes what is right."""
+"""The check of wheels and sdists finds wrong files, and passes correct ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Requires-Python: >=3.11
 
 
 def sound() -> dict[str, bytes]:
-    """The files of a wheel as it should be, without its RECORD."""
+    """Return the files of a correct wheel, without its RECORD."""
     manifest = (contents.ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (listed,) = re.findall(r"^dependencies = \[\n(.*?)^\]", manifest, re.S | re.M)
     requirements = "\nRequires-Dist: ".join(re.findall(r'^  "(.*?)"', listed, re.M))

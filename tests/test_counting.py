@@ -1,4 +1,4 @@
-"""count_tokens and estimate_tokens: exact figures, the rules of thumb, what counts and what not."""
+"""count_tokens and estimate_tokens: exact figures, the rules of thumb, and what is counted."""
 
 from __future__ import annotations
 

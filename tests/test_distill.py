@@ -80,7 +80,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def slow_forward(ids: list[int]) -> np.ndarray:
-    """BERT for one sequence, a vector and a head at a time, with the exact erf."""
+    """Run BERT for one sequence, a vector and a head at a time, with the exact erf."""
     w = {name: tensor.astype(float) for name, tensor in fake_weights().items()}
 
     def norm(name: str, x: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The shipped session is what its README says, and the recorder writes what really happened."""
+"""The shipped session agrees with its README, and the recorder writes what happened."""
 
 from __future__ import annotations
 

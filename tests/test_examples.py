@@ -1,4 +1,4 @@
-"""The examples run offline, and show what they say."""
+"""The examples run offline, and print what they should."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an exception says reaches no model, no report and no log, unless somebody asks for it."""
+"""An exception's text reaches no model, no report and no log, unless it is enabled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fails(*_args: object, **_more: object) -> str:
 
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """All that a program logs which logs everything."""
+    """The log of a program that logs everything."""
     caplog.set_level(logging.DEBUG)
     yield caplog
 

@@ -1,4 +1,4 @@
-"""What the cache says it holds is what the process holds, and it is little beside the texts."""
+"""The cache's own figure is the memory that the process holds, and it is small beside the texts."""
 
 from __future__ import annotations
 

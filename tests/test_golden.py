@@ -21,7 +21,7 @@ CHITTA_AND_A_NARRATOR = rehydrate.Scoring(
     packing=_CHITTA.packing,
     counter=_CHITTA.counter,
 )
-"""A role that no weight names is refused; with a weight it is taken, here that of unknown ones."""
+"""A role without a weight is refused; with a weight it is taken, here that of unknown ones."""
 
 
 class Covers:

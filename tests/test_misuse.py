@@ -1,4 +1,4 @@
-"""Misuse is refused where it happens, by an error that says what was given and what to do."""
+"""Misuse fails at the call, with an error that names the value and the remedy."""
 
 from __future__ import annotations
 
@@ -252,7 +252,7 @@ def test_what_gateways_write_and_what_all_providers_take_is_added():
         assert len(context.history) == 3
 
 
-# Speakers whom nobody knows
+# Unknown roles
 
 
 UNKNOWN = {

@@ -1,4 +1,4 @@
-"""The surface: exported names, signatures, docstrings that run, and what an import costs."""
+"""The public API: exported names, signatures, docstrings that run, and the cost of an import."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_every_name_of_a_front_loads_and_type_checkers_see_the_same_names(packag
 
 
 def _typed_names(front: Path) -> Iterator[str]:
-    """What a package imports for type checkers under the same name: ``X as X``."""
+    """Yield names that a package imports for type checkers under the same name: ``X as X``."""
     for node in ast.walk(ast.parse(front.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom):
             yield from (alias.name for alias in node.names if alias.name == alias.asname)
@@ -130,7 +130,7 @@ def test_a_name_that_nobody_knows_is_an_attribute_error():
 
 @pytest.mark.parametrize("file", sorted(_users()), ids=lambda file: str(file.relative_to(PROJECT)))
 def test_tests_benches_and_examples_import_fronts(file: Path):
-    """So that what is behind a front can move. Three rooms have no front: each file is its own."""
+    """Modules behind a front may move. Three rooms have no front: each file is its own."""
     allowed = ("rehydrate.cli", "rehydrate.formats", "rehydrate._concurrency")
     below = [
         module
@@ -305,7 +305,7 @@ print(json.dumps(sorted(set(sys.modules) - before)))
     run = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
     loaded = {name.partition(".")[0] for name in json.loads(run.stdout)}
     assert loaded - sys.stdlib_module_names == {"rehydrate"}
-    # Slow to import, and wanted by few calls.
+    # Slow to import, and used by few calls.
     assert loaded.isdisjoint({"asyncio", "inspect", "logging", "unittest"})
 
 

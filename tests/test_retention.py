@@ -1,4 +1,4 @@
-"""The retention harness: what it reads, what it calls needed, and what it measures."""
+"""The retention harness: its reader, its needed names, and its measures."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ def result(id: str, text: str) -> dict[str, Any]:
 
 
 def support_session() -> list[dict[str, Any]]:
-    """Four steps that mention orders, then one that uses two of them."""
+    """Return four steps that mention orders, then one that uses two of them."""
     return [
         {"role": "user", "content": "My order is A100X."},
         call("1", order="A100X"),

@@ -1,4 +1,4 @@
-"""The bench of peers: how their cuts are read back, and who stands beside ours."""
+"""The bench of peers: reading their cuts, and the peers in the table."""
 
 from __future__ import annotations
 

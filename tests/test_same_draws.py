@@ -1,4 +1,4 @@
-"""Generated cases are a function of the test: neither the run nor Python's hashes change them."""
+"""Generated cases depend only on the test, not on the run or on Python's hashes."""
 
 from __future__ import annotations
 

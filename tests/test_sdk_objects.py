@@ -1,4 +1,4 @@
-"""Objects of the providers' SDKs in a history: read as what the SDK sends, and kept as they are."""
+"""Objects of the providers' SDKs in a history: read as the SDK sends them, and kept unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LONG = prose(400, 1)
 
 
 def answer() -> AnthropicMessage:
-    """What `client.messages.create` returns: a thought, words and a call."""
+    """Return a result of `client.messages.create`: a thought, words and a call."""
     return AnthropicMessage.model_validate(
         {
             "id": "msg_1",
@@ -42,7 +42,7 @@ def answer() -> AnthropicMessage:
 
 
 def completion() -> ChatCompletionMessage:
-    """What `client.chat.completions.create` returns in its first choice."""
+    """Return the message of `client.chat.completions.create` in its first choice."""
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     said = {"role": "assistant", "content": LONG, "refusal": None, "tool_calls": [call]}
     choice = {"index": 0, "finish_reason": "tool_calls", "logprobs": None, "message": said}
@@ -51,7 +51,7 @@ def completion() -> ChatCompletionMessage:
 
 
 def output() -> list[Any]:
-    """What `client.responses.create` returns in its output."""
+    """Return the output of `client.responses.create`."""
     items = [
         {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
         {
@@ -68,7 +68,7 @@ def output() -> list[Any]:
 
 
 def conversation(provider: str) -> list[Any]:
-    """An answer with a call, its result, and words behind it, as programs append them."""
+    """Return an answer with a call, its result, and text behind it, as programs append them."""
     if provider == "anthropic":
         result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "8443"}
         said = {"role": "assistant", "content": answer().content}

@@ -40,7 +40,7 @@ def example() -> ModuleType:
 
 @contextmanager
 def served(app: Any) -> Iterator[str]:
-    """The address at which the app answers, on a loop of its own; it is shut down afterwards."""
+    """Yield the address of the app, on a loop of its own; it is shut down afterwards."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         server = uvicorn.Server(

@@ -1,4 +1,4 @@
-"""The made sessions of other shapes: the same each time, valid, and true about what they need."""
+"""The generated sessions of other shapes: the same each time, valid, and with true needs."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_measure_falls_when_the_evidence_is_removed(shape: str) -> None:
 
 @every_shape
 def test_some_values_were_mentioned_long_ago_and_some_lately(shape: str) -> None:
-    """A measure on which keeping the end does all or nothing would tell nobody anything."""
+    """If keeping the end did all or nothing, the measure would tell nothing."""
     found = [cut for log in logs(shape) for cut in cases(log)]
     retained = measure_cuts(found, keep_last(), (0.3,), cost=estimate_cost).means()[0.3]
     assert 0.03 < retained < 0.9

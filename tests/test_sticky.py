@@ -1,4 +1,4 @@
-"""What a compaction costs: the compacted list kept is cheaper than one made anew in each call."""
+"""The bill after a compaction: keeping the compacted list costs less than a new one each call."""
 
 from __future__ import annotations
 

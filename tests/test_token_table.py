@@ -1,4 +1,4 @@
-"""docs/tokens.md is up to date, and the tokenizer that it compares with is the built-in model's."""
+"""docs/tokens.md is up to date, and its tokenizer is the built-in model's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""warm_up: what is loaded beforehand is not loaded again, and nothing is loaded on the loop."""
+"""warm_up: warmed parts are not loaded again, and nothing is loaded on the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workflow that builds the wheels: its platforms and pins, and that nothing in it is secret."""
+"""The workflow that builds the wheels: its platforms and pins, and that it holds no secret."""
 
 from __future__ import annotations
 

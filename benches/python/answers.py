@@ -28,7 +28,7 @@ from rehydrate.errors import RehydrateError
 
 
 def main(arguments: list[str] | None = None, named: Callable[[str], Model] = model_of) -> int:
-    """Read, say what will be asked, ask, print: 0, 1 if it was given up, 2 for a mistake."""
+    """Read, print the plan, ask and report; return 0, 1 if it gave up, 2 for a mistake."""
     options = _options(arguments)
     try:
         return _run(options, named)

@@ -40,7 +40,7 @@ Seconds = dict[str, float]
 def plain_python(
     texts: Sequence[str], query: str, embed: Callable[[Sequence[str]], Vectors], memory: Any
 ) -> tuple[list[int], Seconds]:
-    """Embed, recall, count, score, sort, pack; the texts kept, and what each step took."""
+    """Embed, recall, count, score, sort, pack; return the texts kept, and the time of each step."""
     took: Seconds = {}
     started = time.perf_counter()
 
@@ -67,7 +67,7 @@ def plain_python(
 
 
 def measure(folder: Path, units: int) -> Part:
-    """The plain ways once each, ours several times, in one process."""
+    """Run the plain ways once each, ours several times, in one process."""
     session = generated_session(units=units, size_bytes=500_000 * units // 305)
     texts = texts_of(session)
     peers.encoding("o200k_base")  # its tables are built before the clock runs
@@ -80,7 +80,7 @@ def measure(folder: Path, units: int) -> Part:
         "rehydrate": _ours(session, "builtin"),
         "rehydrate, MiniLM int8": _ours(session, str(folder)),
     }
-    # Only now: usearch 2.26 puts its symbols before everyone's, and an onnxruntime that is loaded
+    # Imported late: usearch 2.26 puts its symbols before everyone's, and an onnxruntime loaded
     # after it ends the process.
     memory = _memory()
     plain: Seconds = {}
@@ -138,7 +138,7 @@ def _rows(ours: Seconds, plain: Seconds, steps: dict[str, Seconds]) -> list[Row]
 
 
 def _ours(session: list[Any], embedder: str) -> float:
-    """Seconds of a call that has seen nothing before."""
+    """Return the seconds of a call with empty caches."""
     rehydrate.compact_context(session[:4], QUERY, RATIO, embedder=embedder)  # loads the model
     took = []
     for _ in range(ROUNDS):
@@ -158,7 +158,7 @@ def _embedder(folder: Path, *, int8: bool, batch: int) -> Callable[[Sequence[str
 
 
 def _memory() -> Any:
-    """An index of vectors of length 1: what they are of does not matter to the time."""
+    """Return an index of vectors of length 1; their texts do not matter to the time."""
     from usearch.index import Index  # type: ignore[import-not-found, unused-ignore]
 
     draw = np.random.default_rng(5).standard_normal((MEMORIES, DIMENSIONS), np.float32)

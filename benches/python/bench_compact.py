@@ -1,4 +1,4 @@
-"""One compaction end to end, from dicts to dicts, beside what users write today."""
+"""One compaction end to end, from dicts to dicts, beside today's usual tools."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _empty_cache() -> Iterator[None]:
 @pytest.mark.parametrize("query", [None, QUERY], ids=["no query", "query"])
 @pytest.mark.parametrize("scoring", PROFILES)
 def bench_cold(benchmark: Any, session: list[Message], scoring: str, query: str | None) -> None:
-    """Nothing of the conversation was seen before."""
+    """Time a call on a conversation that was never seen before."""
     kept = benchmark.pedantic(
         rehydrate.compact_context,
         setup=_native.clear_cache,
@@ -67,7 +67,7 @@ def bench_cold(benchmark: Any, session: list[Message], scoring: str, query: str 
 @pytest.mark.parametrize("query", [None, QUERY], ids=["no query", "query"])
 @pytest.mark.parametrize("scoring", PROFILES)
 def bench_warm(benchmark: Any, session: list[Message], scoring: str, query: str | None) -> None:
-    """One message is new since the last call; the call itself remembers nothing."""
+    """Time a call with one new message since the last call; the call itself remembers nothing."""
     rehydrate.compact_context(session, query, RATIO, scoring=scoring)
     numbers = count()
 
@@ -81,19 +81,19 @@ def bench_warm(benchmark: Any, session: list[Message], scoring: str, query: str 
 
 
 def bench_parse(benchmark: Any, session: list[Message]) -> None:
-    """The Python part of a call: dicts to messages, pieces and units."""
+    """Time the Python part of a call: dicts to messages, pieces and units."""
     benchmark.pedantic(formats.parse, args=(session,), rounds=5 * ROUNDS, warmup_rounds=5)
 
 
 def bench_plain_python(benchmark: Any, session: list[Message]) -> None:
-    """tokenizers, numpy, re and tiktoken, put together by hand."""
+    """Time tokenizers, numpy, re and tiktoken, combined by hand."""
     texts = texts_of(session)
     benchmark.pedantic(peers.plain_python, args=(texts, QUERY, RATIO), rounds=5, warmup_rounds=1)
 
 
 @pytest.mark.parametrize("counter", ["tiktoken", "approximate"])
 def bench_langchain(benchmark: Any, session: list[Message], counter: str) -> None:
-    """LangChain's trim_messages on the same conversation at the same budget."""
+    """Time LangChain's trim_messages on the same conversation at the same budget."""
     counted: Any = peers.o200k_counter() if counter == "tiktoken" else "approximate"
     messages = to_langchain(session)
     budget = rehydrate.compact_context(session, None, RATIO).stats.target_tokens

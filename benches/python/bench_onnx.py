@@ -35,7 +35,7 @@ SHAPE = {"layers": 6, "hidden": 384, "inner": 1536}
 
 
 def measure(folder: Path, count: int, rounds: int) -> Part:
-    """Every way, in turn."""
+    """Run every way, in turn."""
     texts = mixed_texts(count)
     fp32 = SessionModel(folder, int8=False, threads=THREADS)
     int8 = SessionModel(folder, int8=True, threads=THREADS)
@@ -124,13 +124,13 @@ def main() -> None:
 
 
 class Products:
-    """MiniLM's int8 matrix products, and nothing else: what no int8 pass can be faster than."""
+    """Only MiniLM's int8 matrix products: a lower limit for the time of any int8 pass."""
 
     def __init__(self) -> None:
         self._sessions = _gemm_sessions()
 
     def run(self, tokens: int) -> None:
-        """Those of so many tokens, each thread its half, in large pieces."""
+        """Run the products of this many tokens, each thread its half, in large pieces."""
         from threading import Thread
 
         feeds = {
@@ -149,7 +149,7 @@ class Products:
 
 
 def _gemm_sessions() -> list[Any]:
-    """Sessions that do MiniLM's int8 products for 256 tokens, and nothing else."""
+    """Return sessions that do only MiniLM's int8 products for 256 tokens."""
     from onnx import TensorProto, helper, numpy_helper
 
     hidden, inner = SHAPE["hidden"], SHAPE["inner"]

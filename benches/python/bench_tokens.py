@@ -23,7 +23,7 @@ def texts() -> list[str]:
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def bench_rehydrate(benchmark: Any, texts: list[str], encoding: str) -> None:
-    """Every text anew; the thread has counted before, as a server's has."""
+    """Count every text again; the thread has counted before, as a server's has."""
     _measure(
         benchmark, texts, lambda: sum(_native.count(text, encoding) for text in texts), rounds=30
     )
@@ -31,7 +31,7 @@ def bench_rehydrate(benchmark: Any, texts: list[str], encoding: str) -> None:
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def bench_rehydrate_fresh_thread(benchmark: Any, texts: list[str], encoding: str) -> None:
-    """Every text anew on a thread that has never counted: its cache of words is empty."""
+    """Count every text on a thread that has never counted: its cache of words is empty."""
 
     def count() -> int:
         counted: list[int] = []
@@ -47,7 +47,7 @@ def bench_rehydrate_fresh_thread(benchmark: Any, texts: list[str], encoding: str
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def bench_tiktoken(benchmark: Any, texts: list[str], encoding: str) -> None:
-    """tiktoken, text by text."""
+    """Count with tiktoken, text by text."""
     encode = peers.encoding(encoding).encode_ordinary
     _measure(benchmark, texts, lambda: sum(len(encode(text)) for text in texts), rounds=5)
 
@@ -55,7 +55,7 @@ def bench_tiktoken(benchmark: Any, texts: list[str], encoding: str) -> None:
 def bench_tokenizers_wordpiece(
     benchmark: Any, texts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The `tokenizers` package's WordPiece, text by text; for ours see the Rust bench."""
+    """Count with the `tokenizers` package's WordPiece, text by text; ours is in the Rust bench."""
     monkeypatch.setitem(os.environ, "TOKENIZERS_PARALLELISM", "false")
     encode = peers.wordpiece().encode
     _measure(

@@ -67,19 +67,19 @@ from rehydrate.prompt import (
     Section,
     Stability,
     ToolDef,
+    compile as compile_ir,
     order,
     place_breakpoints,
 )
-from rehydrate.prompt import compile as compile_ir
 
 SYSTEM_TOKENS, TOOLS, TOOL_TOKENS = 4_200, 12, 1_480
-"""Of a coding agent: about 22,000 tokens, as the first bill of the sessions says."""
+"""Sizes of a coding agent: about 22,000 tokens, by the first bill of the sessions."""
 AIRLINE_TOOL_TOKENS = 200
 MEMORY_CHUNKS = 3
 AIRLINE_GAP_SECONDS = 8.0
 AIRLINE_JOBS = 40
 LONG = 100
-"""A job of so many requests is a long one."""
+"""Minimum requests of a long job."""
 LAYOUTS = (
     "no cache",
     "cached",
@@ -95,12 +95,12 @@ LAYING_OUT = (order, place_breakpoints)
 
 
 class Request(NamedTuple):
-    """One call of the model: what had been said by then, and when."""
+    """One call of the model: the history so far, and the time."""
 
     history: Sequence[Any]
     seconds: float
     turn: int
-    """The place in the history of the user's last words."""
+    """Index of the last user turn in the history."""
     billed: Usage | None
 
 
@@ -119,14 +119,14 @@ class Session(NamedTuple):
 
 
 def coding(data: Path | None) -> Iterator[Session]:
-    """The session that the project ships, and those of the data."""
+    """Yield the session that the project ships, and those of the data."""
     yield _coding("examples/session", EXAMPLE)
     for path in sorted((data / "claude_code").glob("*.jsonl")) if data else ():
         yield _coding(path.stem[:8], path)
 
 
 def airline(data: Path | None) -> list[Session]:
-    """The airline-support trajectories."""
+    """Return the airline-support trajectories."""
     path = data / "airline_dev.json" if data else None
     if path is None or not path.exists():
         return []
@@ -196,14 +196,14 @@ def _seconds(line: Any) -> float:
     return datetime.fromisoformat(line["timestamp"]).timestamp() if "timestamp" in line else 0.0
 
 
-# What stands around the history
+# The parts around the history
 
 
 @cache
 def _documents() -> tuple[str, ...]:
-    """Pieces of a text that never changes, in the place of a project's memory and tools.
+    """Return pieces of a text that never changes, in place of a project's memory and tools.
 
-    Our own documentation stood here once: editing the README moved the figures by two points.
+    It must not be our own documentation: an edit of the README moved the figures by two points.
     """
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     return tuple([text[start : start + 1_600] for start in range(0, len(text), 1_600)])
@@ -211,7 +211,7 @@ def _documents() -> tuple[str, ...]:
 
 @cache
 def _words(start: int, tokens: int) -> str:
-    """Words of that text from one of them on, about so many tokens."""
+    """Return words of that text from one of them on, about this many tokens."""
     words = " ".join(_documents()).split()
     count, text = int(tokens / 1.5), ""
     while count_tokens(text) < tokens:
@@ -232,7 +232,7 @@ def _bags(memory: tuple[str, ...]) -> list[frozenset[str]]:
 
 
 def recalled(session: Session, request: Request) -> str:
-    """What memory has on the user's last words: the pieces with most words in common."""
+    """Return what memory has for the last user turn: the pieces with most words in common."""
     said = formats.parse([request.history[request.turn]], session.format).messages
     words = frozenset(" ".join(message.text for message in said).lower().split())
     bags = _bags(session.memory)
@@ -244,7 +244,7 @@ def recalled(session: Session, request: Request) -> str:
 
 
 class Way(NamedTuple):
-    """For whom prompts are made, and how they are charged."""
+    """The provider and model of the prompts, and their prices."""
 
     provider: Provider
     model: str
@@ -253,12 +253,12 @@ class Way(NamedTuple):
 
     @property
     def minimum(self) -> int:
-        """Tokens that a prefix needs to be kept."""
+        """Minimum tokens of a cached prefix."""
         return minimum_prefix(self.model)
 
 
 def prompts(session: Session, layout: str, way: Way) -> list[CompiledPrompt]:
-    """Every request of the session in one layout."""
+    """Return every request of the session in one layout."""
     if layout in ("context", "as shipped"):
         return list(_context_prompts(session, way, is_shipped=layout == "as shipped"))
     return [_prompt(session, request, layout, way) for request in session.requests]
@@ -277,7 +277,7 @@ def _context_prompts(session: Session, way: Way, *, is_shipped: bool) -> Iterato
 
 
 asked: list[Request] = []
-"""The request that is being made: what a source may know beside the user's words."""
+"""The request in progress: what a source may know beside the user's words."""
 
 
 def _context(session: Session, way: Way, *, is_shipped: bool) -> Context:
@@ -336,24 +336,24 @@ def _rules(*parts: str) -> Section:
 
 
 class Bill(NamedTuple):
-    """What several jobs cost in one layout."""
+    """The cost of several jobs in one layout."""
 
     requests: int
     usage: Usage
     dollars: float
     plain: float
-    """Without any cache."""
+    """Dollars without any cache."""
     breaks: int
-    """Prompts that do not extend the one before them, though nothing was compacted."""
+    """Prompts that do not extend the previous one, though nothing was compacted."""
 
     @property
     def saved(self) -> float:
-        """Against no cache."""
+        """Share saved by the cache."""
         return 1 - self.dollars / self.plain
 
 
 def bill(sessions: Sequence[Session], layout: str, way: Way) -> Bill:
-    """All requests of these sessions, each session with a cache of its own."""
+    """Bill all requests of these sessions, each session with a cache of its own."""
     bills = [_bill(session, layout, way) for session in sessions]
     return Bill(
         sum(one.requests for one in bills),
@@ -381,7 +381,7 @@ def _bill(session: Session, layout: str, way: Way) -> Bill:
 
 
 def billed(sessions: Sequence[Session], price: Price) -> Bill | None:
-    """What the provider charged for the prompts of these sessions, where the logs have it."""
+    """Return what the provider charged for these sessions' prompts, where the logs have it."""
     usages = [request.billed for session in sessions for request in session.requests]
     known = [usage._replace(output=0) for usage in usages if usage]
     if not known or len(known) < len(usages):
@@ -390,11 +390,11 @@ def billed(sessions: Sequence[Session], price: Price) -> Bill | None:
     return Bill(len(known), total, cost(total, price), cost(Usage(uncached=total.input), price), 0)
 
 
-# What is printed
+# Output
 
 
 def part(data: Path | None, way: Way) -> Part:
-    """The section of the report."""
+    """Return the section of the report."""
     sessions = [session for session in coding(data) if len(session.requests) >= LONG]
     rows = _rows(f"coding, {len(sessions)} jobs of {LONG}+ requests", sessions, way)
     if jobs := airline(data):
@@ -459,7 +459,7 @@ def _rows(name: str, sessions: Sequence[Session], way: Way) -> list[Row]:
 
 
 def table(data: Path | None, way: Way) -> Iterator[str]:
-    """A line a session."""
+    """Yield a line for each session."""
     price = way.price
     yield f"{way.model}, ${price.input}/M, ttl {way.ttl}: dollars of all prompts, saved, breaks\n"
     yield f"| session | requests | M tokens | {' | '.join(LAYOUTS)} | billed |"

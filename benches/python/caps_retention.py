@@ -30,14 +30,14 @@ from rehydrate.prompt import HeldOriginals, Tools, cap_text, texts_of
 
 SHARES = (0.5, 0.25, 0.1)
 LEAST = 400
-"""Tokens."""
+"""Minimum tokens of a result."""
 _LONG = 2_800
-"""Characters."""
+"""Minimum characters of a result."""
 _FACT = re.compile(r"[A-Za-z_][\w./-]{3,}\w|\d{2,}")
 
 
 class Case(NamedTuple):
-    """A tool's result, and what was needed of it."""
+    """A tool's result, and the facts needed from it."""
 
     group: str
     tool: str
@@ -46,12 +46,12 @@ class Case(NamedTuple):
 
 
 def facts(text: str) -> frozenset[str]:
-    """Names, paths and numbers."""
+    """Return names, paths and numbers."""
     return frozenset(_FACT.findall(text))
 
 
 def real_cases(folder: Path) -> Iterator[Case]:
-    """Of the sessions in the folder."""
+    """Yield cases of the sessions in the folder."""
     for path in sorted((folder / "claude_code").glob("*.jsonl")):
         lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
         yield from _cases(lines, "claude_code")
@@ -89,7 +89,7 @@ def _is_said(role: str, kind: PieceKind) -> bool:
 
 
 def made_cases(count: int = 20) -> Iterator[Case]:
-    """Results of each kind, and what one asks of such a result."""
+    """Yield generated results of each kind, with the facts that a reader needs."""
     for seed in range(count):
         dice = random.Random(seed)
         for make in (_json, _log, _diff, _grep, _code):
@@ -101,7 +101,7 @@ def _word(dice: random.Random) -> str:
 
 
 def _json(dice: random.Random) -> Case:
-    """What columns there are, what states, how many rows, and what comes first."""
+    """Return columns, states, the number of rows, and the first row."""
     states = [_word(dice) for _ in range(4)]
     keys = ["order_" + _word(dice) for _ in range(6)]
     rows = [
@@ -121,7 +121,7 @@ def _json(dice: random.Random) -> Case:
 
 
 def _log(dice: random.Random) -> Case:
-    """What failed, where, and how it ended."""
+    """Return what failed, where, and how it ended."""
     lines = [
         f"2026-02-17 {n // 3600:02}:{n // 60 % 60:02}:{n % 60:02} INFO {_word(dice)} {_word(dice)}"
         for n in range(dice.randint(1_500, 4_000))
@@ -141,7 +141,7 @@ def _log(dice: random.Random) -> Case:
 
 
 def _diff(dice: random.Random) -> Case:
-    """Which files changed, in which functions, and what was added to each at first."""
+    """Return changed files, the functions, and the first lines added to each."""
     out, needed = [], set()
     for _ in range(dice.randint(15, 40)):
         path = f"lib/{_word(dice)}/{_word(dice)}.py"
@@ -158,7 +158,7 @@ def _diff(dice: random.Random) -> Case:
 
 
 def _grep(dice: random.Random) -> Case:
-    """Which files match, and how the first match in each looks."""
+    """Return the matching files, and the first match in each."""
     out, needed = [], set()
     for _ in range(dice.randint(30, 80)):
         path = f"src/{_word(dice)}/{_word(dice)}.ts"
@@ -171,7 +171,7 @@ def _grep(dice: random.Random) -> Case:
 
 
 def _code(dice: random.Random) -> Case:
-    """What is defined in a file, and what it imports."""
+    """Return the definitions of a file, and its imports."""
     out = [f"import {(name := _word(dice))}"]
     needed = {name}
     for _ in range(dice.randint(60, 150)):
@@ -186,7 +186,7 @@ def _code(dice: random.Random) -> Case:
 
 
 def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> Part:
-    """By group, kind and share, what is left of what is needed."""
+    """Measure by group, kind and share the facts that are left."""
     held = HeldOriginals()
     sums: dict[tuple[str, str, float], list[float]] = defaultdict(lambda: [0] * 5)
     reachable = asked = 0
@@ -197,7 +197,7 @@ def measure(cases: list[Case], shares: tuple[float, ...] = SHARES) -> Part:
             if capped is None:
                 continue
             handle = held.put(case.text)
-            shown = capped.body  # the notice aside: whoever cuts must say so
+            shown = capped.body  # without the notice, which every method must add
             asked += 1
             reachable += held.get(handle) == case.text
             row = sums[case.group, capped.kind, share]

@@ -39,7 +39,7 @@ SMALL = '[{"role": "user", "content": "hello"}]'
 
 
 def measure(wheel_folder: Path) -> dict[str, Any]:
-    """Every figure."""
+    """Measure every figure."""
     return {
         "import": _import(),
         "memory": {kind: _in_a_process_of_its_own(kind) for kind in _CONVERSATIONS},
@@ -48,14 +48,14 @@ def measure(wheel_folder: Path) -> dict[str, Any]:
 
 
 def _import() -> dict[str, Any]:
-    """Milliseconds over bare Python, medians of runs that take turns."""
+    """Measure milliseconds over bare Python, medians of runs that take turns."""
     programs = {
         "bare": "pass",
         "import": f"import {EAGER}",
         "first_call": f"import {EAGER}; {EAGER}.compact_context({SMALL})",
     } | {peer: f"import {peer}" for peer in PEERS if find_spec(peer.partition(".")[0])}
     runs: dict[str, list[float]] = {name: [] for name in programs}
-    # As it is once installed, whatever PYTHONDONTWRITEBYTECODE says here.
+    # As once installed, whatever PYTHONDONTWRITEBYTECODE says here.
     compile_dir(ROOT / "python" / EAGER, quiet=1)
     for _ in range(RUNS):
         for name, program in programs.items():
@@ -72,13 +72,13 @@ def _import() -> dict[str, Any]:
 
 
 def _session(number: int) -> list[Message]:
-    """Some 10,000 messages of a coding agent: two a unit, now and then a request."""
+    """Return some 10,000 messages of a coding agent: two a unit, now and then a request."""
     units, size = MANY_MESSAGES * 25 // 49, MANY_MESSAGES * 800
     return generated_session(units=units, size_bytes=size, number=number)
 
 
 def _chat(number: int) -> list[Message]:
-    """10,000 messages of 117 bytes or a few more."""
+    """Return 10,000 messages of 117 bytes or a few more."""
     return [
         {**message, "content": f"{number}: {message['content']}"}
         for message in generated_chat(MANY_MESSAGES)
@@ -96,7 +96,7 @@ def _in_a_process_of_its_own(kind: str) -> dict[str, float]:
 
 
 def _grow(kind: str) -> dict[str, float]:
-    """What stays resident of conversations after their compaction, the results thrown away."""
+    """Measure the resident memory of conversations after their compaction, without the results."""
     import rehydrate
     from rehydrate import _native
 
@@ -106,8 +106,8 @@ def _grow(kind: str) -> dict[str, float]:
         rehydrate.compact_context(messages, "what about the gain per token?")
         return len(messages), size
 
-    # One of the same shape first: the models are loaded, and Python's own arenas are as large as
-    # they get, before anything is weighed.
+    # One of the same shape first: the models are loaded, and Python's own arenas have their full
+    # size, before anything is measured.
     compact(0)
     _native.clear_cache()
     _trim()
@@ -135,7 +135,7 @@ def _texts(messages: Sequence[Message]) -> list[str]:
 
 
 def _trim() -> None:
-    """Give back what is free, so that resident is what is held."""
+    """Give free memory back, so that resident memory is memory in use."""
     import ctypes
 
     gc.collect()

@@ -1,4 +1,4 @@
-"""How a cold compaction grows with messages and with tokens: `python -m benches.python.growth`."""
+"""Growth of a cold compaction's time with its input: `python -m benches.python.growth`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from rehydrate.retention import to_langchain, trim
 MESSAGES = (1_000, 10_000, 100_000, 1_000_000)
 BYTES = (125_000, 500_000, 2_000_000, 8_000_000)
 PEER_MESSAGES, PEER_BYTES = MESSAGES[:2], BYTES[:3]
-"""Sizes that LangChain's trim_messages ends in a few seconds."""
+"""Sizes that LangChain's trim_messages finishes in a few seconds."""
 ROUNDS = 5
 LINEAR = 1.05
-"""As an exponent: a straight line, and what caches of the processor do to it."""
+"""An exponent: linear growth, plus the effect of the processor's caches."""
 
 Seconds = dict[int, float]
 
 
 def measure() -> Part:
-    """Messages of one size, then one number of messages with ever more text."""
-    # Tables are built at first use: not what is measured here.
+    """Measure messages of one size, then one number of messages with ever more text."""
+    # Tables are built at first use: not measured here.
     rehydrate.compact_context(generated_chat(100))
     _trim(generated_chat(100))
     by_messages: Seconds = {}

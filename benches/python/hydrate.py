@@ -25,8 +25,7 @@ from benches.python.memory_texts import queries, texts
 from benches.python.retention import data_folder
 from benches.report.rows import Part, Row, number
 from rehydrate import Budget, Context, ContextRequest, Memory, count_tokens, hydrate
-from rehydrate.prompt import compile as compile_ir
-from rehydrate.prompt import hydrate_source, semantic
+from rehydrate.prompt import compile as compile_ir, hydrate_source, semantic
 
 ITEMS = 100_000
 TOKENS = 100_000
@@ -34,15 +33,15 @@ BATCH = 1_000
 ASKED, WARM_UP = 300, 20
 NAMESPACE = "bench"
 ROOMY = Budget(10**7, 10**9)
-"""Nothing is pruned: what is measured is the conversation as it is."""
+"""Nothing is pruned: the conversation is measured as it is."""
 CONTEXTS = 20
 TURNS = 20
-"""Of one conversation: its size stays what it says."""
+"""Turns of one conversation; few, so that its size stays about the same."""
 NOTES = ROOT / "examples" / "notes"
 
 
 class Spread(NamedTuple):
-    """Milliseconds of one call over many; busy: of all threads of the process, on the processor."""
+    """Milliseconds of one call over many; busy: processor time of all threads of the process."""
 
     p50: float
     p99: float
@@ -50,12 +49,12 @@ class Spread(NamedTuple):
 
     @property
     def busy(self) -> str:
-        """Beside a row."""
+        """Note beside a row."""
         return f"on the processor {number(self.busy_p50)} ms, the rest waits for one"
 
 
 def conversation() -> list[Message]:
-    """The first 100,000 tokens of the longest real session there is, or of a generated one."""
+    """Return the first 100,000 tokens of the longest real session, or of a generated one."""
     folder = data_folder()
     sessions = sorted((folder / "claude_code").glob("*.jsonl")) if folder else []
     if sessions:
@@ -74,7 +73,7 @@ def conversation() -> list[Message]:
 
 
 def filled(path: Path, items: Sequence[str]) -> Memory:
-    """A memory of these, indexed."""
+    """Return an indexed memory of these items."""
     with Memory.open(path, namespace=NAMESPACE) as memory:
         for start in range(0, len(items), BATCH):
             memory.add(items[start : start + BATCH], source=f"source {start // BATCH}")
@@ -83,7 +82,7 @@ def filled(path: Path, items: Sequence[str]) -> Memory:
 
 
 def measure(items: int) -> Part:
-    """Every row."""
+    """Measure every row."""
     load = os.getloadavg()[0]
     held = list(texts(items))
     asked = queries(held, ASKED)
@@ -154,7 +153,7 @@ def _prompt(query: str, memory: Memory, messages: list[Message]) -> None:
 
 
 def _turns(memory: Memory, messages: list[Message]) -> Callable[[str], None]:
-    """Prompts of conversations, each for what the user says next: a few turns of each."""
+    """Return a function that makes prompts of user turns: a few turns of each conversation."""
     contexts = [_begun(Context(memory, **_settings()), messages) for _ in range(-(-ASKED // TURNS))]
     done = 0
 
@@ -176,7 +175,7 @@ def _begun(context: Context, messages: list[Message]) -> Context:
 
 
 def _steps(context: Context, messages: list[Message]) -> Callable[[str], None]:
-    """Prompts of one turn, each for what a tool answered."""
+    """Return a function that makes prompts of one turn, each for a tool result."""
     context.add(*_up_to_an_answer(messages))
     context.prompt("Go on.")
     done = 0
@@ -194,7 +193,7 @@ def _steps(context: Context, messages: list[Message]) -> Callable[[str], None]:
 
 
 def _up_to_an_answer(messages: list[Message]) -> list[Message]:
-    """Every call answered, and the assistant's last word said: the user may speak next."""
+    """Cut the messages so that every call is answered and the assistant spoke last."""
     most = len(messages)
     while messages[most - 1]["role"] != "user":
         most -= 1
@@ -202,9 +201,9 @@ def _up_to_an_answer(messages: list[Message]) -> list[Message]:
 
 
 def _overhead(messages: list[Message]) -> float:
-    """Kilobytes of a context, its prompts and all it remembers, which are not the messages.
+    """Return the kilobytes of a context, its prompts and caches, without the messages.
 
-    Their tool results are capped before: what a cap shows is text too.
+    The tool results are capped before: the text of a cap counts as text too.
     """
     capped = Context(**_settings())
     capped.add(*_up_to_an_answer(messages))

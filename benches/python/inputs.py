@@ -20,7 +20,7 @@ Message = dict[str, Any]
 
 
 def recorded_session() -> list[Message] | None:
-    """The session that the project ships as its example, if it is there."""
+    """Return the session that the project ships as its example, if it is there."""
     if not EXAMPLE.exists():
         return None
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
@@ -30,10 +30,10 @@ def recorded_session() -> list[Message] | None:
 def generated_session(
     units: int = 305, size_bytes: int = 500_000, *, number: int = 0
 ) -> list[Message]:
-    """A coding agent's work in Anthropic's format: requests, tool calls, and sources as results.
+    """Return a coding agent's work in Anthropic's format: requests, tool calls, sources as results.
 
-    Every line of a result has a number that no other has, as a tool that reads files prints them,
-    so that no two texts are the same; nor are those of two sessions of different `number`.
+    Every line of a result has a unique number, like the output of tools that read files. So no two
+    texts are the same, nor are those of two sessions of different `number`.
     """
     dice = random.Random(11 + number)
     lines = cycle(_source_lines())
@@ -64,7 +64,7 @@ def generated_session(
 
 
 def generated_chat(messages: int) -> list[Message]:
-    """Short messages by two who talk."""
+    """Return short messages of two people."""
     topics = ("the garden", "our trip", "a new recipe", "that book", "the old car", "my sister")
     dice = random.Random(12)
     return [
@@ -79,18 +79,18 @@ def generated_chat(messages: int) -> list[Message]:
 
 
 def texts_of(messages: list[Message]) -> list[str]:
-    """Every text that a model reads, in order."""
+    """Return every text that a model reads, in order."""
     return [piece.text for message in formats.parse(messages).messages for piece in message.pieces]
 
 
 def next_turn(number: int) -> Message:
-    """A user's message that no conversation had before."""
+    """Return a user's message that no conversation had before."""
     text = f"And now turn {number}: run the tests of pack.rs again, please, and show what failed."
     return {"role": "user", "content": text}
 
 
 def as_entry(message: Message, like: Message) -> Message:
-    """`message` in the shape of its conversation: a transcript's line, or itself."""
+    """Return `message` in the shape of its conversation: a transcript's line, or itself."""
     if "role" in like:
         return message
     return {"type": "user", "uuid": f"turn-{id(message)}", "message": message}

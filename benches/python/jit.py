@@ -1,12 +1,12 @@
-"""How fast the model gets what it asks for: `python -m benches.python.jit [--items N]`.
+"""Time until the model gets the context it asks for: `python -m benches.python.jit`.
 
 A conversation of 100,000 tokens of which the prompt shows 20,000, beside a memory of 100,000 items:
-the time from a call of request_context to its result, and what the result adds to the prompt. Then
+the time from a call of request_context to its result, and the tokens that the result adds. Then
 1,000 conversations in one process, each of 20,000 tokens with 5,000 shown and with a namespace of
 its own in one memory, asked at random, one call at a time and eight at once on an event loop.
 
-Beside it what a loop without a JIT does: it hydrates and compiles the prompt anew with the
-question, which breaks the prefix behind the system prompt.
+For comparison, a loop without a JIT: it hydrates and compiles the prompt again with the question,
+which breaks the prefix behind the system prompt.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SHOWN_TOKENS = 20_000
 
 
 def call(number_: int, query: str) -> dict[str, Any]:
-    """As a model makes it."""
+    """Return a tool call as a model makes it."""
     name = "request_context"
     return {"type": "tool_use", "id": f"toolu_{number_}", "name": name, "input": {"query": query}}
 
@@ -55,7 +55,7 @@ def call(number_: int, query: str) -> dict[str, Any]:
 def begun(
     memory: Memory, messages: Sequence[Message], shown_tokens: int
 ) -> tuple[Context, ContextJIT]:
-    """A conversation that was compacted, in the midst of a turn."""
+    """Return a compacted conversation in the middle of a turn."""
     budget = Budget(soft_tokens=10 * shown_tokens, hard_tokens=10**9)
     context = Context(provider="anthropic", budget=budget, timeout=None)
     jit = ContextJIT(context, sources=memory, max_calls=10**9, timeout=None)
@@ -68,7 +68,7 @@ def begun(
 
 
 def queries_of(messages: Sequence[Message], count: int) -> list[str]:
-    """What was said, in a few words of it: half of the questions are about the conversation."""
+    """Return queries of a few words: half of them are about the conversation."""
     said = [str(message["content"]) for message in messages if len(str(message["content"])) > 200]
     draw = random.Random(7)
     found = []
@@ -80,7 +80,7 @@ def queries_of(messages: Sequence[Message], count: int) -> list[str]:
 
 
 def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[Row]:
-    """One conversation, beside a prompt made anew."""
+    """Measure one conversation, and the same with a new prompt for each question."""
     context, jit = begun(memory, messages, SHOWN_TOKENS)
     answers: list[Answered] = []
     made = 0
@@ -124,12 +124,12 @@ def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[R
 
 
 def forget(context: Context, answered: Answered) -> None:
-    """As if the turn were over: what one question brought must not be missing from the next."""
+    """Undo a call, as if the turn were over: its result must not change the next one."""
     context.unsplice(answered.call.id)
 
 
 def many(folder: Path, held: Sequence[str]) -> list[Row]:
-    """A thousand conversations."""
+    """Measure a thousand conversations."""
     with Memory.open(folder / "many.db") as memory:
         for number_ in range(CONVERSATIONS):
             part = held[number_ * 20 % len(held) :][:20]
@@ -175,7 +175,7 @@ def many(folder: Path, held: Sequence[str]) -> list[Row]:
 async def _at_once(
     jits: Sequence[tuple[Context, ContextJIT]], asked: Sequence[Sequence[str]]
 ) -> Spread:
-    """Eight tasks, each asking one conversation after the other."""
+    """Measure eight tasks, each asking one conversation after the other."""
     taken: list[float] = []
     draw = random.Random(13)
 
@@ -198,7 +198,7 @@ async def _at_once(
 
 
 def _talk(held: Sequence[str], draw: random.Random) -> list[Message]:
-    """About 20,000 tokens of talk."""
+    """Return a conversation of about 20,000 tokens."""
     messages: list[Message] = []
     tokens = 0
     while tokens < SHOWN_TOKENS:
@@ -210,7 +210,7 @@ def _talk(held: Sequence[str], draw: random.Random) -> list[Message]:
 
 
 def measure(items: int) -> Part:
-    """Every row."""
+    """Measure every row."""
     load = os.getloadavg()[0]
     held = list(texts(items))
     messages = conversation()

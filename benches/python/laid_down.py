@@ -1,7 +1,7 @@
-"""What users laid down, and whether it survives: `python -m benches.python.laid_down`.
+"""Survival of users' binding instructions: `python -m benches.python.laid_down`.
 
-Rules of laid_down.tsv are planted in sessions: as user turns of their own, beside tool results, and
-as one sentence of a long pasted message. Then each session is compacted without a query. Where
+Rules of laid_down.tsv are inserted into sessions: as user turns of their own, beside tool results,
+and as one sentence of a long pasted message. Then each session is compacted without a query. Where
 `compaction-conformance-kit` is installed, its sessions are run as well. The conversations are those
 of retention.py; without them the shipped session and generated ones are used.
 """
@@ -39,11 +39,11 @@ from rehydrate.retention import (
 RULES = Path(__file__).with_name("laid_down.tsv")
 RATIOS = (0.1, 0.2, 0.4)
 PLANTED = 8
-"""So many rules are planted in a session at a time."""
+"""Rules inserted into a session at a time."""
 ROUNDS = 4
-"""So many times, each with other rules at other places."""
+"""Rounds, each with other rules at other places."""
 LAST_PART = 0.8
-"""No rule is planted behind this share of a session's steps: the last ones are kept anyway."""
+"""No rule is inserted behind this share of a session's steps: the last ones are kept anyway."""
 LONG_MESSAGES = 200
 SUPPORT_SESSIONS = 20
 KIT_RATIO = 0.3
@@ -63,7 +63,7 @@ NOTES = (
     "Then the projector failed and the rest was told without slides.",
     "The next meeting is in the small room on the second floor.",
 )
-"""A pasted message's other sentences."""
+"""The other sentences of a pasted message."""
 
 
 class Rule(NamedTuple):
@@ -97,14 +97,14 @@ class Row(NamedTuple):
 
 
 def read_rules(split: str) -> list[Rule]:
-    """The rules of one set."""
+    """Return the rules of one set."""
     lines = RULES.read_text(encoding="utf-8").splitlines()
     rules = [Rule(*line.split("\t")) for line in lines if not line.startswith("#")]
     return [rule for rule in rules if rule.split == split]
 
 
 def sessions(folder: Path | None) -> list[Conversation]:
-    """Real conversations where they are at hand, shipped and generated ones elsewhere."""
+    """Return real conversations where there are some, else shipped and generated ones."""
     if folder is not None:
         coding = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*"))]
         support = read_tau_bench(folder / "airline_dev.json")
@@ -123,7 +123,7 @@ def sessions(folder: Path | None) -> list[Conversation]:
 
 
 def plant(session: Conversation, rules: Sequence[Rule], seed: int) -> Iterator[Planted]:
-    """The session with other rules, in each form that it can take."""
+    """Yield the session with other rules, in each possible form."""
     has_results = session.format in ("claude_code", "anthropic")
     forms = ["alone"] + (["pasted", "beside results"] if has_results else [])
     for form in forms:
@@ -138,7 +138,7 @@ def plant(session: Conversation, rules: Sequence[Rule], seed: int) -> Iterator[P
 def _between(
     session: Conversation, rules: Sequence[Rule], form: str, dice: random.Random
 ) -> list[Message]:
-    """Each rule in a user turn of its own, before a step."""
+    """Put each rule into a user turn of its own, before a step."""
     starts = [step.start for step in steps(session.messages)]
     starts = starts[1 : max(2, int(len(starts) * LAST_PART))]
     at = sorted(dice.choices(starts, k=len(rules)))
@@ -159,7 +159,7 @@ def _between(
 def _beside(
     session: Conversation, rules: Sequence[Rule], _form: str, dice: random.Random
 ) -> list[Message]:
-    """Each rule behind the tool results of a message."""
+    """Put each rule behind the tool results of a message."""
     messages = list(session.messages)
     last = int(len(messages) * LAST_PART)
     results = [i for i, message in enumerate(messages[:last]) if _holds_results(message)]
@@ -193,7 +193,7 @@ def measure(planted: Sequence[Planted], method: Callable[[str], Compact]) -> lis
 
 
 def tables(rows: Sequence[Row]) -> dict[str, Any]:
-    """The shares that survived at each ratio, and at 0.2 by form, by language and by kind."""
+    """Return the shares that survived at each ratio; at 0.2 by form, language and kind."""
 
     def share(some: Sequence[Row]) -> str:
         scores = [(row.session, float(row.survived)) for row in some]
@@ -212,7 +212,7 @@ def tables(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def methods() -> dict[str, Callable[[str], Compact]]:
-    """What is measured, by the conversation's format."""
+    """Return the measured methods; each takes the conversation's format."""
     count = exact_cost()
     return {
         "rehydrate": lambda kind: ours(format=kind),
@@ -223,7 +223,7 @@ def methods() -> dict[str, Callable[[str], Compact]]:
 
 
 def kit() -> dict[str, Any] | None:
-    """The conformance kit's sessions: rules that survive, and replaced ones that do too."""
+    """Return figures of the conformance kit: rules that survive, and replaced ones that do too."""
     if find_spec("compaction_kit") is None:
         return None
     from compaction_kit.canaries import seeded_canaries

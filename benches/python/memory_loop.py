@@ -19,7 +19,7 @@ import rehydrate
 from benches.python.inputs import QUERY, RATIO, Message, generated_chat, generated_session
 
 STEPS = 4
-"""A conversation is compacted this many times while it grows."""
+"""Number of compactions of a conversation while it grows."""
 SAMPLES = 400
 
 
@@ -32,7 +32,7 @@ class Sample(NamedTuple):
 
 
 def measure(seconds: float) -> Iterator[Sample]:
-    """Compact for so long, and look at what is resident now and then."""
+    """Compact for this time, and measure resident memory now and then."""
     started = time.perf_counter()
     next_sample, compactions = 0.0, 0
     for number in count(1):
@@ -48,7 +48,7 @@ def measure(seconds: float) -> Iterator[Sample]:
 
 
 def _turns(number: int) -> Iterator[tuple[str | None, list[Message]]]:
-    """One conversation at several lengths; every third is a chat, every second turn has a query."""
+    """Yield one conversation at several lengths: every third a chat, every second with a query."""
     if number % 3:
         messages = generated_session(units=60, size_bytes=100_000, number=number)
     else:

@@ -1,4 +1,4 @@
-"""What memories are compared with: SQLite's FTS5 used plainly, usearch, and a Chroma database."""
+"""Peers of a memory: plain SQLite FTS5, usearch, and a Chroma database."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _WORD = re.compile(r"\w+")
 
 
 def static_vectors(texts: Sequence[str]) -> Rows:
-    """Of the built-in model, so that every peer has the same one, and none has to be downloaded."""
+    """Return vectors of the built-in model, so that all peers share one, without a download."""
     values, dimensions = _native.embed(texts)
     return np.frombuffer(values, dtype=np.float32).reshape(len(texts), dimensions)
 
 
 class Fts5:
-    """Full-text search as SQLite's documentation shows it: Porter's stems, any word will do."""
+    """Full-text search as SQLite's documentation shows it: Porter's stems, any word matches."""
 
     name = "FTS5"
 
     def __init__(self, path: Path | None = None) -> None:
-        """In memory, or in a file that is as durable as a store."""
+        """Open it in memory, or in a file that is as durable as a store."""
         self._path = path
         self._connection = sqlite3.connect(path or ":memory:")
         self._connection.execute("PRAGMA journal_mode = WAL")
@@ -39,7 +39,7 @@ class Fts5:
         self._held = 0
 
     def add(self, texts: Sequence[str]) -> None:
-        """One transaction."""
+        """Add texts in one transaction."""
         with self._connection:
             self._connection.executemany(
                 "INSERT INTO item (rowid, text) VALUES (?, ?)",
@@ -48,7 +48,7 @@ class Fts5:
         self._held += len(texts)
 
     def search(self, query: str, limit: int) -> list[int]:
-        """Places of the best, best first."""
+        """Return the indices of the best, best first."""
         words = dict.fromkeys(_WORD.findall(query.lower()))
         asked = " OR ".join(f'"{word}"' for word in words)
         rows = self._connection.execute(
@@ -62,17 +62,17 @@ class Fts5:
         return 0 if self._path is None else self._path.stat().st_size
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._connection.close()
 
 
 class Usearch:
-    """A graph of vectors, nothing else: no texts, nothing on disk until it is saved."""
+    """A graph of vectors only: no texts, nothing on disk until it is saved."""
 
     name = "usearch"
 
     def __init__(self, dimensions: int, threads: int) -> None:
-        """Half precision, otherwise as it comes."""
+        """Half precision, otherwise the defaults."""
         # usearch crashes where onnxruntime's library is loaded after it.
         import onnxruntime  # noqa: F401
         from usearch.index import Index
@@ -81,12 +81,12 @@ class Usearch:
         self._threads = threads
 
     def add(self, vectors: Rows) -> None:
-        """Their keys are their places."""
+        """Add vectors; their keys are their indices."""
         keys = np.arange(len(self._index), len(self._index) + len(vectors))
         self._index.add(keys, vectors, threads=self._threads)
 
     def search(self, vectors: Rows, limit: int) -> Any:
-        """Keys of the nearest, nearest first: a row for each vector."""
+        """Return keys of the nearest, nearest first: a row for each vector."""
         return self._index.search(vectors, limit, threads=self._threads).keys
 
 
@@ -96,7 +96,7 @@ class Chroma:
     name = "Chroma"
 
     def __init__(self, folder: Path) -> None:
-        """A new one."""
+        """Create a new one."""
         import chromadb
         from chromadb.config import Settings
 
@@ -109,14 +109,14 @@ class Chroma:
         self._held = 0
 
     def add(self, texts: Sequence[str]) -> None:
-        """One batch."""
+        """Add texts in one batch."""
         ids = [str(place) for place in range(self._held, self._held + len(texts))]
         vectors: Any = static_vectors(texts)
         self._collection.add(ids, documents=list(texts), embeddings=vectors)
         self._held += len(texts)
 
     def search(self, query: str, limit: int) -> list[int]:
-        """Places of the nearest, nearest first."""
+        """Return the indices of the nearest, nearest first."""
         vector: Any = static_vectors([query])
         found = self._collection.query(vector, n_results=limit)
         return [int(place) for place in found["ids"][0]]

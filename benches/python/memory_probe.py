@@ -1,5 +1,5 @@
-"""A store opened by a process that knows nothing of it: `python -m benches.python.memory_probe
-FILE NAMESPACE QUERY...` prints JSON of milliseconds and bytes."""
+"""Opening a store in a new process: `python -m benches.python.memory_probe FILE NAMESPACE QUERY...`
+prints JSON of milliseconds and bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rehydrate import Memory
 
 
 def probe(file: Path, namespace: str, queries: Sequence[str]) -> dict[str, float]:
-    """In a process of its own."""
+    """Run the probe in a process of its own."""
     command = [sys.executable, "-m", "benches.python.memory_probe", str(file), namespace, *queries]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout)
@@ -25,7 +25,7 @@ def probe(file: Path, namespace: str, queries: Sequence[str]) -> dict[str, float
 
 
 def evict(file: Path) -> None:
-    """Ask the kernel to forget the pages of a store, so that they are read from the disk."""
+    """Ask the kernel to drop a store's pages, so that they are read from the disk."""
     for path in [file, *Path(f"{file}-index").glob("*")]:
         handle = os.open(path, os.O_RDONLY)
         try:
@@ -35,7 +35,7 @@ def evict(file: Path) -> None:
 
 
 def _memory() -> tuple[int, int]:
-    """Bytes of this process's own, and of files it has mapped and touched."""
+    """Return bytes of this process's own, and of files it has mapped and touched."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     own, mapped = (
         int(re.findall(rf"{name}:\s+(\d+) kB", status)[0]) for name in ("RssAnon", "RssFile")

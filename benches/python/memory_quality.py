@@ -1,4 +1,4 @@
-"""How much of what answers a question a memory finds: `python -m benches.python.memory_quality`.
+"""Share of a question's evidence that a memory finds: `python -m benches.python.memory_quality`.
 
 Needs LoCoMo (`REHYDRATE_DATA`); MiniLM's rows need its folder (`benches/python/minilm.py`).
 """
@@ -28,11 +28,11 @@ FIRST = (5, 10)
 SOURCE = "conversation"
 
 Ask = Callable[[str, int], Sequence[int]]
-"""A question and how many turns are wanted, to the places of turns, best first."""
+"""Takes a question and a limit; returns the indices of turns, best first."""
 
 
 class Want(NamedTuple):
-    """What `targets.md` asks for, among the first 5 and the first 10."""
+    """The targets of `targets.md`, among the first 5 and the first 10."""
 
     want: tuple[float, float]
     beyond: tuple[float, float] | None = None
@@ -52,18 +52,18 @@ class Tally:
     shares: list[float] = field(default_factory=lambda: [0.0] * len(FIRST))
 
     def count(self, evidence: frozenset[int], found: Sequence[int]) -> None:
-        """One more question."""
+        """Add one question."""
         self.questions += 1
         for place, most in enumerate(FIRST):
             self.shares[place] += len(evidence.intersection(found[:most])) / len(evidence)
 
     def means(self) -> list[float]:
-        """A number for each of `FIRST`."""
+        """Return the mean for each of `FIRST`."""
         return [share / max(self.questions, 1) for share in self.shares]
 
 
 def measure(conversations: Sequence[Conversation], model: OnnxModel | None) -> Part:
-    """Every method on every conversation, each a namespace of its own."""
+    """Measure every method on every conversation, each a namespace of its own."""
     tallies: dict[str, Tally] = {}
     seconds = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -98,7 +98,7 @@ def measure(conversations: Sequence[Conversation], model: OnnxModel | None) -> P
 
 
 def _ours(name: str, memory: Memory, conversation: Conversation) -> dict[str, Ask]:
-    """The store's ways: its default, with and without neighbours, each fusion, vectors alone."""
+    """Return the store's ways: default, with and without neighbours, each fusion, vectors alone."""
     where, apart = conversation.name, f"{conversation.name}, apart"
     texts = [message["content"] for message in conversation.messages]
     place_of: dict[str, int] = {}
@@ -109,7 +109,7 @@ def _ours(name: str, memory: Memory, conversation: Conversation) -> dict[str, As
     )
     for added in (in_order, scattered):
         for place, one in enumerate(added):
-            place_of.setdefault(one.handle, place)  # what was said before is one item with it
+            place_of.setdefault(one.handle, place)  # an equal earlier text is one item with it
 
     def searching(fusion: Fusion | None, within: str = where) -> Ask:
         def ask(question: str, most: int) -> list[int]:
@@ -131,7 +131,7 @@ def _ours(name: str, memory: Memory, conversation: Conversation) -> dict[str, As
 
 
 def _peers(conversation: Conversation, model: OnnxModel | None) -> dict[str, Ask]:
-    """Words alone and MiniLM alone, without a store."""
+    """Return words alone and MiniLM alone, without a store."""
     texts = [message["content"] for message in conversation.messages]
     words = Fts5()
     words.add(texts)
@@ -182,7 +182,7 @@ def _rows(tallies: dict[str, Tally]) -> list[Row]:
 
 
 def _chosen(tallies: dict[str, Tally]) -> str:
-    """Which fusion the default is, and whether it is the best of this run."""
+    """Return which fusion the default is, and whether it is the best of this run."""
     found = {name: tally.means() for name, tally in tallies.items()}
     default = found["built-in, as it comes"]
     named = {fusion: found[f"built-in, {fusion}"] for fusion in FUSIONS}

@@ -1,7 +1,7 @@
-"""How fast a memory is, beside peers: `python -m benches.python.memory_speed [--items N...]`.
+"""Speed of a memory, beside peers: `python -m benches.python.memory_speed [--items N...]`.
 
 One store grows from size to size and is measured at each. A million items take many minutes:
-`REHYDRATE_BENCH_ITEMS="10000 100000 1000000" make bench` has them in the report.
+`REHYDRATE_BENCH_ITEMS="10000 100000 1000000" make bench` adds them to the report.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rehydrate.memory import Fusion
 
 SIZES = "10000 100000"
 WANTED_MS = {100_000: 5.0, 1_000_000: 15.0}
-"""Of a search, the 99th percentile."""
+"""Targets of a search, the 99th percentile."""
 RECALL_MS, RECALL_AT = 10.0, 100_000
 INGEST = 5_000
 BATCH = 1_000
@@ -37,9 +37,9 @@ LIMIT = 5
 NEIGHBOURS = 3
 ASKED, ASKED_OF_PEERS, SINGLES = 1_000, 200, 100
 CHROMA_MOST, VECTORS_MOST = 10_000, 100_000
-"""Items that Chroma takes in in a minute or so; usearch, and a memory with vectors of its own."""
+"""Maximum items for Chroma, about a minute; and for usearch and a memory with its own vectors."""
 THREADS = 2
-"""Of usearch, for what is asked in one batch."""
+"""Threads of usearch, for queries in one batch."""
 OWN_SPACE = "bench-v1"
 NAMESPACE = "bench"
 
@@ -53,15 +53,15 @@ class Spread(NamedTuple):
     busy_p99: float = 0.0
 
     def __str__(self) -> str:
-        """Both, to be read beside a row."""
+        """Return both as a note beside a row."""
         return f"{number(self.p50)} / {number(self.p99)} ms"
 
 
 class Grown:
-    """What is measured at every size: the store and its peers, and the texts they hold."""
+    """The store and its peers, measured at every size, and their texts."""
 
     def __init__(self, folder: Path) -> None:
-        """All of them empty."""
+        """Create all of them empty."""
         self.file = folder / "memory.db"
         self.memory = Memory.open(self.file, namespace=NAMESPACE)
         self._own_file = folder / "own.db"
@@ -75,7 +75,7 @@ class Grown:
         self.rows: list[Row] = []
 
     def add(self, more: list[str]) -> None:
-        """Bring texts in, batch by batch, and note how many a second each takes."""
+        """Add texts batch by batch, and record how many a second each takes."""
         size = len(self.held) + len(more)
         with_vectors = size <= VECTORS_MOST
         vectors = [static_vectors(batch) for batch in _batches(more)] if with_vectors else []
@@ -115,7 +115,7 @@ class Grown:
         )
 
     def _settle(self) -> None:
-        """Closing waits for what goes on in the background."""
+        """Close and reopen: closing waits for background work."""
         self.memory.close()
         self.own.close()
         self.memory = Memory.open(self.file, namespace=NAMESPACE)
@@ -126,7 +126,7 @@ class Grown:
         return Memory.open(self._own_file, namespace=NAMESPACE, embedder=embedder)
 
     def measure(self) -> None:
-        """Every row of this size."""
+        """Measure every row of this size."""
         size = len(self.held)
         asked = queries(self.held, ASKED)
         for query in asked[:20]:
@@ -184,7 +184,7 @@ class Grown:
 
     def _recall(self, size: int) -> None:
         near = self.held[-ASKED:]
-        # Not the very vectors that are held, which are nearest to themselves.
+        # Not the stored vectors themselves, which are nearest to themselves.
         rows = static_vectors([text[len(text) // 2 :] for text in near])
         by_text = min(
             _seconds("recall texts", lambda: self.memory.recall(near, NEIGHBOURS)) for _ in "12345"
@@ -197,7 +197,7 @@ class Grown:
         )
         found = self.own.recall(rows[:ASKED_OF_PEERS], NEIGHBOURS)
         exact = _nearest(rows[:ASKED_OF_PEERS], np.concatenate(self.vectors), NEIGHBOURS)
-        # Equal texts have equal cosines, so that cosines are compared and not places.
+        # Equal texts have equal cosines, so cosines are compared and not indices.
         shares = [
             float(np.mean([one.similarity >= least - 0.02 for one in row] or [0.0]))
             for row, least in zip(found, exact, strict=True)
@@ -280,14 +280,14 @@ class Grown:
         ]
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         self.memory.close()
         self.own.close()
         self.fts5.close()
 
 
 def measure(sizes: Sequence[int]) -> Part:
-    """At every size, the smallest first."""
+    """Measure at every size, the smallest first."""
     started, load = time.perf_counter(), os.getloadavg()[0]
     coming = texts(sizes[-1])
     with tempfile.TemporaryDirectory() as folder:
@@ -318,7 +318,7 @@ def _batches(items: Sequence[str]) -> Iterable[Sequence[str]]:
 
 
 def _nearest(asked: Rows, among: Rows, k: int) -> Rows:
-    """The cosine of the k-th nearest of each row."""
+    """Return the cosine of the k-th nearest of each row."""
     cosines = asked @ among.T
     return np.partition(cosines, -k, axis=1)[:, -k]
 

@@ -1,8 +1,8 @@
-"""Texts to remember, as many as asked for, and queries about them, the same ones every time.
+"""Texts for a memory in any number, and queries about them, always the same ones.
 
 Sentences of real conversations (`REHYDRATE_DATA`, else generated ones) and lines of the example
-session, with names, files and numbers put in. New names turn up ever more rarely, as in real text,
-so that the vocabulary keeps growing: by a Pitman-Yor process.
+session, with names, files and numbers inserted. New names get ever rarer, as in real text, while
+the vocabulary keeps growing: by a Pitman-Yor process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 _CONSONANTS = "bcdfghjklmnprstvwz"
 _VOWELS = "aeiou"
 _DISCOUNT, _STRENGTH = 0.6, 50
-"""Of the process: after n draws there are about n ** 0.6 names."""
+"""Parameters of the process: after n draws there are about n ** 0.6 names."""
 _ASKING = (
     "what did {name} say about {words}?",
     "when did {name} mention {words}",
@@ -32,7 +32,7 @@ _ASKING = (
 
 
 def texts(count: int, seed: int = 7) -> Iterator[str]:
-    """Items: a few sentences that somebody said, or some lines of a file, 5 to 200 words."""
+    """Yield items: a few sentences that somebody said, or some lines of a file, 5 to 200 words."""
     draw = random.Random(seed)
     said, lines = _sentences(), _lines()
     names, files = _Names(draw), _Names(draw)
@@ -51,7 +51,7 @@ def texts(count: int, seed: int = 7) -> Iterator[str]:
 
 
 def queries(about: list[str], count: int, seed: int = 8) -> list[str]:
-    """Questions with two to six words of a text, in the order in which they stand there."""
+    """Return questions with two to six words of a text, in their order."""
     draw = random.Random(seed)
     asked = []
     while len(asked) < count:
@@ -67,7 +67,7 @@ def queries(about: list[str], count: int, seed: int = 8) -> list[str]:
 
 
 class _Names:
-    """Names, of which the often drawn are drawn more often."""
+    """Names; those drawn often are drawn more often."""
 
     def __init__(self, draw: random.Random) -> None:
         self._draw = draw
@@ -75,7 +75,7 @@ class _Names:
         self._known: dict[str, None] = {}
 
     def next(self) -> str:
-        """A new one or one of those drawn before."""
+        """Return a new one or one of those drawn before."""
         draws, known = len(self._drawn), len(self._known)
         chance = (_STRENGTH + _DISCOUNT * known) / (_STRENGTH + draws)
         name = self._new() if self._draw.random() < chance else self._draw.choice(self._drawn)

@@ -1,6 +1,6 @@
-"""Half chat, half coding session: texts of mixed lengths, as a conversation's are.
+"""Texts of mixed lengths, as a conversation's are: half chat, half coding session.
 
-Those of `REHYDRATE_DATA` (real ones) where it is, generated ones elsewhere.
+Those of `REHYDRATE_DATA` (real ones) where it is, else generated ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from benches.python.inputs import generated_chat, generated_session, texts_of
 
 
 def mixed_texts(count: int) -> list[str]:
-    """Half chat, half coding session, drawn the same way every time."""
+    """Return texts, half chat, half coding session, always the same."""
     chat, code = list(_chats()), list(_sessions())
     draw = random.Random(0)
     half = count // 2

@@ -31,11 +31,11 @@ from rehydrate.context import ContextJIT
 from rehydrate.retention import Conversation, names_in, read_locomo, text_of, tool_inputs
 
 SHARES = (0.1, 0.05)
-"""Of a conversation's tokens what the compaction leaves."""
+"""Shares of a conversation's tokens that the compaction keeps."""
 BUDGETS = (1_000, 2_000, 4_000)
-"""What one call may bring."""
+"""Maximum tokens of one call's result."""
 AHEAD = 60
-"""So many of the agent's messages after a compaction are looked at."""
+"""Number of the agent's messages after a compaction that count."""
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
 _WORD = re.compile(r"[a-z']{3,}")
 
@@ -48,17 +48,17 @@ class Tally:
     tokens: list[float] = field(default_factory=list)
 
     def add(self, found: float, tokens: float) -> None:
-        """One more question."""
+        """Add one question."""
         self.found.append(found)
         self.tokens.append(tokens)
 
     def __str__(self) -> str:
-        """Both means."""
+        """Return both means."""
         return f"{fmean(self.found):.3f} for {fmean(self.tokens):,.0f} tokens"
 
 
 def compacted(messages: Sequence[Any], format_: str, tokens: int) -> Context:
-    """A conversation of which the prompt shows so many tokens."""
+    """Return a conversation whose prompt shows this many tokens."""
     context = Context(
         provider="openai_chat",
         format=format_,
@@ -71,14 +71,14 @@ def compacted(messages: Sequence[Any], format_: str, tokens: int) -> Context:
 
 
 def in_window(context: Context) -> set[int]:
-    """Places of the messages that the prompt shows."""
+    """Return indices of the messages that the prompt shows."""
     assert context.ir is not None
     history = context.ir.history
     return {history.place(position) for position in range(len(history.entries))}
 
 
 def asked(context: Context, query: str, budget_tokens: int) -> tuple[set[int], int, str]:
-    """The places that one call brings, what it costs with the call, and the text."""
+    """Return the indices that one call adds, its tokens with the call, and the text."""
     jit = ContextJIT(context, budget_tokens=budget_tokens, timeout=None)
     call = {
         "id": "call_1",
@@ -95,12 +95,12 @@ def asked(context: Context, query: str, budget_tokens: int) -> tuple[set[int], i
 
 
 def share(places: set[int], evidence: Sequence[int]) -> float:
-    """Of the evidence, what is there."""
+    """Return the share of the evidence that is there."""
     return sum(place in places for place in evidence) / len(evidence)
 
 
 def questions(conversations: Sequence[Conversation]) -> dict[str, Tally]:
-    """Every window at every size."""
+    """Measure every window at every size."""
     tallies: dict[str, Tally] = {}
 
     def add(name: str, found: float, tokens: float) -> None:
@@ -117,7 +117,7 @@ def questions(conversations: Sequence[Conversation]) -> dict[str, Tally]:
             for question in conversation.questions:
                 evidence = question.evidence
                 for budget in BUDGETS:
-                    # A context each: what one question brought must not serve the next.
+                    # A context each: the result of one question must not help the next.
                     context = compacted(messages, "openai_chat", target)
                     shown = in_window(context)
                     tokens = sum(sizes[place] for place in shown)
@@ -135,7 +135,7 @@ def questions(conversations: Sequence[Conversation]) -> dict[str, Tally]:
 
 
 def _last(sizes: Sequence[int], tokens: float) -> set[int]:
-    """The places of the last messages that fit."""
+    """Return the indices of the last messages that fit."""
     kept: set[int] = set()
     for place in range(len(sizes) - 1, -1, -1):
         tokens -= sizes[place]
@@ -146,7 +146,7 @@ def _last(sizes: Sequence[int], tokens: float) -> set[int]:
 
 
 def _summary(messages: Sequence[Any]) -> Any:
-    """A function of a size in tokens to the places of which the summary has a sentence."""
+    """Return a function from a size in tokens to the indices with a sentence in the summary."""
     sentences = [
         (place, sentence.strip())
         for place, message in enumerate(messages)
@@ -176,7 +176,7 @@ def _summary(messages: Sequence[Any]) -> Any:
 
 
 class Moment(NamedTuple):
-    """A real compaction: what came before, the agent's summary, its next words and names."""
+    """A real compaction: the history, the agent's summary, its next words and names."""
 
     name: str
     before: list[Any]
@@ -186,7 +186,7 @@ class Moment(NamedTuple):
 
 
 def moments(folder: Path) -> Iterator[Moment]:
-    """Of the sessions in the folder."""
+    """Yield the compactions in the folder's sessions."""
     for path in sorted((folder / "claude_code").glob("*.jsonl")):
         lines = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
         said = [line for line in lines if line.get("type") in ("user", "assistant")]
@@ -214,12 +214,12 @@ def _words(line: Any) -> str:
 
 
 def mentioned(needed: frozenset[str], text: str) -> float:
-    """The share of the names that stand in a text."""
+    """Return the share of the names that occur in a text."""
     return sum(name in text for name in needed) / len(needed)
 
 
 def at_compactions(folder: Path) -> list[Row]:
-    """The names used next, at each of them."""
+    """Measure the names used next, at each compaction."""
     rows = []
     for number, moment in enumerate(moments(folder)):
         tokens = count_tokens(moment.summary)
@@ -245,7 +245,7 @@ def at_compactions(folder: Path) -> list[Row]:
 
 
 def measure(folder: Path) -> Part:
-    """All of it."""
+    """Measure everything."""
     tallies = questions(read_locomo(folder / "locomo_dev.json"))
     rows = [
         Row(

@@ -41,42 +41,42 @@ KEPT_ANYWAY = {
     "a user turn must come first",
 }
 PART_CHARACTERS = 800
-"""About 200 tokens, as the chunks of a synced note have."""
+"""About 200 tokens, like the chunks of a synced note."""
 WAYS = ("without memory", "with memory")
 
 
 class Case(NamedTuple):
-    """A conversation, which of its messages memory holds, and what is needed of it later."""
+    """A conversation, the messages that memory holds, and what is needed later."""
 
     messages: list[Message]
     held: frozenset[int]
     format: str
     needed: Cut | None
-    """None where it is not known what is needed."""
+    """None where the later needs are unknown."""
 
 
 class Found(NamedTuple):
     """One compaction: shares from 0 to 1."""
 
     new: float
-    """Of the tokens kept that can be dropped at all, those of messages memory does not hold."""
+    """Of the kept tokens that may be dropped, the share of messages not in memory."""
     reachable: float
-    """Of the needed names, those mentioned in what is kept or in memory."""
+    """Of the needed names, the share mentioned in the output or in memory."""
     kept: float
-    """Of the needed names, those mentioned in what is kept."""
+    """Of the needed names, the share mentioned in the output."""
     covered: float
-    """Of the tokens that went, those of units that memory covers, as the stats say."""
+    """Of the dropped tokens, the share of units that memory covers, by the stats."""
 
 
 def halved(messages: list[Message], kind: str, needed: Cut | None) -> Case:
-    """Every other step is held by memory."""
+    """Return a case in which memory holds every other step."""
     groups = steps(messages)
     held = frozenset(index for group in groups[::2] for index in group)
     return Case(messages, held, kind, needed)
 
 
 def measured(case: Case, ratio: float, memory: rehydrate.Memory | None, granularity: str) -> Found:
-    """Compact a case, and look at what is left."""
+    """Compact a case, and measure the output."""
     compaction = rehydrate.compact_context(
         case.messages,
         target_ratio=ratio,
@@ -102,7 +102,7 @@ def measured(case: Case, ratio: float, memory: rehydrate.Memory | None, granular
 
 
 def parts_of(text: str, granularity: str) -> list[str]:
-    """A message as memory holds it: whole, or line by line in parts as long as notes are."""
+    """Return a message as memory holds it: whole, or in parts of lines, as long as notes are."""
     parts, size = [""], PART_CHARACTERS if granularity == "excerpt" else len(text)
     for line in text.splitlines(keepends=True):
         if len(parts[-1]) + len(line) > size and parts[-1]:
@@ -112,7 +112,7 @@ def parts_of(text: str, granularity: str) -> list[str]:
 
 
 def compare(cases: Sequence[Case], granularity: str) -> dict[tuple[str, float], Found]:
-    """The mean of all cases, by way and ratio."""
+    """Return the mean of all cases, by way and ratio."""
     found: dict[tuple[str, float], list[Found]] = {}
     with tempfile.TemporaryDirectory() as folder:
         memory = rehydrate.Memory.open(Path(folder) / "memory.db", redact=False)
@@ -129,7 +129,7 @@ def compare(cases: Sequence[Case], granularity: str) -> dict[tuple[str, float], 
 
 
 def cases_of(folder: Path) -> dict[str, list[Case]]:
-    """By kind, the conversations, cut where it is known what was needed afterwards."""
+    """Return the conversations by kind, cut where their later needs are known."""
     sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
     long_sessions = [one for one in sessions if len(one.messages) > LONG_SESSION_MESSAGES]
     coding = cut_sessions(long_sessions, CODING_CUTS)

@@ -1,6 +1,7 @@
-"""How many of the names that are used next an outline holds: `python -m benches.python.outlines`.
+"""Share of the names used next that an outline holds: `python -m benches.python.outlines`.
 
-All that need not stay of a coding session goes, but for an outline of 1% or 2% of its size.
+Everything that need not stay of a coding session is removed, except for an outline of 1% or 2% of
+its size.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from rehydrate.compact import Outline
 from rehydrate.retention import CODING_CUTS, Cut, by_session, cut_sessions, read_claude_code
 
 WANT = {0.01: 0.52, 0.02: 0.66}
-"""What a bare list of names by use and recency holds at least."""
+"""Minimum shares: those of a bare list of names by use and recency."""
 NEXT_STEPS = 40
 
 
 def rows(cuts: list[Cut], what: str) -> list[Row]:
-    """An outline of each size, alone and beside what stays in any case."""
+    """Return an outline of each size, alone and beside what always stays."""
     made = []
     for share, want in WANT.items():
         compactions = [(cut, _outlined(cut, share)) for cut in cuts]
@@ -47,7 +48,7 @@ def rows(cuts: list[Cut], what: str) -> list[Row]:
 
 
 def _outlined(cut: Cut, share: float) -> rehydrate.Compaction:
-    """What must stay, and an outline of this share of the tokens."""
+    """Return what must stay, and an outline of this share of the tokens."""
     least = rehydrate.compact_context(cut.messages, "", budget_tokens=0, format=cut.format)
     tokens = max(int(share * least.stats.before_tokens), 100)
     return rehydrate.compact_context(
@@ -68,7 +69,7 @@ def _told(
     compactions: list[tuple[Cut, rehydrate.Compaction]],
     share: Callable[[Cut, rehydrate.Compaction], float],
 ) -> tuple[float, str]:
-    """The mean, and its interval in words."""
+    """Return the mean, and its interval in words."""
     values = [(cut.session, share(cut, kept)) for cut, kept in compactions]
     return fmean(value for _, value in values), str(by_session(values) or "one session")
 

@@ -1,8 +1,8 @@
-"""What others cut a conversation with, as compactors: each adapter is a few lines with its choices.
+"""Adapters of other tools as compactors, a few lines each, with their choices.
 
-Each peer takes a conversation of chat-completions messages, made into its own form before the clock
-starts, and a budget: the share asked for, of what its own counter says the conversation has. What
-it leaves is laid out as chat-completions messages again after the clock stops.
+Each peer gets a conversation of chat-completions messages, converted to its own form before the
+clock starts, and a budget: the requested share of what its own counter says the conversation has.
+Its output is converted back to chat-completions messages after the clock stops.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 from rehydrate.retention import Kept, Message, Turns, to_langchain
 
 MODEL = "gpt-4o"
-"""Whose tokens are counted, where a peer asks for a model's name: o200k_base, as ours."""
+"""The model name for peers that need one to count tokens: o200k_base, as ours."""
 SUMMARY_SHARE = 0.25
-"""Of the budget, for the summary; the rest is for the last messages."""
+"""Share of the budget for the summary; the rest is for the last messages."""
 CALL_CHARS = 400
-"""Of a turn that says nothing and calls tools, so much is quoted: a whole file may be written."""
+"""Characters quoted of a turn that only calls tools: its input may be a whole file."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s|\n")
 
 Piece = tuple[int | None, str | None]
-"""Where a message that is left stood (None: nowhere, it is new), and its text if it is another."""
+"""Index of an output message (None: it is new), and its text if that is changed."""
 
 
 class Peer(NamedTuple):
@@ -37,13 +37,13 @@ class Peer(NamedTuple):
     count: Callable[[Any], int]
     cut: Callable[[Any, int, int], Any]
     pieces: Callable[[Any, Any], Iterable[Piece]]
-    """Of what `cut` left, and the conversation in the peer's form."""
+    """Takes the output of `cut`, and the conversation in the peer's form."""
 
     def __call__(self, messages: list[Message], query: str | None, ratio: float) -> Kept:
-        """What it leaves of the messages.
+        """Return the peer's output for the messages.
 
-        A question is the last user message, as in a request: that is where peers look for it. It
-        is added to the budget, and taken off again.
+        A question becomes the last user message, as in a request: peers look for it there. It is
+        added to the budget, and removed from the output.
         """
         asked = [] if query is None else [{"role": "user", "content": query}]
         theirs = self.form(copy.deepcopy([*messages, *asked]))
@@ -59,9 +59,9 @@ class Peer(NamedTuple):
 
 
 def restored(messages: Sequence[Message], pieces: Iterable[Piece]) -> Kept:
-    """The messages that are left, the very objects where nothing in them changed.
+    """Return the output as messages: the same objects where nothing in them changed.
 
-    A message whose first half still stands, in its place or in a summary, is kept in part.
+    A message whose first half is still there, in place or in a summary, is kept in part.
     """
     kept: list[Message] = []
     indices: set[int] = set()
@@ -71,7 +71,7 @@ def restored(messages: Sequence[Message], pieces: Iterable[Piece]) -> Kept:
         if index is None:
             kept.append({"role": "user", "content": text})
             indices |= {i for i, half in enumerate(halves) if half and half in str(text)}
-        elif index < len(messages):  # the question stood behind them
+        elif index < len(messages):  # the question came after them
             is_whole = text is None or text == texts[index]
             kept.append(messages[index] if is_whole else {**messages[index], "content": text})
             if is_whole or halves[index] in str(text):
@@ -94,7 +94,7 @@ def _approximately(turns: Turns) -> int:
 
 def _of_turns(left: Turns, turns: Turns) -> Iterator[Piece]:
     for turn in left:
-        index = int(turn.id) if str(turn.id).isdigit() else None  # None: it made the turn itself
+        index = int(turn.id) if str(turn.id).isdigit() else None  # None: a turn of its own
         is_whole = index is not None and turn.content == turns[index].content
         yield index, None if is_whole else str(turn.content)
 
@@ -110,10 +110,10 @@ def trimmed(**options: Any) -> Callable[[Turns, int, int], Any]:
 
 
 def tool_uses_cleared(turns: Turns, budget: int, whole: int) -> Turns:
-    """Its own `keep` of 3 results, and its own placeholder.
+    """Clear tool uses with its default `keep` of 3 results, and its own placeholder.
 
-    `clear_at_least` is what the budget asks for, so that it stops there: by default it clears every
-    result but three, whatever the budget.
+    `clear_at_least` is set so that it stops at the budget: by default it clears every result but
+    three, whatever the budget.
     """
     from langchain.agents.middleware import ClearToolUsesEdit
 
@@ -124,10 +124,10 @@ def tool_uses_cleared(turns: Turns, budget: int, whole: int) -> Turns:
 
 
 def summarised(turns: Turns, budget: int, _whole: int) -> Any:
-    """A summariser that asks no model: it quotes the first sentence of each message, as they fit.
+    """Summarise without a model: quote the first sentence of each message, as they fit.
 
-    It sees all that goes: by default it would be given the last 4,000 tokens, to spare a model.
-    Beginning with the newest message keeps some points more of coding, and fewer of LoCoMo.
+    It gets everything that is removed: by default it would get the last 4,000 tokens, to spare a
+    model. Beginning with the newest message keeps a few points more of coding, and fewer of LoCoMo.
     """
     from langchain.agents.middleware import SummarizationMiddleware
     from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -135,7 +135,7 @@ def summarised(turns: Turns, budget: int, _whole: int) -> Any:
     room = int(budget * SUMMARY_SHARE)
 
     def first_sentences(given: Turns) -> str:
-        sentences, left = [], room * 4  # characters, as its counter has it
+        sentences, left = [], room * 4  # characters, as its counter measures
         for turn in given:
             calls = getattr(turn, "tool_calls", ())
             called = "; ".join(f"{call['name']} {json.dumps(call['args'])}" for call in calls)
@@ -156,13 +156,13 @@ def summarised(turns: Turns, budget: int, _whole: int) -> Any:
     return state["messages"][1:] if state else turns  # the first says to remove all
 
 
-# ---- haystack: options and the hook's counter as they come
+# ---- haystack: default options and counter
 
 
 def _haystack(messages: list[Message]) -> list[Any]:
     from haystack.dataclasses import ChatMessage
 
-    # It takes no empty result of a tool, which real sessions have: a space stands for it.
+    # It refuses an empty result of a tool, which real sessions have: a space stands for it.
     empty = [m["role"] == "tool" and not m.get("content") for m in messages]
     filled = [{**m, "content": " "} if is_ else m for m, is_ in zip(messages, empty, strict=True)]
     chat = [ChatMessage.from_openai_dict_format(message) for message in filled]
@@ -198,11 +198,11 @@ def _of_haystack(left: list[Any], chat: list[Any]) -> Iterator[Piece]:
             yield index, None if message is chat[index] else str(result.result)
 
 
-# ---- those that take and return the messages themselves
+# ---- peers that take and return the messages themselves
 
 
 def _litellm_form(messages: list[Message]) -> list[Message]:
-    """It fails on `"content": null`, which a turn that only calls tools has: "" stands for it."""
+    """Replace `"content": null`, on which it fails, by "": turns that only call tools have it."""
     return [{**message, "content": _text(message)} for message in messages]
 
 
@@ -213,7 +213,7 @@ def _litellm_count(messages: list[Message]) -> int:
 
 
 def litellm_compressed(messages: list[Message], budget: int, _whole: int) -> Any:
-    """By BM25 alone: embeddings would ask a provider. Its default target is 0.7 of the trigger."""
+    """Use BM25 alone: embeddings call a provider. Its default target is 0.7 of the trigger."""
     import litellm
 
     found = litellm.compress(messages, MODEL, compression_trigger=budget, compression_target=budget)
@@ -221,10 +221,10 @@ def litellm_compressed(messages: list[Message], budget: int, _whole: int) -> Any
 
 
 def headroom_compressed(messages: list[Message], budget: int, whole: int) -> Any:
-    """As its README calls it, with the ratio asked for.
+    """Call it as its README does, with the requested ratio.
 
-    It has no budget: the ratio is for Kompress, its model for prose, whose weights are a download
-    of their own and not here. What remains works on JSON, logs, searches and code.
+    It has no budget: the ratio is for Kompress, its model for prose, whose weights are a separate
+    download and not here. The rest works on JSON, logs, searches and code.
     """
     from headroom import compress
 
@@ -239,12 +239,12 @@ def _contexttrim(messages: list[Message], budget: int, strategy: str) -> Any:
 
 
 def contexttrimmed(strategy: str) -> Callable[[list[Message], int, int], Any]:
-    """The strategy's options and contexttrim's counter as they come."""
+    """Use the strategy's default options and contexttrim's counter."""
     return lambda messages, budget, _whole: _contexttrim(messages, budget, strategy).fit()
 
 
 def _in_place(left: list[Message], _messages: list[Message]) -> Iterator[Piece]:
-    """As many messages as came in, some with another text."""
+    """Yield as many messages as came in, some with another text."""
     return ((index, _text(message)) for index, message in enumerate(left))
 
 

@@ -1,4 +1,4 @@
-"""What users reach for today, set up to do the same work on the same texts."""
+"""Peers: today's usual tools, set up to do the same work on the same texts."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @cache
 def encoding(name: str) -> tiktoken.Encoding:
-    """tiktoken's own encoding, its vocabulary from the `bpe-openai` crate, not the network.
+    """Return tiktoken's own encoding, its vocabulary from the `bpe-openai` crate, not the network.
 
-    Everything else, the split pattern above all, is what tiktoken ships.
+    Everything else, mainly the split pattern, is what tiktoken ships.
     """
     vocabulary = _crate_folder("bpe-openai") / "data" / f"{name}.tiktoken.gz"
 
@@ -55,7 +55,7 @@ def _crate_folder(name: str) -> Path:
 
 @cache
 def wordpiece() -> Tokenizer:
-    """The `tokenizers` package's WordPiece over the built-in model's vocabulary, as in BERT."""
+    """Return the `tokenizers` package's WordPiece with the built-in model's vocabulary."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     vocabulary = (ROOT / "rust" / "rehydrate-core" / "model" / "vocab.txt").read_text(
@@ -69,7 +69,7 @@ def wordpiece() -> Tokenizer:
 
 
 def o200k_counter() -> Callable[[Turns], int]:
-    """tiktoken over what each message says, calls, and answers."""
+    """Return tiktoken's counter over a message's text, calls, and results."""
     encode = encoding("o200k_base").encode_ordinary
 
     def count(messages: Turns) -> int:
@@ -89,7 +89,7 @@ _TELLING = re.compile(r"\w[./@_-]\w|\d|[a-z][A-Z]")
 
 
 def plain_python(texts: Sequence[str], query: str, ratio: float) -> list[int]:
-    """A compactor as one would write it with no model at hand; the indices of the texts kept.
+    """Compact as one would write it without a model; return the indices of the texts kept.
 
     WordPiece by `tokenizers`, cosine of token counts in numpy, names by regular expression, exact
     tokens by `tiktoken`, the three-signal formula, a sort, greedy.
@@ -110,7 +110,7 @@ def plain_python(texts: Sequence[str], query: str, ratio: float) -> list[int]:
 
 
 def names_of(text: str) -> set[str]:
-    """Paths, identifiers and ids, by regular expression."""
+    """Return paths, identifiers and ids, by regular expression."""
     return {run for run in _NAME.findall(text) if _TELLING.search(run)}
 
 
@@ -121,7 +121,7 @@ def keep_best(
     ratio: float,
     coverage: Sequence[float] | None = None,
 ) -> list[int]:
-    """The three-signal formula, a sort, greedy: what a memory covers is worth less."""
+    """Apply the three-signal formula, a sort, greedy: texts that a memory covers are worth less."""
     seen: set[str] = set()
     score = [0.0] * len(tokens)
     for index in reversed(range(len(tokens))):

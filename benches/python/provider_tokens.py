@@ -21,11 +21,11 @@ from rehydrate import _engine, formats
 
 COUNTED = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 MOST_GROWTH = 30_000
-"""More, or less than nothing, is a compaction and not a turn."""
+"""More growth, or a negative one, is a compaction and not a turn."""
 
 
 def growths(entries: list[dict[str, Any]]) -> Iterator[tuple[int, int, int]]:
-    """Between two requests: our tokens, messages, and what the second was billed more."""
+    """Yield between two requests: our tokens, messages, and the difference of their bills."""
     messages = formats.parse(entries, "claude_code").messages
     tokens = _engine.message_tokens(messages, "o200k_base")
     seen: set[str] = set()
@@ -48,7 +48,7 @@ def main(folder: str) -> None:
         lines = path.read_text(encoding="utf-8").splitlines()
         found += growths([json.loads(line) for line in lines])
     table = np.array(found, dtype=float)
-    for _ in range(3):  # without what lies far off: reminders that the harness put in
+    for _ in range(3):  # without outliers: reminders that the harness inserted
         ours = np.column_stack([table[:, :2], np.ones(len(table))])
         per_token, per_message, per_request = np.linalg.lstsq(ours, table[:, 2], rcond=None)[0]
         rest = table[:, 2] - ours @ np.array([per_token, per_message, per_request])

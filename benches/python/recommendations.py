@@ -1,4 +1,4 @@
-"""Whether recommendations hold unseen: `python -m benches.python.recommendations`.
+"""Test of recommendations on unseen sessions: `python -m benches.python.recommendations`.
 
 Sessions of one kind are halved at random, again and again: `recommend` chooses on one half, and its
 choice is measured on the other. Sampled and measured once, as `rehydrate eval` does.
@@ -34,11 +34,11 @@ from rehydrate.retention import (
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.6)
 HALVINGS = 100
 WITHIN = 0.05
-"""So far under what was told another half may well be."""
+"""The other half may be this far below the predicted share."""
 
 
 def kinds() -> dict[str, list[Conversation]]:
-    """Sessions by kind: real ones where they are, and made ones."""
+    """Return sessions by kind: real ones where there are some, and generated ones."""
     found = {}
     if folder := data_folder():
         found["airline support"] = read_tau_bench(folder / "airline_dev.json")
@@ -52,7 +52,7 @@ def kinds() -> dict[str, list[Conversation]]:
 
 
 def try_out(kind: str, conversations: Sequence[Conversation]) -> Row | None:
-    """How much the unseen halves keep at what the others recommend."""
+    """Measure how much the unseen halves keep with the recommendations."""
     cost = exact_cost()
     strategies = standard_strategies(cost)
     found = evaluate(sample_cases(conversations), strategies, RATIOS, cost=cost)
@@ -97,7 +97,7 @@ def _kept(
     advice: Recommendation,
     names: Collection[str],
 ) -> float:
-    """The smaller of the means of what is used later and of what answers, as `recommend` has it."""
+    """Return the smaller mean of names used later and of answers, as `recommend` does."""
     means = []
     for part in (work, asked):
         scores = _of(part[advice.strategy], names).scores

@@ -1,8 +1,8 @@
-"""What a memory puts into prompts by itself: `python -m benches.python.relevance`.
+"""Memories that a prompt gets by itself: `python -m benches.python.relevance`.
 
-Each LoCoMo conversation is a memory. It is asked its own questions, which it can answer, questions
-of other conversations and general ones, which it cannot: whatever is brought for these is noise.
-The threshold is chosen by leaving out one conversation after the other. Needs LoCoMo
+Each LoCoMo conversation is a memory. It is asked its own questions, which it can answer, and
+questions of other conversations and general ones, which it cannot: any hit for these is noise. The
+threshold is chosen by leaving out one conversation after the other. Needs LoCoMo
 (`REHYDRATE_DATA`).
 """
 
@@ -23,10 +23,10 @@ from rehydrate.retention import Conversation, read_locomo
 
 LIMIT = 5
 OTHERS = 60
-"""So many questions of each other conversation are asked."""
+"""Number of questions of each other conversation."""
 THRESHOLDS = (0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)
 NOISE_WEIGHT = 0.5
-"""A prompt with noise is half as bad as one without its evidence, which the model can ask for."""
+"""A prompt with noise is half as bad as one without its evidence, which the model can request."""
 GENERAL = (
     "What is the capital of France?",
     "Who wrote Pride and Prejudice?",
@@ -49,7 +49,7 @@ SMALL_TALK = ("hi", "thanks!", "ok", "yes, do it", "go on", "Good morning!")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, what was found for it, and the turns that answer it: none where nothing does."""
+    """A question, its hits, and the turns that answer it: none for questions without an answer."""
 
     text: str
     hits: tuple[Hit, ...]
@@ -57,14 +57,14 @@ class Asked:
 
 
 class Figures(NamedTuple):
-    """Of one memory, or the mean of several."""
+    """Figures of one memory, or the mean of several."""
 
     recall: float
-    """The share of the evidence that is brought."""
+    """Share of the evidence that is found."""
     items: float
-    """Brought for a question that the memory can answer."""
+    """Items found for a question that the memory can answer."""
     others: float
-    """The share of other conversations' questions for which anything is brought."""
+    """Share of other conversations' questions with any hit."""
     other_items: float
     general: float
     general_items: float
@@ -75,7 +75,7 @@ Choose = Callable[[Asked], Sequence[Hit]]
 
 
 def ask(chats: Sequence[Conversation]) -> dict[str, list[list[Asked]]]:
-    """By conversation: its own questions, others', general ones, small talk."""
+    """Ask by conversation: its own questions, others', general ones, small talk."""
     asked = {}
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -107,7 +107,7 @@ def ask(chats: Sequence[Conversation]) -> dict[str, list[list[Asked]]]:
 
 
 def figures(asked: Sequence[list[Asked]], choose: Choose) -> Figures:
-    """What of the hits is brought where `choose` says which."""
+    """Return the figures of the hits that `choose` selects."""
     own, others, general, small = asked
     chosen = [choose(each) for each in own]
     recall = [
@@ -127,12 +127,12 @@ def figures(asked: Sequence[list[Asked]], choose: Choose) -> Figures:
 
 
 def mean(each: Sequence[Figures]) -> Figures:
-    """Column by column."""
+    """Return the mean column by column."""
     return Figures(*map(fmean, zip(*each, strict=True)))
 
 
 def by_threshold(least: float, *, with_meaning: bool = True) -> Choose:
-    """The product's own choice; without meaning as if no hit had a vector."""
+    """Return the product's own choice; without meaning as if no hit had a vector."""
 
     def choose(asked: Asked) -> Sequence[Hit]:
         hits = asked.hits if with_meaning else [replace(hit, cosine=None) for hit in asked.hits]

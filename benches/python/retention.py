@@ -44,6 +44,7 @@ from rehydrate.retention import (
     Cut,
     Retention,
     Turns,
+    compacted as ours,
     cut_sessions,
     exact_cost,
     indices_of,
@@ -60,7 +61,6 @@ from rehydrate.retention import (
     trim,
     trim_messages,
 )
-from rehydrate.retention import compacted as ours
 
 LAW_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 EXCERPT_RATIOS = (0.05, 0.1, 0.2, 0.4, 0.6)
@@ -78,13 +78,13 @@ Means = dict[str, dict[str, Any]]
 
 
 def data_folder(named: str | None = None) -> Path | None:
-    """Where the conversations are, if they are there."""
+    """Return the folder of the conversations, if it is there."""
     folder = Path(named or os.environ.get("REHYDRATE_DATA") or ROOT.parent / "shared" / "data")
     return folder if folder.is_dir() else None
 
 
 def measure(folder: Path) -> dict[str, Any]:
-    """Every table, and what became of the laws."""
+    """Return every table, and the counts of the laws."""
     chats = read_locomo(folder / "locomo_dev.json")
     support = read_tau_bench(folder / "airline_dev.json")
     sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
@@ -110,7 +110,7 @@ def measure(folder: Path) -> dict[str, Any]:
 
 
 def check_laws(conversations: Sequence[Conversation]) -> dict[str, int]:
-    """Compact every conversation at every ratio under each profile, and hold it to the laws.
+    """Compact every conversation at every ratio under each profile, and check the laws.
 
     A violation counts where the output breaks a provider's rule that the input did not break.
     """
@@ -143,10 +143,10 @@ def check_laws(conversations: Sequence[Conversation]) -> dict[str, int]:
 
 
 def check_excerpts(conversations: Sequence[Conversation]) -> dict[str, int]:
-    """Excerpt every conversation at several ratios, and hold what is kept to the laws.
+    """Excerpt every conversation at several ratios, and check the laws on the output.
 
-    Every line of a message that is kept in part, but the marks of its gaps, must stand in the
-    message as it came in, and in the same order.
+    Every line of a message that is kept in part, but the marks of its gaps, must be in the original
+    message, in the same order.
     """
     names = ("compactions", "excerpted", "violations", "not_verbatim", "over_target", "changed")
     tally = dict.fromkeys(names, 0)
@@ -179,7 +179,7 @@ def check_excerpts(conversations: Sequence[Conversation]) -> dict[str, int]:
 
 
 def check_trim_messages(conversations: Sequence[Conversation]) -> dict[str, int]:
-    """What `trim_messages` makes of the same conversations, by the rules for its own messages."""
+    """Run `trim_messages` on the same conversations, and check the rules for its own messages."""
     tally, cost = dict.fromkeys(("compactions", "violations", "invalid_outputs"), 0), exact_cost()
     for conversation in conversations:
         turns = to_langchain(conversation.messages)
@@ -199,7 +199,7 @@ def check_trim_messages(conversations: Sequence[Conversation]) -> dict[str, int]
 
 
 def _lines_made_up(excerpt: Message, message: Message) -> int:
-    """Lines of the excerpt that do not come next in the message, leaving out the marks."""
+    """Count lines of the excerpt that do not come next in the message, without the marks."""
     if excerpt is message:
         return 0
     made_up, at = 0, 0
@@ -269,7 +269,7 @@ def _cuts(cuts: list[Cut]) -> Means:
 
 
 def _work_questions(questions: Sequence[WorkQuestion]) -> dict[str, Any]:
-    """Whether what each asks for is still there, by the way in which it is asked."""
+    """Measure by way of asking whether the answer of each question is still there."""
     cost = exact_cost()
     whole, parts = ours(format="claude_code"), ours(format="claude_code", granularity="excerpt")
     methods: list[tuple[str, Ask]] = [
@@ -301,7 +301,7 @@ def _means(found: Retention, name: str) -> dict[str, Any]:
 
 
 def _without_speakers(chat: Conversation) -> Conversation:
-    """The chat with each turn's `Name: ` taken off: other conversations do not have it."""
+    """Return the chat without each turn's `Name: `, which other conversations do not have."""
     messages = [{**m, "content": str(m["content"]).partition(": ")[2]} for m in chat.messages]
     return Conversation(chat.name, messages, chat.format, chat.questions)
 

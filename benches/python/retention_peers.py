@@ -1,7 +1,7 @@
-"""Retention beside what others cut with: `python -m benches.python.retention_peers`.
+"""Retention beside other tools: `python -m benches.python.retention_peers`.
 
-The peers of peer_adapters.py, and ours, on the same conversations at the same budgets, all laid out
-as chat-completions messages, which every peer takes. pip installs the peers into an environment of
+The peers of peer_adapters.py, and ours, on the same conversations at the same budgets, all as
+chat-completions messages, which every peer takes. pip installs the peers into an environment of
 their own, which `--venv` names; there all of them run with no network.
 """
 
@@ -51,7 +51,7 @@ REQUIREMENTS = Path(__file__).with_suffix(".txt")
 FORMAT = "openai_chat"
 OURS = "compact_context"
 SLACK = 1.05
-"""So far over its budget a peer may be to stand beside ours: its tokens are not counted as ours."""
+"""A peer may exceed its budget by this factor: its tokens are not counted as ours."""
 OFFLINE = {
     "HEADROOM_OFFLINE": "1",
     "HF_HUB_OFFLINE": "1",
@@ -59,7 +59,7 @@ OFFLINE = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LANGSMITH_TRACING": "false",
 }
-"""How the peers themselves are told that there is no network."""
+"""Settings that tell the peers that there is no network."""
 HEADER = ["on", "method", *(f"kept at {ratio}" for ratio in CUT_RATIOS), "tokens left"]
 HEADER += ["ours at as many tokens, less it", "valid", "a call, ms"]
 NOTES = (
@@ -75,14 +75,14 @@ NOTES = (
 
 
 class Case(NamedTuple):
-    """What is cut, and the measure of it."""
+    """A conversation to cut, and its measure."""
 
     messages: list[Message]
     score: Callable[..., Score]
 
 
 class Measured(NamedTuple):
-    """A method on all cases, ours at as many tokens as each left, or why there is nothing."""
+    """A method on all cases, ours at the tokens that each kept, or why there is nothing."""
 
     method: str
     scores: list[Score]
@@ -91,7 +91,7 @@ class Measured(NamedTuple):
 
 
 def install(folder: Path) -> dict[str, str]:
-    """Make the peers' environment; why a requirement could not be installed, by its line."""
+    """Make the peers' environment; return why a requirement could not be installed, by its line."""
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -109,7 +109,7 @@ def install(folder: Path) -> dict[str, str]:
 
 
 def run_inside(folder: Path, failed: dict[str, str], arguments: Sequence[str]) -> int:
-    """The measurement, by the peers' Python."""
+    """Run the measurement with the peers' Python."""
     paths = os.pathsep.join([str(ROOT / "python"), str(ROOT)])
     command = [str(folder / "bin" / "python"), "-m", "benches.python.retention_peers", *arguments]
     environment = os.environ | OFFLINE | {"PYTHONPATH": paths}
@@ -118,7 +118,7 @@ def run_inside(folder: Path, failed: dict[str, str], arguments: Sequence[str]) -
 
 
 def as_chat(messages: Sequence[Message]) -> list[Message]:
-    """The messages for chat completions, each tool result behind the call that it answers."""
+    """Return the messages for chat completions, each tool result behind its call."""
     from langchain_core.messages import convert_to_openai_messages
 
     if formats.detect_format(messages) == FORMAT:
@@ -134,7 +134,7 @@ def as_chat(messages: Sequence[Message]) -> list[Message]:
 
 
 def cases_of(folder: Path, questions: int, cost: Any) -> dict[str, list[Case]]:
-    """Of coding sessions and airline support by their cuts, of LoCoMo by its questions."""
+    """Return cuts of coding sessions and airline support, and questions of LoCoMo."""
     sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
     long_sessions = [each for each in sessions if len(each.messages) > LONG_SESSION_MESSAGES]
     support = read_tau_bench(folder / "airline_dev.json")
@@ -157,7 +157,7 @@ def cases_of(folder: Path, questions: int, cost: Any) -> dict[str, list[Case]]:
 
 
 def methods(cost: Any) -> list[tuple[str, Compact]]:
-    """The baselines, the peers, and ours."""
+    """Return the baselines, the peers, and ours."""
     ours = partial(compacted, format=FORMAT, thinking="keep")
     return [
         ("random steps", keep_random(cost=cost)),
@@ -169,7 +169,7 @@ def methods(cost: Any) -> list[tuple[str, Compact]]:
 
 
 def measure(cases: Sequence[Case], method: str, compact: Compact, ours: Compact) -> Measured:
-    """Every case at every ratio; a peer that fails says why."""
+    """Measure every case at every ratio; a peer that fails gives the reason."""
     found = Measured(method, [], [])
     try:
         for case in cases:
@@ -187,14 +187,14 @@ def measure(cases: Sequence[Case], method: str, compact: Compact, ours: Compact)
                 seconds = getattr(kept, "seconds", score.seconds)
                 found.scores.append(replace(score, violations=max(0, broken), seconds=seconds))
                 found.alike.append(case.score(ours, max(0.001, min(1.0, score.cost_ratio))))
-    except Exception as error:  # whatever a peer raises is what its row says
+    except Exception as error:  # any error of a peer goes into its row
         first = str(error).partition("\n")[0]
         return Measured(method, [], [], f"{type(error).__name__}: {first[:200]}")
     return found
 
 
 def cells(found: Measured) -> list[str]:
-    """Of the method's line in the table."""
+    """Return the cells of the method's line in the table."""
     if not found.scores:
         return [found.method, f"not measured: {found.why}", *[""] * (len(HEADER) - 3)]
     retention = Retention(tuple(found.scores))
@@ -216,9 +216,9 @@ def cells(found: Measured) -> list[str]:
 
 
 def row(on: str, ratio: float, found: Sequence[Measured]) -> Row:
-    """Ours, beside the best peer or baseline that holds the budget and the provider's rules.
+    """Return our row, beside the best peer or baseline that holds the budget and the rules.
 
-    What must stay may put ours over a small budget: then a peer may leave as much.
+    Messages that must stay may put ours over a small budget: then a peer may keep as much.
     """
     at = {each.method: Retention(tuple(each.scores)).by_ratio().get(ratio, []) for each in found}
     left = fmean(score.cost_ratio for score in at[OURS])
@@ -242,7 +242,7 @@ def row(on: str, ratio: float, found: Sequence[Measured]) -> Row:
 
 
 def measure_all(folder: Path, questions: int, failed: dict[str, str]) -> Part:
-    """Every method on every set of cases."""
+    """Measure every method on every set of cases."""
     hosts, cost = refuse_network(), exact_cost()
     lines, rows, counts = [], [], []
     ours = dict(methods(cost))[OURS]
@@ -268,7 +268,7 @@ def measure_all(folder: Path, questions: int, failed: dict[str, str]) -> Part:
 
 
 def refuse_network() -> list[str]:
-    """From now on nobody finds a host; the list has those that were asked for."""
+    """Make every name lookup fail from now on; the list has the hosts that were asked for."""
     hosts: list[str] = []
 
     def refuse(host: Any, *_: Any, **__: Any) -> Any:

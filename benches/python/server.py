@@ -39,7 +39,7 @@ WORDS = SAID.split()
 
 
 def text(rng: random.Random, least: int, most: int) -> str:
-    """Words and numbers, so many characters."""
+    """Return words and numbers, within these numbers of characters."""
     size, said, length = rng.randint(least, most), [], 0
     while length < size:
         word = rng.choice(WORDS) + (str(rng.randint(0, 9_999)) if rng.random() < 0.15 else "")
@@ -49,19 +49,19 @@ def text(rng: random.Random, least: int, most: int) -> str:
 
 
 def share(values: list[float], part: float) -> float:
-    """A percentile."""
+    """Return a percentile."""
     ordered = sorted(values)
     return round(ordered[min(len(ordered) - 1, int(len(ordered) * part))], 2) if ordered else 0.0
 
 
 def rss_mb() -> float:
-    """What the process holds in memory."""
+    """Return the resident memory of the process."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
 
 
 async def heartbeat(lags: list[float]) -> None:
-    """How late the loop is, every 5 ms."""
+    """Record how late the loop is, every 5 ms."""
     while True:
         began = time.perf_counter()
         await asyncio.sleep(0.005)
@@ -69,7 +69,8 @@ async def heartbeat(lags: list[float]) -> None:
 
 
 def provider_app() -> Any:
-    """Answers a request of Anthropic's Messages API after a while; now and then with a call."""
+    """Return an app that answers like Anthropic's Messages API after a delay, sometimes by a
+    call."""
     from fastapi import FastAPI
 
     app, rng = FastAPI(), random.Random(1)
@@ -89,7 +90,7 @@ def provider_app() -> Any:
 
 
 def server_app(call: str, provider: str) -> Any:
-    """The server: one Context a conversation, asked by `prompt` or `aprompt`."""
+    """Return the server: one Context for each conversation, called by `prompt` or `aprompt`."""
     import httpx
     from fastapi import FastAPI
 
@@ -198,14 +199,14 @@ async def until_up(port: int) -> None:
 
 
 async def drive(port: int, seconds: float, clients: int) -> dict[str, Any]:
-    """What the server measured while so many clients talked for so long."""
+    """Return what the server measured under this many clients for this time."""
     import httpx
 
     latencies: list[float] = []
     limits = httpx.Limits(max_connections=clients + 4)
     at = f"http://127.0.0.1:{port}"
     async with httpx.AsyncClient(base_url=at, timeout=120, limits=limits) as http:
-        for number in range(CONVERSATIONS):  # first prompts, and what is imported with them
+        for number in range(CONVERSATIONS):  # first prompts, and the imports they need
             await http.post(f"/chat/{number}", json={"text": "Hello there."})
         await http.get("/stats")
         end = time.monotonic() + seconds
@@ -230,7 +231,7 @@ async def drive(port: int, seconds: float, clients: int) -> dict[str, Any]:
 
 
 def measure(call: str, seconds: float, clients: int) -> dict[str, Any]:
-    """One run, with processes of its own."""
+    """Make one run, with processes of its own."""
     ports = free_port(), free_port()
     provider = f"http://127.0.0.1:{ports[0]}"
     started = [
@@ -254,7 +255,7 @@ def measure(call: str, seconds: float, clients: int) -> dict[str, Any]:
 
 
 async def waiters(count: int = 45, slow_seconds: float = 1.0) -> dict[str, Any]:
-    """How long another conversation waits while so many wait for one slow context."""
+    """Measure how long another conversation waits while many wait for one slow context."""
 
     def slow(_: object) -> str:
         time.sleep(slow_seconds)
@@ -275,7 +276,7 @@ async def waiters(count: int = 45, slow_seconds: float = 1.0) -> dict[str, Any]:
 
 
 def estimates() -> list[dict[str, Any]]:
-    """The least of some runs of what `context/estimate.py` adds up."""
+    """Return the minimum of some runs of `context/estimate.py`."""
     from rehydrate.context import prompt_ms
 
     rng = random.Random(3)

@@ -14,7 +14,7 @@ BATCH = 32
 
 
 def open_session(model: str | bytes, threads: int) -> Any:
-    """On the processor alone, with so many threads."""
+    """Open a session on the processor alone, with this many threads."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -38,13 +38,13 @@ class SessionModel:
         self._session = open_session(str(folder / name), threads)
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of each text, cut."""
+        """Return the tokens of each text, cut."""
         return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
 
     def embed(
         self, texts: Sequence[str], batch: int = BATCH, *, ordered: bool = False
     ) -> NDArray[np.float32]:
-        """Vectors of length 1; `ordered` takes the longest first, and gives rows in that order."""
+        """Return vectors of length 1; `ordered` takes the longest first, and returns that order."""
         rows = self.ids(texts)
         if ordered:
             rows.sort(key=len, reverse=True)

@@ -16,19 +16,25 @@ from typing import Any, NamedTuple
 from benches.python.inputs import EXAMPLE
 from rehydrate import Budget, Context, compact_context, count_tokens, formats
 from rehydrate.cost import minimum_prefix, simulate
-from rehydrate.prompt import CompiledPrompt, ContextRequest, History, PromptIR, place_breakpoints
-from rehydrate.prompt import compile as compile_ir
+from rehydrate.prompt import (
+    CompiledPrompt,
+    ContextRequest,
+    History,
+    PromptIR,
+    compile as compile_ir,
+    place_breakpoints,
+)
 
 CALLS = 120
 MODEL = "claude-sonnet-4-5"
 MOST, TARGET = 20_000, 12_000
-"""A list of more tokens is compacted, to so many."""
+"""A longer list is compacted, to the target."""
 
 Send = Callable[[list[Any]], CompiledPrompt]
 
 
 class Bill(NamedTuple):
-    """What the prompts of a job come to."""
+    """The cost of a job's prompts."""
 
     units: float
     sent: int
@@ -36,7 +42,7 @@ class Bill(NamedTuple):
 
 
 def calls() -> Iterator[list[Any]]:
-    """The history before each call of the model."""
+    """Yield the history before each call of the model."""
     lines = [json.loads(line) for line in EXAMPLE.read_text(encoding="utf-8").splitlines()]
     lines = [line for line in lines if line.get("type") in ("user", "assistant")]
     made = 0
@@ -50,7 +56,7 @@ def calls() -> Iterator[list[Any]]:
 
 
 def laid_out(messages: list[Any]) -> CompiledPrompt:
-    """The messages as they are, with the usual cache breakpoints."""
+    """Return the messages unchanged, with the usual cache breakpoints."""
     room = ContextRequest(budget=Budget(10**9, 10**9))
     ir = PromptIR(room, history=History(tuple(messages), "claude_code"))
     return compile_ir(
@@ -63,12 +69,12 @@ def laid_out(messages: list[Any]) -> CompiledPrompt:
 
 
 def hook(history: list[Any]) -> CompiledPrompt:
-    """The whole history, compacted in each call."""
+    """Return the whole history, compacted in each call."""
     return laid_out(compact_context(history, budget_tokens=TARGET, format="claude_code").messages)
 
 
 def kept_and_extended() -> Send:
-    """The list that was sent last, and what is new; compacted when it is too long."""
+    """Return a function that extends the last list sent, and compacts it when it is too long."""
     kept: list[Any] = []
     seen = 0
 
@@ -99,7 +105,7 @@ def context() -> Send:
 
 
 def bill(send: Send) -> Bill:
-    """What the job costs that way."""
+    """Return the cost of the job that way."""
     prompts = [send(history) for history in calls()]
     turns = simulate(prompts, model=MODEL).turns
     units = sum(turn.uncached + 1.25 * turn.written + 0.1 * turn.read for turn in turns)
@@ -108,7 +114,7 @@ def bill(send: Send) -> Bill:
 
 
 def main() -> None:
-    """Print a line a way."""
+    """Print a line for each way."""
     last = list(calls())[-1]
     units = len(formats.parse(last, "claude_code").units)
     tokens = count_tokens(last, format="claude_code")

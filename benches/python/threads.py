@@ -20,11 +20,11 @@ THREADS = (1, 2)
 ROUNDS = 7
 SECONDS = 0.5
 COLD_SESSIONS = 24
-"""Sessions a thread and round: more than it compacts in a round."""
+"""Sessions for each thread and round: more than it compacts in a round."""
 
 
 def measure(rounds: int = ROUNDS, seconds: float = SECONDS) -> list[dict[str, Any]]:
-    """Compactions a second by case and number of threads, medians of rounds that take turns."""
+    """Measure compactions a second by case and threads, medians of rounds that take turns."""
     sessions = [
         [generated_session(number=1 + thread * COLD_SESSIONS + n) for n in range(COLD_SESSIONS)]
         for thread in range(max(THREADS))

@@ -22,10 +22,10 @@ from rehydrate import count_tokens, estimate_tokens
 
 PAGE = ROOT / "docs" / "tokens.md"
 PIECE_CHARACTERS = 1_000
-"""Errors of a whole text average out; what an estimate can do to one message shows in pieces."""
+"""Errors of a whole text average out; pieces show the error for one message."""
 
 BOUNDS = (3.0, 2.5, 2.0, 1.5, 1.0)
-"""Characters a token that an upper bound may count on, from bold to safe."""
+"""Characters a token that an upper bound may assume, from bold to safe."""
 
 
 class Estimate(NamedTuple):
@@ -38,7 +38,7 @@ class Estimate(NamedTuple):
 
 @cache
 def estimates() -> list[Estimate]:
-    """The columns of the table."""
+    """Return the columns of the table."""
     return [
         Estimate("words", '`estimate_tokens(text, "words")`: 1.3 a word', _words),
         Estimate("chars", "`estimate_tokens(text)`: a token in 3.5 characters", estimate_tokens),
@@ -58,15 +58,15 @@ class Line(NamedTuple):
     tokens: int
     characters: int
     errors: list[float]
-    """Of each estimate over the whole text, as a share: -0.2 counts a fifth too little."""
+    """Error of each estimate over the whole text, as a share: -0.2 counts a fifth too little."""
     worst: list[float]
-    """Of each estimate, the most by which a piece's tokens exceed what was estimated: a factor."""
+    """For each estimate, the largest factor of a piece's tokens over its estimate."""
     shortest: float
     """The fewest characters a token in any piece."""
 
 
 def measure() -> list[Line]:
-    """A line for each kind."""
+    """Return a line for each kind."""
     return [_line(kind, text, estimates()) for kind, text in texts().items()]
 
 
@@ -89,7 +89,7 @@ def _factor(exact: int, estimated: int) -> float:
 
 
 def _pieces(text: str) -> Iterable[str]:
-    """Of about equal length, so that none is a mere end."""
+    """Yield pieces of about equal length, so that none is a short rest."""
     parts = max(1, round(len(text) / PIECE_CHARACTERS))
     edges = [len(text) * part // parts for part in range(parts + 1)]
     return (text[start:end] for start, end in itertools.pairwise(edges))
@@ -108,7 +108,7 @@ def _older_encoding(text: str) -> int:
 
 
 def page(lines: list[Line]) -> str:
-    """The whole of docs/tokens.md."""
+    """Return the whole of docs/tokens.md."""
     return "\n".join([*_introduction(), *_errors(lines), *_bounds(lines)])
 
 

@@ -1,4 +1,4 @@
-"""Texts by kind, the same on every machine: written, generated from a seed, or of the example."""
+"""Texts by kind, the same on every machine: written, generated from a seed, or from the example."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AGENT = {
 
 
 def texts() -> dict[str, str]:
-    """Every kind's text, in the order of the table."""
+    """Return every kind's text, in the order of the table."""
     written = _samples()
     words = written.pop("words to generate from").split()
     prose = (ROOT / "LICENSE").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def _samples() -> dict[str, str]:
 
 
 def _of_the_example() -> dict[str, str]:
-    """Of the recorded session, what a model would read of it."""
+    """Return what a model would read of the recorded session."""
     lines = EXAMPLE.read_text(encoding="utf-8").splitlines()
     blocks = [block for line in lines for block in _blocks(json.loads(line))]
     tools = {block["id"]: block["name"] for block in blocks if block["type"] == "tool_use"}

@@ -1,7 +1,7 @@
-"""The same conversation asked in other ways: a query, the last turn, a `Context`.
+"""One conversation asked in several ways: a query, the last turn, a `Context`.
 
 Questions about the work are made from coding sessions: of a name that few steps mention, or of the
-rare words of one line. What they ask for is known, so it can be looked for in what is kept.
+rare words of one line. Their answers are known, so the output can be searched for them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rehydrate.retention import Compact, Conversation, Cut, Kept, Message, steps
 
 VAGUE = ("fix the failing test and go on", "continue", "now write the tests")
 QUESTIONS = 40
-"""Of each kind, a session."""
+"""Number of each kind, for each session."""
 LAST_STEPS = 12
-"""No question is about these: they are kept anyway."""
+"""No question is about these steps: they are kept anyway."""
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 _NAME = re.compile(
     r"[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+|[\w-]+(?:/[\w.-]+)+|\b\d{4,}\b"
@@ -41,19 +41,19 @@ _ABOUT_LINE = (
 
 
 class WorkQuestion(NamedTuple):
-    """A question, and what it asks for as the one thing that is needed of the session."""
+    """A question, and its answer as the one thing that is needed of the session."""
 
     text: str
     cut: Cut
 
 
 def with_query(compact: Compact, text: str) -> Compact:
-    """The same, with this query whatever is asked."""
+    """Return the compactor with this query for every question."""
     return lambda messages, _, ratio: compact(messages, text, ratio)
 
 
 def as_last_turn(compact: Compact, format_: str, text: str | None = None) -> Compact:
-    """The same, with the query (or this text) said by the user at the end, and no query."""
+    """Return the compactor with the query (or this text) as the last user turn, and no query."""
 
     def with_turn(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
         said = [*messages, user_message(text or query or "", format_)]
@@ -67,7 +67,7 @@ def as_last_turn(compact: Compact, format_: str, text: str | None = None) -> Com
 
 
 def in_context(format_: str, **options: Any) -> Compact:
-    """What `Context.compact` leaves of the history at the same size."""
+    """Return what `Context.compact` keeps of the history at the same size."""
     provider = "anthropic" if format_ in ("anthropic", "claude_code") else "openai_chat"
     wide = rehydrate.Budget(10**8, 10**9)
 
@@ -83,12 +83,12 @@ def in_context(format_: str, **options: Any) -> Compact:
 
 
 def about_names(sessions: Sequence[Conversation]) -> list[WorkQuestion]:
-    """Questions about one name that at most two steps of the work mention."""
+    """Return questions about one name that at most two steps of the work mention."""
     return [each for session in sessions for each in _about_names(session, random.Random(8))]
 
 
 def about_lines(sessions: Sequence[Conversation]) -> list[WorkQuestion]:
-    """Questions made of rare words of one line that at most three steps hold."""
+    """Return questions made of rare words of one line that at most three steps hold."""
     return [each for session in sessions for each in _about_lines(session, random.Random(7))]
 
 
@@ -149,15 +149,15 @@ Ask = Callable[[WorkQuestion], Compact]
 
 
 def given_as_query(compact: Compact) -> Ask:
-    """As the query."""
+    """Ask it as the query."""
     return lambda question: with_query(compact, question.text)
 
 
 def said_last(compact: Compact) -> Ask:
-    """As the last turn, and no query."""
+    """Ask it as the last turn, without a query."""
     return lambda question: as_last_turn(compact, question.cut.format, question.text)
 
 
 def not_asked(compact: Compact) -> Ask:
-    """Not at all."""
+    """Do not ask it."""
     return lambda _: compact

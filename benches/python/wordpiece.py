@@ -1,4 +1,4 @@
-"""BERT's uncased WordPiece, plain and slow: how many tokens the built-in model sees in a text."""
+"""BERT's uncased WordPiece, plain and slow: counts the tokens that the built-in model reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONGEST_WORD = 100
 
 
 class WordPiece:
-    """Counts the tokens of a vocabulary in which `##` marks what goes on within a word."""
+    """Counts the tokens of a vocabulary in which `##` marks the parts within a word."""
 
     def __init__(self, vocabulary: set[str]) -> None:
         """Take the tokens."""
@@ -22,11 +22,11 @@ class WordPiece:
 
     @staticmethod
     def of_the_model(path: Path = VOCABULARY) -> WordPiece:
-        """With the vocabulary of the built-in embedder."""
+        """Use the vocabulary of the built-in embedder."""
         return WordPiece(set(path.read_text(encoding="utf-8").splitlines()))
 
     def count(self, text: str) -> int:
-        """Tokens of a text, without the special ones around it."""
+        """Return the tokens of a text, without the special ones around it."""
         return sum(self._pieces(word) for word in _words(text))
 
     def _pieces(self, word: str) -> int:

@@ -1,4 +1,4 @@
-"""Reads what the benches left behind: medians by name, tables, parts."""
+"""Reads the results of the benches: medians by name, tables, parts."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from benches.report.timings import Timing
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 KEPT = TARGET / "bench"
-"""Where the figures of the Python part stay, so that a report can be written again from them."""
+"""Folder of the Python part's figures; a report can be written again from them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """All there is to report; what could not be measured is None."""
+    """All figures of a report; a failed measurement is None."""
 
     timings: dict[str, Timing]
     criterion_from: tuple[datetime, datetime] | None
     retention: dict[str, Any] | None
     footprint: dict[str, Any]
     run: dict[str, Any] = field(default_factory=dict)
-    """Of the Python part: what it ran on, the load before and after, and why what failed did."""
+    """Of the Python part: its machine, the load before and after, and the reasons of failures."""
     parts: dict[str, Part | None] = field(default_factory=dict)
     """By module of `benches/python`; None where its command failed."""
     shapes: Sequence[dict[str, Any]] = ()
-    """Per shape of made sessions: how many, and what survives by measure and strategy."""
+    """Per shape of generated sessions: their number, and what survives by measure and strategy."""
     threads: Sequence[dict[str, Any]] = ()
     """Rows of case, threads, per_second and speedup."""
     rss: Sequence[dict[str, Any]] = ()
     """Rows of t_seconds, rss_bytes and compactions, where the long loop was run."""
 
     def __getitem__(self, name: str) -> Timing | None:
-        """A median by name: `tokens/o200k_base/cold` of Criterion, `bench_cold[balanced-query]`."""
+        """Return a median by name, as `tokens/o200k_base/cold` of Criterion."""
         return self.timings.get(name)
 
 
 def read(parts: Sequence[str] = ()) -> Figures:
-    """Criterion's medians and those of the last run of `running.run_python_benches`."""
+    """Read Criterion's medians and those of the last run of `running.run_python_benches`."""
     timings = dict(_pytest_benchmarks(KEPT / "speed.json"))
     times: list[float] = []
     for name, timing, modified in _criterion(TARGET / "criterion"):
@@ -64,12 +64,12 @@ def read(parts: Sequence[str] = ()) -> Figures:
 
 
 def part_file(name: str) -> Path:
-    """Where what a part prints is kept."""
+    """Return the file of a part's output."""
     return KEPT / f"part-{name}.json"
 
 
 def moment(seconds: float) -> datetime:
-    """A time of a file, here."""
+    """Return a file time in local time."""
     return datetime.fromtimestamp(seconds).astimezone()
 
 

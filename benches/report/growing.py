@@ -1,4 +1,4 @@
-"""How a time grows: the exponent of a power of the size, and what n log n would have."""
+"""Growth of a time: the exponent of a power of the size, and that of n log n."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import linear_regression
 
 
 def exponent(seconds: Mapping[int, float]) -> float | None:
-    """Of the power of the size that fits the times best, by least squares over the logarithms.
+    """Return the exponent of the size that fits the times best, by least squares over logarithms.
 
     >>> exponent({10: 1.0, 100: 10.0, 1000: 100.0})
     1.0
@@ -20,5 +20,5 @@ def exponent(seconds: Mapping[int, float]) -> float | None:
 
 
 def of_n_log_n(smallest: int, largest: int) -> float:
-    """The exponent that n log n has between two sizes: 1.10 from a thousand to a million."""
+    """Return the exponent of n log n between two sizes: 1.10 from a thousand to a million."""
     return 1 + log(log(largest) / log(smallest)) / log(largest / smallest)

@@ -1,4 +1,4 @@
-"""What the figures were made on, and with."""
+"""The machine and the versions behind the figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benches.report.figures import ROOT, moment
 
 
 def about() -> dict[str, str]:
-    """What the figures were made on, and with."""
+    """Return the machine and the versions behind the figures."""
     cpu = next(
         (
             line.partition(":")[2].strip()
@@ -46,7 +46,7 @@ def about() -> dict[str, str]:
 
 
 def newest_source() -> datetime:
-    """When a source of the core was last changed: figures from before that are not about it."""
+    """Return when a source of the core was last changed: earlier figures are not about it."""
     folder = ROOT / "rust" / "rehydrate-core" / "src"
     return moment(max(file.stat().st_mtime for file in folder.rglob("*.rs")))
 

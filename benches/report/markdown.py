@@ -19,5 +19,5 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> Iterable[str
 
 
 def rows_table(rows: Iterable[Row]) -> Iterable[str]:
-    """A table of targets."""
+    """Return a table of targets."""
     return table(HEADER, [row.cells() for row in rows])

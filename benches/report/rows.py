@@ -1,4 +1,4 @@
-"""A row: one target, what was measured, beside whom, and what limits it; a part: a list of rows."""
+"""A row: one target, its measured value, peers, and its limits; a part: a list of rows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 HEADER = ["case", "want", "beyond", "measured", "", "beside, in the same run", "what limits it"]
-"""Above the cells of a row."""
+"""The header of a row's cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One target: `value` against `want` and `beyond`; the smaller the better unless it says so."""
+    """One target: `value` against `want` and `beyond`; smaller is better by default."""
 
     case: str
     value: float | None
@@ -24,7 +24,7 @@ class Row:
     limit: str = ""
 
     def cells(self) -> list[str]:
-        """As a line of a table."""
+        """Return it as a line of a table."""
         sign = ">= " if self.more_is_better else "<= "
         bounds = [
             f"{sign}{number(bound)} {self.unit}".strip() if bound is not None else ""
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a module of `benches/python` measured: a section of its own in the report."""
+    """The results of a module of `benches/python`: a section of its own in the report."""
 
     title: str
     about: str
@@ -63,18 +63,18 @@ class Part:
     """Below the rows."""
 
     def to_json(self) -> str:
-        """For the process that writes the report."""
+        """Return it as JSON for the process that writes the report."""
         return json.dumps(asdict(self), indent=1)
 
     @staticmethod
     def from_json(text: str) -> Part:
-        """What `to_json` wrote."""
+        """Read what `to_json` wrote."""
         told = json.loads(text)
         return Part(**told | {"rows": [Row(**row) for row in told["rows"]]})
 
 
 def number(value: float) -> str:
-    """Three digits that count, or all of a whole number."""
+    """Return three significant digits, or all of a whole number."""
     if value == int(value):
         return f"{int(value):,}"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

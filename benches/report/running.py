@@ -37,7 +37,7 @@ PYTHON = "python -m benches.report"
 
 
 def run_python_benches(data: str | None, build_wheel: bool) -> bool:
-    """Everything but Criterion's part; the results go to `KEPT`. Whether all of it ended well."""
+    """Run all but Criterion's part; results go to `KEPT`. Return whether all succeeded."""
     KEPT.mkdir(parents=True, exist_ok=True)
     about, load_before = machine.about(), os.getloadavg()[0]
     for stale in KEPT.glob("*.json"):
@@ -74,7 +74,7 @@ def run_python_benches(data: str | None, build_wheel: bool) -> bool:
 
 
 def _python(*arguments: str, into: str | None) -> str:
-    """Run it; why it failed, or nothing."""
+    """Run a command; return why it failed, or ""."""
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     }

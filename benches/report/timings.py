@@ -1,4 +1,4 @@
-"""A timing, and what is said of timings in cells: rates, ratios, milliseconds."""
+"""A timing, and its cells: rates, ratios, milliseconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benches.report.rows import number
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A median, and what was worked on."""
+    """A median, and the size of its input."""
 
     seconds: float
     bytes: int = 0
@@ -20,12 +20,12 @@ class Timing:
 
     @property
     def megabytes_per_second(self) -> float:
-        """By 10^6 bytes."""
+        """Millions of bytes a second."""
         return self.bytes / self.seconds / 1e6
 
 
 def times(ours: Timing | None, peers: Sequence[tuple[str, Timing | None]]) -> str:
-    """How many times as long the peers take."""
+    """Return how many times as long the peers take."""
     if ours is None:
         return ""
     return ", ".join(
@@ -34,7 +34,7 @@ def times(ours: Timing | None, peers: Sequence[tuple[str, Timing | None]]) -> st
 
 
 def share_of(part: Timing | None, whole: Timing | None) -> str:
-    """How much of the whole the scoring and packing alone would be."""
+    """Return the share of the whole that scoring and packing alone would take."""
     return (
         f"scoring and packing alone: {part.seconds / whole.seconds:.0%} of it"
         if part and whole
@@ -43,15 +43,15 @@ def share_of(part: Timing | None, whole: Timing | None) -> str:
 
 
 def speed(timing: Timing | None) -> str:
-    """Megabytes per second, in words."""
+    """Return megabytes per second, in words."""
     return f"{timing.megabytes_per_second:.1f} MB/s" if timing else "not measured"
 
 
 def milliseconds(timing: Timing | None) -> float | None:
-    """For a row; None where nothing was measured."""
+    """Return the value for a row; None where nothing was measured."""
     return timing.seconds * 1e3 if timing else None
 
 
 def or_dash(value: float | None, unit: str) -> str:
-    """For a table that is not of rows."""
+    """Return a cell for a table that is not of rows."""
     return "-" if value is None else f"{number(value)} {unit}"

@@ -1,6 +1,6 @@
-"""Checks of arguments that many doors share: of a type, one of the words to choose from.
+"""Checks of arguments that many entry points share: types, choices, callables and timeouts.
 
-Each raises InvalidArgumentError, which names the argument, what was given and what to do.
+Each raises InvalidArgumentError, which names the argument, its value and the remedy.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["check_callable", "check_choice", "check_timeout", "check_type"]
 
 
 def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None:
-    """Refuse what is of none of these types; a bool is no number.
+    """Refuse a value of none of these types; a bool is no number.
 
     >>> check_type("model", 3, str, "pass the model's name")
     Traceback (most recent call last):
@@ -25,25 +25,25 @@ def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy:
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
-    """Refuse what is none of these words; one that is part of some is taken for a short form.
+    """Refuse a value that is none of these words; a part of one is answered with "did you mean".
 
     >>> check_choice("side", "le", ("left", "up"))
     Traceback (most recent call last):
     rehydrate.errors.InvalidArgumentError: side is 'le'; did you mean 'left'? choose one of \
 'left', 'up'
     """
-    known = tuple(choices)
-    if isinstance(value, str) and value in known:
+    words = tuple(choices)
+    if isinstance(value, str) and value in words:
         return
-    near = [one for one in known if isinstance(value, str) and value and value.lower() in one]
+    near = [one for one in words if isinstance(value, str) and value and value.lower() in one]
     meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     raise InvalidArgumentError(
-        f"{name} is {value!r}; {meant}choose one of {', '.join(map(repr, known))}"
+        f"{name} is {value!r}; {meant}choose one of {', '.join(map(repr, words))}"
     )
 
 
 def check_callable(name: str, value: object, remedy: str) -> None:
-    """Refuse what cannot be called.
+    """Refuse a value that cannot be called.
 
     >>> check_callable("clock", 3, "pass a function")
     Traceback (most recent call last):
@@ -58,7 +58,7 @@ MAX_TIMEOUT = 1e7
 
 
 def check_timeout(name: str, value: object) -> float | None:
-    """A number of seconds from 0 up, or None for no limit.
+    """Return a number of seconds from 0 up, or None for no limit.
 
     >>> check_timeout("timeout", -1)
     Traceback (most recent call last):

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
 VERSION = _native.__version__
-"""Of the package, for rooms that may not import its front door."""
+"""Version of the package, for rooms that may not import its front."""
 
 COUNTERS = ("words", "chars", "o200k_base", "cl100k_base")
 """Token counters inside the build."""
 
 MEDIA_TOKENS = 1_600
-"""Tokens an image or a document counts for: what Anthropic bills for its largest unscaled image, an
-upper bound for OpenAI's too. Their base64 payload is never counted as text."""
+"""Tokens counted for an image or a document: what Anthropic bills for its largest unscaled image,
+an upper bound for OpenAI's too. Their base64 payload is never counted as text."""
 
 SHARPNESS = _native.SHARPNESS
 """How much the best message outweighs an irrelevant one, as a logarithm (DESIGN.md, relevance)."""
 
 CACHE_BYTES = 256 << 20
-"""What the cache of a process holds unless `limit_cache` says otherwise."""
+"""Default bytes of a process's cache; `limit_cache` changes it."""
 
 _ROLE_CODES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
 _OTHER_ROLE = 4
@@ -88,14 +88,14 @@ def unit_figures(selection: _native.Selection) -> list[UnitFigures]:
 
 
 class Excerpting(NamedTuple):
-    """Which texts may be divided, and what the mark in the place of a gap costs."""
+    """The texts that may be divided, and the cost of the mark in a gap."""
 
     divisible: list[bool]
-    """Per piece of the conversation."""
+    """For each piece of the conversation."""
     mark_counts: tuple[int, int]
-    """What is counted in a mark with small numbers, and with large ones."""
+    """Counts of a mark with small numbers, and with large ones."""
     block_counts: list[int] | None
-    """For a counter of the caller's: the tokens of each block of each text that is divided."""
+    """For a counter of the caller's: the tokens of each block of each divided text."""
 
 
 def prepare(
@@ -111,13 +111,13 @@ def prepare(
     recalled: bool = False,
     excerpting: Excerpting | None = None,
 ) -> _native.Prepared:
-    """Count and analyse a conversation; what was seen before comes from the cache.
+    """Count and analyse a conversation; texts seen before come from the cache.
 
-    `asked` says that messages will be compared with a query, `recalled` with memories; without
-    either no text but the newest is embedded, and of a query the names alone are looked for.
-    With `excerpting`, long texts are divided into blocks, which may be kept one by one.
+    `asked` says that messages will be compared with a query, `recalled` with memories. Without
+    either, only the newest text is embedded, and only the names of a query are searched. With
+    `excerpting`, long texts are divided into blocks, which may be kept one by one.
     """
-    # Columns are turned in C: with a thousand pieces, loops would take half as long as the engine.
+    # Columns are built in C: with a thousand pieces, loops would take half as long as the engine.
     columns = zip(*conversation.messages, strict=True) if conversation.messages else [()] * 7
     indices, roles, pieces_of, images, *_ = columns
     pieces = [*chain.from_iterable(pieces_of)]
@@ -157,12 +157,12 @@ def prepare(
 
 
 def message_tokens(messages: Sequence[Message], counter: str | CustomCounter) -> list[int]:
-    """Tokens of messages by themselves, media included."""
+    """Return the tokens of each message, media included."""
     return prepare(
         Conversation(
             "",
-            tuple([message._replace(index=place) for place, message in enumerate(messages)]),
-            tuple([Unit((place,), (message,)) for place, message in enumerate(messages)]),
+            tuple([message._replace(index=index) for index, message in enumerate(messages)]),
+            tuple([Unit((index,), (message,)) for index, message in enumerate(messages)]),
         ),
         weight_of=lambda _role: 1.0,
         pinned=[False] * len(messages),
@@ -174,10 +174,10 @@ def message_tokens(messages: Sequence[Message], counter: str | CustomCounter) ->
 
 
 def divide(text: str) -> tuple[str, list[tuple[int, int, int, int, int]]] | None:
-    """The measure and the blocks of a text that is long enough to be divided.
+    """Return the measure and the blocks of a text that is long enough to be divided.
 
-    Of each block where it begins and ends in characters, how many of the measure it holds, and the
-    numbers of its first and last.
+    Each block has its begin and end in characters, its share of the measure, and the numbers of its
+    first and last line.
     """
     return _native.divide(text)
 
@@ -189,18 +189,18 @@ def names(
     shown: Sequence[bool],
     limit: int,
 ) -> list[tuple[str, int, int | None, bool]]:
-    """The best ``limit`` of the names that no shown text has, the best first.
+    """Return the best ``limit`` of the names that no shown text has, the best first.
 
-    Each with the number of the last text that has it, of the last tool input that has it, and
-    whether it is somebody's or something's that people speak of.
+    Each comes with the number of the last text that has it, of the last tool input that has it, and
+    whether it is a proper name.
     """
     return _native.names(texts, kinds, units, shown, limit)
 
 
 def message_vectors(prepared: _native.Prepared) -> Vectors:
-    """The built-in model's vectors, shape (messages, 256), float32.
+    """Return the built-in model's vectors, shape (messages, 256), float32.
 
-    Rows have length 1, or 0 where nothing is known of the text.
+    Rows have length 1, or 0 for a text without known words.
     """
     import numpy as np
 
@@ -209,7 +209,7 @@ def message_vectors(prepared: _native.Prepared) -> Vectors:
 
 
 def embed(texts: Sequence[str]) -> Vectors:
-    """The built-in model's vectors of texts, shape (texts, 256), float32."""
+    """Return the built-in model's vectors of texts, shape (texts, 256), float32."""
     import numpy as np
 
     rows, dim = _native.embed(list(texts))
@@ -245,64 +245,64 @@ def _close_onnx_at_exit() -> None:
 
 
 def open_store(path: str | os.PathLike[str], **options: Any) -> _native.Store:
-    """Open a memory's file, or make it; the options are those of ``_native.Store``."""
+    """Open a memory's file, or create it; the options are those of ``_native.Store``."""
     return _native.Store(path, **options)
 
 
 def needles(groups: Sequence[Sequence[str]]) -> _native.Needles:
-    """Short ASCII strings, made ready to be found in texts in one pass, whatever their case."""
+    """Build a matcher that finds short ASCII strings in a text in one pass, ignoring case."""
     return _native.Needles(groups)
 
 
 def limit_cache(limit_bytes: int) -> None:
-    """Hold about so many bytes of what is worked out of texts."""
+    """Set the maximum bytes of the cache of text analyses."""
     _native.set_cache_limit(limit_bytes)
 
 
 def cached_bytes() -> int:
-    """What that takes now."""
+    """Return the bytes that the cache holds now."""
     return _native.cached_bytes()
 
 
 def clear_cache() -> None:
-    """Forget it."""
+    """Empty the cache."""
     _native.clear_cache()
 
 
 def isa() -> str:
-    """This machine's widest instructions that change what an int8 model computes."""
+    """Return this machine's widest instructions that change an int8 model's results."""
     return _native.isa()
 
 
 def count(text: str, counter: str | CustomCounter) -> int:
-    """Tokens of one text."""
+    """Return the tokens of one text."""
     return (
         _native.count(text, counter) if isinstance(counter, str) else _custom_count(counter, text)
     )
 
 
 def count_raw(text: str, counter: str | CustomCounter) -> int:
-    """What is counted in a text before it becomes tokens: words, characters, or tokens already."""
+    """Return the raw count of a text: words, characters, or tokens, before it becomes tokens."""
     if counter == "words":
         return len(text.split())
     return len(text) if counter == "chars" else count(text, counter)
 
 
 def check_counter(counter: object) -> str | CustomCounter:
-    """A counter's name or a callable of the caller's.
+    """Return a counter's name or a callable of the caller's.
 
     Raises InvalidArgumentError for anything else.
     """
     if callable(counter) or (isinstance(counter, str) and counter in COUNTERS):
         return counter
-    known = ", ".join(map(repr, COUNTERS))
+    names = ", ".join(map(repr, COUNTERS))
     raise InvalidArgumentError(
-        f"counter is {counter!r}; choose one of {known}, or pass a callable of str -> int"
+        f"counter is {counter!r}; choose one of {names}, or pass a callable of str -> int"
     )
 
 
 def counter_name(counter: str | CustomCounter) -> str:
-    """How a counter is called in figures."""
+    """Return the name of a counter for reports."""
     return (
         counter
         if isinstance(counter, str)

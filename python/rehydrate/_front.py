@@ -1,7 +1,7 @@
-"""The front of a package: which names it offers, and where each is defined.
+"""The front of a package: the names it offers, and the module that defines each.
 
-``import rehydrate`` must be light, so a package loads a module when somebody names what is in it.
-One table says where each name lives; `__all__`, `__dir__` and the loading follow from it.
+``import rehydrate`` must be light, so a package loads a module when one of its names is used. One
+table maps names to modules; `__all__`, `__dir__` and the loading follow from it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def front(
     internal: Mapping[str, str] = {},
     moved: Mapping[str, str] = {},
 ) -> Front:
-    """``__all__``, ``__dir__`` and ``__getattr__`` of a package.
+    """Return ``__all__``, ``__dir__`` and ``__getattr__`` of a package.
 
     Each table maps a module below the package to the names it defines, separated by blanks. The
     module ``""`` stands for names that are modules themselves; a module of another package is
     written in full. ``internal`` names are for this project's own tests: they load, but ``__all__``
-    and ``dir`` do not list them. ``moved`` names load with a DeprecationWarning that says where
-    they live now.
+    and ``dir`` do not list them. ``moved`` names load with a DeprecationWarning that names their
+    new module.
     """
     homes = _homes(package, public)
     hidden = _homes(package, internal)
@@ -52,7 +52,7 @@ def _homes(package: str, table: Mapping[str, str]) -> dict[str, str]:
 
 
 def _warned(package: str, name: str, old: Mapping[str, str]) -> str:
-    """The new home of a moved name, with a warning for whoever asks for it here."""
+    """Return the new module of a moved name, and warn the caller."""
     if name not in old:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     from warnings import warn

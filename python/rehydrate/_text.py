@@ -1,14 +1,12 @@
-"""Failing parts: what may be said of an exception, and where its text can be read.
+"""Text helpers: error texts that are safe to show, and results of tools as text.
 
-An exception's text may hold anything: a password, a connection string, a customer's data. So where
-a source, a tool, an embedder or a memory fails, the model, `degraded` and telemetry are told the
-exception's type alone. Who wants the text sets the level of one logger::
+An exception's text may hold a password, a connection string or a customer's data. So where a
+source, a tool, an embedder or a memory fails, the model, `degraded` and telemetry get only the
+exception's type. To see the text, set the level of one logger::
 
     logging.getLogger("rehydrate.errors").setLevel(logging.DEBUG)
 
 Its own level counts, not the root's: a program that logs everything does not log this by accident.
-
-What a tool returns, as the text that the model reads.
 """
 
 from __future__ import annotations
@@ -28,17 +26,17 @@ LOGGER = "rehydrate.errors"
 
 
 class OwnWordsError(Exception):
-    """Raised by this package and caught by it, with words that are its own."""
+    """An error that this package raises and catches itself, with a message of its own."""
 
 
 def type_of(error: BaseException, part: str) -> str:
-    """The exception's type; its text goes to the logger, where that was asked for.
+    """Return the exception's type; its text goes to the logger if that is enabled.
 
     >>> type_of(RuntimeError("password=hunter2"), "source billing")
     'RuntimeError'
     """
-    if "logging" in sys.modules:  # slow to import; who set a level has imported it
-        import logging  # waits where another thread is at it
+    if "logging" in sys.modules:  # slow to import; a program that set a level has imported it
+        import logging  # waits for another thread that imports it
 
         log = logging.getLogger(LOGGER)
         if log.level and log.isEnabledFor(logging.DEBUG):
@@ -47,7 +45,7 @@ def type_of(error: BaseException, part: str) -> str:
 
 
 def words_of(error: BaseException, part: str) -> str:
-    """The exception's type, and of what this package raises the message too.
+    """Return the exception's type; if this package raised it, the message too.
 
     >>> words_of(KeyError("hunter2"), "memory")
     'KeyError'
@@ -65,15 +63,15 @@ NOTHING = "(nothing returned)"
 
 
 class EndlessResultError(OwnWordsError, ValueError):
-    """A value that holds itself."""
+    """A value that contains itself."""
 
 
 def result_text(value: Any) -> str:
-    """A string as it is, None in words, anything else as compact JSON.
+    """Return a string unchanged, None in words, anything else as compact JSON.
 
-    Dataclasses, named tuples and pydantic's models are objects, sets and tuples lists, times ISO
-    8601, bytes their text or base64; what JSON has no words for is its `str`. Raises
-    EndlessResultError for a value that holds itself.
+    Dataclasses, named tuples and pydantic's models become objects, sets and tuples lists, times ISO
+    8601, bytes their text or base64; anything else that is no JSON becomes its `str`. Raises
+    EndlessResultError for a value that contains itself.
 
     >>> result_text({"berth": 4, "free": True})
     '{"berth":4,"free":true}'
@@ -86,7 +84,7 @@ def result_text(value: Any) -> str:
 
 
 def as_unicode(text: str) -> str:
-    """The text without halves of surrogate pairs, which no request can carry.
+    """Return the text without halves of surrogate pairs, which no request can carry.
 
     >>> as_unicode("caf\\udce9")
     'caf\\ufffd'
@@ -99,7 +97,7 @@ def as_unicode(text: str) -> str:
 
 
 def failed(error: BaseException, name: str) -> str:
-    """What the model is told of an exception that nobody wrote for it: its type.
+    """Return what the model is told of an unexpected exception: its type.
 
     >>> failed(KeyError("password=hunter2"), "berths")
     'berths failed (KeyError)'
@@ -111,7 +109,7 @@ def failed(error: BaseException, name: str) -> str:
 
 
 def said(error: BaseException) -> str:
-    """An error's type and message, of which nothing may fail in its turn.
+    """Return an error's type and message; never raises itself.
 
     >>> said(ValueError("no such berth"))
     'ValueError: no such berth'

@@ -1,4 +1,4 @@
-"""EntryId: the name of one entry of a history, wherever a prompt's parts are named by strings."""
+"""EntryId: the id of one entry of a history, beside the ids of sections and tools."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _PREFIX = "history["
 
 
 class EntryId(str):
-    """``history[12]``: the entry of that index in the list that the caller gave.
+    """``history[12]``: the entry of that index in the caller's list.
 
-    It is a string, since ids of sections and of tools stand beside it in breakpoints, provenance,
+    It is a string, because ids of sections and tools are beside it in breakpoints, provenance,
     traces and JSON. Make it with ``EntryId.of``; read one with ``EntryId.index_of``.
 
     >>> EntryId.of(12)
@@ -26,19 +26,19 @@ class EntryId(str):
     @staticmethod
     @lru_cache(maxsize=4_096)
     def of(index: int) -> EntryId:
-        """The id of the entry. One object serves all prompts: a server has thousands of them."""
+        """Return the id of the entry. Ids are shared: a server has thousands of prompts."""
         return EntryId(f"{_PREFIX}{index}]")
 
     @staticmethod
     def run(first: int, last: int, *, has_gaps: bool) -> str:
-        """One name for several entries: ``history[4-17]``, or ``history[4..17]`` with gaps."""
+        """Return one name for several entries: ``history[4-17]``; with gaps ``history[4..17]``."""
         if first == last:
             return EntryId.of(first)
         return f"{_PREFIX}{first}{'..' if has_gaps else '-'}{last}]"
 
     @staticmethod
     def index_of(name: str) -> int | None:
-        """The index that the name says; None for the name of anything else."""
+        """Return the index in the name; None for any other name."""
         inside = name[len(_PREFIX) : -1]
         is_entry = name.startswith(_PREFIX) and name.endswith("]") and inside.isdigit()
         return int(inside) if is_entry else None

@@ -1,10 +1,10 @@
-"""The error tree: every error says what was given, what was expected and what to do about it.
+"""The error tree: every error names the value, the limit and the remedy.
 
     RehydrateError                     anything this package raises on purpose
     |-- InvalidArgumentError           ValueError: an argument outside its limits
     |   |-- UnknownFormatError         a `format=` that is not in the table of formats
     |   |-- MissingNamespaceError      a call on a memory that names no namespace
-    |   |-- UnreadableIRError          a PromptIR that JSON has no words for, or JSON that is none
+    |   |-- UnreadableIRError          a PromptIR that is no JSON, or JSON that is no PromptIR
     |   |-- ConversionError            an embedding model that cannot be converted
     |   `-- UnreadableSessionError     a file that holds no session, or one that cannot be read
     |-- InvalidMessageError            ValueError and TypeError: an entry that is no message
@@ -14,12 +14,12 @@
     |-- ModelError                     RuntimeError: a model, or the library that runs it
     |-- BudgetExceededError            ValueError: a prompt or a job with no room in its budget
     |-- UnknownHandleError             KeyError: a memory that its namespace does not hold
-    |   `-- OriginalGoneError          the whole of a shortened text, which had to make room
-    |-- OriginalsFullError             ValueError: a text larger than all the room for originals
+    |   `-- OriginalGoneError          the original of a shortened text, removed to make room
+    |-- OriginalsFullError             ValueError: a text larger than the limit for originals
     |-- StoreError                     RuntimeError: a memory's file that cannot be used
     |   |-- StoreBusyError             others kept it locked for too long
     |   |-- StoreFullError             no room left on the disk
-    |   |-- StoreReadOnlyError         a write to what may only be read
+    |   |-- StoreReadOnlyError         a write to a read-only store
     |   |-- StoreClosedError           a call after `close()`
     |   |-- StoreCorruptError          the file is damaged
     |   |-- NotAStoreError             the file is something else
@@ -29,13 +29,13 @@
     |   |-- ContextOverflowError       the prompt is longer than the model's window
     |   |-- RateLimitError             too many requests, or too many tokens, for now
     |   |-- ProviderUnavailableError   it is down, overloaded, or did not answer in time
-    |   `-- RequestRefusedError        it will not take this request, however often it is sent
+    |   `-- RequestRefusedError        it will never accept this request
     `-- InternalError                  RuntimeError: a panic in the core; a bug, please report it
 
 FileError is a base too: ModelError, ConversionError and UnreadableSessionError name a file.
 
-Errors keep what they know as attributes, so that a program can act on them without reading prose,
-and survive pickling, so that they cross a process boundary whole.
+Errors keep their values as attributes, so that a program can act on them without parsing text.
+They survive pickling, so that they cross a process boundary whole.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ __all__ = [
 class Violation(NamedTuple):
     """One provider rule that one message breaks.
 
-    `index` points into the list that was given, `rule` is a stable name from the table of
+    `index` points into the caller's list, `rule` is a stable name from the table of
     `rehydrate.validate`, `message` is for people.
     """
 
@@ -92,7 +92,7 @@ class Violation(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        """One line: place, what is wrong, rule."""
+        """Return one line: place, problem, rule."""
         return f"message {self.index}: {self.message} ({self.rule})"
 
 
@@ -104,14 +104,14 @@ class FileError(RehydrateError):
     """The base of errors about a file or folder: ``path``, the ``problem`` and the ``remedy``."""
 
     def __init__(self, path: object, problem: str, remedy: str) -> None:
-        """Take the file, folder or name, its problem, and what to do."""
+        """Take the file, folder or name, its problem, and the remedy."""
         self.path = str(path)
         self.problem = problem
         self.remedy = remedy
         super().__init__(self.path, problem, remedy)
 
     def __str__(self) -> str:
-        """One line: path, problem, remedy."""
+        """Return one line: path, problem, remedy."""
         return f"{self.path}: {self.problem}; {self.remedy}"
 
 
@@ -127,7 +127,7 @@ class UnknownFormatError(InvalidArgumentError):
     """
 
     def __init__(self, value: object, known: Iterable[str]) -> None:
-        """Take the name that was asked for and those that exist."""
+        """Take the unknown name and the known ones."""
         self.known = tuple(known)
         super().__init__(value, self.known)
 
@@ -145,7 +145,7 @@ class MissingNamespaceError(InvalidArgumentError):
     """
 
     def __init__(self, operation: str) -> None:
-        """Take the name of what was called."""
+        """Take the name of the operation."""
         super().__init__(operation)
 
     def __str__(self) -> str:
@@ -157,14 +157,14 @@ class MissingNamespaceError(InvalidArgumentError):
 class UnreadableIRError(InvalidArgumentError):
     """A PromptIR that cannot be read from JSON or written as such.
 
-    `place` is where in it, `names` are the fields that are unknown or missing.
+    `place` is the path in it, `names` are the fields that are unknown or missing.
 
     >>> print(UnreadableIRError("sections[3]", "has no field 'colour'", "leave it out", ["colour"]))
     sections[3] has no field 'colour'; leave it out
     """
 
     def __init__(self, place: str, problem: str, remedy: str, names: Iterable[str] = ()) -> None:
-        """Take the place, what is wrong there, what to do, and the names it is about."""
+        """Take the place, its problem, the remedy, and the names of the fields."""
         self.place = place
         self.problem = problem
         self.remedy = remedy
@@ -185,10 +185,9 @@ class UnreadableSessionError(FileError, InvalidArgumentError):
 
 
 class InvalidMessageError(RehydrateError, ValueError, TypeError):
-    """An entry that is no message: both a ValueError and a TypeError, since data of the wrong
-    shape is the one to whoever sent it and the other to whoever calls.
+    """An entry that is no message: a ValueError (wrong data) and a TypeError (wrong argument).
 
-    `index` is the entry's place in the list (None: the list itself is meant), `part` the place
+    `index` is the entry's index in the list (None: the list itself is wrong), `part` the place
     inside the entry.
 
     >>> print(InvalidMessageError(3, "content", 17, "a string, a list or None", "pass str(17)"))
@@ -198,7 +197,7 @@ class InvalidMessageError(RehydrateError, ValueError, TypeError):
     def __init__(
         self, index: int | None, part: str, value: object, expected: str, remedy: str
     ) -> None:
-        """Keep the value's type only: the value may be huge, secret or impossible to pickle."""
+        """Store the value's type only: the value may be huge, secret or impossible to pickle."""
         if not isinstance(value, _TypeName):  # it is one after unpickling
             value = _TypeName(type(value).__name__)
         super().__init__(index, part, value, expected, remedy)
@@ -209,7 +208,7 @@ class InvalidMessageError(RehydrateError, ValueError, TypeError):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        """Name the place, what is there, what was expected and what to do."""
+        """Name the place, what is there, what was expected and the remedy."""
         place = "messages" if self.index is None else f"message {self.index}"
         subject = f"{place}: {self.part}" if self.part else place
         noun = _with_article(self.value_type)
@@ -233,7 +232,7 @@ class InvalidConversationError(RehydrateError, ValueError):
 
 
 class BudgetExceededError(RehydrateError, ValueError):
-    """What must be in a prompt, or a whole job, needs more tokens than its budget has.
+    """The required parts of a prompt, or a whole job, need more tokens than the budget.
 
     >>> print(BudgetExceededError("section 'tools'", 900, 800, "raise budget or lower min_tokens"))
     section 'tools' needs 900 tokens, budget is 800; raise budget or lower min_tokens
@@ -247,7 +246,7 @@ class BudgetExceededError(RehydrateError, ValueError):
         remedy: str,
         limit: str = "budget",
     ) -> None:
-        """Take what needs the room, how much it needs, how much there is, what helps, and the name
+        """Take what needs tokens, how many it needs, how many there are, the remedy, and the name
         of the limit."""
         super().__init__(subject, needed_tokens, budget_tokens, remedy, limit)
         self.limit = limit
@@ -272,7 +271,7 @@ class MissingPackageError(RehydrateError, ImportError):
     """
 
     def __init__(self, package: str, purpose: str) -> None:
-        """Take the package's name and what it does here."""
+        """Take the package's name and its purpose here."""
         super().__init__(package, purpose)
         self.name = package
 
@@ -283,16 +282,16 @@ class MissingPackageError(RehydrateError, ImportError):
 
 
 class EmbedderError(RehydrateError, RuntimeError):
-    """An embedder that was asked by itself gave no vector at all, or could not be loaded.
+    """An embedder that was called directly gave no vector at all, or could not be loaded.
 
-    A compaction never raises it: it goes on without, and ``stats.degraded`` says so.
+    A compaction never raises it: it goes on without vectors, and ``stats.degraded`` says so.
     """
 
 
 class ModelError(FileError, RuntimeError):
     """An embedding model, or the library that runs it, that cannot be used.
 
-    `path` is the file, folder or name it is about.
+    `path` is its file, folder or name.
 
     >>> print(ModelError("/models/minilm/model.onnx", "no such file", "convert the model again"))
     /models/minilm/model.onnx: no such file; convert the model again
@@ -309,14 +308,14 @@ class ConversionError(FileError, InvalidArgumentError):
 
 
 class UnknownHandleError(RehydrateError, KeyError):
-    """A handle that the namespace does not hold: forgotten, purged, or another namespace's.
+    """A handle that the namespace does not hold: forgotten, purged, or of another namespace.
 
     >>> print(UnknownHandleError("mem_0", "alice"))
     namespace 'alice' holds no 'mem_0'; it was forgotten, or it belongs to another namespace
     """
 
     def __init__(self, handle: object, namespace: str) -> None:
-        """Take the handle and the namespace that was asked."""
+        """Take the handle and the namespace of the call."""
         super().__init__(handle, namespace)
         self.handle = handle
         self.namespace = namespace
@@ -330,7 +329,7 @@ class UnknownHandleError(RehydrateError, KeyError):
 
 
 class OriginalGoneError(UnknownHandleError):
-    """An original that was held here once and had to make room.
+    """An original that was stored here once and was removed to make room.
 
     >>> print(OriginalGoneError("orig_a", 1_000))
     'orig_a' made room for newer originals (limit 1,000 bytes); call the tool again, or raise \
@@ -352,14 +351,14 @@ max_bytes
 
 
 class OriginalsFullError(RehydrateError, ValueError):
-    """A text that is larger than all the room there is: it was not kept, and stays whole.
+    """A text that is larger than the limit for all originals: it was not stored, and stays whole.
 
     >>> print(OriginalsFullError(2_000, 1_000))
     an original needs 2,000 bytes, max_bytes is 1,000; raise max_bytes
     """
 
     def __init__(self, needed_bytes: int, max_bytes: int) -> None:
-        """Take what is needed and what there is."""
+        """Take the needed bytes and the limit."""
         super().__init__(needed_bytes, max_bytes)
         self.needed_bytes = needed_bytes
         self.max_bytes = max_bytes
@@ -380,14 +379,14 @@ class StoreError(RehydrateError, RuntimeError):
     """
 
     def __init__(self, path: object, problem: str, remedy: str) -> None:
-        """Take the place, what is wrong there, and what to do."""
+        """Take the path, its problem, and the remedy."""
         self.path = str(path)
         self.problem = problem
         self.remedy = remedy
         super().__init__(self.path, problem, remedy)
 
     def __str__(self) -> str:
-        """One line: place, problem, remedy."""
+        """Return one line: path, problem, remedy."""
         return f"{self.path}: {self.problem}; {self.remedy}"
 
 
@@ -408,7 +407,7 @@ class StoreClosedError(StoreError):
 
 
 class StoreCorruptError(StoreError):
-    """The file itself is damaged. (Damage to its index never raises: that is made again.)"""
+    """The file itself is damaged. (A damaged index never raises: it is rebuilt.)"""
 
 
 class NotAStoreError(StoreError):
@@ -427,7 +426,7 @@ class PurgeIncompleteError(StoreError):
 
 
 class ProviderError(RehydrateError, RuntimeError):
-    """A model's provider that gave no answer; ``status`` is HTTP's, None where there was none.
+    """A model's provider gave no answer; ``status`` is that of HTTP, None where there was none.
 
     >>> print(ProviderError("anthropic", 500, "Internal server error"))
     anthropic answered 500: Internal server error
@@ -440,7 +439,7 @@ class ProviderError(RehydrateError, RuntimeError):
         message: str,
         retry_after_seconds: float | None = None,
     ) -> None:
-        """Take what the provider said, and when it wants to be asked again, if it does say."""
+        """Take the provider's message, and its retry time if it gave one."""
         super().__init__(provider, status, message, retry_after_seconds)
         self.provider = provider
         self.status = status
@@ -448,7 +447,7 @@ class ProviderError(RehydrateError, RuntimeError):
         self.retry_after_seconds = retry_after_seconds
 
     def __str__(self) -> str:
-        """Name the provider, the status and what it said."""
+        """Name the provider, the status and its message."""
         said = "gave no answer" if self.status is None else f"answered {self.status}"
         return f"{self.provider} {said}: {self.message}"
 
@@ -466,7 +465,7 @@ class ProviderUnavailableError(ProviderError):
 
 
 class RequestRefusedError(ProviderError):
-    """The provider will not take this request, however often it is sent."""
+    """The provider will never accept this request, however often it is sent."""
 
 
 class InternalError(RehydrateError, RuntimeError):
@@ -474,7 +473,7 @@ class InternalError(RehydrateError, RuntimeError):
 
 
 class _TypeName(str):
-    """A type's name standing in for the value, also after unpickling."""
+    """A type's name in place of the value, also after unpickling."""
 
     __slots__ = ()
 

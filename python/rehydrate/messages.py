@@ -1,8 +1,8 @@
 """The frozen values that every format is read into: Piece, Message, Unit, Conversation.
 
-A format module reads a provider's entries into a `Conversation`; everything after it (counting,
-embedding, scoring, packing) sees only these values and answers with indices into the caller's
-list. The entries themselves are never copied and never changed.
+A format module reads a provider's entries into a `Conversation`. Everything after it (counting,
+embedding, scoring, packing) uses only these values, and returns indices into the caller's list. The
+entries themselves are never copied and never changed.
 
 Named tuples, not dataclasses: they are made by the thousand on the hot path, in C.
 """
@@ -20,7 +20,7 @@ _NORMAL_ROLES = {"developer": "system", "function": "tool", "tool_result": "tool
 
 
 class PieceKind(IntEnum):
-    """What a text is, and so how much of it an agent will need again."""
+    """The kind of a text, which decides how much of it an agent will need again."""
 
     TEXT = 0
     TOOL_INPUT = 1
@@ -38,10 +38,10 @@ class Piece(NamedTuple):
 class Message(NamedTuple):
     """One entry of the caller's list, as the engine sees it.
 
-    `role` is system, user, assistant, tool, or whatever other string the entry holds. `images`
-    counts images, documents and other media, which cost a constant and are never text. `calls`
-    and `answers` hold the ids of tool calls and of tool results. `is_user_turn` is true where the
-    user speaks, as opposed to tool results and to what a harness writes in the user's name.
+    `role` is system, user, assistant, tool, or any other string in the entry. `images` counts
+    images, documents and other media, which cost a constant and are never text. `calls` and
+    `answers` hold the ids of tool calls and of tool results. `is_user_turn` is true for text of the
+    user's own, false for tool results and for text that a harness writes as the user.
     """
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
@@ -71,21 +71,21 @@ class Unit(NamedTuple):
 
     @property
     def is_system(self) -> bool:
-        """Whether only the system speaks in it."""
-        # The first message answers for nearly all units, and all units are asked in every call.
+        """Whether all its messages are the system's."""
+        # The first message decides for nearly all units, and every call asks all units.
         messages = self.messages
         return messages[0].role == "system" and all(item.role == "system" for item in messages)
 
     @property
     def is_user_turn(self) -> bool:
-        """Whether the user speaks in it."""
+        """Whether it holds a user turn."""
         return any(message.is_user_turn for message in self.messages)
 
     @property
     def opens_with_user(self) -> bool:
         """Whether a conversation may start here for a provider that wants a user message first.
 
-        A message of nothing but white space will not do: Claude Code leaves it out when it sends.
+        Not with a message of only white space: Claude Code leaves it out when it sends.
         """
         first = self.messages[0]
         if first.role != "user" or first.answers:
@@ -94,8 +94,8 @@ class Unit(NamedTuple):
 
     @property
     def calls_tools(self) -> bool:
-        """Whether it holds a tool call that somebody else must answer (server tools answer in
-        the assistant's own message)."""
+        """Whether it holds a tool call that the client must answer (server tools answer in the
+        assistant's own message)."""
         called = {call for message in self.messages for call in message.calls}
         if not called:
             return False
@@ -110,9 +110,9 @@ class Conversation(NamedTuple):
 
     `ignored` are the indices of entries that are no messages (progress lines of a transcript);
     every index of the list is in exactly one unit or in `ignored`. `user_first` says whether the
-    provider wants the first message to be the user's. `bound` are the indices of messages that
-    stand for what only the provider holds (an earlier response, a compaction) or without which it
-    refuses the rest (a thought without text that an open tool loop begins with): always kept.
+    provider wants the first message to be the user's. `bound` are the indices of messages that are
+    always kept. They refer to data of the provider (an earlier response, a compaction), or the
+    provider refuses the rest without them (a thought without text that begins an open tool loop).
     """
 
     format: str
@@ -123,7 +123,7 @@ class Conversation(NamedTuple):
     bound: tuple[int, ...] = ()
 
     def last_user_turn(self) -> int | None:
-        """The unit in which the user spoke last."""
+        """Return the unit with the last user turn."""
         units = self.units
         last: int | None = None
         last_index = -1
@@ -137,10 +137,10 @@ class Conversation(NamedTuple):
         return last
 
     def open_tool_loop(self) -> int | None:
-        """The unit whose tool calls or results no assistant message has reacted to yet.
+        """Return the unit whose tool calls or results no assistant message has reacted to yet.
 
-        It is the unit of the last assistant message, if that unit calls tools: whether results
-        are still missing, or all there, or followed by a word of the user's.
+        It is the unit of the last assistant message, if that unit calls tools. Results may be
+        missing, or all there, or followed by text of the user's.
         """
         units = self.units
         for message in reversed(self.messages):
@@ -151,8 +151,8 @@ class Conversation(NamedTuple):
         return None
 
     def answered_reply(self) -> int | None:
-        """The unit with what the assistant said last before the last user turn: what the user
-        answers, as in "yes, the second one"."""
+        """Return the unit with the last assistant message before the last user turn: the reply that
+        the user answers, as in "yes, the second one"."""
         has_user_turn = False
         for message in reversed(self.messages):
             if not has_user_turn:
@@ -164,9 +164,9 @@ class Conversation(NamedTuple):
         return None
 
     def thoughts_of_open_loop(self) -> int | None:
-        """The unit in which the model began the turn of an open tool loop, if it began by thinking.
+        """Return the unit in which the model began the turn of an open tool loop, if with thinking.
 
-        While it thinks, Anthropic refuses a turn that does not begin with its thoughts.
+        With thinking enabled, Anthropic refuses a turn that does not begin with it.
         """
         if self.open_tool_loop() is None:
             return None
@@ -181,11 +181,11 @@ class Conversation(NamedTuple):
         return self.units_holding([first.index])[0]
 
     def pins(self, *, thoughts: bool = True, reply: bool = True) -> dict[int, str]:
-        """The units always kept, and why: system, last user turn and the reply that it answers,
-        open tool loop, bound ones.
+        """Return the units that are always kept, with the reason: system, last user turn and the
+        reply that it answers, open tool loop, bound ones.
 
-        Without ``thoughts`` not those that are kept for the thinking alone that a loop begins with,
-        without ``reply`` not the reply.
+        ``thoughts=False`` leaves out those kept only for the thinking that begins a loop;
+        ``reply=False`` leaves out the reply.
         """
         pins = {position: "system" for position, unit in enumerate(self.units) if unit.is_system}
         for position, why in (
@@ -201,17 +201,17 @@ class Conversation(NamedTuple):
         return pins
 
     def kept_for_words(self) -> frozenset[int]:
-        """The units always kept for what is said in them alone, which may hold tool results too: a
-        user may speak in the message that answers a call, and the reply may have called tools."""
-        said = {self.last_user_turn(), self.answered_reply()} - {
+        """Return the units always kept only for their text, although they may hold tool results: a
+        user may write in the message that answers a call, and the reply may have called tools."""
+        units = {self.last_user_turn(), self.answered_reply()} - {
             self.open_tool_loop(),
             self.thoughts_of_open_loop(),
             *self.units_holding(self.bound),
         }
-        return frozenset(unit for unit in said if unit is not None)
+        return frozenset(unit for unit in units if unit is not None)
 
     def units_holding(self, indices: Iterable[int]) -> tuple[int, ...]:
-        """The units of these indices of the caller's list, ascending; ignored entries have none."""
+        """Return the units of these indices, ascending; ignored entries have none."""
         wanted = set(indices)
         return tuple(
             position
@@ -221,7 +221,7 @@ class Conversation(NamedTuple):
 
 
 def normal_role(role: str) -> str:
-    """system, user, assistant, tool, or the string as it is."""
+    """Return system, user, assistant or tool; any other string unchanged."""
     return _NORMAL_ROLES.get(role, role)
 
 

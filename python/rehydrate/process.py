@@ -1,4 +1,4 @@
-"""warm_up: what a process would otherwise load in the middle of its first requests.
+"""The state of a process: `warm_up` loads it early; its cache can be limited and cleared.
 
 The cache of a process: what was worked out of texts, and how much memory that may take.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 SDKS = ("anthropic", "openai")
-"""The SDKs that a model of this package may be behind."""
+"""The SDKs that a model of this package may use."""
 _TALK = (
     {"role": "user", "content": "Which berth is free? The ferry leaves at seven. " * 20},
     {"role": "assistant", "content": "Berth 4 is free until noon; port 8443 is open. " * 20},
@@ -45,7 +45,7 @@ class WarmedPart(NamedTuple):
     name: str
     elapsed_ms: float
     error: str = ""
-    """Why it could not be warmed, where it could not."""
+    """Why it could not be warmed; "" where it was."""
 
 
 class WarmUp(NamedTuple):
@@ -70,13 +70,13 @@ def warm_up(
     """Load now what the first requests would load: call it when the process starts.
 
     Imports the rooms that `import rehydrate` leaves out, makes a prompt and a compaction, and runs
-    one turn of a scripted model; nothing of it is kept. ``models`` import their SDK, ``sdks`` name
-    SDKs ("anthropic", "openai") for a loop of your own; ``memories`` are searched once, so that
-    their index is read; ``embedder`` is as in `compact_context`, and a model of its own is asked
-    for one vector. What fails is named in `failed` and stops nothing. Any number of threads may
-    call it, any number of times: what is loaded already takes a few milliseconds.
+    one turn of a scripted model; nothing of it is kept. ``models`` import their SDK; ``sdks`` name
+    SDKs ("anthropic", "openai") for a loop of your own. ``memories`` are searched once, so that
+    their index is read. ``embedder`` is as in `compact_context`; a model of its own computes one
+    vector. A failure is listed in `failed` and stops nothing. Any number of threads may call it,
+    any number of times: a second call takes a few milliseconds.
 
-    Raises InvalidArgumentError for an SDK it does not know, MissingPackageError for one that is not
+    Raises InvalidArgumentError for an unknown SDK, MissingPackageError for one that is not
     installed.
 
     >>> warmed = warm_up()
@@ -109,13 +109,13 @@ async def awarm_up(
 
     Models have their client for the running loop afterwards.
     """
-    asked = list(models)
-    work = partial(warm_up, models=asked, memories=memories, sdks=sdks, embedder=embedder)
+    wanted = list(models)
+    work = partial(warm_up, models=wanted, memories=memories, sdks=sdks, embedder=embedder)
     warmed = await hand_over(work, None)
     from rehydrate.agent.models.sdk import SdkModel
 
     failed = {part.name for part in warmed.failed}
-    for model in asked:
+    for model in wanted:
         if isinstance(model, SdkModel) and f"model {model.name}" not in failed:
             await model.aload()
     return warmed
@@ -129,9 +129,9 @@ def _timed(name: str, work: Callable[[], object]) -> WarmedPart:
     try:
         work()
     except InvalidArgumentError:
-        raise  # a slip of the caller's
+        raise  # a mistake of the caller's
     except Exception as raised:
-        error = type(raised).__name__  # its words may hold a key or an address
+        error = type(raised).__name__  # its text may hold a key or an address
     return WarmedPart(name, (time.perf_counter() - started) * 1e3, error)
 
 
@@ -172,7 +172,7 @@ def _embedder(embedder: Any) -> None:
 
 
 def _runtime() -> None:
-    """A turn of a model that makes one call, on an event loop of its own."""
+    """Run a turn of a model that makes one call, on an event loop of its own."""
     from rehydrate.agent.interpreter import Interpreter
     from rehydrate.context.context import Context
     from rehydrate.testing.scripted_model import ScriptedModel, call
@@ -199,7 +199,7 @@ def _runtime() -> None:
 def _model(model: Model) -> None:
     from rehydrate.agent.models.sdk import SdkModel
 
-    if isinstance(model, SdkModel):  # any other has nothing that we could load
+    if isinstance(model, SdkModel):  # any other model has nothing that we could load
         model.load()
 
 
@@ -219,11 +219,11 @@ _limit_bytes = DEFAULT_LIMIT_BYTES
 
 
 def cache_limit(limit_bytes: int | None = None) -> int:
-    """The most bytes that the process's cache takes; with ``limit_bytes`` this is it from now on.
+    """Return the maximum bytes of the process's cache; with ``limit_bytes`` set it first.
 
-    A smaller limit holds at once: the older half of what is too much goes first. A fifth of it is
-    for vectors of models beside the built-in one. Forked children have the same limit. What is not
-    in the cache is worked out again, so a limit costs time and never a result.
+    A smaller limit holds at once: the older half of the excess is dropped first. A fifth of it is
+    for vectors of models beside the built-in one. Forked children have the same limit. Dropped
+    values are computed again, so a limit costs time and never changes a result.
 
     Raises InvalidArgumentError below 1 MiB.
 
@@ -251,7 +251,7 @@ def cache_limit(limit_bytes: int | None = None) -> int:
 
 
 def cached_bytes() -> int:
-    """What the process's cache takes now, by its own account.
+    """Return the bytes that the process's cache holds now, as it counts them.
 
     >>> cached_bytes() <= cache_limit()
     True
@@ -260,7 +260,7 @@ def cached_bytes() -> int:
 
 
 def clear_cache() -> None:
-    """Forget all that was worked out of texts; it is worked out again where it is wanted.
+    """Empty the cache of text analyses; they are computed again when needed.
 
     >>> clear_cache()
     >>> cached_bytes()

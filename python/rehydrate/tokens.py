@@ -1,4 +1,4 @@
-"""count_tokens and estimate_tokens: what a text or a conversation costs."""
+"""count_tokens and estimate_tokens: the tokens of a text or a conversation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def count_tokens(
     tools: Iterable[Mapping[str, Any]] = (),
     format: str = "auto",  # noqa: A002  the field's word
 ) -> int:
-    """Tokens of a text or of messages, exact for the encoding; offline.
+    """Return the tokens of a text or of messages, exact for the encoding; offline.
 
-    Of messages everything that a model reads is counted: texts, tool inputs and results; an image
+    In messages, everything that a model reads is counted: texts, tool inputs and results; an image
     or a document counts 1,600. ``tools`` are tool definitions, counted as compact JSON. A
     provider's framing of messages (a few tokens each) is not part of any encoding and not counted.
 
@@ -44,7 +44,7 @@ def estimate_tokens(
     tools: Iterable[Mapping[str, Any]] = (),
     format: str = "auto",  # noqa: A002  the field's word
 ) -> int:
-    """Tokens of a text or of messages by a rule of thumb.
+    """Estimate the tokens of a text or of messages by a rule of thumb.
 
     ``chars``: one in 3.5 characters, rounded up. ``words``: 1.3 a word, rounded up, a message at a
     time. ``count_tokens`` is exact and takes microseconds more.

@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> Run:
 
 @pytest.fixture
 def chat() -> list[dict[str, Any]]:
-    """A long enough talk, with a beginning and an end."""
+    """A long enough conversation, with a beginning and an end."""
     topics = ["the parser of dates", "flights to Lisbon", "the login test", "a recipe for soup"]
     messages: list[dict[str, Any]] = [{"role": "system", "content": "You are brief."}]
     for turn in range(12):
@@ -54,7 +54,7 @@ def chat() -> list[dict[str, Any]]:
 
 @pytest.fixture
 def transcript() -> list[str]:
-    """Lines of a coding agent's transcript, spelled as no serializer would spell them again."""
+    """Lines of a coding agent's transcript, spelled as no serializer would write them."""
     lines = ['{"type": "summary",  "summary": "A talk", "leafUuid": "l-1"}']
     for turn in range(8):
         call = {"type": "tool_use", "id": f"t{turn}", "name": "Read", "input": {"path": f"f{turn}"}}
@@ -73,7 +73,7 @@ def transcript() -> list[str]:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str, object], Path]:
-    """`write("x.json", value)`: bytes and text as they are, lists of text as lines, else JSON."""
+    """`write("x.json", value)`: bytes and text unchanged, lists of text as lines, else JSON."""
 
     def write(name: str, value: object) -> Path:
         path = tmp_path / name

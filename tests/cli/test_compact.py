@@ -1,4 +1,4 @@
-"""`rehydrate compact` from the outside: what it writes, warns of and refuses."""
+"""`rehydrate compact` as a process: its output, warnings and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--memory and what goes with it, as a user runs them."""
+"""--memory and its options, as a user runs them."""
 
 from __future__ import annotations
 

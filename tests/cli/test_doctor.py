@@ -1,4 +1,4 @@
-"""The doctor: what it checks, and that it says what to do about what it finds."""
+"""The doctor: its checks, and a remedy for each problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rehydrate eval`: sessions in, a table, JSON and a page out; what cannot be read is named."""
+"""`rehydrate eval`: reads sessions, writes a table, JSON and a page; lists unreadable files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rehydrate lint` from the outside: the table, the JSON, the exit code."""
+"""`rehydrate lint` as a process: the table, the JSON, the exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOG = "\n".join(f"12:00:{n % 60:02} INFO request {n} served in {n} ms" for n in 
 
 @pytest.fixture
 def noisy(transcript):
-    """A transcript whose last line but one is a log."""
+    """Return a transcript whose last line but one is a log."""
     line = json.loads(transcript[-2])
     line["message"]["content"] = LOG
     return [*transcript[:-2], json.dumps(line), transcript[-1]]

@@ -1,4 +1,4 @@
-"""The front of the command line: version, help, unknown commands, errors of ours."""
+"""The front of the command line: version, help, unknown commands, internal errors."""
 
 from __future__ import annotations
 

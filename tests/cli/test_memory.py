@@ -1,4 +1,4 @@
-"""`rehydrate memory`: what a user types, gets, and is told when something is wrong."""
+"""`rehydrate memory`: commands, their output, and their error messages."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def memory(run: Run, store: Path) -> Run:
 
 
 def added(memory: Run, *arguments: str, **more: object) -> str:
-    """The handle of what was added."""
+    """Return the handle of the added item."""
     return memory("add", *arguments, **more).stdout.decode().strip()
 
 
 def said(done: subprocess.CompletedProcess[bytes]) -> str:
-    """What was said to the user, one line."""
+    """Return the one line on standard error."""
     text = done.stderr.decode()
     assert text.count("\n") == 1, text
     assert "Traceback" not in text
@@ -63,7 +63,7 @@ def said(done: subprocess.CompletedProcess[bytes]) -> str:
 def on_a_terminal(
     arguments: list[str], store: Path, answer: bytes = b"", stdin: Path | None = None
 ) -> tuple[int, str]:
-    """Exit code and all that a terminal shows, where the user answers what is asked."""
+    """Return the exit code and a terminal's content, with the user's answer to a question."""
     ours, theirs = pty.openpty()
     env = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS")}
     env |= {"REHYDRATE_MEMORY": str(store), "REHYDRATE_NAMESPACE": "alice", "TERM": "xterm"}
@@ -88,7 +88,7 @@ def on_a_terminal(
     return process.wait(timeout=60), shown.decode()
 
 
-# Bringing in and finding
+# Adding and finding
 
 
 def test_the_example_of_the_page_prints_what_it_says(run, store):
@@ -296,7 +296,7 @@ def test_forget_wants_to_know_exactly_what(memory, arguments):
     said(memory(*arguments, code=2))
 
 
-# What goes wrong
+# Errors
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def items_in(store: Path) -> int:
         return memory.stats().items
 
 
-# What a terminal shows
+# Output on a terminal
 
 
 def test_matches_are_marked_where_there_is_colour(memory):
@@ -476,7 +476,7 @@ def test_a_line_of_progress_fits_the_terminal():
         assert len(progress.line()) < width
 
 
-# Where it is
+# Location of the file
 
 
 def test_the_store_is_where_the_environment_says():

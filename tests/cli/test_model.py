@@ -81,7 +81,7 @@ def test_a_model_that_is_not_understood_ends_in_one_line_and_exit_code_2(run, be
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on a file's size to set")
 def test_a_disk_that_takes_no_more_leaves_nothing_behind(bert, home, tmp_path):
-    """The limit holds for root too, whom a read-only folder would not stop."""
+    """The limit holds for root too; a read-only folder would not stop root."""
     import resource
 
     limit = Path(bert, "model.safetensors").stat().st_size // 2
@@ -139,7 +139,7 @@ def test_model_alone_shows_its_help(run):
 
 @pytest.fixture
 def loaded(monkeypatch, tmp_path) -> list[SimpleNamespace]:
-    """What was loaded: stands in for ONNX Runtime, which the timing has nothing to do with."""
+    """The models loaded, in place of ONNX Runtime, which the timing does not need."""
     made: list[SimpleNamespace] = []
 
     def load_model(name: str, *, precision: str, threads: int) -> SimpleNamespace:

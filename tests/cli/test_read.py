@@ -1,4 +1,4 @@
-"""Files to entries and back: the shapes, the bytes, and what is said of a file that is neither."""
+"""Files to entries and back: shapes, bytes, and errors for any other file."""
 
 from __future__ import annotations
 

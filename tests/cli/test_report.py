@@ -18,7 +18,7 @@ WIDTHS = [20, 40, 60, 80, 100, 120, 160, 200]
 
 
 WEIRD = "wei\x1b[31mrd-röle-名前"
-SCORING = rehydrate.Scoring(structural={WEIRD: 0.5})  # else nobody knows the role
+SCORING = rehydrate.Scoring(structural={WEIRD: 0.5})  # else the role is unknown
 
 
 def lines_of(messages, width=120, query=None, ratio=0.4, top=None, **terminal):

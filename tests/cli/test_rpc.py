@@ -1,4 +1,4 @@
-"""`rehydrate rpc` from the outside: bytes in, replies out, nothing else, and how it ends."""
+"""`rehydrate rpc` as a process: bytes in, replies out, nothing else, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hand_over and the twins: results, errors and cancellation, and what a twin says of itself."""
+"""hand_over and the async wrappers: results, errors, cancellation, and the wrappers' docs."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ async def _noting(order: list[str]) -> None:
     order.append("other")
 
 
-TWINS = [
+ASYNC_METHODS = [
     *((Memory, name) for name in vars(Memory) if f"a{name}" in vars(Memory)),
     *((ContextJIT, name) for name in ("handle", "answer")),
     (Interpreter, "run"),
@@ -138,18 +138,20 @@ TWINS = [
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), TWINS, ids=[f"{owner.__name__}.{name}" for owner, name in TWINS]
+    ("owner", "name"),
+    ASYNC_METHODS,
+    ids=[f"{owner.__name__}.{name}" for owner, name in ASYNC_METHODS],
 )
 def test_a_twin_has_a_name_a_signature_and_words_of_its_own(owner: object, name: str):
     function = getattr(owner, name)
     own = f"a{name}"
-    twin = getattr(owner, own)
-    assert inspect.iscoroutinefunction(twin)
-    assert twin.__name__ == own
-    assert twin.__qualname__ == f"{function.__qualname__.removesuffix(name)}{own}"
-    assert twin.__module__ == function.__module__
+    wrapper = getattr(owner, own)
+    assert inspect.iscoroutinefunction(wrapper)
+    assert wrapper.__name__ == own
+    assert wrapper.__qualname__ == f"{function.__qualname__.removesuffix(name)}{own}"
+    assert wrapper.__module__ == function.__module__
     ours = inspect.signature(function).replace(return_annotation=inspect.Signature.empty)
-    theirs = inspect.signature(twin).replace(return_annotation=inspect.Signature.empty)
+    theirs = inspect.signature(wrapper).replace(return_annotation=inspect.Signature.empty)
     assert theirs == ours
-    assert f"`{name}`" in twin.__doc__
-    assert twin.__doc__ != function.__doc__
+    assert f"`{name}`" in wrapper.__doc__
+    assert wrapper.__doc__ != function.__doc__

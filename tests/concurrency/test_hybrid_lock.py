@@ -1,4 +1,4 @@
-"""HybridLock: threads and coroutines exclude each other; who waits holds nothing."""
+"""HybridLock: threads and coroutines exclude each other; a waiting coroutine holds nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE_SECONDS = 60
 
 
 async def settle() -> None:
-    """Let every task that can go on do so."""
+    """Let every task run until it waits."""
     for _ in range(20):
         await anyio.lowlevel.checkpoint()
 
@@ -120,7 +120,7 @@ async def test_a_blocking_caller_on_the_loop_does_not_wait_for_a_coroutine_of_th
         with lock:
             tasks.start_soon(take, lock, "coroutine", order)
             await settle()
-        # Woken, and not yet run: were the lock the coroutine's by now, this would wait for ever.
+        # Woken, and not yet run: if the coroutine owned the lock now, this would wait for ever.
         with lock:
             order.append("thread")
     assert order == ["thread", "coroutine"]

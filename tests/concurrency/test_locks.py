@@ -1,4 +1,4 @@
-"""What embedders share stays usable in a child that was forked while other threads were at it."""
+"""Shared embedders stay usable in a child that forked while other threads used them."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_a_lock_that_another_thread_holds_is_free_in_a_child_and_still_held_in_t
         "model._lock",
         "model._breaker._lock",
         "cache.SHARED._lock",
-        "embedder._known._lock",
-        "embedder._known.breaker._lock",
+        "embedder._state._lock",
+        "embedder._state.breaker._lock",
         "own._functions._lock",
         "loops._Background._lock",
     ],

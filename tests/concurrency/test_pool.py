@@ -1,4 +1,4 @@
-"""WorkerPool: few compute at once, who waits gives its place away, none keeps a process up."""
+"""WorkerPool: few compute at once, a waiting task gives its slot away, none blocks the exit."""
 
 from __future__ import annotations
 

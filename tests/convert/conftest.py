@@ -1,4 +1,4 @@
-"""A tiny model to convert, a way to run what comes out, and a home that is not the user's."""
+"""Fixtures: a tiny model to convert, a runner for its graphs, and a home for tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversion from folder to folder: what is written, what is read, what is refused."""
+"""Conversion from folder to folder: files written, files read, and refusals."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_weights_of_other_widths_are_read_as_they_are(bert, tmp_path, dtype):
 
 
 def save_as(folder: Path, weights: dict[str, np.ndarray]) -> None:
-    """By hand: safetensors' numpy side does not know bfloat16."""
+    """Written by hand: safetensors' numpy side does not know bfloat16."""
     names = {"float16": "F16", "float32": "F32", "float64": "F64", "bfloat16": "BF16"}
     header, data = {}, b""
     for name, weight in weights.items():

@@ -1,4 +1,4 @@
-"""The graphs: equal to the plain forward pass, alone and in padded batches."""
+"""The graphs equal the plain forward pass, alone and in padded batches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_what_stands_under_the_mask_changes_nothing(bert, tmp_path, load, precis
     file = convert(bert, tmp_path / "out").folder / precision
     rows = rows_of(3, 20)
     quiet, loud = (load(file, padding=padding)(rows) for padding in (0, SHAPE.vocabulary - 1))
-    # int8 takes its scale from the whole batch, padding and all.
+    # int8 takes its scale from the whole batch, padding included.
     tolerance = 1e-6 if precision == "model.onnx" else 0.05
     np.testing.assert_allclose(quiet, loud, rtol=0, atol=tolerance)
 
@@ -68,7 +68,7 @@ def test_int8_is_near_fp32_and_smaller(bert, tmp_path, load):
 
 
 def test_the_reference_agrees_with_the_distillers_forward_pass(tmp_path):
-    """Two implementations, written apart: one for a text, one for equally long rows."""
+    """Two independent implementations: one for a text, one for equally long rows."""
     rows = rows_of(12, 12, 12)
     hidden = Bert(write_bert(tmp_path / "bert"))(np.array(rows)).mean(axis=1)
     hidden /= np.linalg.norm(hidden, axis=1, keepdims=True)

@@ -35,7 +35,7 @@ SHAPE = Architecture(
 
 
 def write_bert(folder: Path, *, pooling: str = "mean", seed: int = 7) -> Path:
-    """The whole folder, as sentence-transformers saves one."""
+    """Write the whole folder, as sentence-transformers saves one."""
     folder.mkdir(parents=True)
     (folder / "1_Pooling").mkdir()
     config = {
@@ -77,7 +77,7 @@ def write_bert(folder: Path, *, pooling: str = "mean", seed: int = 7) -> Path:
 
 
 def random_weights(seed: int = 7) -> dict[str, np.ndarray[Any, np.dtype[np.float32]]]:
-    """Weights large enough that attention looks somewhere and Gelu bends."""
+    """Return weights large enough for uneven attention and for the bend of Gelu."""
     random = np.random.default_rng(seed)
     weights = {}
     for name, shape in expected_shapes(SHAPE):

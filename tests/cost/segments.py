@@ -1,4 +1,4 @@
-"""Segments by hand: what the tests of the cache's arithmetic are made of."""
+"""Helpers that make segments for the tests of the cache's arithmetic."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from rehydrate.prompt import Segment
 def seg(
     digest: str, tokens: int = 1_000, *, mark: bool = False, kind: str = "message", blocks: int = 1
 ) -> Segment:
-    """A stretch whose digest is its content."""
+    """Return a segment whose digest is its content."""
     return Segment(digest, kind, tokens, digest, "static", blocks, mark)
 
 
 def row(digests: str, *, marks: str = "", tokens: int = 1_000) -> list[Segment]:
-    """One segment a letter; those in `marks` end at a breakpoint."""
+    """Return one segment for each letter; those in `marks` end at a breakpoint."""
     return [seg(letter, tokens, mark=letter in marks) for letter in digests]

@@ -1,4 +1,4 @@
-"""Usage and cost: the formula of the contract, and what providers report."""
+"""Usage and cost: the formula of the contract, and the providers' usage reports."""
 
 from __future__ import annotations
 

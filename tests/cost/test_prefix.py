@@ -1,4 +1,4 @@
-"""prefix_report: where a prompt stops extending the one before it, why, and at what cost."""
+"""prefix_report: where a prompt stops extending the previous one, why, and the cost."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_another_model_has_another_cache():
 
 @given(st.text("abcde", max_size=9), st.text("abcde", max_size=9))
 def test_the_report_agrees_with_the_simulated_bill(first, second):
-    """What is shared is what a cache with a breakpoint everywhere would read."""
+    """A cache with a breakpoint everywhere reads exactly the shared tokens."""
     price = Price(1, 1, automatic=True, write=1)
     before, after = row(first), row(second)
     report = prefix_report(before, after)

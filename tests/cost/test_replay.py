@@ -1,4 +1,4 @@
-"""A recorded session replayed request by request: no prompt needlessly breaks the one before it."""
+"""A recorded session, replayed request by request: no prompt breaks its prefix without need."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOOLS = [
 
 @pytest.fixture(scope="module")
 def histories():
-    """What had been said before each request of the session."""
+    """The history before each request of the session."""
     lines = [json.loads(line) for line in EXAMPLE.read_text(encoding="utf-8").splitlines()]
     ignored = set(formats.parse(lines).ignored)
     said, seen, found = [], set(), []
@@ -44,7 +44,7 @@ def histories():
 
 @pytest.fixture(scope="module")
 def hydrated(histories):
-    """The IR of each request, and the place of the user's last words."""
+    """The IR of each request, and the index of the last user turn."""
     return [
         (
             max(
@@ -64,7 +64,7 @@ def hydrated(histories):
 
 
 def replayed(histories, provider="anthropic", budget=ROOM):
-    """A prompt for each request, of one `Context`; the reports on the way, and its usage."""
+    """Return a prompt for each request, of one `Context`; the reports, and its usage."""
     times = count()
 
     def known(request):
@@ -124,12 +124,12 @@ def test_without_anchors_the_report_names_what_moved_and_what_it_costs(hydrated)
     reports = [prefix_report(before, after, price=PRICE) for before, after in pairwise(sent)]
     broken = [report for report in reports if not report.extends]
     turns = sum(before != after for (before, _), (after, _) in pairwise(hydrated))
-    assert len(broken) == turns > 0  # in a new user turn the section stands elsewhere
+    assert len(broken) == turns > 0  # in a new user turn the section moves
     for report in broken:
         assert report.broke is not None
         assert report.broke.why in ("removed", "reordered", "inserted", "replaced", "changed")
         assert report.broke.place.startswith(("function", "<lambda>", "history"))
-        assert report.keeps_cached  # it stood behind the last breakpoint: nothing is written again
+        assert report.keeps_cached  # it was behind the last breakpoint: nothing is written again
 
 
 def test_after_a_compaction_of_the_agents_own_nobody_has_spoken_and_nothing_breaks_either():

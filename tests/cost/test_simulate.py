@@ -1,4 +1,4 @@
-"""simulate: the bill of requests one after another, by the rules of each provider's cache."""
+"""simulate: the bill of consecutive requests, by the rules of each provider's cache."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GPT = Price(2, 8, read=0.25, write=1, write_1h=1, automatic=True, step_tokens=12
 
 
 def bill(*prompts, **options):
-    """(read, written, uncached) of each."""
+    """Return (read, written, uncached) of each."""
     options = {"price": CLAUDE, "minimum_tokens": 1_024, **options}
     turns = simulate(prompts, **options).turns
     return [(turn.read, turn.written + turn.written_1h, turn.uncached) for turn in turns]
@@ -172,7 +172,7 @@ def jobs(draw):
 
 
 def slowly(prompts, gaps, minimum=1_024):
-    """The slow, obvious twin: entries are the whole texts of prefixes."""
+    """The slow reference: its entries are the whole texts of prefixes."""
     kept: dict[str, float] = {}
     now, rows = 0.0, []
     for prompt, gap in zip(prompts, [0, *gaps], strict=False):

@@ -36,7 +36,7 @@ def test_an_hour_and_openai_have_constants_of_their_own():
 
 
 def crossing_turn(before, after, kept, *, price, warm=True, limit=2_000):
-    """The first turn by whose end the compacted job has cost no more: both jobs, replayed."""
+    """Replay both jobs; return the first turn at which the compacted one has cost no more."""
     gap = 0.0 if warm else 1e6
     old = [seg("kept", kept, mark=True), seg("old", before - kept, mark=True)]
     new = [seg("kept", kept, mark=True), seg("new", after - kept, mark=True)]

@@ -1,8 +1,8 @@
-"""What the tests of embedding run on.
+"""Test doubles of the embedding tests.
 
-Clock()        seconds that pass when told
-Counting(f)    an embedder that notes the texts it was asked for
-lengths        an embedder whose vectors depend on nothing but the text
+Clock()        a clock that a test moves
+Counting(f)    an embedder that records the texts it gets
+lengths        an embedder whose vectors depend only on the text
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 PATIENCE_SECONDS = 60
-"""How long a test waits for what must happen, on however busy a machine."""
+"""Seconds a test waits for an event that must happen, on a busy machine."""
 
 
 class Clock:
-    """Seconds that pass when told."""
+    """A clock that a test moves."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -28,12 +28,12 @@ class Clock:
 
 
 def lengths(texts: list[str]) -> list[list[float]]:
-    """A direction a text: by its length and its first letter."""
+    """Return a direction for each text, from its length and its first letter."""
     return [[1.0 + len(text), 1.0 + ord(text[:1] or " ") % 7, 1.0] for text in texts]
 
 
 class Counting:
-    """Notes the texts it was asked for, and answers as `function` does."""
+    """Records the texts it gets, and answers as `function` does."""
 
     def __init__(self, function: Callable[[list[str]], Any] = lengths) -> None:
         self.function = function
@@ -49,7 +49,7 @@ class Counting:
 
 
 class Tensor:
-    """As torch has them: an array only once it is detached and on the CPU."""
+    """A tensor as in torch: an array only once it is detached and on the CPU."""
 
     def __init__(self, rows: Any, ready: int = 0) -> None:
         self.rows, self.ready = rows, ready

@@ -1,4 +1,4 @@
-"""Asking a model through the cache: each text once, sound rows only, and nothing raises."""
+"""Embedding through the cache: each text once, valid rows only, and no exception."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The circuit breaker: closed, open, half-open, whatever happens in what order."""
+"""The circuit breaker: closed, open and half-open, for any order of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vector cache: what was put is found under its space, within a bound of bytes."""
+"""The vector cache: stored rows are found under their space, within a limit of bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where models live, and what a manifest may be."""
+"""Locations of models, and valid manifests."""
 
 from __future__ import annotations
 

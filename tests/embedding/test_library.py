@@ -18,11 +18,11 @@ from rehydrate.errors import ModelError
 from tests.embedding.tiny_onnx import write_model
 
 PATIENCE_S = 60
-"""Far more than any of this takes, and less than forever."""
+"""Far more seconds than any of this takes."""
 
 
 def load_elsewhere(folder: Path, **environment: str) -> dict[str, str]:
-    """What loading says in a process of its own, which must then end by itself."""
+    """Load a model in another process, which must end by itself; return its report."""
     script = (
         "import json, sys\n"
         "from rehydrate.embedding.onnx import load_model\n"
@@ -126,7 +126,7 @@ def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("rehydrate.embedding.onnx.find_spec", lambda name: None)
     with pytest.raises(ModelError, match="not installed; install it: pip install onnxruntime") as e:
         onnxruntime_library()
-    assert OVERRIDE in e.value.remedy  # the way out where it has no wheels
+    assert OVERRIDE in e.value.remedy  # the remedy where it has no wheels
 
 
 def test_without_onnxruntime_all_but_onnx_models_works_and_those_say_what_to_do(

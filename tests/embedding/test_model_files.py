@@ -1,4 +1,4 @@
-"""Reading a model folder: which graph, how long, which pooling, and whether it is whole."""
+"""Reading a model folder: graph, length, pooling, and missing or damaged files."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_settings_of_strange_types_count_for_nothing(tmp_path: Path) -> None:
 
 
 def test_weights_beside_the_graph_are_part_of_what_names_the_space(tmp_path: Path) -> None:
-    # Trained again, the graph is the same to the bit, and only the file that it names differs.
+    # After new training the graph has the same bytes, and only the file that it names differs.
     put(tmp_path, **{"model.onnx": "graph at model.onnx_data", "notes.txt": "x"})
     put(tmp_path, **{"model.onnx_data": "weights"})
     before = read_model_files(tmp_path, "int8", None).digest

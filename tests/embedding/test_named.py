@@ -1,4 +1,4 @@
-"""Models by name: a folder or org/name is loaded once, when first used; a failure is words."""
+"""Models by name: a folder or org/name is loaded once, on first use; a failure is a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Embedding through ONNX Runtime: the right vectors, in any company, in time."""
+"""Embedding through ONNX Runtime: the right vectors, in any batch, before the deadline."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def distill() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def expected(folder: Path, distill: ModuleType) -> np.ndarray:
-    """One text at a time through the architecture as published, in float64."""
+    """Compute one text at a time with the published architecture, in float64."""
     spec = importlib.util.find_spec(PACKAGE)
     assert spec and spec.submodule_search_locations
     weights = next(Path(spec.submodule_search_locations[0]).rglob("model.safetensors")).parent

@@ -1,4 +1,4 @@
-"""A model in a process that forks, spawns, is interrupted, or exits in the middle."""
+"""A model in a process that forks, spawns, is interrupted, or exits during a call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.embedding.tiny_onnx import write_model
 PATIENCE_S = 60
 TEXTS = ["a b c", "d e", "f"]
 
-# Fork with threads under way is what is tested.
+# Forking with running threads is what this tests.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
@@ -110,7 +110,7 @@ def test_ctrl_c_ends_an_embedding_and_leaves_the_model_whole(folder: Path) -> No
         "import os, signal, sys, threading, time\n"
         "from rehydrate.embedding.onnx import load_model\n"
         "model = load_model(sys.argv[1])\n"
-        "model.embed(['b'])\n"  # numpy, interrupted while it is imported, says something else
+        "model.embed(['b'])\n"  # numpy prints another error when interrupted during its import
         "many = [f'a b {i}' for i in range(1_000_000)]\n"
         "threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "try:\n"

@@ -1,4 +1,4 @@
-"""Embedder: batches, timeouts, the breaker, and rows from whatever a function returns."""
+"""Embedder: batches, timeouts, the breaker, and rows from any return value of a function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Embedder
-from rehydrate.embedding import MAX_LEFT_BEHIND, _functions, cache, of_function
+from rehydrate.embedding import MAX_ABANDONED, _functions, cache, of_function
 from rehydrate.errors import EmbedderError, InvalidArgumentError
 from tests.embedding.doubles import PATIENCE_SECONDS, Clock, Counting, Tensor, lengths
 
@@ -124,7 +124,7 @@ def test_after_enough_failures_it_is_left_alone_and_then_tried_once():
 
 
 class Gate:
-    """An embedder that answers when it is let."""
+    """An embedder that answers when the test lets it."""
 
     def __init__(self) -> None:
         self.started, self.opened = threading.Semaphore(0), threading.Event()
@@ -188,13 +188,13 @@ def test_a_call_under_way_at_the_deadline_is_not_waited_for():
 def test_no_more_than_a_few_calls_are_left_behind():
     gate, clock = Gate(), Clock()
     embedder = Embedder(gate, failures_to_open=1_000, clock=clock)
-    for _ in range(MAX_LEFT_BEHIND + 3):
+    for _ in range(MAX_ABANDONED + 3):
         attempt = embedder.attempt(TEXTS, deadline=clock() + 0.01)
-    for _ in range(MAX_LEFT_BEHIND):
+    for _ in range(MAX_ABANDONED):
         assert gate.started.acquire(timeout=PATIENCE_SECONDS)
     assert not gate.started.acquire(blocking=False)
     attempt = embedder.attempt(TEXTS, deadline=clock() + 0.01)
-    assert f"{MAX_LEFT_BEHIND} earlier calls have not come back" in attempt.troubles[0]
+    assert f"{MAX_ABANDONED} earlier calls have not come back" in attempt.troubles[0]
     gate.opened.set()
     until(lambda: embedder.attempt(TEXTS).rows is not None)
 

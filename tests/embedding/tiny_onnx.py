@@ -1,4 +1,4 @@
-"""A transformer's files small enough to compute by hand: a table of vectors, no layer above it."""
+"""A transformer small enough to compute by hand: a table of vectors, no layer above it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_model(
     name: str = "model.onnx",
     of_table: NDArray[np.float32] = TABLE,
 ) -> Path:
-    """A model folder: token vectors (or their mean) and a WordPiece tokenizer of letters."""
+    """Write a model folder: token vectors (or their mean) and a WordPiece tokenizer of letters."""
     folder.mkdir(parents=True, exist_ok=True)
     table = of_table.copy()
     table[VOCAB.index(NAN_WORD)] = np.nan
@@ -67,7 +67,7 @@ def write_model(
 
 
 def expected(text: str, max_tokens: int = 256) -> np.ndarray:
-    """The vector of words of single letters and digits, the slow way."""
+    """Return the vector of words of single letters and digits, the slow way."""
     words = text.split()[: max_tokens - 2]
     rows = [TABLE[VOCAB.index(word)] for word in ["[CLS]", *words, "[SEP]"]]
     mean = np.mean(np.array(rows, dtype=np.float64), axis=0)

@@ -1,4 +1,4 @@
-"""Anthropic messages: what is read, what belongs together, and every rule that can be broken."""
+"""Anthropic messages: their reading, their units, and every rule that can be broken."""
 
 from __future__ import annotations
 

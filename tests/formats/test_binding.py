@@ -1,4 +1,4 @@
-"""validate(after, sent=before): thinking behind something that is not as it was sent is found."""
+"""validate(after, sent=before) finds thinking whose prefix is not what was sent."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ TOOLS = [{"name": "get", "input_schema": {"type": "object"}}]
 
 
 def stale(after: Any, sent: Any = SENT, **how: Any) -> list[int]:
-    """The messages whose thinking is refused."""
+    """Return the indices of messages whose thinking is refused."""
     found = validate(after, "anthropic", sent=sent, **how)
     return [violation.index for violation in found if violation.rule == RULE]
 
 
 def bare(entry: Entry) -> Entry:
-    """A message without its thinking."""
+    """Return a message without its thinking."""
     return {**entry, "content": entry["content"][1:]}
 
 
@@ -76,7 +76,7 @@ def test_thinking_behind_an_edited_missing_or_new_message_is_refused(after, refu
 )
 def test_all_thinking_is_behind_system_and_tools(changed):
     assert stale(request(AFTER, **changed), request(SENT)) == [1, 3, 5]
-    assert stale(request(AFTER, **changed), SENT) == []  # nobody says what they were
+    assert stale(request(AFTER, **changed), SENT) == []  # only one side has them
 
 
 def test_what_is_no_part_of_the_prefix_may_change():
@@ -129,7 +129,7 @@ def test_a_summary_of_the_apis_own_stands_for_what_it_replaces():
     assert stale([summary, user("new"), answer("c"), user("four")]) == []
     # Another's summary is a change like any other.
     assert stale([user("So far: one."), *SENT[3:], answer("c")]) == [1, 3]
-    # Once it stands, what comes behind it is bound to it.
+    # After it, later thinking depends on it.
     later = [summary, *SENT[3:], answer("c"), user("four")]
     assert stale([*later, answer("d")], later) == []
     assert stale([summary, SENT[3], user("other"), *later[3:], answer("d")], later) == [3, 5]

@@ -1,4 +1,4 @@
-"""Claude Code transcripts: which lines count, which belong together, what their merge breaks."""
+"""Claude Code transcripts: lines that count, lines of one unit, and rules broken after merging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detection of formats, and what is refused before any format is asked."""
+"""Detection of formats, and input that is refused before detection."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_the_documentation_shows_the_same_rules_and_every_format():
 
 
 def _rules(text: str) -> dict[str, list[str]]:
-    """The rows of the table of rules: name to its formats and what is wrong."""
+    """Return the rows of the table of rules: name to its formats and its text."""
     rows = [
         [cell.strip(" `") for cell in row.strip().strip("|").split("|")]
         for row in text.splitlines()

@@ -1,4 +1,4 @@
-"""MCP resources in tool results: their bytes are a medium, their text is text."""
+"""MCP resources in tool results: bytes are media, text is text."""
 
 from __future__ import annotations
 

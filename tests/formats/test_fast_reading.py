@@ -1,4 +1,4 @@
-"""The native reader of common contents reads as the format's own does, or leaves it to it."""
+"""The native reader of common contents agrees with the format's own, or declines the content."""
 
 from __future__ import annotations
 

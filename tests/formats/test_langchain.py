@@ -1,4 +1,4 @@
-"""LangChain messages: read as they are, the same objects kept, converted without loss."""
+"""LangChain messages: read in place, the same objects kept, converted without loss."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_dropping_units_of_a_damaged_conversation_breaks_no_further_message(name
     entries = data.draw(damaged(entries))
     conversation = parse(entries, name)
     indices = list(survivors(conversation, data.draw(kept_units(conversation))))
-    # Whether the first message is the user's is the opener's business, not a unit's.
+    # The rule about the first message is about the opener, not about a unit.
     before = Counter(
         violation.index
         for violation in validate(entries, name)
@@ -125,7 +125,7 @@ def test_an_empty_list_is_an_empty_valid_conversation(name):
     assert validate([], name) == []
 
 
-# Keys and values that formats look at, in combinations that none of them expects.
+# Keys and values that formats read, in combinations that none of them expects.
 _KEYS = st.sampled_from(
     [
         *("role", "content", "type", "text", "id", "tool_use_id", "tool_call_id", "tool_calls"),

@@ -1,4 +1,4 @@
-"""Validators find a violation planted in the middle of any valid conversation, and only that."""
+"""Validators find a violation inserted into any valid conversation, and only that one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.strategies import (
 Round = list[dict[str, Any]]
 Mutation = tuple[Callable[[Round], None], list[tuple[int, str]]]
 
-# Each mutation changes a round and names the violations it plants, by position in the round.
+# Each mutation changes a round and lists the violations it causes, by index in the round.
 
 ANTHROPIC_ROUND: Round = [
     {
@@ -182,7 +182,7 @@ RESPONSES: dict[str, Mutation] = {
 
 
 def planted(conversation: Round, round_: Round, mutation: Mutation) -> tuple[Round, list[Any]]:
-    """The mutated round near the start of the conversation, and where it is broken."""
+    """Return the mutated round near the start of the conversation, and the broken indices."""
     mutate, violations = mutation
     round_ = copy.deepcopy(round_)
     mutate(round_)
@@ -259,6 +259,6 @@ def test_whole_units_of_a_damaged_round_can_go_without_new_violations(name, plac
 
 
 def _violations(entries: Round, name: str) -> Counter[int]:
-    """How many rules each entry breaks; who comes first is no unit's business."""
+    """Count the rules that each entry breaks; the rule about the first message is about no unit."""
     found = validate(entries, name)
     return Counter(broken.index for broken in found if broken.rule != "first_not_user")

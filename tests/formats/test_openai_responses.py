@@ -1,4 +1,4 @@
-"""OpenAI Responses items: what is read, what belongs together, every rule that can be broken."""
+"""OpenAI Responses items: their reading, their units, and every rule that can be broken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where texts stand in entries, and entries with other texts in their places."""
+"""Paths of texts in entries, and entries with other texts at these paths."""
 
 from __future__ import annotations
 

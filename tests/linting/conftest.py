@@ -1,4 +1,4 @@
-"""Sessions with one thing wrong with each."""
+"""Sessions that each make one mistake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Entry = dict[str, Any]
 
 
 def prose(words: int, seed: int) -> str:
-    """Words that no other text has."""
+    """Return words that no other text has."""
     dice = random.Random(seed)
     letters = "abcdefghijklmnopqrstuvwxyz"
     made = ("".join(dice.choices(letters, k=dice.randint(4, 9))) for _ in range(words))

@@ -1,7 +1,7 @@
 """The five mistakes as each provider writes them, and sessions that make none of them.
 
 Raw logs, echoes, heavy schemas, searches that return whole files, and a system prompt that grows or
-is never the same.
+changes each time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OTHER = "\n".join(f"class Model_{n}(Base): name_{n} = Column('{n * 7}')" for n i
 
 
 def session(provider, tool, asked, result, *, said="Please look into it."):
-    """The user asks, the tool answers, the assistant says so."""
+    """Return a session: the user asks, the tool answers, the assistant confirms."""
     if provider in ("openai_chat", "langchain"):
         function = {"name": tool, "arguments": json.dumps(asked)}
         calls = [{"id": "c1", "type": "function", "function": function}]
@@ -61,7 +61,7 @@ def session(provider, tool, asked, result, *, said="Please look into it."):
 
 
 def request(provider, system, said="Hello."):
-    """One request with a system prompt, as the provider takes it."""
+    """Return one request with a system prompt, in the provider's shape."""
     messages = [{"role": "user", "content": said}]
     if provider == "anthropic":
         return {"model": "claude-sonnet-4-5", "system": system, "messages": messages}
@@ -72,7 +72,7 @@ def request(provider, system, said="Hello."):
 
 
 def found(target, **options):
-    """The rules that have something to say, infos left out."""
+    """Return the rules with findings, infos left out."""
     return {one.rule for one in lint(target, **options) if one.severity != "info"}
 
 
@@ -182,7 +182,7 @@ RULES_TEXT = "You are a careful assistant. " + prose(60, 4)
 
 
 def versions(count):
-    """A system prompt that notes what it learned."""
+    """Return versions of a system prompt that adds what it learned."""
     return [
         "\n".join([RULES_TEXT, *(f"- Learned: {prose(20, 50 + n)}" for n in range(number))])
         for number in range(count)
@@ -239,7 +239,7 @@ def test_a_journal_in_the_system_prompt_is_found_and_a_policy_is_not():
     assert lint(request("anthropic", policy), rules=["growing_system"]) == []
 
 
-# A system prompt that is never the same
+# A system prompt that changes each time
 
 VARYING = [
     "Now it is 2026-03-02 14:05:11.",

@@ -1,4 +1,4 @@
-"""Each rule: what it finds, and what it leaves in peace."""
+"""Each rule: its findings, and input that it accepts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CODE = "\n".join(
 
 
 def found(target, rule, **options):
-    """The findings of one rule, as (place, tokens)."""
+    """Return the findings of one rule, as (place, tokens)."""
     return [(one.place, one.tokens) for one in lint(target, rules=[rule], **options)]
 
 
@@ -242,7 +242,7 @@ def test_a_mark_under_the_minimum_and_a_request_without_marks_are_named():
     (finding,) = lint(bare, rules=["breakpoints"])
     assert "no cache breakpoint" in finding.message
     assert lint({**bare, "model": "gpt-5"}, rules=["breakpoints"]) == []
-    assert lint(talk, rules=["breakpoints"]) == []  # nobody can tell what is sent around them
+    assert lint(talk, rules=["breakpoints"]) == []  # the content around them is unknown
 
 
 def test_a_mark_on_what_changes_each_turn_is_named_in_a_compiled_prompt():
@@ -255,7 +255,7 @@ def test_a_mark_on_what_changes_each_turn_is_named_in_a_compiled_prompt():
     assert [place for place, _ in found(compiled, "breakpoints")] == ["hot"]
 
 
-# What is linted
+# Inputs of lint
 
 
 def test_an_ir_is_linted_by_its_sections_its_tools_and_its_history(session):

@@ -1,4 +1,4 @@
-"""A memory over each backend: the file, and the plain twin."""
+"""Fixtures: a memory over each backend, the file and the plain reference store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.memory.plain import PlainStore
 
 @pytest.fixture(params=["plain", "local"])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Memory]]:
-    """Opens memories, each a new and empty one, and closes them afterwards."""
+    """Return a function that opens new, empty memories; they are closed afterwards."""
     memories: list[Memory] = []
 
     def open_one(**options: Any) -> Memory:
@@ -32,5 +32,5 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
 
 @pytest.fixture
 def memory(opened: Callable[..., Memory]) -> Memory:
-    """Bound to the namespace "alice"."""
+    """A memory bound to the namespace "alice"."""
     return opened(namespace="alice")

@@ -1,4 +1,4 @@
-"""PlainStore: a memory in a dict, by the most obvious means; the twin of those that are fast."""
+"""PlainStore: a memory in a dict, written in the simplest way; the reference for fast stores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def words(text: str) -> set[str]:
 
 
 def is_meant(item: MemoryItem, filters: Filters) -> bool:
-    """Whether an item passes the filters; also the oracle of tests."""
+    """Return whether an item passes the filters; also the oracle of tests."""
     tiers, kinds = filters.get("tiers"), filters.get("kinds")
     sources, threads = filters.get("sources"), filters.get("threads")
     after, before = filters.get("after"), filters.get("before")
@@ -51,7 +51,7 @@ def is_meant(item: MemoryItem, filters: Filters) -> bool:
 
 
 class PlainStore:
-    """Nothing is indexed: every search looks at everything."""
+    """No index: every search scans every item."""
 
     def __init__(self) -> None:
         self._items: dict[str, dict[str, MemoryItem]] = {}

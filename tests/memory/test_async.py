@@ -1,4 +1,4 @@
-"""The async twins, on asyncio and trio: the same answers, off the event loop, cancellable."""
+"""The async methods, on asyncio and trio: the same answers, off the event loop, cancellable."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ async def test_every_operation_has_a_twin_that_says_so():
             continue
         if name in WITHOUT_A_TWIN:
             continue
-        twin = getattr(Memory, f"a{name}")
-        assert inspect.iscoroutinefunction(twin), name
-        assert inspect.signature(twin) == inspect.signature(method)
-        assert f"`{name}`" in (twin.__doc__ or "")
+        wrapper = getattr(Memory, f"a{name}")
+        assert inspect.iscoroutinefunction(wrapper), name
+        assert inspect.signature(wrapper) == inspect.signature(method)
+        assert f"`{name}`" in (wrapper.__doc__ or "")
 
 
 async def test_they_answer_as_the_methods_do(memory: Memory, tmp_path: Path):
@@ -101,7 +101,7 @@ async def test_an_async_embedder_runs_on_the_callers_loop():
         return [[1.0, float(len(text))] for text in texts]
 
     memory = Memory(PlainStore(), namespace="a", embedder=Embedder(embed, space="async-v1"))
-    (added,) = await memory.aadd(f"text {secrets.token_hex(8)}")  # none that is cached
+    (added,) = await memory.aadd(f"text {secrets.token_hex(8)}")  # one that is not cached
     assert added.embedded
     assert threads == [threading.get_ident()]
 

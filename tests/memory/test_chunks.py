@@ -1,4 +1,4 @@
-"""Chunks: together they are the text; each is about 200 tokens and knows its headings."""
+"""Chunks: together they are the text; each has about 200 tokens and its headings."""
 
 from __future__ import annotations
 

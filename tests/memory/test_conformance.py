@@ -1,4 +1,4 @@
-"""Every backend does what the conformance suite says: the file, the dict, and Memory over each."""
+"""Every backend passes the conformance suite: the file, the dict, and Memory over each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search for what one item alone holds finds that item first, whatever stands beside it."""
+"""A search for words that only one item holds finds that item first, among any others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOOKALIKES = [
 
 
 def fill(memory: Memory, own: list[str], chance: random.Random) -> dict[str, str]:
-    """Sessions of several sources; what one item alone holds, to that item's handle."""
+    """Add sessions of several sources; return the handle of each text that one item alone holds."""
     threads = []
     for word in own:
         names = {"p": chance.choice(PEOPLE), "q": chance.choice(PEOPLE)}

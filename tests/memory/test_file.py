@@ -1,4 +1,4 @@
-"""A memory's file: it outlives the process, is seen by all at once, and is named if unusable."""
+"""A memory's file: it outlives the process, all processes see it, and errors name it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder is synced by what its texts say: only what changed is touched; odd files are refused."""
+"""Folder sync: only changed chunks are touched; odd files are refused."""
 
 from __future__ import annotations
 

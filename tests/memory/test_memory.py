@@ -1,4 +1,4 @@
-"""Memory, the front door: namespaces, arguments, errors, embedders, limits of what it takes."""
+"""Memory, the entry point: namespaces, arguments, errors, embedders, limits of its input."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_bound_memory_means_its_namespace_and_another_only_when_told(opened: A
     assert [item.text for item in memory.list(namespace="bob")] == ["his"]
     assert memory.namespaces() == ["alice", "bob"]
     assert alice.namespaces() == ["alice"]
-    alice.close()  # closes nothing: it opened nothing
+    alice.close()  # it opened nothing, so it closes nothing
     assert len(memory.list(namespace="alice")) == 1
 
 
@@ -333,7 +333,7 @@ def test_vectors_of_too_many_dimensions_are_refused_wherever_they_come_in(tmp_pa
     with pytest.raises(EmbedderError, match=too_many):
         embedder.embed(["a"])
     with Memory.open(tmp_path / "m.db", namespace="a", embedder=embedder) as memory:
-        # A model that does not fit is one that fails: what is added is kept, and found.
+        # A model that does not fit counts as failed: an added item is stored, and found.
         (added,) = memory.add("the zebra house")
         assert not added.embedded
         assert [hit.handle for hit in memory.search("zebra house")] == [added.handle]

@@ -1,4 +1,4 @@
-"""What ends in a question comes after what answers it."""
+"""A text that ends in a question ranks behind one that answers it."""
 
 from __future__ import annotations
 

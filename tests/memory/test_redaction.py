@@ -1,4 +1,4 @@
-"""Secrets are taken out whatever their format, and nothing else is."""
+"""Secrets of every format are removed, and nothing else is."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _pem(kind: str) -> str:
 
 _HEX = "0123456789abcdef"
 
-# Made here by chance and put together from parts: no key of anybody's, and nothing that a scanner
-# of repositories would take for one.
+# Random, and built from parts: no real key, and nothing that a scanner of repositories would
+# report.
 KEYS = {
     "private_key": [
         _pem(kind + "PRIVATE KEY") for kind in ("", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ")
@@ -89,7 +89,7 @@ KEYS = {
     "replicate_token": ["r8_" + _random(37)],
     "jwt": [_jwt()],
 }
-# Where only a part of what is recognised is the secret: text, secret.
+# Only a part of the match is the secret: text, secret.
 IN_PLACE = {
     "aws_secret_key": [
         ("aws_secret_access_key = {}", _random(40, _ALNUM + "/+")),
@@ -244,7 +244,7 @@ def test_looking_at_the_needles_only_finds_all_that_the_patterns_find(text: str)
 
 @st.composite
 def texts_with_secrets(draw: st.DrawFn) -> tuple[list[str], list[str]]:
-    """Words that mean nothing, with secrets between them; the words, and the secrets."""
+    """Words without meaning, with secrets between them; return the words and the secrets."""
     words = draw(
         st.lists(st.sampled_from(["word", "שלום", "記憶", "12", "a.b", "x y"]), min_size=1)
     )
@@ -301,7 +301,7 @@ def test_redacting_twice_is_redacting_once(
     ids=lambda text: text[:12],
 )
 def test_a_text_made_to_be_slow_is_read_like_any_other(text: str):
-    # A pattern that goes back over what it read would take hours for these.
+    # A pattern that backtracks would take hours for these.
     once = Redactor()(text)
     assert Redactor()(once.text, once.redactions) == once
 
@@ -327,7 +327,7 @@ def test_memory_writes_no_secret_wherever_it_stands_in_an_item(memory: Memory):
     assert "hunter22" not in repr(found)
     assert found.text == "The key is [redacted:aws_access_key]."
     assert found.redactions == added.redactions == (Redaction("aws_access_key", 11, 36),)
-    # What was named by a secret is still found by it.
+    # Searches for the secret's name still find it.
     assert [hit.handle for hit in memory.search("key", threads=[key])] == [added.handle]
     assert memory.purge(thread=key) == 1
 

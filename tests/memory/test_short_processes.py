@@ -1,4 +1,4 @@
-"""Processes that end soon: an index grows from one to the next, whatever way each of them ends."""
+"""Short processes: an index grows from one to the next, however each of them ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.stress.programs import run_python
 
 ITEMS = 12_000
 FILED = 2_048
-"""Fewer items are indexed by whoever searches, in a moment."""
+"""With fewer items than this, a search indexes them at once."""
 
 ADD = """
     import os, sys
@@ -41,13 +41,13 @@ def path(tmp_path: Path) -> Path:
 
 
 def pending(path: Path) -> int:
-    """Items that no index file holds."""
+    """Return the number of items that no index file holds."""
     with Memory.open(path, namespace="a", read_only=True) as memory:
         return memory.stats().pending
 
 
 def status_of_recall(path: Path) -> str:
-    """How the search of a memory went for a prompt that may take its time."""
+    """Return the status of a memory search for a prompt without a deadline."""
     with Memory.open(path, namespace="a") as memory:
         prompt = Context(memory, system="You help.", timeout=60).prompt(
             "which crane was moved on day 77?"

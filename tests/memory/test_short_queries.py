@@ -1,4 +1,4 @@
-"""A query of one or two characters finds what a plain look at every text finds."""
+"""A query of one or two characters finds the same items as a scan of every text."""
 
 from __future__ import annotations
 

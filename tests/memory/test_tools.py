@@ -1,4 +1,4 @@
-"""load_memory: one tool for three providers; whatever a model sends, the answer can be read."""
+"""load_memory: one tool for three providers; any input of a model gets a readable answer."""
 
 from __future__ import annotations
 

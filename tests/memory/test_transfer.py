@@ -1,4 +1,4 @@
-"""Export and import: what comes back is what went out, whatever is in it."""
+"""Export and import: any namespace comes back unchanged."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ITEMS = st.builds(
 
 
 def comparable(item: MemoryItem) -> MemoryItem:
-    """All but when it was stored; links in any order."""
+    """Return the item without its storage time, with its links sorted."""
     ends = {"links": tuple(sorted(item.links)), "linked_from": tuple(sorted(item.linked_from))}
     return replace(item, created=None, **ends)
 

@@ -1,4 +1,4 @@
-"""A namespace's model may be changed: its vectors go, those of another take their place."""
+"""A namespace's model may be changed: its vectors are dropped, and another model's are added."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXTS = ["the violin costs eight hundred", "staging listens on port 8443", "Anna
 
 
 def model(space: str, dimensions: int) -> Embedder:
-    """Vectors by the letters of a text, so that every text has one."""
+    """Return a model that embeds by the letters of a text, so that every text has a vector."""
 
     def embed(texts: list[str]) -> np.ndarray:
         rows = np.zeros((len(texts), dimensions), dtype=np.float32)
@@ -28,7 +28,7 @@ def model(space: str, dimensions: int) -> Embedder:
 
 
 def told(memory: Memory) -> list[tuple[str, str, object]]:
-    """What an item is, but for its vector and how often it was shown."""
+    """Return an item's data without its vector and its number of uses."""
     return [(item.handle, item.text, item.created) for item in memory.list(newest_first=False)]
 
 
@@ -38,7 +38,7 @@ def test_another_model_takes_over_and_nothing_else_changes(tmp_path: Path):
         memory.add(TEXTS)
         memory.add(TEXTS, namespace="b")
         before = told(memory)
-    # As many dimensions, so that nothing but the name tells the two apart.
+    # As many dimensions: only the name differs.
     with Memory.open(path, namespace="a", embedder=model("new", 16)) as memory:
         memory.search("violin")
         assert "drop_vectors()" in memory.degraded[0]

@@ -1,4 +1,4 @@
-"""A real browser without a window: what it makes of a page, measured from around it."""
+"""A headless browser: measures a page from a frame around it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
-# The page itself runs no script; the one around it asks its document and leaves the answer.
+# The page itself runs no script; the frame inspects its document and reports.
 _AROUND = """<!doctype html><meta charset="utf-8"><title>around</title>
 <iframe id="page" style="width:{width}px;height:900px;border:0" srcdoc="{page}"></iframe>
 <pre id="answer">nothing</pre>
@@ -37,7 +37,7 @@ addEventListener("load", () => {{
 def measured(
     page: str, folder: Path, *, width: int = 390, dark: bool = False, unfold: bool = False
 ) -> dict[str, Any]:
-    """What a browser says of the page in a window so wide; `unfold` opens all that is folded."""
+    """Return the browser's measures of a page at this width; `unfold` opens all folded parts."""
     around = folder / "around.html"
     held = html.escape(page, quote=True)
     around.write_text(

@@ -1,4 +1,4 @@
-"""A page as a reader sees it: the strict parser of the tests, which refuses unbalanced markup."""
+"""A page as a reader sees it: a strict parser, which refuses unbalanced markup."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Box(NamedTuple):
 
 
 class Page(HTMLParser):
-    """Every box of text of a page, in order; AssertionError where the page is no good HTML."""
+    """Every box of text of a page, in order; AssertionError for invalid HTML."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -98,7 +98,7 @@ class Page(HTMLParser):
         raise AssertionError(f"a declaration: {data}")
 
     def of(self, side: str, unit: int, *classes: str) -> list[str]:
-        """The texts on one side of one unit, of boxes of any of these classes."""
+        """Return the texts on one side of one unit, of boxes of any of these classes."""
         return [
             box.text
             for box in self.boxes

@@ -1,4 +1,4 @@
-"""The page of an evaluation: what stands on it, and that nothing of a session can run there."""
+"""The page of an evaluation: its content, and that no text of a session can run there."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def found() -> Evaluation:
 
 
 def hostile(*texts: str) -> Evaluation:
-    """Foreign text wherever an evaluation holds some."""
+    """Return an evaluation with foreign text in every field that can hold it."""
     said = " ".join(texts)
     name = f"conf/{said.replace(' ', '')[:60]}a.toml"
     turns = work(40)

@@ -1,4 +1,4 @@
-"""The page of a prompt: everything on it once, in order, readable, and nothing on it that runs."""
+"""The page of a prompt: all content once, in order, readable, and nothing that runs."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ WORD = "averylongwordwithoutanyblankinit" * 40
 
 
 def page_of(*texts: str) -> str:
-    """All of them wherever a prompt holds foreign text."""
+    """Return a page with the texts in every field that holds foreign text."""
     sections = [
         Section(f"{text} {n}", text, Provenance(text, (text,), text, trust=0.5), tokens=9)
         for n, text in enumerate(texts)

@@ -1,4 +1,4 @@
-"""The page: good HTML, every message on it, what a model sees on the right, nothing that runs."""
+"""The page: valid HTML, every message, the model's view on the right, nothing that runs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def shown(case: Case) -> tuple[rehydrate.Compaction, Page]:
 
 
 def on_page(text: str) -> str:
-    """A text as the page's reader sees it."""
+    """Return a text as the parser of the page returns it."""
     import html
 
     return html.unescape(escaped(text))
 
 
 def check_every_text(entries: list[Any], compaction: rehydrate.Compaction, page: Page) -> None:
-    """Left is what came in; right is what the model sees, and nothing of what was dropped."""
+    """Check the sides: left is the input, right is what the model sees, without dropped text."""
     form = compaction.stats.format
     conversation = formats.parse(entries, form)
     made = dict(zip(compaction.indices, compaction.messages, strict=True))

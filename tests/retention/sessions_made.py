@@ -10,7 +10,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "session.jsonl"
 
 
 def work(turns: int = 30, seed: int = 0) -> list[dict[str, Any]]:
-    """An agent that reads files and comes back to them twenty turns later; Anthropic's format."""
+    """Return a session in Anthropic's format that reads files and uses them twenty turns later."""
     messages: list[dict[str, Any]] = [
         {"role": "user", "content": f"Mend the parser. Never touch src/engine_{seed}.rs, please."}
     ]
@@ -29,7 +29,7 @@ def work(turns: int = 30, seed: int = 0) -> list[dict[str, Any]]:
 
 
 def transcript(messages: list[dict[str, Any]], summary_at: int | None = None) -> list[dict]:
-    """The same as the entries of a Claude Code transcript, with a summary before that message."""
+    """Return it as entries of a Claude Code transcript, with a summary before that message."""
     entries: list[dict] = [{"type": "file-history-snapshot", "messageId": "m", "snapshot": {}}]
     for n, message in enumerate(messages):
         if n == summary_at:
@@ -48,6 +48,6 @@ def transcript(messages: list[dict[str, Any]], summary_at: int | None = None) ->
 
 
 def write_lines(path: Path, values: list[Any]) -> Path:
-    """One JSON value a line."""
+    """Write one JSON value a line."""
     path.write_text("\n".join(map(json.dumps, values)) + "\n", encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""Strategies side by side: cases, scores, intervals, losses and what is recommended."""
+"""Comparison of strategies: cases, scores, intervals, losses and the recommendation."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_one_session_has_no_intervals_and_its_advice_says_that_it_is_one() -> No
 
 
 def of_scores(**kept: dict[float, list[float]]) -> Evaluation:
-    """An evaluation in which each setting keeps so much of each of three sessions."""
+    """Return an evaluation in which each setting keeps a given share of each of three sessions."""
     names = {"keep_last": None, "whole": (), "parts": (("granularity", "excerpt"),)}
     sessions = [replace(session(n, 40), name=f"s{n}") for n in range(3)]
     sample = sample_cases(sessions, max_cuts=3)
@@ -145,7 +145,7 @@ def test_a_session_that_others_do_not_speak_for_shows_where_it_is_left_out() -> 
     advice = of_scores(whole={0.2: [1.0, 1.0, 0.3], 0.5: [1.0] * 3}).recommendation
     assert advice is not None
     assert (advice.ratio, advice.sessions) == (0.5, 3)
-    # Without the third session 0.2 would do, and the third would keep 0.3 of what it uses.
+    # Without the third session 0.2 is enough, and the third keeps 0.3 of its names.
     assert advice.agreement == pytest.approx(2 / 3)
     assert advice.held_out_worst == pytest.approx(0.3, abs=0.1)
     assert advice.certainty == "low"

@@ -1,4 +1,4 @@
-"""A model answers before and after: what it is asked, what counts, and what a failure costs."""
+"""A judge before and after compaction: its questions, what counts, and the cost of a failure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def told(prompt: Any) -> str:
 
 
 class Reader:
-    """Answers as a model would that reads: the file if it stands in the conversation."""
+    """A model that reads: it answers with the file if the conversation holds it."""
 
     def __init__(self, fails_on: str = "\x00") -> None:
         self.fails_on = fails_on

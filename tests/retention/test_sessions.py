@@ -1,4 +1,4 @@
-"""Sessions of any format are read from files and folders, and what is none is named."""
+"""Sessions of any format are read from files and folders, and other files are listed."""
 
 from __future__ import annotations
 

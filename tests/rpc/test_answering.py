@@ -205,5 +205,5 @@ def test_messages_too_deep_to_write_are_answered():
         nested = [nested]
     reply = compact(messages=[*HELLO, {"role": "user", "content": "x", "deep": nested}])
     assert "RecursionError" in json.dumps(reply)
-    while nested:  # taken apart by hand: letting go of it at once would recurse too
+    while nested:  # taken apart by hand: freeing it at once would recurse too
         nested = nested[0]

@@ -1,4 +1,4 @@
-"""docs/rpc.md tells the truth: its session is run, and its replies are those."""
+"""docs/rpc.md is true: its session is run, and the replies are compared."""
 
 from __future__ import annotations
 

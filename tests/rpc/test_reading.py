@@ -1,4 +1,4 @@
-"""The splitter: any layout, any splitting, any rubbish, and always the same pieces."""
+"""The splitter returns the same values for any layout, any split of the bytes, and any rubbish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tool's schema says what the Python function says."""
+"""The tool's schema agrees with the Python function."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Is a wheel or an sdist what is to be published? `python -m tools.check_wheel dist/*`.
+"""The check of a wheel or an sdist before publishing: `python -m tools.check_wheel dist/*`.
 
-    names.py      file names: version, tags, platforms, and what a whole release consists of
-    contents.py   what is inside: exactly the package, licences, metadata, nothing else
+names.py checks file names: version, tags, platforms, and the files of a whole release. contents.py
+checks the files inside: exactly the package, licences, metadata.
 
 Standard library only: it runs in any interpreter, the free-threaded one included.
 """

@@ -10,7 +10,7 @@ from tools.check_wheel import contents, names
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Check what is named; with `--release TAG` also that nothing of a release is missing."""
+    """Check the named files; with `--release TAG` also that no file of a release is missing."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument(

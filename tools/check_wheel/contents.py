@@ -1,4 +1,4 @@
-"""What is inside a wheel or an sdist: the package and its metadata, all of it and nothing else."""
+"""The contents of a wheel or an sdist: the package and its metadata, complete, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NATIVE = re.compile(
 
 METADATA = ("METADATA", "WHEEL", "RECORD", "entry_points.txt")
 SBOM = re.compile(r"sboms/[\w.-]+\.cyclonedx\.json")
-"""The bill of materials that maturin adds: what was compiled in."""
+"""The bill of materials that maturin adds: the compiled dependencies."""
 
 NOT_IN_AN_SDIST = re.compile(r"(\.so|\.pyd|\.pyc|\.whl|\.onnx)$|(^|/)(target|\.venv|\.git|dist)/")
 NEEDED_TO_BUILD = (
@@ -37,14 +37,14 @@ NEEDED_TO_BUILD = (
 
 
 def project_version() -> str:
-    """The version of the workspace, which is the package's."""
+    """Return the version of the workspace, which is the package's."""
     manifest = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
     version: str = manifest["workspace"]["package"]["version"]
     return version
 
 
 def package_files() -> set[str]:
-    """The Python package as it stands in the repository."""
+    """Return the files of the Python package in the repository."""
     package = ROOT / "python" / NAME
     files = [*package.rglob("*.py"), *package.rglob("*.pyi"), *package.rglob("*.css")]
     files.append(package / "py.typed")
@@ -52,7 +52,7 @@ def package_files() -> set[str]:
 
 
 def wheel_problems(path: Path, expected: set[str] | None = None) -> Iterator[str]:
-    """What is wrong inside a wheel; `expected` are the files of the package."""
+    """Yield the problems inside a wheel; `expected` are the files of the package."""
     if path.stat().st_size > LARGEST_WHEEL_BYTES:
         yield f"it has {path.stat().st_size:,} bytes, at most {LARGEST_WHEEL_BYTES:,} are allowed"
     with zipfile.ZipFile(path) as wheel:
@@ -79,7 +79,7 @@ def wheel_problems(path: Path, expected: set[str] | None = None) -> Iterator[str
 
 
 def sdist_problems(path: Path) -> Iterator[str]:
-    """What is wrong inside an sdist."""
+    """Yield the problems inside an sdist."""
     top = path.name.removesuffix(".tar.gz") + "/"
     with tarfile.open(path) as sdist:
         names = {member.name for member in sdist.getmembers() if member.isfile()}
@@ -126,7 +126,7 @@ def _requirements(told: Message) -> list[str]:
 
 
 def _plain(requirement: str) -> str:
-    """A requirement without what build tools write as they like: spaces, kinds of quotes."""
+    """Return a requirement without differences between build tools: spaces, kinds of quotes."""
     return requirement.replace(" ", "").replace('"', "'")
 
 

@@ -15,18 +15,18 @@ PLATFORMS = {
     "macOS arm64": r"macosx_\d+_\d+_arm64",
     "Windows x86_64": r"win_amd64",
 }
-"""What a wheel may be for: what onnxruntime, which ours requires, has wheels for: not musl."""
+"""The platforms of a wheel: those for which our dependency onnxruntime has wheels, so not musl."""
 
 ABIS = {"stable": r"cp311-abi3", "free-threaded": r"cp3(1[4-9]|[2-9]\d)-cp3\1t"}
 """The stable ABI from 3.11 on, or one free-threaded version; nothing else."""
 
 FREE_THREADED = ("manylinux x86_64", "manylinux aarch64")
-"""Where there is a free-threaded wheel. onnxruntime has none for macOS and Windows, and no marker
+"""Platforms with a free-threaded wheel. onnxruntime has none for macOS and Windows, and no marker
 tells such an interpreter apart: ours could not be installed there."""
 
 
 def platforms_of(abi: str) -> Sequence[str]:
-    """The platforms that a release has a wheel of this kind for."""
+    """Return the platforms for which a release has a wheel of this kind."""
     return FREE_THREADED if abi == "free-threaded" else tuple(PLATFORMS)
 
 
@@ -41,13 +41,13 @@ class WheelName(NamedTuple):
 
     @staticmethod
     def parse(filename: str) -> WheelName | None:
-        """The parts; None where there are not five."""
+        """Return the parts; None where there are not five."""
         parts = filename.removesuffix(".whl").split("-")
         return WheelName(*parts) if filename.endswith(".whl") and len(parts) == 5 else None
 
 
 def wheel_problems(filename: str, version: str) -> Iterator[str]:
-    """What is wrong with a wheel's name."""
+    """Yield the problems of a wheel's name."""
     name = WheelName.parse(filename)
     if name is None:
         yield "the name has not five parts: name-version-python-abi-platform.whl"
@@ -63,7 +63,7 @@ def wheel_problems(filename: str, version: str) -> Iterator[str]:
 
 
 def release_problems(filenames: Sequence[str], tag: str, version: str) -> Iterator[str]:
-    """What is missing of a release, and whether the tag is its version."""
+    """Yield the files missing of a release, and whether the tag differs from its version."""
     if tag != f"v{version}":
         yield f"the tag is {tag}, expected v{version}"
     if f"{NAME}-{version}.tar.gz" not in filenames:

@@ -49,7 +49,7 @@ BATCH = 512
 
 
 def distill(model: Path, *, dim: int = 256) -> bytes:
-    """Returns the static model of the BERT folder `model` (config, safetensors, vocab), bytes."""
+    """Return the static model of the BERT folder `model` (config, safetensors, vocab), as bytes."""
     vocab = (model / "vocab.txt").read_text(encoding="utf-8").splitlines()
     vectors = Bert(model).embed_tokens(
         len(vocab), cls=vocab.index("[CLS]"), sep=vocab.index("[SEP]")

@@ -18,7 +18,7 @@ PICTURES = Path(__file__).resolve().parents[2] / "docs" / "pictures"
 
 
 def main() -> None:
-    """Draw what figures were given for."""
+    """Draw the pictures for which figures were given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rss", type=Path, help="rows of t_seconds, rss_bytes, compactions")
     parser.add_argument("--threads", type=Path, help="rows of threads, per_second and maybe case")
@@ -33,7 +33,7 @@ def main() -> None:
     if asked.rss is None and asked.threads is None and not (asked.page or asked.inspector):
         parser.error("nothing to draw; pass --page, --inspector, --rss or --threads")
     asked.out.mkdir(parents=True, exist_ok=True)
-    # Imported only now: --help and the pages need no matplotlib.
+    # Imported late: --help and the pages need no matplotlib.
     if asked.page:
         from tools.draw.page import draw_page
 

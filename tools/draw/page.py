@@ -1,4 +1,4 @@
-"""The example session on its pages, before and after and as a prompt: photographs by chromium."""
+"""Screenshots by chromium of the example session's pages, before and after and as a prompt."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from rehydrate.prompt import (
     Provenance,
     Section,
     Stability,
+    compile as compile_prompt,
     hydrate,
 )
-from rehydrate.prompt import compile as compile_prompt
 
 ROOT = Path(__file__).parents[2]
 SESSION = Path("examples") / "session.jsonl"
 QUERY = "which house rules did the user give?"
 RATIO = 0.1
 SCHEMES = {"light": 1, "dark": 0}
-"""As chromium numbers them."""
+"""The numbers that chromium uses."""
 DENSITY = 1.25
 NOTES = Section(
     "hot",
@@ -40,11 +40,11 @@ NOTES = Section(
     mode=CompositionMode.ADDITIVE,
     stability=Stability.STATIC,
 )
-"""What such a session has beside its messages: a note that is in every turn."""
+"""A note in every turn, which such a session has beside its messages."""
 
 
 class Window(NamedTuple):
-    """A picture's name after that of the page, and the window it is taken in."""
+    """A picture's suffix behind the page's name, and the size of its window."""
 
     suffix: str
     width: int

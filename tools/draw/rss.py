@@ -11,7 +11,7 @@ from tools.draw.style import BLUE, INK, QUIET, canvas, save
 
 MIB = 1 << 20
 FLAT = 0.05
-"""Of the plateau: what the second half may spread over and still be called flat."""
+"""Share of the plateau that the second half may spread over and still be called flat."""
 
 
 def draw_rss(rows: Sequence[dict[str, Any]], path: Path) -> None:

@@ -20,7 +20,7 @@ WIDTH_INCHES, DOTS_AN_INCH = 8.4, 150
 
 
 def canvas(title: str, subtitle: str, height: float = 4.0) -> tuple[Figure, Axes]:
-    """A figure with one pair of axes, a title, and a line below it that says what was measured."""
+    """Return a figure with one pair of axes, a title, and a line below it about the measurement."""
     mpl.rcParams.update({"font.size": 12, "text.color": INK, "axes.labelcolor": QUIET})
     figure, axes = pyplot.subplots(figsize=(WIDTH_INCHES, height), layout="constrained")
     axes.set_title(title, loc="left", fontsize=15, fontweight="bold", pad=34)
@@ -36,6 +36,6 @@ def canvas(title: str, subtitle: str, height: float = 4.0) -> tuple[Figure, Axes
 
 
 def save(figure: Figure, path: Path) -> None:
-    """As PNG without the time of drawing, so that the same figures give the same file."""
+    """Save as PNG without the time of drawing, so that the same figures give the same file."""
     figure.savefig(path, dpi=DOTS_AN_INCH, metadata={"Software": None})
     pyplot.close(figure)

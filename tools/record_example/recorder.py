@@ -1,4 +1,4 @@
-"""From a script to a transcript: run every step, check what it promised, write it all down."""
+"""From a script to a transcript: run every step, check its outcome, write everything down."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["RecordingError", "record"]
 
 
 class RecordingError(Exception):
-    """A step whose outcome is not the one that the script goes on from."""
+    """A step whose outcome is not the one that the script continues from."""
 
 
 def record(
     script: Sequence[Step], workshop: Workshop, *, progress: Callable[[str], None] = lambda _: None
 ) -> str:
-    """The transcript of the session, as JSONL. Raises RecordingError naming the step."""
+    """Return the transcript of the session, as JSONL. Raises RecordingError naming the step."""
     transcript = Transcript()
     captured: dict[str, str] = {}
     for number, step in enumerate(script, 1):
@@ -68,7 +68,7 @@ def _call(
 
 
 def _with_input(call: Call, values: dict[str, object]) -> Call:
-    """The call with captured values in its texts; only commands and contents hold any."""
+    """Return the call with captured values in its texts; only commands and contents hold any."""
     import dataclasses
 
     texts = {key: values[key] for key in ("command", "content") if key in values}
@@ -89,7 +89,7 @@ def _check(call: Call, outcome: Outcome, captured: dict[str, str]) -> None:
 
 
 def _filled(value: object, captured: dict[str, str]) -> object:
-    """A text with `{name}` replaced for the names captured so far; other braces stay."""
+    """Return a text with `{name}` replaced for the names captured so far; other braces stay."""
     if isinstance(value, str):
         for name, text in captured.items():
             value = value.replace(f"{{{name}}}", text)

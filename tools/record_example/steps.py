@@ -1,7 +1,7 @@
-"""The vocabulary of a script: what the user says, what the agent says, which tools it calls.
+"""The steps of a script: user turns, agent texts, and tool calls.
 
-A call says what it expects, since the agent's words were written for that outcome: an exit code,
-a pattern in the output. A recording whose outcome differs stops and names the step.
+A call declares its expected outcome (an exit code, a pattern in the output), since the agent's
+words were written for it. A recording with another outcome stops and names the step.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SOFT_BREAK = re.compile(r"(?<![\n:])\n(?![\n\-*>|\d ])")
 
 
 def prose(text: str) -> str:
-    """A text as it was meant: no indentation, a line a paragraph, code blocks untouched.
+    """Return a text without indentation, a line a paragraph, code blocks untouched.
 
     >>> prose('''
     ...     One thing,
@@ -33,7 +33,7 @@ def prose(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """What the user says; the pause before it, in seconds."""
+    """A user turn, and the pause before it, in seconds."""
 
     text: str
     pause: int = 90
@@ -41,7 +41,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """What the agent says, alone or before the call that follows. `{name}` is a captured value."""
+    """A text of the agent, alone or before the call that follows. `{name}` is a captured value."""
 
     text: str
 
@@ -50,7 +50,7 @@ class Say:
 class Call:
     """Any tool call. `expect` must be found in its output; `capture` keeps groups by name.
 
-    `fails` marks a call that the session means to fail.
+    `fails` marks a call that is meant to fail.
     """
 
     expect: str = ""
@@ -93,7 +93,7 @@ class Glob(Call):
 
 @dataclass(frozen=True, slots=True)
 class Edit(Call):
-    """One exact replacement; `old` must stand in the file once."""
+    """One exact replacement; `old` must occur in the file once."""
 
     path: str
     old: str

@@ -1,4 +1,4 @@
-"""The lines of a Claude Code transcript, with ids and times from a seed: recordings compare."""
+"""The lines of a Claude Code transcript; ids and times come from a seed, so recordings compare."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ VERSION = "2.1.39"
 MODEL = "scripted"  # no model wrote these words: see examples/README.md
 PERMISSIONS = "acceptEdits"
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-# Commands that a client shows the progress of: what compiles, and whole test suites.
+# Commands whose progress a client shows: compilations, and whole test suites.
 _SLOW = ("cargo ", "pytest")
 
 
 class Transcript:
-    """A session being written down."""
+    """A session that is being written."""
 
     def __init__(self) -> None:
         """Start the clock and the session."""
@@ -37,11 +37,11 @@ class Transcript:
 
     @property
     def clock(self) -> str:
-        """The time now, as git and the lines have it."""
+        """Return the time now, as git and the lines have it."""
         return self._time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def user(self, text: str, pause: int) -> None:
-        """A prompt; it ends the turn before."""
+        """Add a prompt; it ends the turn before."""
         self._end_turn()
         self._pass(pause, pause * 1.4)
         uuid = self._uuid()
@@ -52,13 +52,13 @@ class Transcript:
         self._add("user", uuid, message=message, **rest, permissionMode=PERMISSIONS)
 
     def say(self, text: str) -> None:
-        """A text of the agent's: the beginning of a new message."""
+        """Add a text of the agent: the beginning of a new message."""
         self._pass(2, 9)
         self._message = self._id("msg_01")
         self._assistant({"type": "text", "text": text})
 
     def calls(self, inputs: list[tuple[str, dict[str, Any]]]) -> list[str]:
-        """Tool calls of one message, that of the text just said or a new one; returns their ids."""
+        """Add tool calls to the message of the last text, or to a new one; return their ids."""
         if self._message is None:
             self._message = self._id("msg_01")
         ids = []
@@ -72,7 +72,7 @@ class Transcript:
         return ids
 
     def result(self, call_id: str, name: str, values: dict[str, Any], outcome: Outcome) -> None:
-        """What a tool answered."""
+        """Add a tool's result."""
         is_slow = name == "Bash" and any(word in values["command"] for word in _SLOW)
         if is_slow:
             self._pass(3, 4)
@@ -94,7 +94,7 @@ class Transcript:
             self._snapshot(self._prompt[0], is_update=True)
 
     def finished(self) -> str:
-        """The whole transcript as JSONL."""
+        """Return the whole transcript as JSONL."""
         self._end_turn()
         dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
         return "".join(f"{dump(line)}\n" for line in self._lines)

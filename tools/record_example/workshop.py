@@ -1,4 +1,4 @@
-"""A scratch clone and the tools that work in it: what a coding agent can do, done for real."""
+"""A scratch clone and the tools of a coding agent that work in it for real."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class WorkshopError(Exception):
 
 
 class Outcome(NamedTuple):
-    """What a tool answered: the text that the model sees, and the client's record of it."""
+    """A tool's result: the text that the model sees, and the client's record of it."""
 
     text: str
     record: Any
@@ -63,7 +63,7 @@ class Outcome(NamedTuple):
 
 
 class Workshop:
-    """The clone at `root`; every output comes out with paths as in `CWD`."""
+    """The clone at `root`; every output has paths as in `CWD`."""
 
     def __init__(self, root: Path, environment: dict[str, str], hidden: dict[str, str]) -> None:
         """Take a prepared directory, the environment of its commands, the paths to replace."""
@@ -77,7 +77,7 @@ class Workshop:
     def cloned(
         cls, source: Path, commit: str, *, target_dir: Path, progress: Callable[[str], None]
     ) -> Iterator[Workshop]:
-        """A clone of `source` at `commit` in a temporary directory, with its dependencies built."""
+        """Clone `source` at `commit` into a temporary directory, with its dependencies built."""
         checkout = Path(__file__).resolve().parents[2]
         python = _python_with_pytest(checkout)
         with tempfile.TemporaryDirectory(prefix="record-example-") as scratch:
@@ -118,7 +118,7 @@ class Workshop:
             yield cls(root, environment, hidden)
 
     def run(self, call: Call, clock: str) -> Outcome:
-        """Do what the call says; `clock` is the time of a commit it makes."""
+        """Run the call; `clock` is the time of a commit it makes."""
         match call:
             case Bash():
                 return self._bash(call, clock)
@@ -135,7 +135,7 @@ class Workshop:
         raise TypeError(f"{type(call).__name__} is no tool")
 
     def input_of(self, call: Call) -> tuple[str, dict[str, Any]]:
-        """The tool's name and its input, as the model writes them."""
+        """Return the tool's name and its input, as the model writes them."""
         match call:
             case Bash():
                 return "Bash", {"command": call.command, "description": call.description}
@@ -268,7 +268,7 @@ class Workshop:
         return Outcome(f"File created successfully at: {place}", record)
 
     def _files(self, under: str = "") -> list[str]:
-        """Files that git knows or would know, as an agent's search tools see them."""
+        """Return files that git tracks or would track, as an agent's search tools see them."""
         listed = _git(self.root, "ls-files", "--cached", "--others", "--exclude-standard", under)
         present = [name for name in listed.splitlines() if (self.root / name).is_file()]
         return sorted(name for name in present if b"\0" not in (self.root / name).read_bytes())
@@ -280,9 +280,9 @@ class Workshop:
 
 
 def leaks() -> tuple[str, ...]:
-    """What must never stand in a recording: the names of this machine and of whoever records.
+    """Return names of this machine and of its user, which must never be in a recording.
 
-    Names too common to mean anything are not looked for.
+    Names too common to mean anything are left out.
     """
     names = {str(Path.home()), socket.gethostname(), getpass.getuser()}
     return tuple(sorted(name for name in names if len(name) > 5 or name.startswith("/")))

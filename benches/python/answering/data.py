@@ -21,12 +21,12 @@ LOCOMO_TIME, LONGMEMEVAL_TIME = "%I:%M %p on %d %B, %Y", "%Y/%m/%d %H:%M"
 EXPECTED = "pass the locomo10.json of LoCoMo, or a longmemeval_*.json of LongMemEval"
 _NOWHERE = "The conversation does not say."
 _BEGINNING = "(The conversation begins.)"
-"""Before a conversation that the assistant begins: not every provider takes one."""
+"""Put before a conversation that the assistant begins: some providers refuse such a one."""
 
 
 @dataclass(frozen=True)
 class History:
-    """A conversation as messages, each of which begins with the day that it was said on."""
+    """A conversation as messages, each of which begins with its day."""
 
     name: str
     messages: Sequence[Message] = field(repr=False)
@@ -34,7 +34,7 @@ class History:
 
     @cached_property
     def tokens(self) -> int:
-        """Of all of it, o200k_base."""
+        """Tokens of the whole conversation, o200k_base."""
         return count_tokens(list(self.messages))
 
 
@@ -45,29 +45,29 @@ class Case:
     id: str
     type: str
     question: str
-    """As it is asked: with the day, where it has one."""
+    """The question as the model gets it: with the day, where it has one."""
     answer: str
-    """The right one; of preferences a description of it, of the unanswerable why it is."""
+    """The right answer; a description for preferences; the reason for unanswerable ones."""
     history: History = field(repr=False)
     at: datetime
 
     @property
     def is_unanswerable(self) -> bool:
-        """LongMemEval's names tell, as to its own grader."""
+        """Return whether it is unanswerable, by its name in LongMemEval, as that grader does."""
         return self.type == "adversarial" or "_abs" in self.id
 
     @property
     def digest(self) -> str:
-        """Of all that may be shown and is expected."""
+        """Return a hash of everything that may be shown and is expected."""
         said = (message["content"] for message in self.history.messages)
         return digest(self.id, self.type, self.question, self.answer, *said)
 
 
 def read_cases(paths: Iterable[str | Path], limit: int | None = None) -> list[Case]:
-    """The questions of these files, and of the JSON files of these folders; with a ``limit`` at
-    most so many, evenly over the conversations and always the same ones.
+    """Return the questions of these files, and of the JSON files of these folders. With a
+    ``limit``, at most that many, spread over the conversations, always the same ones.
 
-    Raises UnreadableSessionError for what is no file of the two, with the place that is wrong.
+    Raises UnreadableSessionError, with the place, for any other file.
     """
     files = session_files(paths)
     groups: dict[str, list[Case]] = {}
@@ -82,7 +82,7 @@ def read_cases(paths: Iterable[str | Path], limit: int | None = None) -> list[Ca
 
 
 def digest(*parts: str) -> str:
-    """Of texts, and where one ends."""
+    """Return a hash of texts and of their borders."""
     data = "\0".join(parts).encode("utf-8", "surrogatepass")
     return blake2b(data, digest_size=10).hexdigest()
 
@@ -104,7 +104,7 @@ def _read_file(path: Path) -> list[Case]:
 
 
 def _locomo(sample: Any) -> list[Case]:
-    """LoCoMo (ACL 2024): the questions of one conversation of many days."""
+    """Read LoCoMo (ACL 2024): the questions of one conversation of many days."""
     record = sample["conversation"]
     said: list[tuple[datetime, str, str]] = []
     for session, turn in locomo_turns(record):
@@ -123,13 +123,13 @@ def _locomo(sample: Any) -> list[Case]:
 
 
 def _longmemeval(entry: Mapping[str, Any]) -> Case:
-    """LongMemEval (ICLR 2025): one question about many chats of a user with an assistant."""
+    """Read LongMemEval (ICLR 2025): one question about many chats of a user with an assistant."""
     id_, kind = str(entry["question_id"]), str(entry["question_type"])
     dates = [_time(date, LONGMEMEVAL_TIME) for date in entry["haystack_dates"]]
     chats = zip(dates, entry["haystack_sessions"], strict=True)
     said = [
         (at, turn["role"], turn["content"])
-        for at, chat in sorted(chats, key=lambda dated: dated[0])  # the oracle file's are in none
+        for at, chat in sorted(chats, key=lambda dated: dated[0])  # the oracle file's are unordered
         for turn in chat
         if turn["content"].strip()
     ]
@@ -156,5 +156,5 @@ def _time(written: str, form: str) -> datetime:
 
 
 def _day(at: datetime) -> str:
-    """As LoCoMo's answers write it, so that a model that copies it is right."""
+    """Return the day as LoCoMo's answers write it, so that a model that copies it is right."""
     return f"[{at:%a} {at.day} {at:%B %Y}]"

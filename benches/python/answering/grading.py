@@ -1,9 +1,9 @@
-"""Whether an answer is right: by LoCoMo's F1, which asks nobody, or by a model that judges.
+"""Grading of an answer: by LoCoMo's F1, which calls no model, or by a model as the judge.
 
-F1 is that of LoCoMo's grader but for its stems, so a little lower: of words, without articles and
-punctuation; part by part where the answer is a list (multi-hop); 1 or 0 where the conversation does
-not say. LongMemEval has no measure but a judge; its preferences are no answer to compare with. The
-judge is told by type what counts, as LongMemEval's own is, in words of ours.
+F1 is that of LoCoMo's grader without its stemming, so a little lower: of words, without articles
+and punctuation; part by part where the answer is a list (multi-hop); 1 or 0 where the conversation
+has no answer. LongMemEval has no measure but a judge; its preferences are no answer to compare
+with. The judge is told by type what counts, like LongMemEval's own, in our words.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MARKS = str.maketrans("", "", string.punctuation)
 
 
 def f1(case: Case, given: str) -> float | None:
-    """LoCoMo's score of an answer, 0 to 1; None where it says nothing."""
+    """Return LoCoMo's score of an answer, 0 to 1; None where it has none."""
     if case.is_unanswerable:
         return float(any(words in given.lower() for words in _UNKNOWN))
     if case.type == "single-session-preference":
@@ -52,7 +52,7 @@ def f1(case: Case, given: str) -> float | None:
 
 
 def judge_prompt(case: Case, given: str) -> str:
-    """What the judge is asked."""
+    """Return the prompt of the judge."""
     rule, label = _RIGHT, "Right answer"
     if case.is_unanswerable:
         rule, label = _ABSENT, "Reason"
@@ -64,12 +64,12 @@ def judge_prompt(case: Case, given: str) -> str:
 
 
 def judge_key(judge: Model, case: Case, given: str) -> str:
-    """Of all that a verdict depends on."""
+    """Return a hash of everything that a verdict depends on."""
     return digest(judge.provider, judge.name, case.digest, judge_prompt(case, given))
 
 
 async def judged(judge: Model, case: Case, given: str, retry: Retry) -> tuple[bool | None, str]:
-    """Whether it is right; None with the problem where the judge does not say."""
+    """Return whether the answer is right; None and the problem where the judge gives no verdict."""
     context = Context(provider=judge.provider, model=judge.name, budget=_BUDGET, passes=())
     context.add({"role": "user", "content": judge_prompt(case, given)})
     said = await asked(judge, context, 1, retry)

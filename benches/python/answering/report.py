@@ -14,8 +14,8 @@ _SPENT = {"prompt_tokens": "first prompt", "tokens_in": "tokens in", "tokens_out
 
 
 def report(rows: Sequence[Row], model: str, judge: str | None) -> str:
-    """By the judge's verdicts where there is one, else by F1; means are of what has a score, what
-    was spent is by question."""
+    """Return the report: verdicts of the judge if there is one, else F1. Means are over answers
+    with a score; costs are per question."""
     of: dict[str, list[Row]] = {}
     for row in rows:
         of.setdefault(row.strategy, []).append(row)
@@ -44,7 +44,7 @@ def report(rows: Sequence[Row], model: str, judge: str | None) -> str:
 
 
 def plan_report(plan: Iterable[Planned]) -> str:
-    """What a run will ask, as text."""
+    """Return the requests of a run as text."""
     rows = [("", "answered before", "do not fit", "requests", "tokens in")]
     for each in plan:
         spans = (f"{low:,} - {high:,}" for low, high in (each.requests, each.tokens))

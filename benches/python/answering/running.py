@@ -1,4 +1,4 @@
-"""Running the questions: the plan, the journal that a run goes on from, and several at once."""
+"""Running the questions: the plan, the journal that a run resumes from, and concurrency."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from rehydrate.prompt import upper_bound
 
 AT_ONCE = 4
 MOST_FAILURES = 10
-"""After so many in a row nothing more is asked: the key, the model or the network is wrong."""
+"""After this many failures in a row it stops: the key, the model or the network is wrong."""
 REPLY_TOKENS = 60
-"""Of an answer, for the plan."""
+"""Tokens of an answer, for the plan."""
 
 
 class Journal(dict[str, Any]):
-    """Answers and verdicts, and the file that has each in a line, written as they come."""
+    """Answers and verdicts, and the file that has one in each line, written at once."""
 
     def __init__(self, path: str | Path | None = None) -> None:
-        """Read what there is; a line that was cut off is left out. Without a path nothing is kept.
+        """Read the file; a line that was cut off is skipped. Without a path nothing is kept.
 
         Raises UnreadableSessionError for a file that is no journal.
         """
@@ -43,7 +43,7 @@ class Journal(dict[str, Any]):
         self._ahead = "\n" if data and not data.endswith(b"\n") else ""
 
     def keep(self, key: str, value: Any, case: Case, strategy: str) -> None:
-        """Write it down at once; case and strategy are for whoever reads the file."""
+        """Write a value at once; case and strategy are for readers of the file."""
         self[key] = value
         if self._path is not None:
             entry = {"key": key, "value": value, "case": case.id, "strategy": strategy}
@@ -61,12 +61,12 @@ class Row:
     answer: Answer
     f1: float | None = None
     right: bool | None = None
-    """As the judge has it."""
+    """The judge's verdict."""
     judge_problem: str = ""
 
 
 class Planned(NamedTuple):
-    """What one strategy, or the judge, will ask: at least and at most, tokens of the prompts."""
+    """The requests of one strategy or of the judge: fewest and most, and prompt tokens."""
 
     name: str
     known: int
@@ -77,7 +77,7 @@ class Planned(NamedTuple):
 
 @dataclass
 class Run:
-    """Questions that are asked with strategies, and perhaps judged; a journal to go on from."""
+    """Questions for each strategy, with an optional judge, and a journal to resume from."""
 
     cases: Sequence[Case]
     strategies: Sequence[str]
@@ -85,18 +85,17 @@ class Run:
     judge: Model | None = None
     journal: Journal = field(default_factory=Journal)
     failures: int = 0
-    """In a row, up to now."""
+    """Failures in a row."""
 
     @property
     def is_given_up(self) -> bool:
-        """Whether so much failed in a row that nothing more is asked."""
+        """Whether too many requests failed in a row."""
         return self.failures >= MOST_FAILURES
 
     async def rows(
         self, at_once: int = AT_ONCE, advance: Callable[[int], object] = lambda _: None
     ) -> list[Row]:
-        """Each question with each strategy, until it is given up; what failed in an earlier run is
-        asked again."""
+        """Return each question with each strategy, until it gives up; failures are asked again."""
         rows: dict[int, Row] = {}
         jobs = enumerate((case, name) for case in self.cases for name in self.strategies)
 
@@ -140,10 +139,10 @@ class Run:
             self.failures = self.failures + 1 if problem else 0
 
     def plan(self) -> list[Planned]:
-        """What it will ask, without asking."""
+        """Return the requests it would make, without making them."""
         plans = [self._planned(strategy) for strategy in self.strategies]
         if self.judge is not None:
-            # Which verdicts are known already takes the answers to say.
+            # Known verdicts can only be counted with the answers.
             count = sum(len(self.cases) - plan.unfit for plan in plans)
             prompts = [count_tokens(judge_prompt(case, "")) + REPLY_TOKENS for case in self.cases]
             tokens = sum(prompts) * count // len(prompts)

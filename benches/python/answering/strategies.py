@@ -1,4 +1,4 @@
-"""What of a conversation a model is shown before it is asked about it, and what it answers."""
+"""Strategies of answering: the part of a conversation that a model is shown, and its answer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rehydrate.prompt import upper_bound
 from rehydrate.retention import Message, exact_cost, keep_last
 
 STRATEGIES = ("whole", "keep_last", "context", "jit")
-"""whole: all of the conversation, where it fits the window. keep_last: its last messages.
-context: what a `Context` leaves. jit: the same, with the tools of `ContextJIT`."""
+"""whole: all of the conversation, where it fits the window. keep_last: its last messages. context:
+what a `Context` keeps. jit: the same, with the tools of `ContextJIT`."""
 UNFIT = "does not fit"
-"""How the problem begins of a question whose prompt is too long for the model."""
+"""Start of the error message for a prompt that is too long for the model."""
 
 _TOLD = (
     "The messages are a conversation of several days; each begins with the day it was said on. The "
@@ -31,14 +31,14 @@ _ASK_BACK = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model answered, or why it did not, and what that took."""
+    """A model's answer, or why there is none, and its cost."""
 
     text: str = ""
     problem: str = ""
     prompt_tokens: int = 0
-    """Of the first prompt, o200k_base."""
+    """Tokens of the first prompt, o200k_base."""
     tokens_in: int = 0
-    """Of all prompts, as billed."""
+    """Tokens of all prompts, as billed."""
     tokens_out: int = 0
     requests: int = 0
     dollars: float | None = None
@@ -46,19 +46,19 @@ class Answer:
 
 @dataclass(frozen=True)
 class Answering:
-    """A model that is asked questions, and how much it is shown."""
+    """A model that answers questions, and the limits of its prompts."""
 
     model: Model
     budget_tokens: int = 4_000
-    """Of the first prompt but the whole, o200k_base: instructions, tools, messages, question."""
+    """Maximum of the first prompt except for `whole`, o200k_base: from instructions to question."""
     window_tokens: int = 180_000
-    """Of the model: what may take more is not sent."""
+    """Window of the model: a prompt that may be longer is not sent."""
     max_calls: int = 4
-    """Of request_context and its like, for one question."""
+    """Maximum calls of request_context and similar tools, for one question."""
     retry: Retry = Retry()  # noqa: RUF009
 
     async def answer(self, case: Case, strategy: str) -> Answer:
-        """The answer to a question; what fails is in it, never raised."""
+        """Answer the question; a failure is returned in the answer, never raised."""
         if not self.fits(case, strategy):
             return Answer(problem=f"{UNFIT} {self.window_tokens:,} tokens (--window)")
         try:
@@ -68,7 +68,7 @@ class Answering:
             return Answer(problem=_one_line(error))
 
     async def _context(self, case: Case, strategy: str) -> Context:
-        """The context whose next prompt asks the question, and which the window alone limits."""
+        """Return the context whose next prompt asks the question, limited only by the window."""
         told, is_ours = _told(strategy), strategy in ("context", "jit")
         context = Context(
             provider=self.model.provider,
@@ -91,28 +91,29 @@ class Answering:
         return context
 
     def first_tokens(self, case: Case, strategy: str) -> int:
-        """Of the first prompt, at most."""
+        """Return the maximum tokens of the first prompt."""
         whole = case.history.tokens + count_tokens(_told(strategy) + case.question)
         return whole if strategy == "whole" else min(whole, self.budget_tokens)
 
     def fits(self, case: Case, strategy: str) -> bool:
-        """Whether the model's window holds it."""
+        """Return whether the prompt fits the model's window."""
         tokens = upper_bound(self.first_tokens(case, strategy), self.model.provider)
         return tokens <= self.window_tokens
 
     def most_requests(self, strategy: str) -> int:
-        """For one question: each of the calls, one that is refused, and the answer."""
+        """Return the maximum requests for one question: each call, a refused one, and the
+        answer."""
         return self.max_calls + 2 if strategy == "jit" else 1
 
     def key(self, case: Case, strategy: str) -> str:
-        """Of all that an answer depends on."""
+        """Return a hash of everything that an answer depends on."""
         sizes = str((self.budget_tokens, self.window_tokens, self.max_calls))
         told = _told(strategy)
         return digest(case.digest, strategy, told, self.model.provider, self.model.name, sizes)
 
 
 async def asked(model: Model, context: Context, most_requests: int, retry: Retry) -> Answer:
-    """What a model answers to a context; what the provider fails at is in it."""
+    """Return a model's answer to a context; a provider's failure is returned in it."""
     limits = TurnLimits(steps=most_requests)
     agent = Interpreter(model, jit=bool(context.jit), limits=limits, retry=retry)
     turn = await agent.arun(context)
@@ -131,7 +132,7 @@ async def asked(model: Model, context: Context, most_requests: int, retry: Retry
 
 
 def _one_line(error: BaseException) -> str:
-    """An error as one line."""
+    """Return an error as one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
@@ -141,8 +142,8 @@ def _told(strategy: str) -> str:
 
 
 def _last(messages: list[Message], budget_tokens: int) -> list[Message]:
-    """The last that fit; from a user's on, as trim_messages(start_on="human") has it: no provider
-    is sent what it may refuse."""
+    """Return the last messages that fit, from a user's on, like trim_messages(start_on="human"):
+    some providers refuse any other start."""
     share = min(1.0, budget_tokens / count_tokens(messages))
     kept = keep_last(exact_cost())(messages, None, share) or messages[-1:]
     first = next(place for place, message in enumerate(kept) if message["role"] == "user")

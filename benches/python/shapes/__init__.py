@@ -1,8 +1,8 @@
-"""Sessions of other shapes than coding, airline and LoCoMo: made, for want of real ones.
+"""Generated sessions of other shapes than coding, airline and LoCoMo, for want of real ones.
 
 Each is written from grammars and word lists, the same for the same number, and knows which of its
-values later tool calls or a question at the end need. What is in them says nothing of how often
-such sessions occur: they are there so that no constant fits one shape alone.
+values later tool calls or a question at the end need. Their content says nothing about how often
+such sessions occur: they prevent constants that fit only one shape.
 """
 
 from collections.abc import Callable
@@ -17,13 +17,14 @@ SHAPES: dict[str, tuple[Callable[[int], Log], int]] = {
     "research": (research.make, research.SESSIONS),
     "chats": (chats.make, chats.SESSIONS),
 }
-"""How a session of each shape is made, and how many there are."""
+"""The generator of each shape, and the number of sessions."""
 
 
 def sessions(shape: str, most: int | None = None, *, first: int = 0) -> list[Log]:
-    """The sessions of a shape, or so many of them.
+    """Return the sessions of a shape, or the first ones.
 
-    From `first` on they are others than the usual ones: what was chosen on these is tried on those.
+    With `first`, other sessions than the usual ones: choices made on the usual ones are tested on
+    them.
     """
     make, count = SHAPES[shape]
     return [make(number) for number in range(first, first + (count if most is None else most))]

@@ -1,8 +1,8 @@
 """What survives in sessions of other shapes: `python -m benches.python.shapes [SHAPE...]`.
 
 Per shape, strategy and ratio: of the values that later calls use, the share still there after
-compacting what came before; and of the values that a question needs, the share still there when it
-is the last user turn, and when it is the query. Beside each figure is its interval by session.
+compacting the earlier messages; and of the values that a question needs, the share still there when
+it is the last user turn, and when it is the query. Each figure has its interval by session.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Asked = tuple[Cut, str]
 
 
 def peers(cost: Cost) -> dict[str, Compact]:
-    """What keeps the end."""
+    """Return the strategies that keep the end."""
     found = {"keep last": keep_last(cost)}
     with suppress(MissingPackageError):
         found["trim_messages"] = trim_messages(cost)
@@ -50,7 +50,7 @@ def peers(cost: Cost) -> dict[str, Compact]:
 
 
 def ours() -> dict[str, Compact]:
-    """`compact_context`, with whole messages and with excerpts."""
+    """Return `compact_context`, with whole messages and with excerpts."""
     return {
         "compact_context": compacted(thinking="keep"),
         "excerpts": compacted(thinking="keep", granularity="excerpt"),
@@ -58,7 +58,7 @@ def ours() -> dict[str, Compact]:
 
 
 def used_later(cuts: Sequence[Cut], cost: Cost) -> dict[str, Retention]:
-    """What each leaves of the values that are used after a cut."""
+    """Measure what each keeps of the values that are used after a cut."""
     found = {
         name: measure_cuts(cuts, compact, CUT_RATIOS, cost=cost)
         for name, compact in (peers(cost) | ours()).items()
@@ -67,7 +67,7 @@ def used_later(cuts: Sequence[Cut], cost: Cost) -> dict[str, Retention]:
 
 
 def asked(questions: Sequence[Asked], cost: Cost) -> dict[str, Retention]:
-    """What each leaves of the values that a question needs."""
+    """Measure what each keeps of the values that a question needs."""
     as_turns = [cut for cut, _ in questions]
     found = {
         name: measure_cuts(as_turns, compact, CUT_RATIOS, cost=cost)
@@ -83,12 +83,12 @@ def asked(questions: Sequence[Asked], cost: Cost) -> dict[str, Retention]:
 
 
 def before(cut: Cut) -> Cut:
-    """The cut without the question that is its last turn."""
+    """Return the cut without the question that is its last turn."""
     return replace(cut, messages=cut.messages[:-1])
 
 
 def with_query(compact: Compact, query: str) -> Compact:
-    """The compactor with this query."""
+    """Return the compactor with this query."""
     return lambda messages, _, ratio: compact(messages, query, ratio)
 
 
@@ -103,7 +103,7 @@ def _together(found: Iterable[Retention]) -> Retention:
 
 
 def measure(shape: str, logs: Sequence[Log], cost: Cost) -> dict[str, Any]:
-    """All figures of sessions of a shape, as the report reads them."""
+    """Return all figures of sessions of a shape, as the report reads them."""
     cuts = [cut for log in logs for cut in log.cuts()]
     questions = [question for log in logs for question in log.questions()]
     found = {"used later": used_later(cuts, cost)} if cuts else {}
@@ -132,7 +132,7 @@ def _figures(found: Retention) -> dict[str, Any]:
 
 
 def weaker(logs: Iterable[Log], own: Compact, cost: Cost) -> Iterator[str]:
-    """Cuts and questions of which a peer keeps more than `own`, and what it loses."""
+    """Yield cuts and questions of which a peer keeps more than `own`, and what it loses."""
     others = peers(cost)
     for log in logs:
         for cut in (*log.cuts(), *(cut for cut, _ in log.questions())):
@@ -148,7 +148,7 @@ def weaker(logs: Iterable[Log], own: Compact, cost: Cost) -> Iterator[str]:
 
 
 def _why_lost(cut: Cut, value: str, compact: Compact, ratio: float) -> str:
-    """Where a value stood last, and why that message went."""
+    """Return where a value was last, and why that message was dropped."""
     kept = compact(list(cut.messages), None, ratio)
     index = max(i for i, message in enumerate(cut.messages) if value in text_of(message))
     why = kept.reasons().get(index, "kept in part") if isinstance(kept, Kept) else ""
@@ -156,7 +156,7 @@ def _why_lost(cut: Cut, value: str, compact: Compact, ratio: float) -> str:
 
 
 def _count(least: int) -> Callable[[str], int]:
-    """Reads a whole number that is at least this."""
+    """Return a parser of a whole number with this minimum."""
 
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:

@@ -1,4 +1,4 @@
-"""Long chats in seven languages: facts told once, asked much later."""
+"""Long chats in seven languages: facts stated once, asked for much later."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ UNSPACED = ("ja", "zh")
 SESSIONS = 2 * len(LANGUAGES)
 TABLE = Path(__file__).with_name("chats.tsv")
 TOLD = 0.85
-"""Facts are told within this share of a chat, most of them in its first half."""
+"""Facts are stated within this share of a chat, most of them in its first half."""
 
 
 class Fact(NamedTuple):
-    """Something that the user may tell, and the like of somebody else."""
+    """A fact that the user may state, and the like of somebody else."""
 
     key: str
     said: str
@@ -28,7 +28,7 @@ class Fact(NamedTuple):
 
 @cache
 def language(name: str) -> tuple[dict[str, str], tuple[Fact, ...], str]:
-    """The words of a language, its facts, and how a date is changed in it."""
+    """Return the words of a language, its facts, and how a date is changed in it."""
     lines = TABLE.read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t")[1:] for line in lines if line.startswith(f"{name}\t")]
     words = {row[0][1:]: row[1] for row in rows if row[0].startswith("_")}
@@ -37,7 +37,7 @@ def language(name: str) -> tuple[dict[str, str], tuple[Fact, ...], str]:
 
 
 def make(number: int) -> Log:
-    """One chat."""
+    """Make one chat."""
     name = LANGUAGES[number % len(LANGUAGES)]
     words, facts, change = language(name)
     dice = Dice(f"chat {name} {number}", words)
@@ -73,13 +73,13 @@ def make(number: int) -> Log:
 
 
 def _values(fact: Fact, dice: Dice) -> list[str]:
-    """Three different ones: the user's, somebody else's, and one that replaces the first."""
+    """Return three values: the user's, somebody else's, and one that replaces the first."""
     if "#" in fact.values:
         return [dice.code(fact.values) for _ in range(3)]
     return dice.sample(fact.values.split("|"), 3)
 
 
 def _chatter(dice: Dice, kind: str, median: float) -> list[str]:
-    """Some sentences; now and then very many."""
+    """Return some sentences; now and then very many."""
     made = (dice.say(kind) for _ in range(dice.size(median, 0.7, 25)))
     return [text[0].upper() + text[1:] for text in made]

@@ -1,4 +1,4 @@
-"""The log of a made session as it is written: turns, calls, results, and what is used later."""
+"""The log of a generated session: turns, calls, results, and the values that are used later."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rehydrate.retention import (
 )
 
 Call = tuple[str, Mapping[str, Any], str]
-"""A tool, what it is given, and what comes of it."""
+"""A tool, its input, and its result."""
 
 CUTS = CODING_CUTS[1:]
 MIN_NEEDED = 3
-"""Values that must be used after a cut: a share of fewer says nothing."""
+"""Minimum values used after a cut: a share of fewer means nothing."""
 TABLE = Path(__file__).with_name("words.tsv")
 _SLOT = re.compile(r"\{(\w+)\}")
 _SIGNS = {
@@ -38,7 +38,7 @@ _SIGNS = {
 
 @cache
 def words_of(shape: str) -> dict[str, str]:
-    """The alternatives of a shape by name, with ``|`` between them."""
+    """Return the alternatives of a shape by name, with ``|`` between them."""
     lines = TABLE.read_text(encoding="utf-8").splitlines()
     rows = [line.split("\t") for line in lines if line.startswith(f"{shape}\t")]
     return {name: alternatives for _, name, alternatives in rows}
@@ -56,11 +56,11 @@ class Dice(random.Random):
         self.words = words
 
     def one(self, alternatives: str) -> str:
-        """One of the alternatives, which stand between ``|``."""
+        """Return one of the alternatives, which are separated by ``|``."""
         return self.choice(alternatives.split("|"))
 
     def say(self, name: str, /, **given: object) -> str:
-        """One of the texts of this name; its slots take what is given, or texts of their names."""
+        """Return one of the texts of this name; its slots take `given`, or texts of their names."""
 
         def fill(slot: re.Match[str]) -> str:
             return str(given[slot[1]]) if slot[1] in given else self.say(slot[1], **given)
@@ -68,15 +68,15 @@ class Dice(random.Random):
         return _SLOT.sub(fill, self.one(self.words[name]))
 
     def code(self, form: str) -> str:
-        """An id: ``#`` is a digit, ``@`` a capital, ``*`` a small letter or a digit."""
+        """Return an id: ``#`` is a digit, ``@`` a capital, ``*`` a small letter or a digit."""
         return "".join(self.choice(_SIGNS[sign]) if sign in _SIGNS else sign for sign in form)
 
     def size(self, median: float, spread: float = 1.0, most: int = 2_000) -> int:
-        """A long-tailed count: half of them under the median, a few many times it."""
+        """Return a long-tailed count: half of them under the median, a few many times it."""
         return max(1, min(most, round(median * self.lognormvariate(0, spread))))
 
     def chance(self, share: float) -> bool:
-        """True in this share of the draws."""
+        """Return True in this share of the draws."""
         return self.random() < share
 
 
@@ -96,24 +96,24 @@ class Log:
         self.dice = dice
         self.messages: list[Message] = []
         self.uses: list[tuple[int, str]] = []
-        """The message that uses a value which it cannot make up, and the value."""
+        """The index of a message that uses a value which it cannot make up, and the value."""
         self.cut_at: list[int] = []
-        """Places at which the session is cut besides the usual ones."""
+        """Indices at which the session is cut besides the usual ones."""
         self.asked: list[Asked] = []
         self.asked_at = 0
-        """The place of the questions."""
+        """Index of the questions."""
         self._ids: set[str] = set()
 
     def user(self, text: str) -> None:
-        """The user says this."""
+        """Add a user turn."""
         self.messages.append({"role": "user", "content": text})
 
     def assistant(self, text: str) -> None:
-        """The agent says this, and calls nothing."""
+        """Add text of the agent without a call."""
         self.messages.append({"role": "assistant", "content": text})
 
     def call(self, call: Call, *uses: str, said: str = "") -> None:
-        """A tool call with its result, and the values in it that the agent cannot make up."""
+        """Add a tool call with its result, and the values in it that the agent cannot make up."""
         self.uses += [(len(self.messages), value) for value in uses]
         tool, given, result = call
         made = self._id()
@@ -130,12 +130,13 @@ class Log:
         self.messages.append({"role": "tool", "tool_call_id": made, "content": result})
 
     def ask(self, text: str, *values: str) -> None:
-        """A question that can be asked here, and the values of its answer; all at one place."""
+        """Add a question that can be asked here, and the values of its answer; all at one index."""
         self.asked_at = len(self.messages)
         self.asked.append(Asked(text, values))
 
     def conversation(self) -> Conversation:
-        """Up to its questions, as LoCoMo has them: evidence is the last message of each value."""
+        """Return it up to its questions, as in LoCoMo; evidence is the last message of each
+        value."""
         messages = self.messages[: self.asked_at]
         texts = [text_of(message) for message in messages]
         questions = []
@@ -145,9 +146,9 @@ class Log:
         return Conversation(self.name, messages, self.format, tuple(questions))
 
     def cuts(self) -> list[Cut]:
-        """The session up to several points, each with the values that are used after it.
+        """Return the session up to several points, each with the values that are used after it.
 
-        A value counts that stands before the point, but not in the last user turn: everybody keeps
+        A value counts that occurs before the point, but not in the last user turn: everybody keeps
         that.
         """
         groups = steps(self.messages)
@@ -163,7 +164,7 @@ class Log:
         return found
 
     def questions(self) -> list[tuple[Cut, str]]:
-        """What came before, with each question as its last turn, as a cut; and the question."""
+        """Return the session with each question as its last turn, as a cut; and the question."""
         found = []
         for number, (text, values) in enumerate(self.asked):
             messages = [*self.messages[: self.asked_at], {"role": "user", "content": text}]
@@ -180,7 +181,7 @@ class Log:
 
 
 def _standing(values: set[str], messages: Sequence[Message]) -> frozenset[str]:
-    """Those that stand in the messages, but not in the last user turn."""
+    """Return the values that occur in the messages, but not in the last user turn."""
     last_turn = next(filter(None, map(said_by_user, reversed(messages))), "")
     text = "\n".join(map(text_of, messages))
     return frozenset(value for value in values if value in text and value not in last_turn)

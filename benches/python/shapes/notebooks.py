@@ -13,7 +13,7 @@ _TRACED = ("frame", "indexes/base", "generic", "groupby/ops", "internals/manager
 
 @dataclass
 class Settings:
-    """What the user laid down, or what the first look at the file has shown."""
+    """Settings by the user, or from the first look at the file."""
 
     path: str
     sites: str
@@ -33,7 +33,7 @@ class Run:
 
 @dataclass
 class Notebook:
-    """A session: what is defined so far."""
+    """A session, and the names defined so far."""
 
     log: Log
     dice: Dice
@@ -45,7 +45,7 @@ class Notebook:
     runs: list[Run] = field(default_factory=list)
 
     def column(self, kinds: str = "fic") -> str:
-        """A column as people choose them: often one at hand, sometimes one from long ago."""
+        """Return a column as people choose them: often a recent one, sometimes an old one."""
         among = [column for column, kind in self.kinds.items() if kind in kinds]
         hot = [column for column in self.recent[-6:] if column in among]
         chosen = self.dice.choice(hot if hot and self.dice.chance(0.5) else among)
@@ -53,17 +53,17 @@ class Notebook:
         return chosen
 
     def cell(self, code: str, output: str, *uses: str) -> None:
-        """A cell, what it printed, and the names that the agent cannot make up."""
+        """Add a cell, its output, and the names that the agent cannot make up."""
         dice = self.dice
         if dice.chance(0.12):
             where = f"/tmp/ipykernel_{dice.code('####')}/{dice.code('#########')}.py"
             output = f"{where}:{dice.randrange(1, 9)}: {dice.say('warning')}\n{output}"
         said = dice.say("think", col=dice.choice(list(self.kinds)))
-        uses = tuple(name for name in uses if name != "df")  # it stands in every cell
+        uses = tuple(name for name in uses if name != "df")  # it is in every cell
         self.log.call(("run_cell", {"code": code}, output), *uses, said=said)
 
     def value(self, column: str) -> str:
-        """A value of the column's kind."""
+        """Return a value of the column's kind."""
         dice, kind = self.dice, self.kinds[column]
         if kind == "d":
             month, day = dice.randrange(1, 13), dice.randrange(1, 29)
@@ -75,7 +75,7 @@ class Notebook:
         return dice.code("@@##" if kind == "c" else "**-#####")
 
     def table(self, columns: list[str], rows: int) -> str:
-        """As pandas prints it."""
+        """Return a table as pandas prints it."""
         lines = ["      " + "".join(f"{column:>15}" for column in columns)]
         lines += [
             f"{row:<6}" + "".join(f"{self.value(column):>15}" for column in columns)
@@ -85,7 +85,7 @@ class Notebook:
 
 
 def make(number: int) -> Log:
-    """One session."""
+    """Make one session."""
     dice = Dice(f"notebook {number}", WORDS)
     log = Log(f"notebook {number}", ("anthropic", "openai_chat")[number // 2 % 2], dice)
     kinds = dict(pair.split() for pair in WORDS[f"columns{number % 8}"].split("|"))
@@ -114,7 +114,7 @@ def make(number: int) -> Log:
 
 
 def _begin(book: Notebook, number: int) -> tuple[Settings, str]:
-    """The task, the files, a failed attempt to read one, a first look; and the limit to come."""
+    """Add the task, the files, a failed attempt to read one, a first look, the limit to come."""
     log, dice = book.log, book.dice
     topic, stem = (WORDS[key].split("|")[number % 8] for key in ("topics", "files"))
     folder = f"/data/{dice.one('raw|share|proj|in')}_{dice.code('***')}"

@@ -11,7 +11,7 @@ WORDS = words_of("research")
 
 
 class Paper(NamedTuple):
-    """A source: what one cites, and the figure that it is cited for."""
+    """A source: its citation, and the figure that it is cited for."""
 
     authors: str
     title: str
@@ -33,7 +33,7 @@ class Desk:
         self.log = Log(f"research {number}", ("anthropic", "openai_chat")[number % 2], self.dice)
 
     def paper(self, aspect: str) -> Paper:
-        """One that might be about this."""
+        """Return a paper that might be about this."""
         dice = self.dice
         names = dice.sample(WORDS["last"].split("|"), dice.randrange(1, 4))
         shown = f"{names[0]} et al." if len(names) > 2 else " & ".join(names)
@@ -48,7 +48,7 @@ class Desk:
         )
 
     def prose(self, sentences: int) -> str:
-        """Paragraphs on the topic, with numbers that nobody needs."""
+        """Return paragraphs on the topic, with numbers that nobody needs."""
         paragraphs, left = [], sentences
         while left > 0:
             length = min(left, self.dice.randrange(2, 8))
@@ -58,7 +58,7 @@ class Desk:
         return "\n\n".join(paragraphs)
 
     def page(self, paper: Paper) -> str:
-        """What a reader of the page gets: the figure stands somewhere in it."""
+        """Return a page with the figure somewhere in it."""
         dice = self.dice
         finding = dice.say("finding", aspect=paper.aspect, figure=paper.figure)
         before, after = self.prose(dice.size(9, 0.9, 150)), self.prose(dice.size(14, 1, 250))
@@ -72,7 +72,7 @@ class Desk:
 
 
 def make(number: int) -> Log:
-    """One session: questions to be looked into, sources read, and a report of some of them."""
+    """Make one session: questions, sources read, and a report that uses some of them."""
     desk = Desk(number)
     log, dice = desk.log, desk.dice
     log.user(dice.say("start", wanted=", ".join(desk.aspects), most=dice.randrange(600, 1900)))
@@ -104,12 +104,12 @@ def make(number: int) -> Log:
 
 
 def _figure(form: str, dice: Dice) -> str:
-    """A form with its digits drawn; none begins with 0."""
+    """Return a form with its digits drawn; none begins with 0."""
     return dice.code(form.replace("##", f"{dice.randrange(1, 10)}#", 1))
 
 
 def _look_into(desk: Desk, aspect: str) -> list[Paper]:
-    """A search, one to three of its results opened, and those that will be cited."""
+    """Add a search, open one to three of its results; return those that will be cited."""
     log, dice = desk.log, desk.dice
     found = [desk.paper(aspect) for _ in range(dice.size(8, 0.5, 30))]
     lengths = [dice.size(2, 0.5, 8) for _ in found]
@@ -141,7 +141,7 @@ def _look_into(desk: Desk, aspect: str) -> list[Paper]:
 
 
 def _correct(desk: Desk, paper: Paper) -> Paper:
-    """A correction of one source: another figure counts now."""
+    """Add a correction of one source: another figure counts now."""
     new = paper._replace(figure=_figure("##.### percent", desk.dice))
     told = desk.dice.say("correction", old=paper.figure, new=new.figure)
     head = f"Correction to: {paper.title}\ndoi: {paper.doi}"

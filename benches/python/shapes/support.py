@@ -16,7 +16,7 @@ Record = dict[str, Any]
 
 @dataclass
 class Case:
-    """A customer's trouble with an item of an order, and the ticket about it."""
+    """A customer's trouble with an item of an order, and its ticket."""
 
     customer: Record
     order: Record
@@ -25,7 +25,7 @@ class Case:
 
 
 class Desk:
-    """A support agent's session: the records of some customers, and what is done with them."""
+    """A support agent's session: the records of some customers, and the work on them."""
 
     def __init__(self, number: int) -> None:
         self.dice = dice = Dice(f"support {number}", WORDS)
@@ -38,7 +38,7 @@ class Desk:
         self.queue = dice.code("AQ-####")
 
     def call(self, tool: str, result: object, *uses: str, **given: Any) -> None:
-        """A look-up or a change; the records come as JSON, and now and then an error first."""
+        """Add a look-up or a change; the records come as JSON, and now and then an error first."""
         dice = self.dice
         if dice.chance(0.06):
             self.log.call((tool, given, json.dumps({"error": dice.say("error")})), *uses)
@@ -48,7 +48,7 @@ class Desk:
 
 
 def make(number: int) -> Log:
-    """One session: case after case, some of them taken up again much later."""
+    """Make one session: case after case, some of them resumed much later."""
     desk = Desk(number)
     log, dice = desk.log, desk.dice
     log.user(dice.say("start", queue=desk.queue, most=dice.randrange(90, 400)))
@@ -82,7 +82,7 @@ def _short(case: Case) -> dict[str, str]:
 
 
 def _customer(desk: Desk) -> Record:
-    """A customer with orders; some have many."""
+    """Return a customer with orders; some have many."""
     dice = desk.dice
     methods = [
         {"id": dice.code(f"{dice.one('card|giro|voucher|sepa')}_#######")}
@@ -135,7 +135,7 @@ def _order(desk: Desk) -> Record:
 
 
 def _case(desk: Desk, customer: Record) -> Case:
-    """Something is wrong with an item: find the order, look at it, open a ticket."""
+    """Add trouble with an item: find the order, look at it, open a ticket."""
     log, dice = desk.log, desk.dice
     order = dice.choice(customer["orders"])
     item, wrong = dice.choice(order["items"]), dice.say("wrong")
@@ -191,7 +191,7 @@ def _news(desk: Desk, case: Case, who: str, about: str) -> None:
 
 
 def _exchange(desk: Desk, case: Case, who: str, about: str) -> None:
-    """Another item, in an order of its own that takes the old one's place."""
+    """Add an exchange: another item, in an order of its own that replaces the old one."""
     dice = desk.dice
     desk.log.user(who + dice.say("exchange", about=about))
     found = [

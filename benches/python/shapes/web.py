@@ -11,11 +11,11 @@ WORDS = words_of("web")
 LABELS = dict(pair.split("/") for pair in WORDS["labels"].split("|"))
 CODES = dict(pair.split("/") for pair in WORDS["codes"].split("|"))
 TOLD_FIRST = 7
-"""So much of the person's data stands in the first turn, the rest where a form first needs it."""
+"""Number of the person's data in the first turn; the rest comes when a form needs it."""
 
 
 class Offer(NamedTuple):
-    """Something that a shop sells."""
+    """A product of a shop."""
 
     title: str
     sku: str
@@ -24,7 +24,7 @@ class Offer(NamedTuple):
 
 
 class Browser:
-    """Pages on which no two elements share an id, and the log of what is done on them."""
+    """Pages on which no two elements share an id, and the log of the actions on them."""
 
     def __init__(self, number: int) -> None:
         self.dice = Dice(f"web {number}", WORDS)
@@ -34,7 +34,7 @@ class Browser:
         self.forms = self.dice.sample(WORDS["forms"].split("|"), WORDS["forms"].count("|") + 1)
 
     def element(self, role: str, text: str, indent: int = 4) -> tuple[str, str]:
-        """An element's line on the page, and its id."""
+        """Return an element's line on the page, and its id."""
         ref = self.dice.code("e#####" if self.is_tree else "ctl-*****")
         if self.is_tree:
             return f'{" " * indent}- {role} "{text}" [ref={ref}]', ref
@@ -44,11 +44,11 @@ class Browser:
         return f'{" " * indent}<{tag} id="{ref}" class="{style}">{inner}</{tag}>', ref
 
     def text(self, text: str) -> str:
-        """A line of text on the page."""
+        """Return a line of text on the page."""
         return self.element("text", text, 6)[0]
 
     def page(self, title: str, body: list[str]) -> str:
-        """A page with what is around it: menus above, a long foot below."""
+        """Return a page with its frame: menus above, a long foot below."""
         dice = self.dice
         head = [self.element("link", dice.say("nav"))[0] for _ in range(dice.size(8, 0.5, 40))]
         foot = [self.element("link", dice.say("foot"))[0] for _ in range(dice.size(7, 0.7, 60))]
@@ -59,22 +59,22 @@ class Browser:
         return "\n".join([top, *head, *body, *foot])
 
     def reviews(self, median: float) -> list[str]:
-        """What people say on a page."""
+        """Return reviews on a page."""
         return [self.text(self.dice.say("praise")) for _ in range(self.dice.size(median, 1, 120))]
 
     def act(self, tool: str, page: str, *uses: str, **given: str) -> None:
-        """A step in the browser, and the page after it."""
+        """Add a step in the browser, and the page after it."""
         self.log.call((f"browser_{tool}", given, page), *uses, said=self.dice.say("ok"))
 
     def click(self, ref: str, page: str) -> None:
-        """A click, which fails now and then and is tried again."""
+        """Add a click, which fails now and then and is tried again."""
         if self.dice.chance(0.1):
             self.act("click", self.dice.say("miss", ref=ref), ref, ref=ref)
         self.act("click", page, ref, ref=ref)
 
 
 def make(number: int) -> Log:
-    """One session: errands in a browser for one person."""
+    """Make one session: errands in a browser for one person."""
     browser = Browser(number)
     log, dice = browser.log, browser.dice
     person, partner = _person(dice), _person(dice)
@@ -127,7 +127,7 @@ def _offer(dice: Dice, noun: str) -> Offer:
 
 
 def _shop(browser: Browser) -> Offer:
-    """Search, look at some, take one, put it in the basket."""
+    """Search, look at some products, choose one, put it in the basket."""
     log, dice = browser.log, browser.dice
     noun = dice.say("noun")
     log.user(dice.say("shop", thing=noun, most=dice.randrange(60, 400)))
@@ -156,7 +156,7 @@ def _shop(browser: Browser) -> Offer:
 
 
 def _look_again(browser: Browser, offer: Offer) -> None:
-    """Go back to something of before, by its link and article number."""
+    """Go back to an earlier product, by its link and article number."""
     log, dice = browser.log, browser.dice
     log.user(dice.say("again", title=offer.title))
     line, box = browser.element("textbox", "Article number")
@@ -168,7 +168,7 @@ def _look_again(browser: Browser, offer: Offer) -> None:
 
 
 def _form(browser: Browser, person: dict[str, str], told: set[str]) -> tuple[str, str]:
-    """Fill in a form field by field, be refused once in a while, and get a reference."""
+    """Fill in a form field by field, be refused now and then, and get a reference."""
     log, dice = browser.log, browser.dice
     title, _, fields = browser.forms.pop().partition("/")
     keys = fields.split(",")

@@ -1,4 +1,4 @@
-"""What must never happen, counted."""
+"""Violations that must never happen, counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benches.report.rows import Row
 
 
 def laws(of: Figures) -> Iterable[str]:
-    """What must never happen, counted."""
+    """Violations that must never happen, counted."""
     if of.retention is None:
         return
     told = of.retention["laws"]

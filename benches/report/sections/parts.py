@@ -1,4 +1,4 @@
-"""What the modules of `benches/python` say of themselves, a section each."""
+"""The sections that the modules of `benches/python` write themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benches.report.markdown import rows_table, section
 
 
 def parts(of: Figures) -> Iterable[str]:
-    """Every part, in the order of `running.PARTS`; one that failed says so."""
+    """Yield every part, in the order of `running.PARTS`; one that failed says so."""
     for name, part in of.parts.items():
         command = f"python -m benches.python.{name}"
         if part is None:

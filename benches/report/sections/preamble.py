@@ -1,4 +1,4 @@
-"""What the figures were made on, and how far to trust them."""
+"""The machine behind the figures, and how far to trust them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benches.report.figures import Figures
 
 
 def preamble(of: Figures) -> Iterable[str]:
-    """What the figures were made on, and how far to trust them."""
+    """The machine behind the figures, and how far to trust them."""
     yield "# Results"
     yield ""
     yield f"Written by `make bench` on {datetime.now().astimezone():%Y-%m-%d %H:%M %Z}."

@@ -1,4 +1,4 @@
-"""How much of what is needed later is kept."""
+"""Share of the later needed content that is kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXCERPT_TARGETS = {
     "coding": {0.1: 0.76, 0.2: 0.89, 0.4: 0.975},
     "airline": {0.1: 0.43, 0.2: 0.70, 0.4: 0.92},
 }
-"""Meant for sessions that are held back; these are the ones at hand."""
+"""Targets for held-out sessions; these are the ones at hand."""
 EXCERPT_BEYOND = {0.1: 0.85, 0.2: 0.95, 0.4: 0.99}
 WHOLE_MESSAGES = (
     "Whole messages are the unit, so one needed name in a long tool result costs all its tokens: "
@@ -45,7 +45,7 @@ Methods = dict[str, dict[str, Any]]
 
 
 def retention(of: Figures) -> Iterable[str]:
-    """How much of what is needed later is kept."""
+    """Share of the later needed content that is kept."""
     found = of.retention
     command = "python -m benches.python.retention"
     if found is None:

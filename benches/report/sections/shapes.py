@@ -1,4 +1,4 @@
-"""Sessions of other shapes: what is used later, and what is asked, that survives."""
+"""Sessions of other shapes: values used later, and values asked for, that survive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADER = ("shape", "measure", "strategy", *RATIOS, "invalid outputs")
 
 
 def shapes(of: Figures) -> Iterable[str]:
-    """What survives in sessions of other shapes, beside what keeps the end."""
+    """What survives in sessions of other shapes, beside strategies that keep the end."""
     yield from section(
         "Retention in other shapes",
         "Made sessions, for want of real ones: notebooks, web agents, support with JSON records, "

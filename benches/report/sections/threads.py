@@ -1,4 +1,4 @@
-"""Two threads beside one, and what a long loop leaves resident."""
+"""Two threads beside one, and resident memory after a long loop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benches.report.rows import Row
 
 MIB = 1 << 20
 SHORTEST_LOOP_SECONDS = 600
-"""In less than that the cache may not be full."""
+"""In a shorter loop the cache may not be full."""
 WANTED_SPEEDUP = 1.8
 """The issue says near twice."""
 
@@ -45,7 +45,7 @@ def threads(of: Figures) -> Iterable[str]:
 
 
 def loop(of: Figures) -> Iterable[str]:
-    """What a long loop leaves resident."""
+    """Resident memory after a long loop."""
     command = "python -m benches.python.memory_loop --seconds 3600 --out target/bench/rss.json"
     yield from section(
         "Memory over an hour's loop",

@@ -1,6 +1,6 @@
-"""From a coroutine to a thread and back: the one way in which this package leaves an event loop.
+"""Async wrappers: `af` of `f` makes the same call in a worker thread, for asyncio and trio.
 
-Async twins: `af` of `f`, the same call in a worker thread, for asyncio and trio.
+`hand_over` is the one way in which this package moves work from an event loop to a thread.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ async def hand_over(
     *,
     after: Callable[[], object] = lambda: None,
 ) -> T:
-    """What `work` returns or raises, on asyncio and trio, in a thread of the pool; None: in one of
-    its own, for what may hang.
+    """Return or raise what `work` does, run in a thread of the pool; None: a thread of its own.
 
-    Async embedders and sources that it awaits run on the caller's own loop, and are cancelled with
-    the caller. Otherwise work that has begun is left to finish by itself, and work that waits for
-    its place never begins. `after` runs once in any case: it lets go of what the work needs.
+    For asyncio and trio; work that may hang takes a thread of its own. Async embedders and sources
+    that it awaits run on the caller's own loop, and are cancelled with the caller. Other work that
+    has begun finishes by itself after a cancellation; work in the queue never begins. `after` runs
+    once in any case, to release what the work needs.
 
     anyio's own threads are not used: there are 40 for the whole process, a coroutine that waits for
     one waits for everybody's work, and on asyncio they keep the process from exiting.
@@ -78,7 +78,7 @@ async def hand_over(
 
 
 class _Turn(threading.local):
-    """The event loop's turn, in the thread that it runs in."""
+    """One turn of the event loop, in its thread."""
 
     is_used = False
     """Whether short work ran in it already."""
@@ -92,19 +92,20 @@ def _begin_turn() -> None:
 
 
 async def _let_others_run() -> None:
-    """One short piece of work a turn of the loop: many at once, or one after the other without
-    anything to wait for in between, would hold it up as a long one does."""
+    """Run at most one short piece of work in a turn of the loop: many of them without a pause would
+    block it as one long piece does."""
     import anyio.lowlevel
 
     if _turn.is_used:
         await anyio.lowlevel.checkpoint()
-        _begin_turn()  # by ourselves too: the loop that was to do it may have ended
+        _begin_turn()  # this thread too: the loop that was to do it may have ended
 
 
 async def run_locked(lock: HybridLock, work: Callable[[], T], is_short: Callable[[], bool]) -> T:
-    """What `work` returns or raises, with `lock` held by the thread that does it.
+    """Return or raise what `work` does, with `lock` held by the thread that runs it.
 
-    What `is_short` runs on the event loop, the rest in the pool. It is asked with the lock held.
+    If `is_short` returns true, the event loop runs it, else the pool. It is called with the lock
+    held.
     """
     await _let_others_run()
     await lock.acquire()
@@ -128,34 +129,34 @@ R = TypeVar("R")
 
 _DOC = """{first}
 
-The async twin of `{name}`, for asyncio and trio: the same arguments, result and errors, in a thread
-of the package's own; the event loop goes on. Async embedders and sources run on the caller's own
-loop and are cancelled with the caller. Otherwise cancelling leaves what has begun to finish by
-itself{unknown}.
+The async version of `{name}`, for asyncio and trio: the same arguments, result and errors. It runs
+in a thread of the package's own; the event loop goes on. Async embedders and sources run on the
+caller's own loop and are cancelled with the caller. Other work that has begun finishes by itself
+after a cancellation{unknown}.
 """
 _UNKNOWN = ": whether a write was done is then unknown, and adding the same again is harmless"
 
 
 def stored(method: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """The twin of what reads or writes a memory."""
-    return _twin(method, STORING, _UNKNOWN)
+    """Return the async version of a method that reads or writes a memory."""
+    return _async_wrapper(method, STORING, _UNKNOWN)
 
 
 def computed(function: Callable[P, R]) -> Callable[P, Coroutine[Any, Any, R]]:
-    """The twin of what computes."""
-    return _twin(function, COMPUTING)
+    """Return the async version of a function that computes."""
+    return _async_wrapper(function, COMPUTING)
 
 
-def _twin(
+def _async_wrapper(
     function: Callable[P, R], pool: WorkerPool, unknown: str = ""
 ) -> Callable[P, Coroutine[Any, Any, R]]:
-    @wraps(function)  # its `__wrapped__` is what gives the twin the function's signature
-    async def twin(*args: P.args, **kwargs: P.kwargs) -> R:
+    @wraps(function)  # its `__wrapped__` gives the wrapper the function's signature
+    async def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         return await hand_over(partial(function, *args, **kwargs), pool)
 
     name = function.__name__
-    twin.__name__ = f"a{name}"
-    twin.__qualname__ = f"{function.__qualname__.removesuffix(name)}{twin.__name__}"
+    wrapper.__name__ = f"a{name}"
+    wrapper.__qualname__ = f"{function.__qualname__.removesuffix(name)}{wrapper.__name__}"
     first = " ".join((function.__doc__ or "").partition("\n\n")[0].split())
-    twin.__doc__ = _DOC.format(first=first, name=name, unknown=unknown)
-    return twin
+    wrapper.__doc__ = _DOC.format(first=first, name=name, unknown=unknown)
+    return wrapper

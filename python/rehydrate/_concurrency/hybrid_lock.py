@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class HybridLock(ForkSafeLock):
     """A lock for ``with`` in threads and ``await lock.acquire()`` in coroutines.
 
-    A coroutine that waits holds no thread, and never owns the lock while it is suspended: it is
-    woken, and then tries. So the owner is always a thread that runs, and a blocking ``with`` on the
-    event loop's own thread cannot wait for a coroutine of that loop. Coroutines come in the order
-    in which they asked; a thread may come before them. Whoever got the lock releases it before the
-    next ``await``, or has a worker thread do so.
+    A waiting coroutine holds no thread, and never owns the lock while it is suspended: it is woken,
+    and then tries. So the owner is always a running thread, and a blocking ``with`` on the event
+    loop's own thread cannot wait for a coroutine of that loop. Coroutines get the lock in the order
+    in which they asked; a thread may come before them. The owner releases it before the next
+    ``await``, or has a worker thread do so.
 
     >>> lock = HybridLock()
     >>> with lock:
@@ -33,27 +33,27 @@ class HybridLock(ForkSafeLock):
     __slots__ = ("_sleepers",)
 
     def __init__(self) -> None:
-        """A free one."""
+        """Start free."""
         super().__init__()
         self._sleepers: deque[_Sleeper] = deque()
 
     def __enter__(self) -> None:
-        """Take it; a worker's place in its pool is another's meanwhile."""
+        """Take the lock; a worker gives its slot in the pool to another while it waits."""
         if not self._lock.acquire(blocking=False):
             with waiting():
                 self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:
-        """Let go of it."""
+        """Release the lock."""
         self.release()
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody has it at this moment."""
+        """Whether it is held at this moment."""
         return self._lock.locked()
 
     async def acquire(self) -> None:
-        """Take it. Cancelled, the caller has not got it, and nothing of theirs is left in line."""
+        """Take the lock. A cancelled caller does not have it, and leaves the queue."""
         import anyio.lowlevel
 
         await anyio.lowlevel.checkpoint_if_cancelled()  # also where it is free
@@ -62,22 +62,22 @@ class HybridLock(ForkSafeLock):
         sleeper = _Sleeper()
         self._sleepers.append(sleeper)
         try:
-            # Tried again once in line: whoever released before has woken nobody.
+            # Try again once in the queue: an earlier release has woken nobody.
             while not (self._sleepers[0] is sleeper and self._lock.acquire(blocking=False)):
                 await sleeper.sleep()
         except BaseException:
             self._remove(sleeper)
-            self._wake_next()  # what woke this one was meant for whoever comes next
+            self._wake_next()  # pass the wake-up on to the next one
             raise
         self._sleepers.popleft()
 
     def release(self) -> None:
-        """Let go of it, from whatever thread."""
+        """Release the lock, from any thread."""
         self._lock.release()
         self._wake_next()
 
     def _wake_next(self) -> None:
-        """Wake who is first in line; the loop of one that cannot be woken has ended."""
+        """Wake the first in the queue whose loop still runs."""
         with suppress(IndexError):
             while not (first := self._sleepers[0]).wake():
                 self._remove(first)
@@ -92,7 +92,7 @@ class HybridLock(ForkSafeLock):
 
 
 class _Sleeper:
-    """A coroutine in line."""
+    """A coroutine in the queue."""
 
     __slots__ = ("_call_on_loop", "_event")
 
@@ -109,7 +109,7 @@ class _Sleeper:
         self._event = anyio.Event()
 
     def wake(self) -> bool:
-        """Whether its loop is there to wake it."""
+        """Wake it; return False if its loop has ended."""
         try:
             self._call_on_loop(self._awake)
         except RuntimeError:  # the loop is closed; trio's says so by a RuntimeError too

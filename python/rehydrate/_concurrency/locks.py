@@ -1,8 +1,8 @@
 """Locks that a forked child finds free.
 
-A child has one thread, the one that forked, and whatever another thread held would stay held in it
-for ever. In the child each of these locks is therefore a new one. It may have been held at the
-moment of the fork: what it guards is changed in steps after each of which it can be used.
+A child has one thread, the one that forked; a lock held by another thread would stay held in it for
+ever. So each of these locks is replaced by a new one in the child. It may have been held at the
+moment of the fork: what it guards changes in steps, and is usable after each.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ class ForkSafeLock:
     __slots__ = ("__weakref__", "_lock")
 
     def __init__(self) -> None:
-        """A free one."""
+        """Start free."""
         self._lock = threading.Lock()
         _locks.add(self)
 
     def __enter__(self) -> None:
-        """Take it."""
+        """Take the lock."""
         self._lock.acquire()
 
     def __exit__(self, *_: object) -> None:
-        """Let go of it."""
+        """Release the lock."""
         self._lock.release()
 
     def _renew(self) -> None:
-        """Be free, in a forked child."""
+        """Replace the lock in a forked child, so that it is free."""
         self._lock = threading.Lock()
 
 

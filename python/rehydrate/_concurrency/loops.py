@@ -1,7 +1,7 @@
-"""Event loops that an async embedder's awaitables run on: the caller's own, or one of ours.
+"""Event loops for an async embedder's awaitables: the caller's own, or one of this process.
 
-An async client belongs to the loop it was first used on, so inside ``acompact_context`` its calls
-run on that very loop, and everywhere else on one loop of this process, in a thread of its own.
+An async client belongs to the loop it was first used on. So inside ``acompact_context`` its calls
+run on that loop, and everywhere else on one loop of this process, in a thread of its own.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any
 from rehydrate._concurrency.locks import ForkSafeLock
 
 _GRACE_S = 1.0
-"""How long a loop may take to notice that a call's time is over."""
+"""Seconds in which a loop must notice that a call's time is over."""
 
 
 class CancelledError(Exception):
-    """Whoever waited for the call was cancelled, and so was the call: nobody's failure."""
+    """The caller that waited was cancelled, and so was the call; not a failure of the function."""
 
 
 Runner = Callable[[Awaitable[Any], "float | None"], Any]
-"""Awaits something for at most so many seconds, seen from another thread."""
+"""Awaits something for a limited number of seconds, called from another thread."""
 
 
 class CallersLoop:
-    """The event loop of ``acompact_context``'s caller, lent to the calls of one compaction."""
+    """The event loop of ``acompact_context``'s caller, used by the calls of one compaction."""
 
     def __init__(self) -> None:
         """Take the running loop; call it on that loop."""
@@ -52,9 +52,9 @@ class CallersLoop:
         return self._thread != threading.get_ident()
 
     def run(self, awaitable: Awaitable[Any], seconds: float | None) -> Any:
-        """Await it there and wait for the outcome.
+        """Await it on the loop and wait for the outcome.
 
-        Raises TimeoutError after so many seconds, CancelledError where the caller was cancelled.
+        Raises TimeoutError after that many seconds, CancelledError where the caller was cancelled.
         """
         if self._trio is not None:
             import trio
@@ -91,8 +91,8 @@ _callers_loop: ContextVar[CallersLoop | None] = ContextVar("rehydrate_callers_lo
 
 @contextmanager
 def lending_the_callers_loop() -> Iterator[None]:
-    """Let embedders awaited from here on, in whatever thread, run on the loop that runs now; when
-    the caller is cancelled, so are they."""
+    """Run embedders that any thread awaits within this block on the running loop; they are
+    cancelled with the caller."""
     loop = CallersLoop()
     lent = _callers_loop.set(loop)
     try:
@@ -105,7 +105,7 @@ def lending_the_callers_loop() -> Iterator[None]:
 
 
 def runner() -> Runner:
-    """Where awaitables of a call that starts in this thread are to run."""
+    """Return the runner for awaitables of a call that starts in this thread."""
     loop = _callers_loop.get()
     if loop is not None and loop.is_elsewhere:
         return loop.run
@@ -113,7 +113,7 @@ def runner() -> Runner:
 
 
 def from_any_thread() -> Callable[[Callable[[], object]], object]:
-    """What makes the loop that runs now call a function, from any thread.
+    """Return a function that makes the running loop call a function, from any thread.
 
     It raises RuntimeError once the loop has ended.
     """
@@ -127,13 +127,13 @@ def from_any_thread() -> Callable[[Callable[[], object]], object]:
 
 
 def in_trio() -> bool:
-    """Whether trio runs in this thread (never importing it to find out)."""
+    """Return whether trio runs in this thread, without importing it."""
     trio = sys.modules.get("trio")
     return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
 def _run_in_trio(awaitable: Awaitable[Any], seconds: float | None) -> Any:
-    """A trio program's awaitable gets a fresh trio loop: its own is waiting for us."""
+    """Run an awaitable of a trio program in a new trio loop: its own waits for us."""
     import anyio
     import trio
 
@@ -150,7 +150,7 @@ def _run_in_background(awaitable: Awaitable[Any], seconds: float | None) -> Any:
 
 
 class _Background:
-    """One asyncio loop in a daemon thread, made when first needed and again after a fork."""
+    """One asyncio loop in a daemon thread, made on first use and again after a fork."""
 
     _lock = ForkSafeLock()
     _shared: _Background | None = None
@@ -167,7 +167,7 @@ class _Background:
 
     @classmethod
     def current(cls) -> _Background:
-        """The loop of this process; another one where the last is stuck."""
+        """Return the loop of this process; a new one where the last is stuck."""
         shared = cls._shared
         if shared is None or shared._pid != getpid() or shared.is_stuck:
             with cls._lock:

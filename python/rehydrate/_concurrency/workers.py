@@ -1,14 +1,12 @@
-"""Kept threads: a call runs in one that is idle, so that no call waits for a thread to start.
+"""Threads for work: reused idle threads, and WorkerPool, which limits how much runs at once.
 
-They are daemons of our own and not an executor's: a source that never comes back must neither keep
-the interpreter alive nor take a place that another source waits for.
+The threads are daemons of our own and not an executor's: a source that never returns must neither
+keep the interpreter alive nor hold a thread that another source waits for.
 
-WorkerPool: at most so many pieces of work run at once, in daemon threads; others queue.
-
-Few threads that compute are better than many: each takes the interpreter's lock from the event loop
-for up to 5 ms at a time. A piece of work that waits for something else (a source, a lock, an
-embedder) says so with `waiting()` and gives its place to another meanwhile. So whatever holds a
-place computes, and a source that is slow, or hangs, delays nobody but those who asked it.
+Few computing threads are better than many: each takes the GIL from the event loop for up to 5 ms at
+a time. Work that waits for something else (a source, a lock, an embedder) says so with `waiting()`
+and gives its slot to other work meanwhile. So a slot is held only for computing, and a source that
+is slow, or hangs, delays only its own callers.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from weakref import WeakSet
 from rehydrate._concurrency.locks import ForkSafeLock
 
 KEPT = 8
-"""So many idle threads stay; what more there were end when they come back."""
+"""Number of idle threads that stay; others end when their work is done."""
 
 
 class _Thread:
@@ -39,7 +37,7 @@ class _Thread:
         while True:
             task = self._tasks.get()
             task()
-            del task  # else what it holds stays until the next
+            del task  # else it keeps its objects alive until the next task
             if len(_idle) >= KEPT:
                 return
             _idle.append(self)
@@ -50,7 +48,7 @@ _idle: deque[_Thread] = deque()
 
 
 def run_in_thread(task: Callable[[], None]) -> None:
-    """Start a task that raises nothing, in a thread that is idle or a new one.
+    """Start a task that raises nothing, in an idle thread or a new one.
 
     Raises RuntimeError where no thread can be started: too many, or the interpreter ends.
     """
@@ -66,7 +64,7 @@ if hasattr(os, "register_at_fork"):  # Windows does not fork
 
 
 class WorkerPool:
-    """Runs what it is given in the order it came, at most `size` pieces at once.
+    """Runs tasks in the order they came, at most `size` at once.
 
     >>> import threading
     >>> done = threading.Event()
@@ -76,7 +74,7 @@ class WorkerPool:
     """
 
     def __init__(self, size: int) -> None:
-        """Take how many may run at once; no thread starts yet."""
+        """Take the maximum number of running tasks; no thread starts yet."""
         self.size = size
         self._lock = ForkSafeLock()
         self._taken = 0
@@ -85,7 +83,7 @@ class WorkerPool:
         _pools.add(self)
 
     def start(self, task: Callable[[], None]) -> None:
-        """Run a task that raises nothing, as soon as there is a place for it.
+        """Run a task that raises nothing, as soon as a slot is free.
 
         Raises RuntimeError where no thread can be started; then it never runs.
         """
@@ -97,7 +95,7 @@ class WorkerPool:
         self._start(task)
 
     def withdraw(self, task: Callable[[], None]) -> bool:
-        """Whether the task had not begun; then it never does."""
+        """Remove a task from the queue; return False if it had begun."""
         with self._lock:
             try:
                 self._queued.remove(task)
@@ -114,18 +112,18 @@ class WorkerPool:
             raise
 
     def _work(self, task: Callable[[], None] | None) -> None:
-        """Run a task, and then what waits: the place is kept until nothing does."""
+        """Run a task, and then those in the queue: the slot is kept until there are none."""
         _own.pool = self
         try:
             while task is not None:
                 task()
-                del task  # else what it holds stays until the next
+                del task  # else it keeps its objects alive until the next task
                 task = self._hand_on()
         finally:
             _own.pool = None
 
     def _hand_on(self) -> Callable[[], None] | None:
-        """Give up a place: to a thread that comes back, or to the task returned, or to nobody."""
+        """Give up a slot: to a thread that comes back, to the task returned, or to none."""
         with self._lock:
             if self._coming_back:
                 self._coming_back.popleft().set()
@@ -136,7 +134,7 @@ class WorkerPool:
             return None
 
     def _leave(self) -> bool:
-        """Whether this thread's place is another's now, or free."""
+        """Give this thread's slot away; return whether it is another's now, or free."""
         if (task := self._hand_on()) is None:
             return True
         try:
@@ -153,9 +151,9 @@ class WorkerPool:
             if self._taken < self.size:
                 self._taken += 1
                 return
-            place = threading.Event()
-            self._coming_back.append(place)
-        place.wait()
+            slot = threading.Event()
+            self._coming_back.append(slot)
+        slot.wait()
 
     def _forget_threads(self) -> None:
         self._taken = 0
@@ -164,7 +162,7 @@ class WorkerPool:
 
 
 class _Own(threading.local):
-    """The pool whose place this thread holds."""
+    """The pool whose slot this thread holds."""
 
     pool: WorkerPool | None = None
 
@@ -175,7 +173,7 @@ _pools: WeakSet[WorkerPool] = WeakSet()
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """While this thread waits for something, its place in a pool is another's; elsewhere nothing.
+    """Give this thread's slot to other work while it waits; does nothing outside a pool.
 
     >>> with waiting():
     ...     pass
@@ -195,7 +193,7 @@ def waiting() -> Iterator[None]:
 
 
 def _in_child() -> None:
-    """A forked child has one thread: no work of its parent's goes on in it."""
+    """Reset in a forked child: it has one thread, and none of its parent's work goes on."""
     _own.pool = None
     for pool in _pools:
         pool._forget_threads()
@@ -212,6 +210,6 @@ def _cores() -> int:
 
 
 COMPUTING = WorkerPool(max(2, min(_cores(), 8)))
-"""For prompts, compactions and the like. Two at least, so that one long one does not stop all."""
+"""For prompts, compactions and the like. Two at least, so that a long task does not block all."""
 STORING = WorkerPool(32)
-"""For what a memory is asked: it waits for disks, and a store of the user's own for a network."""
+"""For calls of a memory: they wait for disks, and a store of your own for a network."""

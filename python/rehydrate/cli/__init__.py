@@ -1,10 +1,10 @@
 """The command line: compact, eval, inspect, lint, memory, rpc, model, doctor.
 
 A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
-which returns the exit code. What they need beyond that is imported when they run.
+which returns the exit code. Everything else is imported when they run.
 
 Exit codes: 0 done, 1 doctor, lint or verify found something, 2 a mistake in the arguments or the
-input, 70 a defect of ours, 130 interrupted, 141 nobody reads the output any more.
+input, 70 a bug of Rehydrate, 130 interrupted, 141 nobody reads the output any more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ rehydrate COMMAND --help says more about a command.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line and return the exit code."""
     try:
         options = _parser().parse_args(arguments)
         code: int = options.run(options)
@@ -61,14 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """What is still buffered has no reader: let the interpreter's flush at exit go nowhere."""
+    """Send buffered output nowhere: it has no reader, and the flush at exit must not fail."""
     if sys.stdout is not None:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, where argparse prints the whole usage before it."""
+    """Reports a mistake in one line; argparse would print the whole usage before it."""
 
     def error(self, message: str) -> NoReturn:
         say(f"{self.prog}: {message} (see {self.prog} --help)")

@@ -1,4 +1,4 @@
-"""`rehydrate compact`: fewer messages in the shape they came in, or the reasons for each."""
+"""`rehydrate compact`: writes fewer messages in their own shape, or the reason for each."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read, compact, check, write; returns the exit code."""
+    """Read, compact, check and write; return the exit code."""
     output = None if options.output in (None, "-") else Path(options.output)
     _check_files(options, output)
     document = read(options.file)
@@ -215,20 +215,19 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
 
 
 def _archive(options: argparse.Namespace) -> bool | Archive:
-    """What the flags ask to write to the memory."""
+    """Return what the flags ask to write to the memory."""
     wishes = (options.keep_dropped, options.distill, options.record_episode)
     return Archive(*wishes) if any(wishes) else False
 
 
 def _anew(document: Document, compaction: Compaction) -> dict[int, Any]:
-    """The entries that are kept in part, and the outline; all others are the very objects that were
-    read."""
+    """Return the entries kept in part, and the outline; all others are the same objects as read."""
     pairs = zip(compaction.indices, compaction.messages, strict=True)
     return {index: entry for index, entry in pairs if entry is not document.entries[index]}
 
 
 def _check(document: Document, compaction: Compaction, kept: Sequence[int]) -> None:
-    """Refuse to write what a provider would refuse, unless the input was no better; then warn."""
+    """Refuse to write what a provider would refuse; if the input was no better, warn only."""
     from rehydrate.formats import validate
 
     form = compaction.stats.format
@@ -237,15 +236,15 @@ def _check(document: Document, compaction: Compaction, kept: Sequence[int]) -> N
         _warn(document, before)
     if not compaction.stats.changed:
         return
-    known = {violation.rule for violation in before}
+    already_broken = {violation.rule for violation in before}
     fresh = [
         f"line {document.line_of(kept[violation.index])} of {document.name}: "
         f"{violation.message} ({violation.rule})"
         for violation in validate(compaction.messages, form)
-        if violation.rule not in known
+        if violation.rule not in already_broken
     ]
     if fresh and before:
-        # Only of a valid conversation can we promise that what is left of it is valid.
+        # Only a valid conversation is guaranteed to stay valid.
         say(f"warning: the result breaks another rule: {fresh[0]}")
     elif fresh:
         raise Failure(
@@ -313,7 +312,7 @@ def _print_summary(compaction: Compaction) -> None:
 
 
 def _check_files(options: argparse.Namespace, output: Path | None) -> None:
-    """Each file that is written is another than the input, and than each other."""
+    """Check that each file written differs from the input and from the others."""
     written = [("-o", output), ("--html", options.html)]
     for option, path in written:
         if path and options.file != "-" and is_same_file(path, Path(options.file)):

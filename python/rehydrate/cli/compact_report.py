@@ -1,7 +1,7 @@
 """A compaction as a readable report: figures, one line a unit, sums by role and reason.
 
-Every line fits the terminal: where it is narrow, the least important columns go. The preview of the
-text comes last on the line, so that nothing it holds can move another column.
+Every line fits the terminal: in a narrow one, the least important columns are left out. The preview
+of the text is last on the line, so that its content cannot move another column.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ SMALLEST_BAR = 4
 DECADES = 4
 NARROWEST_MAP = 10
 PREVIEW_CELLS = 28
-"""What a preview must have left before a less important column is shown."""
+"""Minimum width of a preview; less important columns are shown only beyond it."""
 GAP = "  "
 
-# Reasons in a few words: how the long one begins, the short one, and the long one without figures.
+# Reasons in a few words: the start of the long one, the short one, the long one without figures.
 _REASONS = (
     (
         "most of what it mentions is kept",
@@ -68,17 +68,17 @@ _ROLE_STYLES = {
 
 
 class Report(NamedTuple):
-    """One compaction, what it was made of and how to show it."""
+    """One compaction, its input, and how to show it."""
 
     name: str
     compaction: Compaction
     has_query: bool
     terminal: Terminal
     top: int | None = None
-    """How many units to show; None: all of them, and sums by role."""
+    """Number of units to show; None: all of them, and sums by role."""
 
     def lines(self) -> Iterator[str]:
-        """The whole report."""
+        """Yield the whole report."""
         units = self.compaction.explain().units
         yield from _head(self)
         if units:
@@ -97,7 +97,7 @@ class Report(NamedTuple):
 
 
 def _top(units: Sequence[UnitReport], limit: int | None) -> Sequence[UnitReport]:
-    """Half the limit are the kept units with the most gain, half the largest that were dropped."""
+    """Return half the limit of kept units, by gain, and half of dropped ones, by size."""
     if limit is None or len(units) <= limit:
         return units
     kept = sorted((unit for unit in units if unit.kept), key=lambda unit: -unit.gain)
@@ -114,7 +114,7 @@ def _head(report: Report) -> Iterator[str]:
     terminal, stats = report.terminal, report.compaction.stats
     has_outline = report.compaction.outline is not None
     total = stats.dropped + len(report.compaction.messages) - has_outline
-    if not stats.changed:  # what is ignored stands in an unchanged result too
+    if not stats.changed:  # ignored entries stay in an unchanged result too
         total -= stats.ignored
     arrow = terminal.glyph("→", "->")
     figures = [
@@ -144,7 +144,7 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _flow(figures: Sequence[str], made_of: Sequence[str], terminal: Terminal) -> Iterator[str]:
-    """Figures on one line with what they were made of, or below it where there is no room."""
+    """Yield figures and their sources on one line, or on two where there is no room."""
     dot = terminal.glyph(" · ", " | ")
     while len(figures) > 1 and _width(figures, dot, terminal) > terminal.width:
         figures = figures[:-1]
@@ -157,12 +157,12 @@ def _flow(figures: Sequence[str], made_of: Sequence[str], terminal: Terminal) ->
 
 
 def _width(parts: Sequence[str], separator: str, terminal: Terminal) -> int:
-    """Cells of the parts without their colours."""
+    """Return the width of the parts in cells, without their colours."""
     return display_width(terminal.safe(separator.join(parts)))
 
 
 def _map(units: Sequence[UnitReport], terminal: Terminal) -> str:
-    """The conversation from its oldest token to its newest: dark where tokens are kept."""
+    """Return a map of the conversation from its oldest token to its newest: dark where kept."""
     ends = ("oldest ", " newest")
     cells = terminal.width - sum(map(len, ends))
     if cells < NARROWEST_MAP:
@@ -195,14 +195,14 @@ def _notices(stats: Stats) -> Iterator[str]:
 
 
 class _Column(NamedTuple):
-    """One column; `rank` 0 is always shown, and the higher the sooner it goes."""
+    """One column; `rank` 0 is always shown, and higher ranks are dropped first."""
 
     rank: int
     title: str
     cell: Callable[[UnitReport], str]
     align: str = ">"
     style: Callable[[UnitReport], str] | None = None
-    """How a kept unit's cell is painted; a dropped unit's line is dim as a whole."""
+    """Style of a kept unit's cell; the line of a dropped unit is dim as a whole."""
 
 
 _PREVIEW_RANK = 5
@@ -236,7 +236,7 @@ def _table(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
 
 
 def _excerpt(unit: UnitReport, terminal: Terminal) -> Iterator[str]:
-    """What is kept of each text of a unit that is kept in part, a line a text."""
+    """Yield what is kept of each text of an excerpted unit, a line a text."""
     for (message, _), group in groupby(unit.blocks, key=lambda block: (block.message, block.text)):
         blocks = list(group)
         kept = [block for block in blocks if block.kept]
@@ -253,7 +253,7 @@ def _excerpt(unit: UnitReport, terminal: Terminal) -> Iterator[str]:
 
 
 def _columns(units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
-    """As many columns as fit, the most important first."""
+    """Return as many columns as fit, the most important first."""
     for rank in range(_LAST_RANK, 0, -1):
         columns = _columns_to(rank, units, terminal)
         taken = sum(_cells(column, units) for column in columns) + len(GAP) * (len(columns) - 1)
@@ -267,14 +267,14 @@ def _columns(units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
 
 
 def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> list[_Column]:
-    """All columns up to this rank; the last ranks write words out instead of adding a column."""
+    """Return all columns up to this rank; the last ranks add no column, but write words in full."""
     scale = _Scale.of([unit.score for unit in units])
     long_reasons, long_titles = rank >= _LAST_RANK - 1, rank >= _LAST_RANK
     recency, semantic, coverage = (
         ("recency", "semantic", "coverage") if long_titles else ("rec", "sem", "cov")
     )
 
-    # A signal that says the same of every unit is worth less room, or none.
+    # A signal that is the same for every unit gets less room, or none.
     has_memory = any(unit.coverage for unit in units)
     has_odds = any(unit.odds != 1 for unit in units)
 
@@ -312,10 +312,10 @@ def _columns_to(rank: int, units: Sequence[UnitReport], terminal: Terminal) -> l
 
 
 class _Scale(NamedTuple):
-    """How a score becomes the length of a bar.
+    """The mapping from a score to the length of a bar.
 
-    With a query, scores can spread over many orders of magnitude: then a bar shows their logarithm,
-    empty where the best score is DECADES powers of ten away.
+    With a query, scores can spread over many orders of magnitude. Then a bar shows their logarithm,
+    and is empty where the best score is DECADES powers of ten away.
     """
 
     best: float
@@ -323,12 +323,12 @@ class _Scale(NamedTuple):
 
     @classmethod
     def of(cls, scores: Sequence[float]) -> _Scale:
-        """Logarithmic if half the bars would hardly be seen."""
+        """Return a logarithmic scale if half the bars would be nearly empty."""
         best, median = max(scores), statistics.median(scores)
         return cls(best, median < best / BAR_CELLS)
 
     def share(self, score: float) -> float:
-        """The share of the bar to fill, 0 to 1."""
+        """Return the share of the bar to fill, 0 to 1."""
         if score <= 0:
             return 0.0
         share = score / self.best
@@ -336,7 +336,7 @@ class _Scale(NamedTuple):
 
 
 def _figure(value: float) -> str:
-    """Two or three digits that count, in few cells: 148, 8.4, 0.31, 0.004, 2e-05."""
+    """Return two or three significant digits in few cells: 148, 8.4, 0.31, 0.004, 2e-05."""
     if value >= 99.5 or value == 0:
         return f"{value:,.0f}"
     if value >= 0.995:
@@ -351,7 +351,7 @@ def _cells(column: _Column, units: Sequence[UnitReport]) -> int:
 
 
 def _short(reason: str) -> tuple[str, str]:
-    """A reason in a few words, and in a sentence without figures."""
+    """Return a reason in a few words, and in a sentence without figures."""
     for beginning, short, sentence in _REASONS:
         if reason.startswith(beginning):
             return short, sentence
@@ -374,7 +374,7 @@ class _Sum(NamedTuple):
     dropped_tokens: int = 0
 
     def plus(self, unit: UnitReport) -> _Sum:
-        """With one more unit."""
+        """Return the sum with one more unit."""
         if unit.kept:
             return self._replace(
                 kept_units=self.kept_units + 1,
@@ -387,17 +387,17 @@ class _Sum(NamedTuple):
 
     @property
     def units(self) -> int:
-        """Both together."""
+        """Kept and dropped units together."""
         return self.kept_units + self.dropped_units
 
     @property
     def tokens(self) -> int:
-        """Both together."""
+        """Kept and dropped tokens together."""
         return self.kept_tokens + self.dropped_tokens
 
     @property
     def kept_share(self) -> float:
-        """Of the tokens; of none, all are kept."""
+        """Share of the tokens that is kept; 1.0 if there are none."""
         return self.kept_tokens / self.tokens if self.tokens else 1.0
 
 
@@ -409,7 +409,7 @@ def _sums(units: Iterable[UnitReport], key: Callable[[UnitReport], Key]) -> dict
 
 
 def _roles(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
-    """What was kept and dropped of each role."""
+    """Yield the kept and dropped tokens of each role."""
     sums = _sums(units, lambda unit: terminal.fit(unit.role, ROLE_CELLS))
     if len(sums) > 1:
         sums["total"] = _sums(units, lambda _: "")[""]
@@ -435,7 +435,7 @@ def _roles(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
 
 
 def _reasons(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
-    """How often each reason decided; also says what the short ones in the table mean."""
+    """Yield how often each reason decided, with the full text of the short ones in the table."""
     header = f"{'':<4}  {'units':>5}  {'tokens':>9}  why"
     yield terminal.paint(terminal.cut(header, terminal.width), "dim")
     for word, is_kept in (("keep", True), ("drop", False)):
@@ -451,7 +451,7 @@ def _reasons(units: Sequence[UnitReport], terminal: Terminal) -> Iterator[str]:
 
 
 def _next_steps(report: Report) -> Iterator[str]:
-    """What to try next, the most useful first."""
+    """Yield what to try next, the most useful first."""
     stats, terminal = report.compaction.stats, report.terminal
     steps = []
     if not stats.before_tokens:
@@ -467,6 +467,6 @@ def _next_steps(report: Report) -> Iterator[str]:
     if stats.changed:
         steps.append("--pin N keeps message N (column #); -o FILE writes the kept messages")
         steps.append("--html PAGE shows both sides: before and after, text by text")
-    for place, step in enumerate(steps):
-        line = terminal.cut(f"{'next' if place == 0 else '':<4}  {step}", terminal.width)
+    for number, step in enumerate(steps):
+        line = terminal.cut(f"{'next' if number == 0 else '':<4}  {step}", terminal.width)
         yield terminal.paint(line, "cyan")

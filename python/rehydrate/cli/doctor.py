@@ -1,4 +1,4 @@
-"""`rehydrate doctor`: is everything in place, and if not, what to do about it."""
+"""`rehydrate doctor`: checks the installation, and says what to do about each problem."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rehydrate.cli.terminal import Terminal, show
 
 REINSTALL = "reinstall it: python -m pip install --force-reinstall rehydrate"
 
-# Japanese costs what its merges are worth: the two vocabularies disagree on it, so that this text
-# tells each from the other and from any rule of thumb.
+# The two vocabularies disagree on Japanese, so this text tells each from the other and from any
+# rule of thumb.
 KNOWN_TEXT = "お誕生日おめでとう"
 KNOWN_TOKENS = {"o200k_base": 8, "cl100k_base": 9}
 SAMPLE_TURNS = 100
@@ -26,7 +26,7 @@ KNOWN_FACT = "The staging server listens on port 8443."
 
 
 class Check(NamedTuple):
-    """One line of the doctor's."""
+    """The result of one check."""
 
     name: str
     status: Literal["ok", "warn", "fail"]
@@ -53,7 +53,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Make every check and print it; returns 1 if one fails."""
+    """Run every check and print it; return 1 if one fails."""
     checks = list(examine())
     failed = any(check.status == "fail" for check in checks)
     terminal = Terminal.of(sys.stdout, options.color)
@@ -66,11 +66,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def examine() -> Iterator[Check]:
-    """Every check; one that cannot even be made has failed."""
+    """Yield every check; a check that raises has failed."""
     for name, check in _CHECKS.items():
         try:
             yield check(name)
-        except Exception as error:  # whatever is broken, the rest is still examined
+        except Exception as error:  # after any error the rest is still checked
             yield Check(name, "fail", f"{type(error).__name__}: {error}", REINSTALL)
 
 
@@ -166,7 +166,7 @@ def _compaction(name: str) -> Check:
 
 
 def _memory(name: str) -> Check:
-    """A memory for a moment: what is added is found, in its own namespace only, and sound."""
+    """Check a new memory: an item is found, in its own namespace only, and the file is sound."""
     from rehydrate.memory.memory import Memory
 
     started = time.perf_counter()
@@ -203,7 +203,7 @@ def _dependencies(name: str) -> Check:
 
 
 def _onnx(name: str) -> Check:
-    """The library that runs converted models; nothing else needs it."""
+    """Check the library that runs converted models; nothing else needs it."""
     from rehydrate.embedding.onnx import onnxruntime_library
     from rehydrate.errors import ModelError
 
@@ -215,7 +215,7 @@ def _onnx(name: str) -> Check:
 
 
 def _optional(name: str) -> Check:
-    """What is made use of where it is there; nothing is missed where it is not."""
+    """Report an optional package: it is used if it is installed, and not needed otherwise."""
     if util.find_spec("trio") is None:
         return Check(
             name, "ok", "none needed; with trio installed, acompact_context runs on it too"

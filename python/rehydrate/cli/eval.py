@@ -1,4 +1,4 @@
-"""`rehydrate eval`: how much of what is used later survives a compaction, on your own sessions."""
+"""`rehydrate eval`: measures on your own sessions how much of what is used later survives."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SHOWN_LOSSES = 3
 
 
 def report(found: Evaluation, terminal: Terminal, *, has_page: bool = False) -> Iterator[str]:
-    """The whole report."""
+    """Yield the whole report."""
     yield from _head(found, terminal)
     if found.cuts:
         yield ""
@@ -107,7 +107,7 @@ def _by_ratio(
     title: str,
     value: Callable[[Row], tuple[float | None, Interval | None]],
 ) -> Iterator[str]:
-    """A line a strategy, a column a ratio; with intervals where they have room."""
+    """Yield a row for each strategy, a column for each ratio; with intervals where they fit."""
     groups = {
         name: [row for row in found.rows if row.strategy == name] for name in found.strategies
     }
@@ -144,7 +144,7 @@ def _by_ratio(
 
 
 def _beside(rows: Sequence[Row], title: str, terminal: Terminal) -> Iterator[str]:
-    """The strategies at one ratio, by all measures."""
+    """Yield the strategies at one ratio, by all measures."""
     columns: list[tuple[str, Callable[[Row], str]]] = [
         ("used later", lambda row: _share_shown(row.used_later)),
         ("answers", lambda row: _share_shown(row.answers)),
@@ -296,7 +296,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read, measure, print; returns the exit code."""
+    """Read, measure and print; return the exit code."""
     from dataclasses import replace
 
     from rehydrate.retention import evaluate, exact_cost, named_strategy, standard_strategies
@@ -332,7 +332,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> Sessions:
-    """The sessions that will do, as many as there may be cuts; all others are named."""
+    """Return the suitable sessions, at most one for each allowed cut; list the others."""
     from rehydrate.retention import read_sessions
     from rehydrate.retention.sampling import too_short
     from rehydrate.retention.sessions import session_files
@@ -380,7 +380,7 @@ def _sample(sessions: Sessions, options: argparse.Namespace) -> Sample:
 
 
 def _model(name: str | None) -> Any:
-    """The judge, before anything is measured: a wrong name or a missing SDK is said at once."""
+    """Return the judge, before anything is measured: a wrong name or a missing SDK fails early."""
     if name is None:
         return None
     from rehydrate.agent.models import model_of
@@ -391,7 +391,7 @@ def _model(name: str | None) -> Any:
 def _judged(
     model: Any, sample: Sample, strategy: Strategy, ratio: float, options: argparse.Namespace
 ) -> Judgement:
-    """What the model can answer before and after the recommended compaction."""
+    """Return what the model can answer before and after the recommended compaction."""
     from rehydrate.retention.judging import judge, planned_requests
 
     requests = planned_requests(sample, options.judge_questions)

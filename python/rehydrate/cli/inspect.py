@@ -1,4 +1,4 @@
-"""`rehydrate inspect`: what stands in a prompt, at what cost, where from; what went and why."""
+"""`rehydrate inspect`: the content, costs and sources of a prompt, and what was removed and why."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read, make the prompt, write; returns the exit code."""
+    """Read, make the prompt and write; return the exit code."""
     page = None if options.output in (None, "-") else Path(options.output)
     _check_files(options, page)
     name, text = text_of(options.file)
@@ -95,12 +95,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _given(text: str, options: argparse.Namespace) -> tuple[PromptIR | CompiledPrompt, None] | None:
-    """The prompt that the file holds already, if it is one."""
+    """Return the prompt in the file, if it is one."""
     if text.lstrip()[:1] != "{" or '"rehydrate"' not in text:
         return None
     try:
         document = json.loads(text)
-    except (ValueError, RecursionError):  # lines, or no JSON: its reader says what is wrong
+    except (ValueError, RecursionError):  # lines, or no JSON: its reader reports it
         return None
     if not isinstance(document, dict) or not isinstance(document.get("rehydrate"), str):
         return None
@@ -117,7 +117,7 @@ def _given(text: str, options: argparse.Namespace) -> tuple[PromptIR | CompiledP
 def _made(
     name: str, text: str, options: argparse.Namespace
 ) -> tuple[PromptIR | CompiledPrompt, Explanation | None]:
-    """The prompt of the conversation's next turn, and the scores of its units."""
+    """Return the prompt of the conversation's next turn, and the scores of its units."""
     document = document_of(name, text)
     try:
         ir = _hydrated(document, json.loads(text) if document.around else {}, options)
@@ -145,12 +145,12 @@ def _hydrated(document: Document, body: dict[str, Any], options: argparse.Namesp
             format=options.format,
             system=system,
             **({"tools": tools} if isinstance(tools, list) else {}),
-            timeout=None,  # nobody waits for a turn here
+            timeout=None,  # no turn waits for it here
         )
 
 
 def _system_text(value: Any) -> str | None:
-    """The system prompt of a request's body: a text, or blocks of it."""
+    """Return the system prompt of a request's body: a text, or blocks of it."""
     if isinstance(value, list):
         texts = [block.get("text") for block in value if isinstance(block, dict)]
         value = "\n\n".join(text for text in texts if isinstance(text, str))
@@ -158,7 +158,7 @@ def _system_text(value: Any) -> str | None:
 
 
 def _compiled(ir: PromptIR, options: argparse.Namespace) -> PromptIR | CompiledPrompt:
-    """The prompt after all passes; before them where it cannot be made to fit."""
+    """Return the prompt after all passes; before them where it cannot be made to fit."""
     from rehydrate.prompt.compiler import compile as compile_prompt
     from rehydrate.prompt.originals import HeldOriginals
 
@@ -172,7 +172,7 @@ def _compiled(ir: PromptIR, options: argparse.Namespace) -> PromptIR | CompiledP
 
 
 def _scores(document: Document, ir: PromptIR, options: argparse.Namespace) -> Explanation:
-    """What a compaction of the conversation alone to the same size thinks of each unit."""
+    """Return each unit's scores from a compaction of the conversation alone to the same size."""
     from rehydrate.compact.api import compact_context
 
     form = detect_format(document.entries) if options.format == "auto" else options.format
@@ -181,7 +181,7 @@ def _scores(document: Document, ir: PromptIR, options: argparse.Namespace) -> Ex
         ir.request.query or None,
         budget_tokens=ir.history.total_tokens,
         format=form,
-        thinking="keep",  # the scores are asked for, and no request is made of them
+        thinking="keep",  # only the scores are needed; no request is made
     ).explain()
 
 

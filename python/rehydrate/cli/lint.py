@@ -1,4 +1,4 @@
-"""`rehydrate lint`: what a session or a prompt spends tokens on to no use."""
+"""`rehydrate lint`: reports wasted tokens in a session or a prompt."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-# Named here and not read from the linter: declaring a command must not load it. A test compares.
+# Listed here and not read from the linter: declaring a command must not load it. A test compares.
 _RULES = {
     "base64": "binary data as text",
     "echo": "content that stands earlier already",
@@ -106,21 +106,21 @@ _RULES = {
 
 
 class _Source(NamedTuple):
-    """What is linted, and how its places are found in the file."""
+    """The linted input, and how to find its places in the file."""
 
     name: str
     target: Any
     document: Document | None = None
 
     def line(self, place: str) -> int | None:
-        """The line of a place, where the file has one entry a line."""
+        """Return the line number of a place, where the file has one entry a line."""
         found = _HISTORY.fullmatch(place)
         if not found or self.document is None or self.document.frame is not None:
             return None
         return self.document.line_of(int(found[1]))
 
     def words(self, text: str) -> str:
-        """A message with lines in the place of places, as far as it names any."""
+        """Return a message with line numbers in place of places, where they are known."""
 
         def words(found: re.Match[str]) -> str:
             line = self.line(found[0])
@@ -130,7 +130,7 @@ class _Source(NamedTuple):
 
 
 def run(options: argparse.Namespace) -> int:
-    """Read, lint, print; returns the exit code."""
+    """Read, lint and print; return the exit code."""
     from rehydrate.linting.linter import lint_subject
     from rehydrate.linting.subject import Subject
 
@@ -157,11 +157,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _source(name: str, text: str) -> _Source:
-    """A PromptIR, a compiled prompt, the body of a request, or messages."""
+    """Read a PromptIR, a compiled prompt, the body of a request, or messages."""
     if text.lstrip()[:1] == "{" and '"rehydrate"' in text:
         try:
             value = json.loads(text)
-        except ValueError:  # lines, or nothing that is JSON: its reader says what is wrong
+        except ValueError:  # lines, or no JSON: its reader reports it
             value = None
         if isinstance(value, dict) and value.get("rehydrate") in ("prompt_ir", "compiled_prompt"):
             return _Source(name, _prompt(value))
@@ -175,7 +175,7 @@ def _source(name: str, text: str) -> _Source:
 
 
 def _requests(text: str) -> list[Any]:
-    """The bodies of a session's requests, one a line; none where a line is anything else."""
+    """Return the bodies of a session's requests, one a line; none if any line is something else."""
     from rehydrate.linting.subject import is_request
 
     lines = [line for line in text.splitlines() if line.strip()]
@@ -183,7 +183,7 @@ def _requests(text: str) -> list[Any]:
     for line in lines if len(lines) > 1 else ():
         try:
             bodies.append(json.loads(line))
-        except (ValueError, RecursionError):  # the reader of documents says what is wrong
+        except (ValueError, RecursionError):  # the reader of documents reports it
             return []
         if not is_request(bodies[-1]):
             return []
@@ -281,7 +281,7 @@ def _rule_lines(
 
 
 def _general(remedy: str) -> str:
-    """The remedy of a rule: without the place that one finding of it names."""
+    """Return the remedy of a rule without the place of a single finding."""
     return re.sub(r"a reference to \S+", "a reference", remedy)
 
 

@@ -1,4 +1,4 @@
-"""`rehydrate memory`: what outlives a conversation, brought in, found and looked after."""
+"""`rehydrate memory`: adds, finds and maintains what outlives a conversation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ rehydrate memory COMMAND --help says more about a command.
 
 
 def add_parser(commands: Any) -> None:
-    """Declare the command, its parts and their options."""
+    """Declare the command, its subcommands and their options."""
     parser = commands.add_parser(
         "memory",
         help="keep texts in a file, find them again by words and by meaning",

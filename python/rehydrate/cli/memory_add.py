@@ -1,4 +1,4 @@
-"""`rehydrate memory add`, `sync` and `import`: everything that brings something in."""
+"""`rehydrate memory add`, `sync` and `import`: the commands that add items."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 BATCH = 500
-"""So many texts are written together: each time waits for the disk."""
+"""Texts written in one transaction; each transaction waits for the disk."""
 SHOWN_HANDLES = 20
 SHOWN_PATHS = 20
 
@@ -73,7 +73,7 @@ def add_parser(parts: Any) -> None:
 
 
 def run_add(options: argparse.Namespace) -> int:
-    """Keep the texts, print their handles."""
+    """Add the texts and print their handles."""
     namespace = namespace_of(options)
     texts = _texts(options)
     fields = {
@@ -96,7 +96,7 @@ def run_add(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Bring the folder in and say what changed."""
+    """Sync the folder and print what changed."""
     from rehydrate.memory.folder import sync_folder
 
     namespace = namespace_of(options)
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def run_import(options: argparse.Namespace) -> int:
-    """Add what `export` wrote and say how much of it is new."""
+    """Add what `export` wrote and print how much of it is new."""
     from rehydrate.memory.transfer import import_items
 
     namespace = namespace_of(options)
@@ -144,8 +144,8 @@ def _texts(options: argparse.Namespace) -> list[str]:
     if options.text.count("-") > 1:
         raise Failure("- stands for standard input, which can be read only once")
     texts: list[str] = []
-    for place, argument in enumerate(options.text):
-        text = read_text() if argument == "-" else checked_text(f"text {place + 1}", argument)
+    for index, argument in enumerate(options.text):
+        text = read_text() if argument == "-" else checked_text(f"text {index + 1}", argument)
         if options.lines:
             texts += [line for line in text.splitlines() if line.strip()]
         elif text:
@@ -154,7 +154,7 @@ def _texts(options: argparse.Namespace) -> list[str]:
             raise Failure(
                 "standard input is empty; there is nothing to remember"
                 if argument == "-"
-                else f"text {place + 1} is empty; an item holds at least one character"
+                else f"text {index + 1} is empty; an item holds at least one character"
             )
     return texts
 
@@ -235,7 +235,7 @@ def _sync_lines(
 
 
 class _Watched:
-    """A memory that tells how much of what was read has been kept."""
+    """A memory that reports how many of the items read have been stored."""
 
     def __init__(self, memory: Memory, progress: Progress) -> None:
         self._memory = memory
@@ -268,7 +268,7 @@ def _interruptible() -> Iterator[None]:
 
 @contextmanager
 def _file_of(name: str) -> Iterator[Path]:
-    """The file of this name; standard input is one for as long as it is read."""
+    """Yield the file of this name; standard input is copied to a temporary one."""
     if name != "-":
         yield Path(name)
         return
@@ -284,9 +284,9 @@ def _file_of(name: str) -> Iterator[Path]:
 def _count_items(path: Path) -> int | None:
     try:
         with path.open("rb") as file:
-            return sum(b'"text"' in line for line in file) or None  # all but the head
+            return sum(b'"text"' in line for line in file) or None  # all but the header
     except (OSError, ValueError):
-        return None  # reading it says what is the matter
+        return None  # reading it reports the error
 
 
 def _add_add(parts: Any) -> None:

@@ -1,4 +1,4 @@
-"""`rehydrate memory verify`, `rebuild` and `export`: looking after what there is."""
+"""`rehydrate memory verify`, `rebuild`, `export` and `forget`: maintenance of a memory."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def add_parser(parts: Any) -> None:
 
 
 def run_verify(options: argparse.Namespace) -> int:
-    """Check; returns 1 if the file is damaged."""
+    """Check the file; return 1 if it is damaged."""
     path = store_path(options)
     try:
         with opened(options, namespace=None) as memory, Progress(f"checking {path}", "items"):
@@ -134,14 +134,14 @@ def run_verify(options: argparse.Namespace) -> int:
 
 
 def run_rebuild(options: argparse.Namespace) -> int:
-    """Make the index anew and say of how much."""
+    """Rebuild the index and print how many items it holds."""
     wanted = named_namespace(options)
     with opened(options, namespace=None, to="change") as memory:
         names = list(memory.namespaces()) if wanted is None else [wanted]
         sizes = {name: memory.stats(namespace=name).items for name in names}
         items = 0
         every = sum(sizes.values())
-        # A namespace is one step: of one there is no half.
+        # A namespace is one step, which cannot be done by halves.
         doing = "rebuilding" if len(names) > 1 else f"rebuilding {counted(every, 'item')}"
         with Progress(doing, "items", every if len(names) > 1 else None) as progress:
             for name in names:
@@ -159,7 +159,7 @@ def run_rebuild(options: argparse.Namespace) -> int:
 
 
 def run_export(options: argparse.Namespace) -> int:
-    """Write the namespace; the count goes where no data goes."""
+    """Write the namespace; the count goes to the stream without data."""
     namespace = namespace_of(options)
     with opened(options, namespace=namespace) as memory:
         if options.file == "-":
@@ -234,7 +234,7 @@ def _add_forget(parts: Any) -> None:
 
 
 def run_forget(options: argparse.Namespace) -> int:
-    """Remove what is named, after asking where it is much."""
+    """Remove what is named; ask first if it is much."""
     namespace = namespace_of(options)
     wide = options.source is not None or options.thread is not None or options.all
     if wide == bool(options.handles):

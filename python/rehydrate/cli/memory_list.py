@@ -1,4 +1,4 @@
-"""`rehydrate memory list`, `show` and `stats`: what there is."""
+"""`rehydrate memory list`, `show` and `stats`: prints items and figures."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def run_list(options: argparse.Namespace) -> int:
     namespace = namespace_of(options)
     start = (options.page - 1) * options.limit
     with opened(options, namespace=namespace) as memory:
-        # One more than is shown says whether there is another page.
+        # One more than is shown tells whether there is another page.
         found = memory.list(
             limit=start + options.limit + 1,
             newest_first=not options.oldest_first,
@@ -124,7 +124,7 @@ def run_show(options: argparse.Namespace) -> int:
         write(as_json(as_dict(item), indent=2) + "\n")
     elif sys.stdout is not None and sys.stdout.isatty():
         terminal = Terminal.of(sys.stdout, options.color)
-        # Line by line: what stands in front of a line, indents of code, must stay.
+        # Line by line: text before a line, as the indents of code, must stay.
         show([_harmless(line, terminal) for line in item.text.splitlines()], terminal)
     else:
         write(_encodable(item.text))
@@ -159,7 +159,7 @@ def _table(items: Sequence[MemoryItem], terminal: Terminal) -> Iterator[str]:
     ]
     header = ("handle", "said on", "tier", "kind", "source")
     widths = [max(map(display_width, column)) for column in zip(header, *rows, strict=True)]
-    # Where it is narrow, what can be asked for with --json goes first: kind, day, source.
+    # In a narrow terminal, columns that --json has too are dropped first: kind, day, source.
     columns = [0, 1, 2, 3, 4]
     for least in (3, 1, 4):
         if sum(widths[at] + 2 for at in columns) + MIN_PREVIEW_CELLS <= terminal.width:

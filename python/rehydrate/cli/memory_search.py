@@ -1,4 +1,4 @@
-"""`rehydrate memory search`: what is known about something, best first."""
+"""`rehydrate memory search`: finds items by a query, best first."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 SHOWN_LINES = 6
-"""Of a snippet; --full shows it all."""
+"""Lines shown of a snippet; --full shows all of it."""
 WIDEST = 100
-"""Lines longer than this are hard to read, however wide the terminal."""
+"""Maximum line width: longer lines are hard to read, however wide the terminal."""
 
-# Words that a question is made of and that say nothing about what it asks for.
+# Words of a question that say nothing about its subject.
 _PLAIN = {
     *("a", "an", "and", "are", "at", "by", "can", "did", "do", "does", "for", "from", "had", "has"),
     *("have", "how", "i", "in", "is", "it", "its", "many", "me", "much", "my", "of", "on", "or"),
@@ -155,7 +155,7 @@ def _lines(hits: list[Hit], query: str, terminal: Terminal, *, whole: bool) -> I
 def _passage(
     snippet: str, mark: re.Pattern[str] | None, width: int, terminal: Terminal, *, whole: bool
 ) -> list[str]:
-    """The lines of a snippet, or as many as show the match, from where it stands."""
+    """Return the lines of a snippet, or a few lines around the match."""
     lines = [
         wrapped
         for paragraph in _paragraphs(snippet, width)
@@ -173,7 +173,7 @@ def _passage(
 
 
 def _paragraphs(snippet: str, width: int) -> Iterator[str]:
-    """Its lines; where some are too long for the terminal, the lines of a paragraph as one."""
+    """Yield its lines; if some are too long for the terminal, each paragraph as one line."""
     for block in re.split(r"\n[ \t]*\n", snippet.replace("\r\n", "\n")):
         lines = [line for line in block.split("\n") if line.strip()]
         if all(len(line) <= width for line in lines):
@@ -193,12 +193,12 @@ def _paragraphs(snippet: str, width: int) -> Iterator[str]:
 
 
 def _pattern(query: str) -> re.Pattern[str] | None:
-    """What to mark: the words of the query, wherever a word begins with one, in any case."""
+    """Return a pattern for the query's words, at the start of any word, in any case."""
     words = {word.lower() for word in _WORD.findall(query)}
-    telling = {word for word in words if word not in _PLAIN} or words
-    if not telling:  # nothing but signs, as in "->"
+    content_words = {word for word in words if word not in _PLAIN} or words
+    if not content_words:  # only signs, as in "->"
         return re.compile(re.escape(query))
-    longest = sorted(telling, key=len, reverse=True)
+    longest = sorted(content_words, key=len, reverse=True)
     choices = [
         # Hebrew puts its prepositions before a word and Chinese has no gaps: anywhere there.
         rf"\b{re.escape(word)}\w*" if word.isascii() and len(word) > 2 else

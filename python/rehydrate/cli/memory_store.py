@@ -1,4 +1,4 @@
-"""Which memory a command means: the file, the namespace, and how both are opened."""
+"""The memory of a command: its file and namespace, opening it, and options shared by commands."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ NAMESPACE_VARIABLE = "REHYDRATE_NAMESPACE"
 
 
 def default_store(environ: Mapping[str, str] = os.environ) -> Path:
-    """The file that is meant where none is named: it need not exist.
+    """Return the file used where none is named; it need not exist.
 
-    `$REHYDRATE_MEMORY`; else `memory.db` in `$REHYDRATE_HOME`; else `rehydrate/memory.db` where the
-    user's data is (`$XDG_DATA_HOME`, `%LOCALAPPDATA%` on Windows, `~/.local/share`).
+    `$REHYDRATE_MEMORY`; else `memory.db` in `$REHYDRATE_HOME`; else `rehydrate/memory.db` in the
+    user's data folder (`$XDG_DATA_HOME`, `%LOCALAPPDATA%` on Windows, `~/.local/share`).
 
     >>> default_store({"REHYDRATE_MEMORY": "/srv/team.db"}).as_posix()
     '/srv/team.db'
@@ -65,20 +65,20 @@ def add_store_options(parser: argparse.ArgumentParser, *, namespace: bool = True
 
 
 def store_path(options: argparse.Namespace) -> Path:
-    """The file that is meant."""
+    """Return the memory's file."""
     if options.store == "":
         raise Failure("--store is empty; name a file, or leave it out")
-    asked = options.store or os.environ.get(STORE_VARIABLE, "")
-    if "://" in asked:
-        raise Failure(f"{asked} is an address; a memory is a file, so name a path")
+    name = options.store or os.environ.get(STORE_VARIABLE, "")
+    if "://" in name:
+        raise Failure(f"{name} is an address; a memory is a file, so name a path")
     try:
-        return Path(asked).expanduser() if asked else default_store()
-    except RuntimeError as error:  # a home that nobody knows, as in ~stranger
-        raise Failure(f"{asked or 'the default store'}: {error}; name a path: --store") from None
+        return Path(name).expanduser() if name else default_store()
+    except RuntimeError as error:  # a home that does not exist, as in ~stranger
+        raise Failure(f"{name or 'the default store'}: {error}; name a path: --store") from None
 
 
 def namespace_of(options: argparse.Namespace) -> str:
-    """The namespace that is meant; there is none by default, so that nothing leaks by a slip."""
+    """Return the namespace. There is no default, so that nothing leaks by mistake."""
     name = named_namespace(options)
     if name is None:
         raise Failure(
@@ -89,10 +89,10 @@ def namespace_of(options: argparse.Namespace) -> str:
 
 
 def named_namespace(options: argparse.Namespace) -> str | None:
-    """The namespace that is named, if one is.
+    """Return the namespace that is named, if any.
 
-    One that is named and empty is a slip, as in `-n "$PROJECT"` where that is not set: falling back
-    to another would read or change what was not meant.
+    An empty name is a mistake, as in `-n "$PROJECT"` where that is not set. Another namespace as
+    the default would read or change the wrong items.
     """
     name: str | None = options.namespace
     if name is None:
@@ -113,9 +113,9 @@ def opened(
     namespace: str | None,
     to: Literal["read", "change", "create"] = "read",
 ) -> Iterator[Memory]:
-    """The memory, closed at the end; what it could not do as asked is said then.
+    """Yield the memory; it is closed at the end, and its failures are printed then.
 
-    Only a command that brings something in makes a file that is not there (`to="create"`).
+    Only a command that adds items creates a missing file (`to="create"`).
     """
     from rehydrate.memory.memory import Memory
 
@@ -128,19 +128,19 @@ def opened(
             f"{path}: there is no memory yet; bring something in with rehydrate memory add or "
             "sync, or name another file with --store"
         )
-    asked: dict[str, Any] = {"namespace": namespace}
+    arguments: dict[str, Any] = {"namespace": namespace}
     if getattr(options, "embedder", None):
-        asked["embedder"] = _model(options.embedder)
+        arguments["embedder"] = _model(options.embedder)
     if getattr(options, "no_redact", False):
-        asked["redact"] = False
-    # Where it may be written, a search also counts what it shows and looks after the index.
+        arguments["redact"] = False
+    # If the file is writable, a search also counts its hits and maintains the index.
     read_only = to == "read" and not os.access(path, os.W_OK)
     try:
-        memory = Memory.open(path, **asked, read_only=read_only)
+        memory = Memory.open(path, **arguments, read_only=read_only)
     except StoreReadOnlyError:
         if to != "read" or read_only:
             raise
-        memory = Memory.open(path, **asked, read_only=True)
+        memory = Memory.open(path, **arguments, read_only=True)
     with memory:
         yield memory
         for trouble in memory.degraded:
@@ -148,7 +148,7 @@ def opened(
 
 
 def checked_text(name: str, text: str) -> str:
-    """An argument as text: a byte that was no UTF-8 in the shell must not reach the store."""
+    """Check an argument: a byte that was no UTF-8 in the shell must not reach the store."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -157,7 +157,7 @@ def checked_text(name: str, text: str) -> str:
 
 
 def read_text(name: str = "standard input") -> str:
-    """All of standard input, byte for byte."""
+    """Read all of standard input, byte for byte."""
     if sys.stdin is None:
         raise Failure("standard input is closed; pass the text as an argument")
     if sys.stdin.isatty():
@@ -174,7 +174,7 @@ def read_text(name: str = "standard input") -> str:
 
 
 def _model(name: str) -> str:
-    """A converted model by its name; a folder or `org/name` as it is."""
+    """Return a converted model's folder by its name; a folder or `org/name` as it is."""
     from rehydrate.embedding.locations import find_model
 
     if "/" in name or os.sep in name or name in {"auto", "builtin"}:
@@ -196,7 +196,7 @@ def _there(path: Path) -> Literal["nothing", "file", "folder"]:
     except ValueError as error:
         raise Failure(f"--store {str(path)!r} is no path: {error}") from None
     except OSError:
-        return "file"  # opening it says what is the matter
+        return "file"  # opening it reports the error
     return "folder" if stat.S_ISDIR(status.st_mode) else "file"
 
 
@@ -213,7 +213,7 @@ _LISTS = ("tier", "kind", "source", "thread")
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
-    """Declare the filters; those that can be repeated mean any of what they name."""
+    """Declare the filters; a repeated filter means any of its values."""
     group = parser.add_argument_group("which items")
     group.add_argument("--tier", action="append", choices=TIERS, help="repeatable, as those below")
     group.add_argument("--kind", action="append", help="as decision, note")
@@ -229,7 +229,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
 
 
 def filters_of(options: argparse.Namespace) -> Filters:
-    """The filters that were asked for."""
+    """Return the filters that were given."""
     filters: dict[str, Any] = {
         name: getattr(options, name) for name in ("after", "before", "min_trust")
     }
@@ -241,12 +241,12 @@ def filters_of(options: argparse.Namespace) -> Filters:
 
 
 def described(options: argparse.Namespace) -> bool:
-    """Whether any filter narrows what is asked."""
+    """Return whether any filter is given."""
     return any(getattr(options, name) is not None for name in (*_LISTS, "after", "before"))
 
 
 def moment(text: str) -> datetime:
-    """A day, a time, or how long ago.
+    """Parse a day, a time, or an age such as "3 days".
 
     >>> moment("2026-02-17").isoformat()
     '2026-02-17T00:00:00+00:00'
@@ -268,7 +268,7 @@ def moment(text: str) -> datetime:
 
 
 def share(text: str) -> float:
-    """A number from 0 to 1."""
+    """Parse a number from 0 to 1."""
     try:
         number = float(text)
     except ValueError:
@@ -279,7 +279,7 @@ def share(text: str) -> float:
 
 
 def as_dict(item: MemoryItem) -> dict[str, Any]:
-    """An item with all that is known of it, as JSON can say it."""
+    """Return all fields of an item as JSON values."""
     shown: dict[str, Any] = {}
     for field in ("handle", *(field.name for field in dataclasses.fields(item))):
         value = getattr(item, field)
@@ -292,7 +292,7 @@ def as_dict(item: MemoryItem) -> dict[str, Any]:
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things.
+    """Return a number and its noun.
 
     >>> counted(1, "item"), counted(2_000, "item")
     ('1 item', '2,000 items')
@@ -301,7 +301,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def day(item: MemoryItem) -> str:
-    """The day on which it was said."""
+    """Return the day of the item's time."""
     return f"{item.time:%Y-%m-%d}" if item.time else "-"
 
 
@@ -314,7 +314,7 @@ def add_memory_options(parser: Any) -> None:
 
 
 def add_writing_options(parser: Any) -> None:
-    """Declare what is to be written to the memory."""
+    """Declare the options for writing to the memory."""
     parser.add_argument(
         "--distill", action="store_true",
         help="remember what is dropped and not in memory yet, the beginning of each",
@@ -330,7 +330,7 @@ def add_writing_options(parser: Any) -> None:
 
 @contextmanager
 def opened_memory(options: argparse.Namespace) -> Iterator[Memory | None]:
-    """The memory that the options name, if they name one."""
+    """Yield the memory that the options name, or None."""
     if options.memory is None:
         for name in ("namespace", "distill", "keep_dropped", "record_episode"):
             if getattr(options, name, None):

@@ -1,4 +1,4 @@
-"""`rehydrate model`: convert embedding models to ONNX, list those that are here, time them."""
+"""`rehydrate model`: converts embedding models to ONNX, lists installed ones, times them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ start here:
 
 
 def add_parser(commands: Any) -> None:
-    """Declare the command, its three parts and their options."""
+    """Declare the command, its three subcommands and their options."""
     parser = commands.add_parser(
         "model",
         help="convert, list and time embedding models",
@@ -43,7 +43,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run_convert(options: argparse.Namespace) -> int:
-    """Convert and say what became of it; mistakes are raised."""
+    """Convert and print the result; mistakes are raised."""
     from rehydrate.convert.conversion import convert
 
     chosen: dict[str, tuple[Precision, ...]] = {
@@ -196,7 +196,7 @@ def _home() -> Iterator[Listed]:
 
 
 def _hub(environ: Mapping[str, str]) -> Iterator[Listed]:
-    """Models with a tokenizer and an ONNX graph in the cache that huggingface_hub fills."""
+    """Yield models with a tokenizer and an ONNX graph in the cache of huggingface_hub."""
     home = environ.get("HF_HOME") or str(Path.home() / ".cache" / "huggingface")
     cache = Path(environ.get("HF_HUB_CACHE") or Path(home) / "hub")
     for repository in sorted(cache.glob("models--*")):

@@ -1,4 +1,4 @@
-"""`rehydrate model bench`: how fast a model embeds here, beside the built-in one."""
+"""`rehydrate model bench`: times a model on this machine, beside the built-in one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SAMPLES = 32
 
 
 class Timed(NamedTuple):
-    """One model's speed: the median of the rounds, and what making it ready took."""
+    """One model's speed: the median of the rounds, and the time to load it."""
 
     model: str
     precision: str
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[list[str]], Any]]]:
-    """Every variant there is, ready; of both precisions one may be missing, and that is said."""
+    """Yield every variant, loaded. One of the two precisions may be missing, which is printed."""
     from rehydrate import _engine
     from rehydrate.embedding.onnx import load_model
     from rehydrate.errors import ModelError
@@ -129,7 +129,7 @@ def _contenders(options: argparse.Namespace) -> Iterator[tuple[Timed, Callable[[
             if missing:
                 say(f"  without fp32: {missing}")
                 missing = None
-            # Asked for int8, a model without it gives what it has.
+            # A model without int8 loads its fp32 graph instead.
             if ready[0].precision != precision and len(precisions) > 1:
                 say(f"  without int8: {options.model} has no such graph")
                 break
@@ -147,13 +147,13 @@ def _ready(
 
 
 def _texts(file: str | None) -> list[str]:
-    """The texts of a conversation, or a mix of about a hundred tokens each."""
+    """Return the texts of a conversation, or a mix of about a hundred tokens each."""
     from rehydrate.convert.verify import TEXTS
 
     if file is None:
         return [
-            "\n".join([TEXTS[(3 * place + step) % len(TEXTS)] for step in range(1 + place % 3)])
-            for place in range(SAMPLES)
+            "\n".join([TEXTS[(3 * index + step) % len(TEXTS)] for step in range(1 + index % 3)])
+            for index in range(SAMPLES)
         ]
     from rehydrate.cli.read import read
     from rehydrate.cli.terminal import Failure
@@ -165,7 +165,7 @@ def _texts(file: str | None) -> list[str]:
 
 
 def _strings(entry: Any) -> Iterator[str]:
-    """The texts inside a message of any format, whatever it calls them."""
+    """Yield the texts inside a message of any format, under any key."""
     if isinstance(entry, list):
         for part in entry:
             yield from _strings(part)
@@ -179,16 +179,16 @@ def _strings(entry: Any) -> Iterator[str]:
 
 
 def _new(texts: list[str], number: int) -> list[str]:
-    """The texts made new, so that no cache answers for the model: in front, where nothing is cut.
+    """Make the texts new, so that no cache answers for the model: at the front, which is never cut.
 
     >>> _new(["Yes.", "Yes."], 3)
     ['3.0 Yes.', '3.1 Yes.']
     """
-    return [f"{number}.{place} {text}" for place, text in enumerate(texts)]
+    return [f"{number}.{index} {text}" for index, text in enumerate(texts)]
 
 
 def _token_counter(model: str) -> Callable[[str], int] | None:
-    """Tokens that a converted model reads of a text; None for a model that is not converted."""
+    """Return a function that counts a converted model's tokens; None for any other model."""
     from rehydrate.convert.source import WordPiece
     from rehydrate.embedding.locations import MANIFEST, find_model
     from rehydrate.embedding.model_files import Manifest

@@ -1,4 +1,4 @@
-"""Options of several commands: a count, a number of tokens, a share of them, a page's file."""
+"""Option types of several commands: a count, a number of tokens, a ratio, a page's file."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rehydrate.cli.terminal import say
 
 
 def whole(text: str) -> int:
-    """A number from 1 up."""
+    """Parse a number from 1 up."""
     if not text.strip().isdecimal() or not 1 <= int(text) <= 10_000:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 10,000")
     return int(text)
 
 
 def tokens(text: str) -> int:
-    """The number, from 0 up."""
+    """Parse a number of tokens, from 0 up."""
     return _number(text, 0)
 
 
 def some_tokens(text: str) -> int:
-    """The number, from 1 up."""
+    """Parse a number of tokens, from 1 up."""
     return _number(text, 1)
 
 
@@ -43,7 +43,7 @@ SMALLEST_RATIO = 0.05
 
 
 def ratio(text: str) -> float:
-    """A share of the tokens, as a number or a percentage; too small a one is raised, and said."""
+    """Parse a share of the tokens, a number or a percentage; one too small is raised."""
     number = text.strip()
     try:
         share = float(number[:-1]) / 100 if number.endswith("%") else float(number)
@@ -59,7 +59,7 @@ def ratio(text: str) -> float:
 
 
 def page_file(text: str) -> Path:
-    """The file that a page is written to."""
+    """Return the file that a page is written to."""
     if text in ("", "-"):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no file for the page; name one, such as page.html"
@@ -68,7 +68,7 @@ def page_file(text: str) -> Path:
 
 
 def is_same_file(one: Path, other: Path) -> bool:
-    """Whether both name one file that exists."""
+    """Return whether both paths name one existing file."""
     try:
         return one.samefile(other)
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""Reading a conversation from a file so that what is kept of it can be written byte for byte.
+"""Reading a conversation from a file, so that kept entries can be written byte for byte.
 
-A `Document` holds the entries beside the very text each was read from. Keeping some of them is
-cutting the others out of the text: numbers, escapes, indentation and whatever stands around the
-messages (an API request's `system` and `tools`) are never written anew.
+A `Document` holds the entries beside their exact text. Dropped entries are cut out of the text.
+Numbers, escapes, indentation and everything around the messages (an API request's `system` and
+`tools`) are never written anew.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rehydrate.cli.terminal import Failure
 
 EXPECTED = "a JSON array of messages, JSON Lines, or a Claude Code transcript"
 
-# Where an object keeps its messages, best first: a request, a Responses request, a response, a
-# trajectory of SWE-agent's.
+# The keys under which an object keeps its messages, best first: a request, a Responses request, a
+# response, a trajectory of SWE-agent's.
 _LISTS = ("messages", "input", "output", "history")
 
 _decode = json.JSONDecoder().raw_decode
@@ -28,7 +28,7 @@ _blank = re.compile(r"[ \t\r\n]*")
 
 
 class Span(NamedTuple):
-    """Where an entry stands in the text; `lead` is where the white space before it begins."""
+    """Position of an entry in the text; `lead` is where the white space before it begins."""
 
     lead: int
     start: int
@@ -38,8 +38,8 @@ class Span(NamedTuple):
 class Document(NamedTuple):
     """A file's entries and the text they were read from.
 
-    `frame` is the inside of the brackets for an array, None for lines. `around` are the names of
-    what else the object around the messages holds.
+    `frame` is the inside of the brackets for an array, None for lines. `around` are the other keys
+    of the object around the messages.
     """
 
     name: str
@@ -50,37 +50,37 @@ class Document(NamedTuple):
     around: tuple[str, ...] = ()
 
     def keep(self, indices: Collection[int], anew: Mapping[int, Any] | None = None) -> str:
-        """The text with only these entries in it; with all of them, the text as it was.
+        """Return the text with only these entries in it; with all of them, the same text.
 
-        They are written in the order of the indices. `anew` has those that are not as they were
-        read: kept in part, or an outline in the place of another.
+        They are written in the order of the indices. `anew` maps indices to changed entries: kept
+        in part, or replaced by an outline.
         """
         anew = anew or {}
         if len(indices) == len(self.entries) and not anew:
             return self.text
-        places = [*indices]
-        kept = [self.spans[index] for index in places]
+        order = [*indices]
+        kept = [self.spans[index] for index in order]
         if self.frame is None:
             return "".join(
                 [
                     self.text[span.lead : span.start] + self._entry(index, anew)
-                    for index, span in zip(places, kept, strict=True)
+                    for index, span in zip(order, kept, strict=True)
                 ]
             )
         opened, closed = self.frame
         if not kept:
             return self.text[:opened] + self.text[closed:]
-        # The first survivor stands where the first entry stood, each other behind its own white
-        # space, and the bracket closes as it closed behind the last.
+        # The first kept entry goes where the first entry was. Each other follows its own white
+        # space, and the bracket closes as it did behind the last entry.
         first, last = self.spans[0], self.spans[-1]
         parts = [
-            (self.text[span.lead : span.start] if place else "") + self._entry(index, anew)
-            for place, (index, span) in enumerate(zip(places, kept, strict=True))
+            (self.text[span.lead : span.start] if position else "") + self._entry(index, anew)
+            for position, (index, span) in enumerate(zip(order, kept, strict=True))
         ]
         return self.text[: first.start] + ",".join(parts) + self.text[last.end :]
 
     def _entry(self, index: int, anew: Mapping[int, Any]) -> str:
-        """The text of one entry, in lines with the line break that ends it."""
+        """Return the text of one entry; in a file of lines with its line break."""
         _, start, end = self.spans[index]
         if index not in anew:
             return self.text[start:end]
@@ -88,12 +88,12 @@ class Document(NamedTuple):
         return written + "\n" if self.text[start:end].endswith("\n") else written
 
     def line_of(self, index: int) -> int:
-        """The line on which an entry begins, from 1."""
+        """Return the line on which an entry begins, from 1."""
         return self.text.count("\n", 0, self.spans[index].start) + 1
 
 
 def as_json(value: Any, **layout: Any) -> str:
-    """JSON, escaped where half a surrogate pair stands in it, as some harness wrote it."""
+    """Return JSON, escaped if it holds half a surrogate pair, as some harness wrote it."""
     text = json.dumps(value, ensure_ascii=False, **layout)
     try:
         text.encode()
@@ -103,18 +103,18 @@ def as_json(value: Any, **layout: Any) -> str:
 
 
 def read(path: str) -> Document:
-    """The conversation in a file, or in standard input for ``-``; Failure says what is wrong."""
+    """Read the conversation in a file, or in standard input for ``-``; raises Failure."""
     return document_of(*text_of(path))
 
 
 def text_of(path: str) -> tuple[str, str]:
-    """A file's name and its text, or those of standard input for ``-``."""
+    """Return a file's name and its text, or those of standard input for ``-``."""
     name = "standard input" if path == "-" else path
     return name, _text(_bytes(path), name)
 
 
 def document_of(name: str, text: str) -> Document:
-    """The conversation in a text; Failure says what is wrong."""
+    """Read the conversation in a text; raises Failure."""
     start = _skip(text, 0)
     try:
         match text[start : start + 1]:
@@ -210,7 +210,7 @@ def _array_document(name: str, text: str, start: int) -> Document:
 
 
 def _object_document(name: str, text: str, start: int) -> Document:
-    """An object around the messages, or the only line of a file of lines."""
+    """Read an object around the messages, or the only line of a file of lines."""
     lists: dict[str, tuple[list[Any], list[Span], tuple[int, int]]] = {}
     keys: dict[str, None] = {}
     position = start + 1
@@ -242,7 +242,7 @@ def _object_document(name: str, text: str, start: int) -> Document:
 
 
 def _lines_document(name: str, text: str, *, whole: bool = False) -> Document:
-    """One entry a line; `whole`: one entry on all the lines."""
+    """Read one entry a line; `whole`: one entry on all the lines."""
     entries: list[Any] = []
     spans: list[Span] = []
     lead = 0
@@ -274,7 +274,7 @@ def _is_conversation(entry: object) -> bool:
 
 
 def _array(text: str, opening: int) -> tuple[list[Any], list[Span], tuple[int, int]]:
-    """The entries of the array whose bracket opens here, where they stand, and its inside."""
+    """Return the entries of the array whose bracket opens here, their positions, and its inside."""
     entries: list[Any] = []
     spans: list[Span] = []
     lead = opening + 1
@@ -303,7 +303,7 @@ def _expect_the_end(text: str, position: int) -> None:
 
 
 def _skip(text: str, position: int) -> int:
-    """Past the white space that JSON allows."""
+    """Return the position behind the white space that JSON allows."""
     blank = _blank.match(text, position)
     return blank.end() if blank else position
 

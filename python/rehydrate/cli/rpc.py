@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(size: int) -> bytes:
-    """What has come so far, without waiting for more of it."""
+    """Return the bytes that have come so far, without waiting for more."""
     try:
         return os.read(sys.stdin.fileno(), size)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What a terminal can show: its width, colour, bars, and text that cannot break the layout."""
+"""Terminal output: width, colours, bars, progress, and text that cannot break the layout."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
 USAGE = 2
-"""Exit code of a mistake in the arguments or the input: something the user can put right."""
+"""Exit code of a mistake in the arguments or the input, which the user can correct."""
 INTERNAL = 70
-"""Exit code of a defect of ours (EX_SOFTWARE of sysexits.h)."""
+"""Exit code of a bug of Rehydrate (EX_SOFTWARE of sysexits.h)."""
 
 
 class Failure(Exception):  # noqa: N818  it is one, and `Error` would suggest ours
@@ -32,7 +32,7 @@ class Failure(Exception):  # noqa: N818  it is one, and `Error` would suggest ou
 
 
 PIPE_WIDTH = 120
-"""Columns where there is no terminal to ask."""
+"""Width in columns where there is no terminal."""
 
 _GLYPHS = "▏▎▍▌▋▊▉█░▒▓→…·×─"
 _STYLES = {
@@ -45,8 +45,8 @@ _STYLES = {
     "magenta": "35",
     "cyan": "36",
 }
-# Escape sequences as a whole, so that "[31m" does not stay behind: CSI, then OSC and the other
-# strings up to their terminator, then those of two characters.
+# Escape sequences as a whole, so that no "[31m" remains: CSI, then OSC and the other strings up to
+# their terminator, then those of two characters.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|\Z)"
@@ -70,7 +70,7 @@ class Terminal(NamedTuple):
     def of(
         cls, stream: IO[Any], colour: str = "auto", environ: Mapping[str, str] = os.environ
     ) -> Terminal:
-        """The terminal behind a stream; `colour` is auto, always or never."""
+        """Return the terminal behind a stream; `colour` is auto, always or never."""
         is_terminal = _is_terminal(stream)
         encoding = codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
         return cls(
@@ -81,17 +81,17 @@ class Terminal(NamedTuple):
         )
 
     def paint(self, text: str, *styles: str) -> str:
-        """The text in these styles, or as it is without colour."""
+        """Return the text in these styles, or unchanged without colour."""
         if not (self.colour and styles and text):
             return text
         return f"\x1b[{';'.join(_STYLES[style] for style in styles)}m{text}\x1b[0m"
 
     def glyph(self, unicode: str, ascii: str) -> str:  # noqa: A002  the two alphabets
-        """One or the other, whichever can be shown."""
+        """Return the first, or the second where the stream cannot show it."""
         return unicode if self.unicode else ascii
 
     def bar(self, share: float, cells: int) -> str:
-        """A bar that fills this share of so many cells, to an eighth of a cell.
+        """Return a bar with this share of its cells filled, to an eighth of a cell.
 
         >>> Terminal().bar(0.5, 5), Terminal(unicode=False).bar(0.5, 5)
         ('██▌  ', '##   ')
@@ -104,12 +104,12 @@ class Terminal(NamedTuple):
         return ("█" * full + (_GLYPHS[part - 1] if part else "")).ljust(cells)
 
     def shade(self, share: float) -> str:
-        """One cell, the darker the larger the share."""
+        """Return one cell, the darker the larger the share."""
         steps = self.glyph("·░▒▓█", ".:+*#")
         return steps[min(int(share * 4 + 0.5), 4)]
 
     def fit(self, text: str, cells: int) -> str:
-        """Foreign text made safe, on one line, cut to at most so many cells.
+        """Return foreign text made safe, on one line, cut to the given number of cells.
 
         >>> Terminal().fit("\\x1b[31mred\\x07 alert", 7)
         'red al…'
@@ -117,27 +117,27 @@ class Terminal(NamedTuple):
         return self.cut(self.safe(text), cells)
 
     def fit_end(self, text: str, cells: int) -> str:
-        """Like `fit`, but what is cut is the beginning: of a path, the end says most."""
+        """Like `fit`, but cut at the beginning: the end of a path says most."""
         backwards = self.safe(text)[::-1]
         return self.cut(backwards, cells)[::-1]
 
     def cut(self, text: str, cells: int) -> str:
-        """Safe text cut to at most so many cells, with an ellipsis where something is missing."""
+        """Return safe text cut to the given number of cells, with an ellipsis where it is cut."""
         if display_width(text) <= cells:
             return text
         taken = 0
-        for place, character in enumerate(text):
+        for index, character in enumerate(text):
             taken += _cells(character)
             if taken > cells - 1:
-                return text[:place].rstrip() + self.glyph("…", "~") if cells > 0 else ""
+                return text[:index].rstrip() + self.glyph("…", "~") if cells > 0 else ""
         return text
 
     def safe(self, text: str) -> str:
-        """Foreign text without anything that moves the cursor, changes colours or reorders.
+        """Return foreign text without anything that moves the cursor, changes colours or reorders.
 
-        Escape sequences go as a whole, control characters become blanks, invisible ones go. What
-        terminals disagree on the width of is made plain: joined emoji and skin tones come apart,
-        flags become their letters. What the encoding lacks becomes a question mark.
+        Escape sequences and invisible characters are removed, control characters become blanks.
+        Characters of unclear width are simplified: joined emoji and skin tones come apart, flags
+        become their letters. A character that the encoding lacks becomes a question mark.
         """
         text = unicodedata.normalize("NFC", _ESCAPES.sub(" ", text))
         characters: list[str] = []
@@ -148,7 +148,7 @@ class Terminal(NamedTuple):
                 continue
             if _cells(plain) == 0:
                 marks += 1
-                # A mark needs something to stand on, and a tower of them covers other lines.
+                # A mark needs a base character, and a tower of them covers other lines.
                 if not characters or marks > _MARKS_A_CHARACTER:
                     continue
             else:
@@ -159,7 +159,7 @@ class Terminal(NamedTuple):
 
 
 def display_width(text: str) -> int:
-    """Cells that safe text takes: two for East Asian wide characters and emoji, none for marks.
+    """Return the cells of safe text: two for East Asian wide characters and emoji, none for marks.
 
     >>> display_width("日本"), display_width("שלום"), display_width("a")
     (4, 4, 1)
@@ -168,7 +168,7 @@ def display_width(text: str) -> int:
 
 
 def pad(text: str, cells: int, align: str = "<") -> str:
-    """Text and blanks, so many cells wide."""
+    """Return the text filled with blanks to the given number of cells."""
     blanks = " " * (cells - display_width(text))
     return blanks + text if align == ">" else text + blanks
 
@@ -182,14 +182,14 @@ def _cells(character: str) -> int:
 
 
 def _plain(character: str) -> str:
-    """A character as every terminal shows it; empty where it shows nothing."""
+    """Return a character as every terminal shows it; "" where it shows nothing."""
     code = ord(character)
     if _REGIONAL_A <= code <= _REGIONAL_Z:
         return chr(ord("A") + code - _REGIONAL_A)
     if code in _SKIN_TONES or 0xFE00 <= code <= 0xFE0F:
         return ""
     match unicodedata.category(character):
-        case "Cf":  # joiners, and what reverses the direction of writing
+        case "Cf":  # joiners, and marks that reverse the direction of writing
             return ""
         case "Cc" | "Zl" | "Zp" | "Zs":
             return " "
@@ -220,9 +220,9 @@ def _is_terminal(stream: IO[Any]) -> bool:
 
 
 def _width(stream: IO[Any], is_terminal: bool, environ: Mapping[str, str]) -> int:
-    asked = environ.get("COLUMNS", "")
-    if asked.isdecimal() and int(asked) > 0:
-        return int(asked)
+    columns = environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
     if is_terminal:
         try:
             return os.get_terminal_size(stream.fileno()).columns or PIPE_WIDTH
@@ -232,7 +232,7 @@ def _width(stream: IO[Any], is_terminal: bool, environ: Mapping[str, str]) -> in
 
 
 def _wants_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
-    """The conventions of no-color.org and force-color.org; a dumb terminal has none."""
+    """Follow no-color.org and force-color.org; a dumb terminal has no colours."""
     if environ.get("NO_COLOR"):
         return False
     force = environ.get("FORCE_COLOR", "")
@@ -242,9 +242,9 @@ def _wants_colour(is_terminal: bool, environ: Mapping[str, str]) -> bool:
 
 
 def write(text: str, path: Path | None = None, option: str = "-o") -> None:
-    """Data, as UTF-8 whatever the locale says and without touching line ends.
+    """Write data as UTF-8, whatever the locale, with line ends unchanged.
 
-    `option` named the path, and is where the user may name another.
+    `option` named the path; a failure tells the user to pass another one with it.
     """
     data = text.encode()
     if path is None:
@@ -260,18 +260,18 @@ def write(text: str, path: Path | None = None, option: str = "-o") -> None:
 
 
 def show(lines: Iterable[str], terminal: Terminal) -> None:
-    """Lines to read, in the terminal's encoding."""
+    """Write lines to read, in the terminal's encoding."""
     text = "".join([line + "\n" for line in lines])
     _write_out(text.encode(terminal.encoding, errors="replace"))
 
 
 def say_written(path: Path, what: str) -> None:
-    """A page that was asked for and is in its file, so that nobody wonders whether it is."""
+    """Tell the user that a requested page is written."""
     say(f"wrote {path}: {what}")
 
 
 def say(line: str) -> None:
-    """One line to the user on standard error, with nothing in it that a terminal would obey."""
+    """Write one line for the user to standard error, without terminal escapes."""
     if sys.stderr is None:
         return
     indent = len(line) - len(line.lstrip(" "))
@@ -279,11 +279,11 @@ def say(line: str) -> None:
 
 
 def _write_file(path: Path, data: bytes) -> None:
-    """The whole file or none of it: what stood there before is replaced when all is written."""
+    """Write the whole file or none of it: the old file is replaced when all is written."""
     if path.exists() and not path.is_file():
         path.write_bytes(data)  # a device or a pipe
         return
-    target = path.resolve()  # what a link points to is replaced, not the link
+    target = path.resolve()  # replace the target of a link, not the link
     draft = target.with_name(f".rehydrate-{os.getpid()}.tmp")
     try:
         draft.write_bytes(data)
@@ -313,19 +313,19 @@ def _write_out(data: bytes) -> None:
 BAR_CELLS = 30
 DRAWN_EVERY_SECONDS = 0.1
 SHOWN_AFTER_SECONDS = 0.3
-"""What is done sooner needs no bar."""
+"""Work that ends sooner gets no bar."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Progress:
-    """How far something is, shown while the block runs; nothing where nobody watches.
+    """Progress, shown while the block runs if standard error is a terminal.
 
     With a total it is a bar, without one a count. A thread draws it, so that the seconds go on
-    where one step takes long.
+    during a long step.
     """
 
     def __init__(self, doing: str, unit: str, total: int | None = None) -> None:
-        """Say what goes on, what is counted, and how many there will be."""
+        """Take the name of the work, the unit that is counted, and the total if it is known."""
         self._doing = doing
         self._unit = unit
         self._total = total
@@ -336,11 +336,11 @@ class Progress:
         self._terminal = Terminal.of(sys.stderr)
 
     def advance(self, steps: int) -> None:
-        """So many more are done."""
+        """Count finished steps."""
         self._done += steps
 
     def __enter__(self) -> Self:
-        """Begin to draw, if standard error is a terminal."""
+        """Start drawing, if standard error is a terminal."""
         if sys.stderr is not None and sys.stderr.isatty():
             self._drawing = threading.Thread(target=self._draw, daemon=True)
             self._drawing.start()
@@ -352,13 +352,13 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take the line away: what comes next stands where it stood."""
+        """Clear the line: the next output goes where it was."""
         self._ended.set()
         if self._drawing is not None:
             self._drawing.join()
 
     def line(self) -> str:
-        """What is shown now."""
+        """The line shown now."""
         terminal = self._terminal
         seconds = time.monotonic() - self._started
         if self._total:

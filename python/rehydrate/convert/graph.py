@@ -1,19 +1,19 @@
-"""A BERT encoder as an ONNX graph: token ids in, pooled vectors of length 1 out.
+"""A BERT encoder as an ONNX graph, in fp32 or int8: token ids in, pooled vectors of length 1 out.
 
-Standard operators alone. Measured on one thread over chat-like messages, the fused forms that ONNX
-Runtime has for BERT (Attention, MultiHeadAttention, BiasGelu, MatMulNBits) were within 3% of these
-or slower, and its SkipLayerNormalization cost seven times the LayerNormalization and Add it
-replaces. What it pays to fuse, ONNX Runtime fuses as it loads the graph.
+Only standard operators. Measured on one thread over chat-like messages, ONNX Runtime's fused forms
+for BERT (Attention, MultiHeadAttention, BiasGelu, MatMulNBits) were within 3% of these or slower.
+Its SkipLayerNormalization cost seven times the LayerNormalization and Add it replaces. ONNX Runtime
+fuses what is worth fusing when it loads the graph.
 
-int8 weights: a scale for each output of a layer, and for each row of the vocabulary.
+int8 weights have a scale for each output of a layer, and for each row of the vocabulary.
 
-The int8 graph is built rather than converted from the fp32 one: it is the same graph with another
-way to multiply. Activations are quantised as they come, by DynamicQuantizeMatMul, the one operator
-of ONNX Runtime's own that the graph needs; it has no standard form in one step.
+The int8 graph is built, not converted from the fp32 one: it is the same graph with another way to
+multiply. Activations are quantised at run time by DynamicQuantizeMatMul, the only operator of ONNX
+Runtime's own that the graph needs; it has no standard form in one step.
 
-That operator takes one scale for the whole of its input. Texts that share a batch therefore share
-a scale: the same text differs in the third decimal place between batches, and not when texts go
-through one by one.
+That operator takes one scale for the whole of its input, so texts of one batch share a scale. The
+same text differs in the third decimal place between batches, but not when texts go through one by
+one.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _MASKED = np.float32(-1e9)
 
 
 class Nodes:
-    """Nodes and constants in the order they are added; a value is known by its name."""
+    """Nodes and constants in the order they are added; a value is referred to by its name."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, onnx.TensorProto] = {}
 
@@ -71,24 +71,24 @@ class Nodes:
 
 
 class Precision(Protocol):
-    """How the weights are stored and multiplied: the only thing in which two graphs differ."""
+    """How the weights are stored and multiplied: the only difference between two graphs."""
 
     def lookup(self, nodes: Nodes, name: str, table: Array, ids: str) -> str:
-        """The rows of `table` at `ids`."""
+        """Return the rows of `table` at `ids`."""
 
     def linear(self, nodes: Nodes, name: str, x: str, weight: Array, bias: Array) -> str:
-        """x @ weight.T + bias."""
+        """Return x @ weight.T + bias."""
 
 
 class Float32:
-    """The reference: every weight as it is."""
+    """The reference: every weight unchanged."""
 
     def lookup(self, nodes: Nodes, name: str, table: Array, ids: str) -> str:
-        """The rows of `table` at `ids`."""
+        """Return the rows of `table` at `ids`."""
         return nodes.add("Gather", nodes.constant(name, table), ids)
 
     def linear(self, nodes: Nodes, name: str, x: str, weight: Array, bias: Array) -> str:
-        """x @ weight.T + bias."""
+        """Return x @ weight.T + bias."""
         product = nodes.add("MatMul", x, nodes.constant(f"{name}.weight", weight.T))
         return nodes.add("Add", product, nodes.constant(f"{name}.bias", bias))
 
@@ -96,7 +96,7 @@ class Float32:
 def build(
     architecture: Architecture, weights: Weights, pooling: Pooling, precision: Precision
 ) -> onnx.ModelProto:
-    """The whole model.
+    """Build the whole model.
 
     Inputs `input_ids` and `attention_mask`, int64 [batch, tokens], texts at the left of their rows;
     output `sentence_embedding`, float32 [batch, hidden].
@@ -128,7 +128,7 @@ def build(
 
 
 class _Bert:
-    """The encoder, a method a part of it; names in the graph are those of the weights."""
+    """The encoder, one method for each part; names in the graph are those of the weights."""
 
     def __init__(
         self, nodes: Nodes, architecture: Architecture, weights: Weights, precision: Precision
@@ -139,7 +139,7 @@ class _Bert:
         self.precision = precision
 
     def encode(self, ids: str, mask: str) -> str:
-        """[batch, tokens, hidden] after the last layer."""
+        """Return [batch, tokens, hidden] after the last layer."""
         penalty = self._penalty(mask)
         x = self._embed(ids)
         for layer in range(self.architecture.layers):
@@ -157,7 +157,7 @@ class _Bert:
     def _embed(self, ids: str) -> str:
         name = "embeddings.word_embeddings.weight"
         words = self.precision.lookup(self.nodes, name, self.weights[name], ids)
-        # A single text is all of the first kind, so that kind is part of the place.
+        # A single text is all of the first kind, so that kind is added to the position.
         places = (
             self.weights["embeddings.position_embeddings.weight"]
             + self.weights["embeddings.token_type_embeddings.weight"][0]
@@ -169,7 +169,7 @@ class _Bert:
         return self._norm("embeddings.LayerNorm", self.nodes.add("Add", words, first))
 
     def _penalty(self, mask: str) -> str:
-        """0 for a token, -1e9 for padding: [batch, 1, 1, tokens], added to attention's scores."""
+        """Return 0 for a token, -1e9 for padding: [batch, 1, 1, tokens], for attention's scores."""
         present = self.nodes.add("Cast", mask, to=TensorProto.FLOAT)
         one = self.nodes.constant("one", np.array(1, np.float32))
         scale = self.nodes.constant("masked", np.array(_MASKED))
@@ -215,7 +215,7 @@ class _Bert:
 
 
 def _pool(nodes: Nodes, x: str, pooling: Pooling) -> None:
-    """One vector of length 1 a text. The sum is as good as the mean: lengths are made 1 after."""
+    """Add one vector of length 1 per text. The sum equals the mean: lengths become 1 after it."""
     if pooling == "mean":
         present = nodes.add("Cast", "attention_mask", to=TensorProto.FLOAT)
         row = nodes.add("Unsqueeze", present, nodes.integers(1))
@@ -234,14 +234,14 @@ class Int8:
     """The precision for speed: about 2.4 times as fast and a quarter of the size."""
 
     def lookup(self, nodes: Nodes, name: str, table: Array, ids: str) -> str:
-        """The rows of `table` at `ids`, made float again."""
+        """Return the rows of `table` at `ids`, converted to float."""
         rows, scales = quantize_rows(table)
         row = nodes.add("Gather", nodes.constant(f"{name}.int8", rows), ids)
         scale = nodes.add("Gather", nodes.constant(f"{name}.scale", scales[:, None]), ids)
         return nodes.add("Mul", nodes.add("Cast", row, to=TensorProto.FLOAT), scale)
 
     def linear(self, nodes: Nodes, name: str, x: str, weight: Array, bias: Array) -> str:
-        """x @ weight.T + bias."""
+        """Return x @ weight.T + bias."""
         rows, scales = quantize_rows(weight)
         return nodes.add(
             "DynamicQuantizeMatMul",
@@ -255,7 +255,8 @@ class Int8:
 
 
 def quantize_rows(matrix: Array) -> tuple[NDArray[np.int8], Array]:
-    """Rows of int8 and their scales: `rows * scales[:, None]` is within half a scale of `matrix`.
+    """Return rows of int8 and their scales: `rows * scales[:, None]` is within half a scale of
+    `matrix`.
 
     >>> rows, scales = quantize_rows(np.array([[0.5, -1.0], [0.0, 0.0]], np.float32))
     >>> rows.tolist(), [round(float(scale), 6) for scale in scales]

@@ -1,6 +1,7 @@
-"""tokenizer.json: the model's own, or written from vocab.txt; cut at max_tokens, never padded.
+"""A model to convert: a sentence-transformers folder, or an installed package that holds one.
 
-A model to convert: a sentence-transformers folder, or an installed package that holds one.
+It also reads tokenizer.json, or writes it from vocab.txt; the result cuts at max_tokens and never
+pads.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rehydrate.errors import ConversionError
 
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _LONGEST_WORD = 100
-# A word, or a mark alone; each Chinese character and each underscore counts as a mark.
+# A word, or a single mark; each Chinese character and each underscore counts as a mark.
 _WORDS = re.compile(r"[\u3400-\u9fff]|[^\W_\u3400-\u9fff]+|[^\w\s]|_")
 
 
@@ -35,11 +36,11 @@ class WordPiece:
     """A WordPiece vocabulary with its tokenizer.json."""
 
     def __init__(self, content: dict[str, Any], max_tokens: int) -> None:
-        """Take a checked tokenizer.json; its own cutting and padding are replaced."""
+        """Take a checked tokenizer.json; its cutting and padding are replaced."""
         self.max_tokens = max_tokens
         self.vocabulary: dict[str, int] = content["model"]["vocab"]
         self._lowercase = bool((content.get("normalizer") or {}).get("lowercase", True))
-        # Files often carry the fixed padding they were trained with, which would only cost time.
+        # Files often carry the fixed padding of the training, which would only cost time.
         self._content = {
             **content,
             "truncation": {
@@ -52,14 +53,14 @@ class WordPiece:
         }
 
     def to_json(self) -> bytes:
-        """The tokenizer.json of the converted folder."""
+        """Return the tokenizer.json of the converted folder."""
         return json.dumps(self._content, ensure_ascii=False, separators=(",", ":")).encode()
 
     def encode(self, text: str) -> list[int]:
-        """Token ids between [CLS] and [SEP], greedily, the longest piece first.
+        """Return token ids between [CLS] and [SEP], greedily, the longest piece first.
 
-        Plain and slow, for the handful of texts a conversion is checked on: normalisation is a
-        sketch of BERT's, which is enough to feed both sides of a comparison the same.
+        Simple and slow, for the few texts that check a conversion. Normalisation is only roughly
+        BERT's, which is enough to give both sides of a comparison the same input.
         """
         text = unicodedata.normalize("NFC", text)
         if self._lowercase:
@@ -85,7 +86,7 @@ class WordPiece:
 
 
 def read_tokenizer(folder: Path, architecture: Architecture, max_tokens: int) -> WordPiece:
-    """The tokenizer of a model folder.
+    """Read the tokenizer of a model folder.
 
     Raises:
         ConversionError: there is none, it is no WordPiece, or it does not fit the model.
@@ -117,7 +118,7 @@ def read_tokenizer(folder: Path, architecture: Architecture, max_tokens: int) ->
 
 
 def _from_vocabulary(file: Path, config_file: Path) -> dict[str, Any]:
-    """What the fast tokenizer of a BERT saves, from the slow one's files."""
+    """Build what BERT's fast tokenizer saves from the slow one's files."""
     try:
         tokens = file.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
@@ -181,7 +182,7 @@ def _from_vocabulary(file: Path, config_file: Path) -> dict[str, Any]:
 
 
 class Source(NamedTuple):
-    """Everything read and checked, before anything is built."""
+    """Everything read and checked before the graph is built."""
 
     architecture: Architecture
     pooling: Pooling
@@ -192,16 +193,17 @@ class Source(NamedTuple):
 
 
 class Located(NamedTuple):
-    """Where a model is, and what to call it."""
+    """A model's folder, and the name for it."""
 
     folder: Path
     name: str
 
 
 def locate(source: str | Path) -> Located:
-    """The model folder that is meant: the path itself, or an installed package's `model` folder.
+    """Return the model folder of `source`: the path itself, or an installed package's `model`
+    folder.
 
-    The package is found without being imported, so that nothing of it runs.
+    The package is found without being imported, so that none of its code runs.
 
     Raises:
         ConversionError: no such folder or package, or no model in it.
@@ -236,10 +238,10 @@ def _located_in(path: Path) -> Located:
 
 
 def _package_folders(module: str) -> list[Path] | None:
-    """Where a package's files are; None where there is no such package."""
+    """Return the folders of a package's files; None where there is no such package."""
     try:
         spec = find_spec(module) if module.isidentifier() else None
-    except ValueError:  # a module that knows nothing of itself, such as __main__
+    except ValueError:  # a module without a spec, such as __main__
         spec = None
     return None if spec is None else [Path(p) for p in spec.submodule_search_locations or ()]
 

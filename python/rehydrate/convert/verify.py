@@ -1,8 +1,7 @@
-"""A few texts as agents see them: what conversions are checked on and models are timed on.
+"""The check of a converted graph: its vectors are compared with a reference, on a few texts.
 
-The forward pass in plain numpy and float64: what the graphs are compared with.
-
-Is a converted graph the model it was made from? Its vectors beside those of the reference.
+The texts are such as agents see; models are timed on them too. The reference is the forward pass in
+plain numpy and float64.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ Array64: TypeAlias = NDArray[np.float64]
 
 
 class Reference:
-    """A BERT encoder with pooling, one text at a time, as the papers write it."""
+    """A BERT encoder with pooling, one text at a time, written as in the papers."""
 
     def __init__(self, architecture: Architecture, weights: Weights, pooling: Pooling) -> None:
         """Take the weights in double precision."""
@@ -56,7 +55,7 @@ class Reference:
         self.weights = weights
 
     def embed(self, ids: Sequence[int]) -> Array64:
-        """The vector of one text, of length 1."""
+        """Return the vector of one text, of length 1."""
         x = self._row("word_embeddings", list(ids)) + self._row(
             "position_embeddings", slice(len(ids))
         )
@@ -100,7 +99,7 @@ class Reference:
 
 
 def gelu(x: Array64) -> Array64:
-    """x times the share of a normal distribution below x.
+    """Return x times the share of a normal distribution below x.
 
     >>> gelu(np.array([-10.0, 0.0, 1.0])).round(6).tolist()
     [-0.0, 0.0, 0.841345]
@@ -112,7 +111,7 @@ def gelu(x: Array64) -> Array64:
 FLOAT32_COSINE = 0.99999
 """An fp32 graph below this is another model."""
 INT8_COSINE = 0.95
-"""An int8 graph below this deserves a warning: judge it by what it is for."""
+"""An int8 graph below this gets a warning: test it on your task."""
 
 
 class Check(NamedTuple):
@@ -123,14 +122,14 @@ class Check(NamedTuple):
 
 
 def compare(model: bytes, rows: Sequence[Sequence[int]], expected: NDArray[Any]) -> Check:
-    """Run a graph on rows of token ids, one by one and as one padded batch; the worse counts."""
+    """Run a graph on rows of token ids, one by one and as one padded batch; return the worse."""
     embed = _session(model)
     singly = np.concatenate([embed([row]) for row in rows])
     together = embed(rows)
     if not singly.shape == together.shape == expected.shape:
         return Check(math.nan, math.nan)
     cosines = np.minimum((singly * expected).sum(axis=1), (together * expected).sum(axis=1))
-    # A NaN is no small difference: minimum and mean carry it into the check.
+    # A NaN is a failure: minimum and mean carry it into the check.
     return Check(float(cosines.min()), float(cosines.mean()))
 
 
@@ -140,7 +139,7 @@ def _session(model: bytes) -> Callable[[Sequence[Sequence[int]]], NDArray[np.flo
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3  # errors are raised; warnings would land in the user's terminal
-    # Without VNNI, 8-bit products of x64 overflow 16 bits; this takes a way that does not.
+    # Without VNNI, 8-bit products of x64 overflow 16 bits; this setting avoids that.
     options.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 

@@ -1,10 +1,9 @@
-"""What a prompt costs, and what the provider's cache saves of it.
-
+"""Cost of prompts, and the savings of the provider's cache.
 
 PRICES, MINIMUM_PREFIX, Price, price_of     tables by model, which the user edits
 Usage, cost                                 tokens of a request, and their money
-simulate(prompts)                           what requests one after another would be billed
-prefix_report(previous, current)            where a prompt stops extending the one before, and why
+simulate(prompts)                           the bill of requests sent one after another
+prefix_report(previous, current)            where a prompt stops extending the previous one, and why
 worth_compacting(...)                       after how many turns a compaction has paid for itself
 """
 

@@ -1,6 +1,6 @@
-"""prefix_report: whether a prompt extends the one before it; if not, where, why, at what cost.
+"""prefix_report: does a prompt extend the previous one; if not, where it breaks, why, and the cost.
 
-Only digests are compared, so that it may run every turn.
+It compares only digests, so it is fast enough for every turn.
 """
 
 from __future__ import annotations
@@ -27,43 +27,44 @@ _WORDS: dict[str, str] = {
 
 
 class Break(NamedTuple):
-    """Where a prompt stops being the one before it."""
+    """The first difference between a prompt and the previous one."""
 
     place: str
-    """A section, ``tools[2]`` or ``history[12]``: of the prompt before, unless it was inserted."""
+    """A section, ``tools[2]`` or ``history[12]``: of the previous prompt, unless it was
+    inserted."""
     kind: str
     """tool, system or message."""
     why: Why
 
     def __str__(self) -> str:
-        """In words."""
+        """Return the break in words."""
         noun = {"tool": "the schema of ", "system": "system block "}.get(self.kind, "")
         return _WORDS[self.why].format(place=noun + self.place)
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixReport:
-    """How much of a prompt the cache of the one before it can serve."""
+    """How much of a prompt the cache of the previous one can serve."""
 
     shared_tokens: int
-    """Of the beginning that both have."""
+    """Tokens of the common beginning."""
     shared_segments: int
     previous_tokens: int
     current_tokens: int
     extends: bool
     """Whether the current prompt begins with the whole previous one."""
     keeps_cached: bool
-    """Whether it begins with all of it that the cache was told to keep: up to its last breakpoint;
-    the whole of it where there is none."""
+    """Whether it begins with all that the cache was told to keep: up to the last breakpoint of the
+    previous prompt, or all of it where there is none."""
     broke: Break | None = None
     rewritten_tokens: int = 0
-    """That stood in the previous prompt too, and must be written again since something before
-    them is not as it was."""
+    """Tokens that were in the previous prompt too, and must be written again since something before
+    them changed."""
     cost: float | None = None
-    """Dollars that writing them costs beyond reading them; None without a known price."""
+    """Dollars of writing them beyond reading them; None without a known price."""
 
     def __str__(self) -> str:
-        """One line: what is shared, and what broke it."""
+        """Return one line: what is shared, and what broke it."""
         shared = f"{self.shared_tokens:,} of {self.previous_tokens:,} tokens are shared"
         if self.broke is None:
             return f"{shared}: the prompt extends the one before it"
@@ -82,8 +83,9 @@ def prefix_report(
 ) -> PrefixReport:
     """Compare a prompt with the one that was sent before it.
 
-    ``price``, or that of ``model``, or that of the current prompt's model if the table has it, says
-    what a break costs. Cache marks are no part of a prefix: they may move without breaking it.
+    ``price``, or that of ``model``, or that of the current prompt's model if the table has it,
+    gives the cost of a break. Cache marks are no part of a prefix: they may move without breaking
+    it.
 
     >>> rules = Segment("rules", "system", 900, "a1", "static")
     >>> first = [rules, Segment("history[0]", "message", 50, "b2", "static")]
@@ -100,7 +102,7 @@ def prefix_report(
     if price is None:
         price = _price(model, current)
     last_kept = max(
-        [place for place, segment in enumerate(before) if segment.breakpoint],
+        [index for index, segment in enumerate(before) if segment.breakpoint],
         default=len(before) - 1,
     )
     return PrefixReport(
@@ -126,7 +128,7 @@ def _shared(before: Sequence[Segment], after: Sequence[Segment]) -> int:
 
 
 def _rewritten(before: Sequence[Segment], after: Sequence[Segment]) -> int:
-    """Tokens of the current rest that the previous rest had too, each as often as both have it."""
+    """Return the tokens that both rests have, each as often as both have it."""
     had = Counter([segment.digest for segment in before])
     tokens = 0
     for segment in after:
@@ -148,7 +150,7 @@ def _break(
 
 
 def _why(before: Sequence[Segment], after: Sequence[Segment]) -> Why:
-    """What happened at the first place where the two differ."""
+    """Return what happened at the first difference."""
     if not after:
         return "removed"
     was, now = before[0], after[0]
@@ -157,7 +159,7 @@ def _why(before: Sequence[Segment], after: Sequence[Segment]) -> Why:
     if not (stays or stood):
         if was.id == now.id:
             return "changed"
-        # Names outlive contents: what has another digest may still be the same section.
+        # Names outlive contents: another digest may still be the same section.
         stays = any(segment.id == was.id for segment in after)
         stood = any(segment.id == now.id for segment in before)
         if stays == stood:

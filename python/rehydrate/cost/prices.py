@@ -1,6 +1,6 @@
-"""Prices and minimum prefixes by model: data that the user edits or passes.
+"""Prices and minimum prefixes by model, as tables that the user edits or replaces; Usage and cost.
 
-Usage, the tokens of a request by what they are billed as, and their money.
+Usage is the tokens of a request by the way they are billed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Ttl = Literal["5m", "1h"]
 TTL_SECONDS: dict[str, float] = {"5m": 300.0, "1h": 3_600.0}
 
 AS_OF = "2026-11"
-"""When the tables were last compared with what the providers publish. Providers change prices:
-what you are billed is what your invoice says."""
+"""The month when the tables were last compared with the providers' price lists. Providers change
+prices; your invoice decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars for a million tokens, and the shares of the input price that a cache takes.
+    """Dollars for a million tokens, and the cache's prices as shares of the input price.
 
     >>> Price(input=3, output=15).write
     1.25
@@ -33,20 +33,20 @@ class Price:
     input: float
     output: float
     read: float = 0.1
-    """Of the input price: what a token costs that the cache has."""
+    """Share of the input price for a token read from the cache."""
     write: float = 1.25
-    """Of the input price: what a token costs that the cache is to keep for five minutes; 1.0 where
-    keeping costs nothing."""
+    """Share of the input price for a token written to the cache for five minutes; 1.0 where writing
+    costs nothing extra."""
     write_1h: float = 2.0
     """The same for an hour."""
     automatic: bool = False
-    """Whether the provider keeps every prefix unasked (OpenAI), or only those that end at a
+    """Whether the provider caches every prefix by itself (OpenAI), or only those that end at a
     breakpoint (Anthropic)."""
     step_tokens: int = 1
-    """An automatic cache is read in steps of so many tokens."""
+    """The step in tokens in which an automatic cache is read."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no price."""
+        """Refuse a value that cannot be a price."""
         for name in ("input", "output", "read", "write", "write_1h"):
             value = getattr(self, name)
             if not (isinstance(value, (int, float)) and 0 <= value < math.inf):
@@ -57,7 +57,7 @@ class Price:
             )
 
     def write_share(self, ttl: Ttl) -> float:
-        """Of the input price: what a token costs that the cache is to keep for so long."""
+        """Share of the input price for a token that is cached for this time."""
         return self.write_1h if check_ttl(ttl) == "1h" else self.write
 
 
@@ -112,7 +112,7 @@ MINIMUM_PREFIX: dict[str, int] = {
     "claude-sonnet-5-5": 512,
     "claude-haiku-5-5": 512,
     "claude-opus-4-8": 1_024,
-    # 2,048 in some places that quote the documentation: the larger one never wastes a breakpoint.
+    # 2,048 in some quotes of the documentation: the larger one never wastes a breakpoint.
     "claude-opus-4-7": 4_096,
     "claude-opus-4-6": 4_096,
     "claude-opus-4-5": 4_096,
@@ -122,11 +122,11 @@ MINIMUM_PREFIX: dict[str, int] = {
     "claude-3-5-haiku": 2_048,
     "claude-3-haiku": 2_048,
 }
-"""Tokens that a prefix needs for a cache to keep it, by model; others: `USUAL_MINIMUM_PREFIX`."""
+"""The minimum tokens of a cached prefix, by model; others: `USUAL_MINIMUM_PREFIX`."""
 
 
 def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price:
-    """The price of a model by its name, with or without vendor, date and revision.
+    """Return the price of a model by its name, with or without vendor, date and revision.
 
     Raises InvalidArgumentError for a model that the table lacks.
 
@@ -134,27 +134,27 @@ def price_of(model: str, prices: Mapping[str, Price] | None = None) -> Price:
     3
     """
     table = PRICES if prices is None else prices
-    known = known_name(model, table)
-    if known is None:
+    row_name = known_name(model, table)
+    if row_name is None:
         raise InvalidArgumentError(
             f"no price is known of model {model!r}; pass price=Price(input=..., output=...), or "
             "add it to rehydrate.cost.PRICES"
         )
-    return table[known]
+    return table[row_name]
 
 
 def minimum_prefix(model: str) -> int:
-    """Tokens that a prefix needs for this model's cache to keep it.
+    """Return the minimum tokens of a prefix that this model's cache keeps.
 
     >>> minimum_prefix("claude-opus-4-5-20251101"), minimum_prefix("gpt-5")
     (4096, 1024)
     """
-    known = known_name(model, MINIMUM_PREFIX)
-    return USUAL_MINIMUM_PREFIX if known is None else MINIMUM_PREFIX[known]
+    row_name = known_name(model, MINIMUM_PREFIX)
+    return USUAL_MINIMUM_PREFIX if row_name is None else MINIMUM_PREFIX[row_name]
 
 
 def check_ttl(ttl: str) -> str:
-    """The time to live, or a clear error."""
+    """Return the time to live; raises InvalidArgumentError for any other than the two."""
     if ttl not in TTL_SECONDS:
         raise InvalidArgumentError(f"ttl is {ttl!r}; choose '5m' or '1h'")
     return ttl
@@ -167,23 +167,23 @@ class Usage(NamedTuple):
     """Tokens of one request, or of several."""
 
     read: int = 0
-    """That the cache had."""
+    """Tokens read from the cache."""
     written: int = 0
-    """That it is to keep for five minutes, for a fee."""
+    """Tokens written to the cache for five minutes, for a fee."""
     written_1h: int = 0
     """The same for an hour."""
     uncached: int = 0
-    """That it neither had nor keeps for a fee."""
+    """Tokens neither read nor written for a fee."""
     output: int = 0
 
     @property
     def input(self) -> int:
-        """The whole prompt."""
+        """Tokens of the whole prompt."""
         return self.read + self.written + self.written_1h + self.uncached
 
     @classmethod
     def total(cls, usages: Iterable[Usage]) -> Usage:
-        """Of several requests together.
+        """Return the sum of several requests.
 
         >>> Usage.total([Usage(read=2), Usage(read=3, output=1)])
         Usage(read=5, written=0, written_1h=0, uncached=0, output=1)
@@ -192,7 +192,7 @@ class Usage(NamedTuple):
 
     @classmethod
     def billed(cls, usage: Mapping[str, Any]) -> Usage:
-        """From the ``usage`` of a provider's response: Anthropic's, OpenAI chat's or Responses'.
+        """Read the ``usage`` of a provider's response: Anthropic's, OpenAI chat's or Responses'.
 
         >>> Usage.billed({"prompt_tokens": 1500, "completion_tokens": 9,
         ...               "prompt_tokens_details": {"cached_tokens": 1408}})
@@ -216,7 +216,7 @@ class Usage(NamedTuple):
 
 
 def cost(usage: Usage, price: Price) -> float:
-    """Dollars: ``p_in * (U + 1.25 W5m + 2 W1h + 0.1 R) + p_out * O``, with the price's own shares.
+    """Return dollars: ``p_in * (U + 1.25 W5m + 2 W1h + 0.1 R) + p_out * O``.
 
     >>> cost(Usage(read=100_000, written=2_000, output=500), Price(input=3, output=15))
     0.045

@@ -1,14 +1,14 @@
-"""simulate: what prompts that are sent one after another would be billed, cache and all.
+"""Simulation of a provider's cache: `simulate` bills prompts; `worth_compacting` finds break-even.
 
 An Anthropic cache keeps the prefixes that end at a breakpoint, and looks for one from each
-breakpoint back over 20 content blocks; an OpenAI cache keeps every prefix, in steps of 128 tokens.
-Both keep nothing shorter than the model's minimum, and forget what was not used for a time to
-live; reading starts that time anew.
+breakpoint back over 20 content blocks. An OpenAI cache keeps every prefix, in steps of 128 tokens.
+Both keep nothing shorter than the model's minimum, and drop a prefix that was not used for its time
+to live; reading it restarts that time.
 
 worth_compacting: after how many turns a compaction has paid for itself.
 
 A warm history of H tokens costs ``r H`` a turn to read, with r the share that reading costs (0.1).
-Compacted to H', of which the first R0 tokens are as they were, the next turn reads R0 and writes
+Compacted to H', of which the first R0 tokens are unchanged, the next turn reads R0 and writes
 the rest at the share w (1.25): ``r R0 + w (H' - R0)``; every turn after it reads H'. With a
 compaction that itself costs C dollars, k turns cost the same either way when
 
@@ -56,7 +56,7 @@ class Simulation:
 
     @property
     def total(self) -> Usage:
-        """Of all requests together."""
+        """Usage of all requests together."""
         return Usage.total(self.turns)
 
     @property
@@ -71,12 +71,12 @@ class Simulation:
 
     @property
     def plain_input_cost(self) -> float:
-        """Dollars that the same prompts would cost without any cache."""
+        """Dollars of the same prompts without any cache."""
         return cost(Usage(uncached=self.total.input), self.price)
 
     @property
     def saved(self) -> float:
-        """The share of the prompts' dollars that the cache saves; below 0 where it costs more.
+        """Share of the prompts' dollars that the cache saves; below 0 where it costs more.
 
         0.0 where there was nothing to pay.
         """
@@ -85,7 +85,7 @@ class Simulation:
 
     @property
     def hit_rate(self) -> float:
-        """The share of the prompts' tokens that the cache had."""
+        """Share of the prompts' tokens that were read from the cache."""
         total = self.total
         return total.read / total.input if total.input else 0.0
 
@@ -100,16 +100,16 @@ def simulate(
     output_tokens: int | Sequence[int] = 0,
     minimum_tokens: int | None = None,
 ) -> Simulation:
-    """What these prompts would be billed, sent in this order and each after the last one's answer.
+    """Simulate the bill of these prompts, sent in this order, each after the previous answer.
 
-    ``model`` names price and minimum prefix ("": that of the first prompt); ``price`` and
-    ``minimum_tokens`` go before it. ``gaps`` are the seconds between a request and the next, one
+    ``model`` gives price and minimum prefix ("": that of the first prompt); ``price`` and
+    ``minimum_tokens`` override it. ``gaps`` are the seconds between a request and the next, one
     number for all or one for each but the first; ``output_tokens`` likewise, one for each. Raises
-    InvalidArgumentError for a model without a price, for more than 4 breakpoints, and for
-    sequences of another length.
+    InvalidArgumentError for a model without a price, for more than 4 breakpoints, and for sequences
+    of another length.
 
-    What is not known is taken at its best: no entry is lost to load, and every breakpoint that is
-    in a prompt counts as used.
+    Unknowns are assumed at their best: no entry is lost to load, and every breakpoint in a prompt
+    counts as used.
 
     >>> tools = Segment("tools[0]", "tool", 3_000, "a1", "static", breakpoint=True)
     >>> again = simulate([[tools], [tools]], price=Price(input=3, output=15))
@@ -134,7 +134,7 @@ def simulate(
 
 
 def segments_of(prompt: CompiledPrompt | Sequence[Segment]) -> Sequence[Segment]:
-    """A prompt's stretches, in the order in which they are read."""
+    """Return a prompt's segments, in the order in which they are read."""
     if isinstance(prompt, CompiledPrompt):
         return prompt.segments
     if isinstance(prompt, (list, tuple)) and all(isinstance(one, Segment) for one in prompt):
@@ -153,21 +153,21 @@ class _Prefix(NamedTuple):
 
 
 class PromptCache:
-    """What a provider still has of the prompts that it was sent."""
+    """A provider's cache of the prompts that it was sent."""
 
     def __init__(self, price: Price, ttl: str, minimum: int) -> None:
-        """Take its rules: the price's, the time to live, and the shortest prefix it keeps."""
+        """Take the price's rules, the time to live, and the shortest prefix it keeps."""
         self._price = price
         self._ttl = ttl
         self._minimum = minimum
         self._now = 0.0
-        # A prefix is the prefix before it and a digest: numbered as they come, equal prefixes have
-        # equal numbers, and nothing is hashed twice.
+        # A prefix is the prefix before it and a digest. Prefixes are numbered as they come: equal
+        # prefixes have equal numbers, and nothing is hashed twice.
         self._nodes: dict[tuple[int, str], int] = {}
         self._expires: dict[int, float] = {}
 
     def send(self, segments: Sequence[Segment], after: float) -> Usage:
-        """What a prompt is billed, so many seconds after the one before; it is kept from now on."""
+        """Return the usage of a prompt sent `after` seconds; the cache keeps it from now on."""
         self._now += after
         prefixes = self._prefixes(segments)
         return (
@@ -193,15 +193,15 @@ class PromptCache:
         )
 
     def _send_marked(self, prefixes: list[_Prefix], segments: Sequence[Segment]) -> Usage:
-        marked = [place for place, segment in enumerate(segments) if segment.breakpoint]
+        marked = [index for index, segment in enumerate(segments) if segment.breakpoint]
         if len(marked) > MAX_BREAKPOINTS:
             raise InvalidArgumentError(
                 f"a prompt has {len(marked)} breakpoints and providers take {MAX_BREAKPOINTS}; "
                 f"leave out all but {MAX_BREAKPOINTS}, the last ones first of all"
             )
-        marked = [place for place in marked if prefixes[place].tokens >= self._minimum]
-        found = max([self._found_from(prefixes, place) for place in marked], default=-1)
-        used = [prefixes[place] for place in {*marked, found} if place >= 0]
+        marked = [index for index in marked if prefixes[index].tokens >= self._minimum]
+        found = max([self._found_from(prefixes, index) for index in marked], default=-1)
+        used = [prefixes[index] for index in {*marked, found} if index >= 0]
         self._keep(used)
         total = prefixes[-1].tokens if prefixes else 0
         read = prefixes[found].tokens if found >= 0 else 0
@@ -210,13 +210,13 @@ class PromptCache:
             return Usage(read, 0, written, total - read - written)
         return Usage(read, written, 0, total - read - written)
 
-    def _found_from(self, prefixes: list[_Prefix], place: int) -> int:
-        """Where the longest prefix ends that is kept and within sight of a breakpoint; -1."""
-        oldest = prefixes[place].blocks - LOOKBACK_BLOCKS
-        while place >= 0 and prefixes[place].blocks > oldest:
-            if self._has(prefixes[place]):
-                return place
-            place -= 1
+    def _found_from(self, prefixes: list[_Prefix], index: int) -> int:
+        """Return the end of the longest cached prefix within reach of a breakpoint; -1 for none."""
+        oldest = prefixes[index].blocks - LOOKBACK_BLOCKS
+        while index >= 0 and prefixes[index].blocks > oldest:
+            if self._has(prefixes[index]):
+                return index
+            index -= 1
         return -1
 
     def _send_automatic(self, prefixes: list[_Prefix]) -> Usage:
@@ -227,7 +227,7 @@ class PromptCache:
                 break
             shared = prefix.tokens
         read = self._kept_of(shared)
-        # What goes past the last step is not kept, and so never written for a fee.
+        # Tokens past the last step are not cached, so their writing is never billed.
         written = max(self._kept_of(total) - read, 0) if self._has_fee else 0
         self._keep(prefixes)
         by_ttl = (0, written) if self._ttl == "1h" else (written, 0)
@@ -251,7 +251,7 @@ class PromptCache:
 
 
 def _each(name: str, value: Any, length: int) -> Sequence[float]:
-    """One number for each, from one for all or a sequence of that length."""
+    """Return one number for each, from one for all or a sequence of that length."""
     values = [value] * length if isinstance(value, (int, float)) else list(value)
     if len(values) != length:
         raise InvalidArgumentError(
@@ -265,14 +265,14 @@ def _each(name: str, value: Any, length: int) -> Sequence[float]:
 
 
 class Worth(NamedTuple):
-    """Whether to compact, and what it comes to."""
+    """Whether to compact, with the figures."""
 
     pays: bool
-    """Whether the turns that are expected cost less with the compaction than without."""
+    """Whether the expected turns cost less with the compaction than without."""
     break_even_turns: float
-    """After so many turns both cost the same; 0.0: it pays at once, infinity: it never does."""
+    """Turns until both cost the same; 0.0: it pays at once, infinity: it never does."""
     saved: float
-    """Dollars over the expected turns; below 0 where the compaction costs more."""
+    """Dollars saved over the expected turns; below 0 where the compaction costs more."""
 
 
 def worth_compacting(
@@ -287,14 +287,14 @@ def worth_compacting(
     warm: bool = True,
     ttl: Ttl = "5m",
 ) -> Worth:
-    """Whether a history of `before_tokens` should be compacted to `after_tokens`.
+    """Decide whether a history of `before_tokens` should be compacted to `after_tokens`.
 
-    ``kept_tokens`` are the first of them that stay as they were (what stands before the history,
-    which is read either way, is not counted in any of the three). ``compaction_cost`` are the
-    dollars of the compaction itself: 0 for Rehydrate's own, the price of a call for a summary.
-    ``warm`` says that the history is in the cache. Tokens that stay for other reasons than money
-    (a model that reads a shorter prompt better, a full window) are not weighed. Raises
-    InvalidArgumentError for numbers outside their limits and a model without a price.
+    ``kept_tokens`` are the first of them that do not change (the prompt before the history is read
+    either way and counted in none of the three). ``compaction_cost`` are the dollars of the
+    compaction itself: 0 for Rehydrate's own, the price of a call for a summary. ``warm`` says that
+    the history is in the cache. Only money is weighed, not other reasons to compact (a model that
+    reads a shorter prompt better, a full window). Raises InvalidArgumentError for numbers outside
+    their limits and a model without a price.
 
     >>> worth_compacting(100_000, 30_000, 10_000, expected_turns=10, price=Price(3, 15))
     Worth(pays=True, break_even_turns=3.2857142857142856, saved=0.141)
@@ -304,9 +304,9 @@ def worth_compacting(
     write, per_token = price.write_share(ttl), price.input / MILLION
     removed, rewritten = before_tokens - after_tokens, after_tokens - kept_tokens
     each_turn = price.read * removed * per_token
-    # What the first turn costs beyond reading the smaller history: the price of having it.
+    # The cost of the first turn beyond reading the smaller history.
     once = (write - price.read) * rewritten * per_token + compaction_cost
-    if not warm:  # the larger history would have had to be written too
+    if not warm:  # the larger history would have been written too
         once = compaction_cost - (write - price.read) * removed * per_token
     saved = expected_turns * each_turn - once if expected_turns > 0 else -compaction_cost
     if removed <= 0:

@@ -32,7 +32,7 @@ __all__, __dir__, __getattr__ = front(
     internal={
         "cache": "SHARED VectorCache",
         "choice": "ask model_of",
-        "embedder": "MAX_LEFT_BEHIND _functions of_function",
+        "embedder": "MAX_ABANDONED _functions of_function",
         "locations": (
             "FILES cached_snapshot find_model find_model_folder hub_cache model_folder models_home "
         ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rehydrate.embedding.cache import SHARED, VectorCache
-from rehydrate.embedding.embedder import Embedder, said
+from rehydrate.embedding.embedder import Embedder, short_message
 from rehydrate.embedding.onnx import NamedModel
 from rehydrate.embedding.protocol import Attempt, Model, unit_rows
 
@@ -21,9 +21,9 @@ def ask(
     deadline: float | None = None,
     cache: VectorCache = SHARED,
 ) -> Attempt:
-    """The rows of `texts` from the cache and `model`, zeros where there is none.
+    """Return the rows of `texts` from the cache and `model`, zeros where there is none.
 
-    `deadline` is an instant of ``time.monotonic``; what is cached is there whatever the time.
+    `deadline` is an instant of ``time.monotonic``; cached rows are returned even after it.
     """
     import numpy as np
 
@@ -31,21 +31,21 @@ def ask(
         if isinstance(model, NamedModel):
             model = model.model(deadline)
         space = model.space
-        known = cache.get(space, texts)
-        missing = [place for place, row in enumerate(known) if row is None]
-        fresh, troubles = _attempt(model, [texts[place] for place in missing], deadline)
+        cached = cache.get(space, texts)
+        missing = [index for index, row in enumerate(cached) if row is None]
+        fresh, troubles = _attempt(model, [texts[index] for index in missing], deadline)
     except Exception as error:
-        return Attempt(None, (said(error),))
-    dim = fresh.shape[1] if fresh is not None else _widest(known)
+        return Attempt(None, (short_message(error),))
+    dim = fresh.shape[1] if fresh is not None else _widest(cached)
     if not dim:
         return Attempt(None, troubles)
     rows = np.zeros((len(texts), dim), np.float32)
-    for place, row in enumerate(known):
+    for index, row in enumerate(cached):
         if row is not None and len(row) == dim:  # else of another model under the same name
-            rows[place] = row
+            rows[index] = row
     if fresh is not None:
         rows[missing] = fresh
-        cache.put(space, [texts[place] for place in missing], fresh)
+        cache.put(space, [texts[index] for index in missing], fresh)
     return Attempt(rows if rows.any() else None, troubles)
 
 

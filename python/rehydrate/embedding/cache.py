@@ -1,4 +1,4 @@
-"""A bounded cache of vectors: each text is embedded once a space, across calls and threads."""
+"""A bounded cache of vectors, shared by calls and threads: each text is embedded once per space."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     Row = NDArray[np.float32]
 
 DEFAULT_CAPACITY_BYTES = 64 << 20
-"""About 40,000 vectors of 384 dimensions."""
+"""Room for about 40,000 vectors of 384 dimensions."""
 
 _ENTRY_BYTES = 256
-"""What an entry takes beside its numbers: key, array head, place in the order (measured)."""
+"""Bytes of an entry beside its numbers: key, array head, link in the order (measured)."""
 
 _Key = tuple[str, bytes]
 
 
 class VectorCache:
-    """Rows by (space, hash of the text); the least recently used go first.
+    """Rows by (space, hash of the text); the least recently used are dropped first.
 
     >>> import numpy as np
     >>> cache = VectorCache()
@@ -34,14 +34,14 @@ class VectorCache:
     """
 
     def __init__(self, capacity_bytes: int = DEFAULT_CAPACITY_BYTES) -> None:
-        """An empty cache of at most `capacity_bytes`."""
+        """Start empty, with a capacity of `capacity_bytes`."""
         self.capacity_bytes = capacity_bytes
         self._rows: OrderedDict[_Key, Row] = OrderedDict()
         self._bytes = 0
         self._lock = ForkSafeLock()
 
     def get(self, space: str, texts: Sequence[str]) -> list[Row | None]:
-        """Per text its row, or None where it is not known."""
+        """Return the row of each text, or None where it is not cached."""
         keys = _keys(space, texts)
         with self._lock:
             found = [self._rows.get(key) for key in keys]
@@ -51,7 +51,7 @@ class VectorCache:
         return found
 
     def put(self, space: str, texts: Sequence[str], rows: Iterable[Row]) -> None:
-        """Keep the rows of these texts; rows of zeros are no vectors and are not kept."""
+        """Cache the rows of these texts; rows of zeros are no vectors and are skipped."""
         # Copies: a view would keep the whole batch alive.
         kept = [
             (key, row.copy())
@@ -67,7 +67,7 @@ class VectorCache:
             self._shrink()
 
     def limit(self, capacity_bytes: int) -> None:
-        """Hold at most `capacity_bytes` from now on."""
+        """Set the capacity to `capacity_bytes`."""
         with self._lock:
             self.capacity_bytes = capacity_bytes
             self._shrink()
@@ -78,7 +78,7 @@ class VectorCache:
             self._bytes -= _cost(dropped)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all rows."""
         with self._lock:
             self._rows.clear()
             self._bytes = 0
@@ -89,7 +89,7 @@ class VectorCache:
 
     @property
     def bytes_held(self) -> int:
-        """What the rows are charged for; never above the capacity."""
+        """Bytes counted for the rows; never above the capacity."""
         return self._bytes
 
 
@@ -107,4 +107,4 @@ def _cost(row: Row) -> int:
 
 
 SHARED = VectorCache()
-"""The cache that every model of a process shares."""
+"""The cache that all models of a process share."""

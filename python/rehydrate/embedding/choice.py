@@ -1,4 +1,4 @@
-"""The model that `embedder=` asks for."""
+"""Choice of the model that `embedder=` names."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 class Choice(NamedTuple):
-    """By what texts are compared with what is asked."""
+    """The models that compare texts with the query."""
 
     model: Model | NamedModel | None = None
-    """Asked beside the built-in one; None where there is no other."""
+    """The model beside the built-in one; None where there is no other."""
     has_builtin: bool = True
-    """False: by words alone."""
+    """False: words alone decide."""
 
 
 BUILTIN = Choice()
 
 
 def choice_of(embedder: Any) -> Choice:
-    """What `embedder=` asks for; a Choice is one already. Raises InvalidArgumentError as `model_of`
-    does.
+    """Return the choice for `embedder=`; a Choice is returned as it is. Raises InvalidArgumentError
+    as `model_of` does.
 
     >>> choice_of("auto"), choice_of(None).has_builtin
     (Choice(model=None, has_builtin=True), False)
@@ -37,9 +37,9 @@ def choice_of(embedder: Any) -> Choice:
 
 
 def model_of(embedder: Any) -> Model | NamedModel | None:
-    """The model that `embedder=` asks for beside the built-in one; None where that is none.
+    """Return the model that `embedder=` names beside the built-in one; None where it names none.
 
-    Raises InvalidArgumentError for what is neither a name, a model nor a callable.
+    Raises InvalidArgumentError for a value that is neither a name, a model nor a callable.
     """
     if embedder is None or (isinstance(embedder, str) and embedder in {"auto", "builtin"}):
         return None

@@ -1,6 +1,7 @@
-"""What is known of a function that embeds: its space, its breaker, the calls left behind.
+"""Embedder: a caller's function as a model, with batches, a timeout and a circuit breaker.
 
-Embedder: a callable of the caller's as a model: batches, a timeout, a circuit breaker.
+`FunctionState` is what all callers of one function share: its space, its breaker and the number of
+its calls that nobody waits for any more.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from rehydrate.embedding.protocol import Rows
 
 
-MAX_LEFT_BEHIND = 4
-"""Calls of one function that may be under way with nobody waiting for them."""
+MAX_ABANDONED = 4
+"""Maximum number of abandoned calls of one function: under way, and nobody waits for them."""
 
-MAX_SAID_CHARACTERS = 300
+MAX_MESSAGE_CHARACTERS = 300
 
 _numbers = count(1)
 
@@ -38,28 +39,28 @@ _UNNAMED = "own:"
 
 
 def unnamed_space() -> str:
-    """The name of a vector space that nothing else in this process has."""
+    """Return the name of a vector space that nothing else in this process has."""
     return f"{_UNNAMED}{next(_numbers)}"
 
 
 def is_unnamed(space: str) -> bool:
-    """Whether that name means something in this process only."""
+    """Return whether that name is valid in this process only."""
     return space.startswith(_UNNAMED)
 
 
-class Known:
-    """Shared by everyone who calls the same function, in whatever thread."""
+class FunctionState:
+    """The state of a function, shared by all its callers in all threads."""
 
     def __init__(self, space: str, breaker: Breaker) -> None:
-        """Nothing is known yet but the name of the space."""
+        """Start with only the name of the space and the breaker."""
         self.space = space
         self.breaker = breaker
         self._dim: int | None = None
-        self._left_behind = 0
+        self._abandoned_calls = 0
         self._lock = ForkSafeLock()
 
     def read(self, found: Any, texts: list[str]) -> tuple[Rows, int]:
-        """An answer as rows, and how many were not finite; ValueError where it fits nothing."""
+        """Return an answer as rows, and how many were not finite; ValueError for a wrong shape."""
         rows, broken = unit_rows(found, len(texts))
         with self._lock:
             self._dim = self._dim or rows.shape[1]
@@ -70,20 +71,21 @@ class Known:
                 )
         return rows, broken
 
-    def check_that_it_answers(self) -> None:
-        """Raise BusyError where too many calls are still under way with nobody waiting."""
-        if self._left_behind >= MAX_LEFT_BEHIND:
-            raise BusyError(f"{self._left_behind} earlier calls have not come back")
+    def check_not_busy(self) -> None:
+        """Raise BusyError where too many abandoned calls are still under way."""
+        if self._abandoned_calls >= MAX_ABANDONED:
+            raise BusyError(f"{self._abandoned_calls} earlier calls have not come back")
 
-    def left_behind(self) -> None:
-        """A call goes on by itself."""
+    def abandoned(self) -> None:
+        """Count a call that nobody waits for any more."""
         with self._lock:
-            self._left_behind += 1
+            self._abandoned_calls += 1
 
-    def came_back(self, texts: list[str], found: Any, error: BaseException | None) -> None:
-        """Its answer is too late for whoever asked, but the next to ask finds it in the cache."""
+    def finished(self, texts: list[str], found: Any, error: BaseException | None) -> None:
+        """Take the answer of an abandoned call: too late for its caller, but cached for the
+        next."""
         with self._lock:
-            self._left_behind -= 1
+            self._abandoned_calls -= 1
         try:
             if error is not None:
                 raise error
@@ -91,61 +93,61 @@ class Known:
         except CancelledError:
             pass
         except BaseException as wrong:
-            self.breaker.failed(said(wrong))
-        else:  # no success to the breaker: it may have been far too late
+            self.breaker.failed(short_message(wrong))
+        else:  # not a success for the breaker: it may have been far too late
             cache.SHARED.put(self.space, texts, rows)
 
 
-class KnownFunctions:
-    """What is known of bare callables, each by identity and as long as it lives.
+class FunctionStates:
+    """States of bare callables, each by identity and as long as it lives.
 
-    A bound method is a new object at each mention: it is known by its object and its function.
+    A bound method is a new object at each mention, so its object and its function identify it.
     """
 
     def __init__(self) -> None:
-        """Know none."""
-        self._known: dict[tuple[int, int], tuple[weakref.ref[Any], Known]] = {}
+        """Start empty."""
+        self._states: dict[tuple[int, int], tuple[weakref.ref[Any], FunctionState]] = {}
         self._lock = ForkSafeLock()
 
-    def known(self, function: Callable[..., Any], unknown: Known) -> Known:
-        """What is known of `function`; `unknown` for one not seen before."""
+    def state(self, function: Callable[..., Any], initial: FunctionState) -> FunctionState:
+        """Return the state of `function`; if it is new, store `initial` as its state."""
         owner = getattr(function, "__self__", None)
         method = getattr(function, "__func__", None)
         subject = function if method is None or owner is None else owner
         key = (id(subject), id(method))
         with self._lock:
-            seen = self._known.get(key)
+            seen = self._states.get(key)
             if seen is not None and seen[0]() is subject:
                 return seen[1]
             try:
                 reference = weakref.ref(subject, lambda gone: self._forget(key, gone))
-            except TypeError:  # its type allows no weak references: nothing is remembered of it
-                return unknown
-            self._known[key] = (reference, unknown)
-            return unknown
+            except TypeError:  # its type allows no weak references, so no state is kept
+                return initial
+            self._states[key] = (reference, initial)
+            return initial
 
     def _forget(self, key: tuple[int, int], gone: weakref.ref[Any]) -> None:
         # Without the lock: this runs wherever memory is freed, also while it is held.
-        seen = self._known.get(key)
+        seen = self._states.get(key)
         if seen is not None and seen[0] is gone:
-            del self._known[key]
+            del self._states[key]
 
     def __len__(self) -> int:
-        """How many are known."""
-        return len(self._known)
+        """Number of functions."""
+        return len(self._states)
 
 
 _at_work: ContextVar[tuple[Any, ...]] = ContextVar("rehydrate_embedders_at_work", default=())
 
 
 class RecursiveEmbedderError(OwnWordsError, RuntimeError):
-    """An embedder asks for itself."""
+    """An embedder calls itself."""
 
 
 @contextmanager
-def not_by_itself(function: Callable[..., Any]) -> Iterator[None]:
-    """Raise RecursiveEmbedderError where `function` is asked for while it answers, by itself: each
-    call has a thread, so that nothing else would end the recursion."""
+def refuse_recursion(function: Callable[..., Any]) -> Iterator[None]:
+    """Raise RecursiveEmbedderError where `function` calls itself while it answers: each call has a
+    thread of its own, so nothing else would end the recursion."""
     at_work = _at_work.get()
     if any(other == function for other in at_work):
         raise RecursiveEmbedderError("it compacts with itself as the embedder")
@@ -156,15 +158,15 @@ def not_by_itself(function: Callable[..., Any]) -> Iterator[None]:
         _at_work.reset(token)
 
 
-def said(error: BaseException) -> str:
-    """An error in a few words: its type, and what this package says itself."""
+def short_message(error: BaseException) -> str:
+    """Return an error in a few words: its type, and the message if it is this package's own."""
     words = words_of(error, "embedder")
-    return words if len(words) <= MAX_SAID_CHARACTERS else f"{words[:MAX_SAID_CHARACTERS]}..."
+    return words if len(words) <= MAX_MESSAGE_CHARACTERS else f"{words[:MAX_MESSAGE_CHARACTERS]}..."
 
 
 BATCH_SIZE = 64
 MAX_BATCH_CHARS = 200_000
-"""Characters a batch may have: a text longer than this is a batch of its own."""
+"""Maximum characters of a batch; a longer text is a batch of its own."""
 TIMEOUT_S = 10.0
 FAILURES_TO_OPEN = 3
 COOL_DOWN_S = 30.0
@@ -174,16 +176,16 @@ class Embedder:
     """A function ``list[str] -> array`` of shape (texts, dimensions), made safe to depend on.
 
     The function may be sync or async (inside ``acompact_context`` it runs on the caller's event
-    loop, on asyncio and trio alike); arrays, lists and tensors will do. It is asked for at most
-    ``batch_size`` texts or ``max_batch_chars`` characters at a time, in a thread, and given
-    ``timeout`` seconds for each batch (None: as long as it takes). After ``failures_to_open``
-    failures in a row it is left alone for ``cool_down`` seconds, then tried once. Whatever goes
-    wrong, the vectors that came are used, and a compaction goes on without the others.
+    loop, on asyncio and trio alike). It may return arrays, lists or tensors. It is called in a
+    thread, with at most ``batch_size`` texts or ``max_batch_chars`` characters, and has ``timeout``
+    seconds for each batch (None: no limit). After ``failures_to_open`` failures in a row it is not
+    called for ``cool_down`` seconds, then tried once. After a failure the vectors that came are
+    used, and a compaction goes on without the others.
 
-    Vectors are cached by text, and must depend on nothing else. Two embedders share them only
-    where both name the same ``space``; pass the same object again, or name the space, so that
-    each message is embedded once across calls. Raises InvalidArgumentError for an argument outside
-    its limits.
+    Vectors are cached by text, and must depend on nothing else. Two embedders share them only where
+    both have the same ``space``. Pass the same object again, or name the space, so that each
+    message is embedded once across calls. Raises InvalidArgumentError for an argument outside its
+    limits.
 
     >>> def embed(texts):
     ...     return [[len(text), 1.0] for text in texts]
@@ -206,7 +208,7 @@ class Embedder:
         space: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Take the function and its limits; `clock` tells seconds, for tests."""
+        """Take the function and its limits; `clock` returns seconds, for tests."""
         if not callable(function):
             raise InvalidArgumentError(
                 f"Embedder: function is of type {type(function).__name__}; "
@@ -242,15 +244,15 @@ class Embedder:
         self._max_batch_chars = max_batch_chars
         self._timeout = timeout
         self._clock = clock
-        self._known = Known(
+        self._state = FunctionState(
             space or unnamed_space(),
             Breaker(failures_to_open=failures_to_open, cool_down=cool_down, clock=clock),
         )
 
     @property
     def space(self) -> str:
-        """The name of its vector space: the one given, or one that nothing else has."""
-        return self._known.space
+        """The name of its vector space: the one passed, or one that nothing else has."""
+        return self._state.space
 
     @space.setter
     def space(self, name: str) -> None:
@@ -258,14 +260,15 @@ class Embedder:
 
     @property
     def state(self) -> State:
-        """The circuit breaker: "closed" (calls are made), "open" (not now), "half-open" (one)."""
-        return self._known.breaker.state
+        """State of the circuit breaker: "closed" (calls allowed), "open" (none), "half-open"
+        (one)."""
+        return self._state.breaker.state
 
     def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> Rows:
-        """Vectors of the texts, shape (texts, dimensions), float32, each of length 1.
+        """Return vectors of the texts, shape (texts, dimensions), float32, each of length 1.
 
-        A row of zeros is no vector: not given, not a number, or not reached by `deadline`, an
-        instant of ``time.monotonic``. Raises EmbedderError where there is not one vector.
+        A row of zeros is no vector: not returned, not a number, or not reached by `deadline`, an
+        instant of ``time.monotonic``. Raises EmbedderError where there is no vector at all.
         """
         attempt = self.attempt(texts, deadline=deadline)
         if attempt.rows is None:
@@ -276,7 +279,7 @@ class Embedder:
         return attempt.rows
 
     def attempt(self, texts: Sequence[str], *, deadline: float | None = None) -> Attempt:
-        """The same without raising: what came, and what went wrong, once each."""
+        """Like `embed`, without raising: return the rows that came, and each failure once."""
         import numpy as np
 
         found: list[tuple[slice, Rows]] = []
@@ -285,17 +288,17 @@ class Embedder:
             left_s = None if deadline is None else deadline - self._clock()
             if left_s is not None and left_s <= 0:
                 break
-            if not self._known.breaker.allows():
-                troubles[str(self._known.breaker)] = None
+            if not self._state.breaker.allows():
+                troubles[str(self._state.breaker)] = None
                 break
             try:
                 rows, trouble = self._ask(list(texts[batch]), left_s)
             except _OutOfTimeError:
                 break
             except Exception as error:
-                troubles[said(error)] = None
+                troubles[short_message(error)] = None
                 if isinstance(error, UnansweredError):
-                    break  # whatever else there is to ask would wait as long
+                    break  # the remaining batches would wait as long
                 continue
             found.append((batch, rows))
             if trouble:
@@ -319,44 +322,44 @@ class Embedder:
             yield slice(start, len(texts))
 
     def _ask(self, texts: list[str], left_s: float | None) -> tuple[Rows, str]:
-        """One batch: its rows, and what was wrong with some of them."""
-        known = self._known
+        """Embed one batch: return its rows, and what was wrong with some of them."""
+        state = self._state
         is_cut_short = left_s is not None and (self._timeout is None or left_s < self._timeout)
         try:
-            known.check_that_it_answers()
-            with not_by_itself(self._function):
+            state.check_not_busy()
+            with refuse_recursion(self._function):
                 found = call_within(
                     self._function,
                     texts,
                     wait_s=left_s if is_cut_short else self._timeout,
                     timeout=self._timeout,
-                    abandoned=known,
+                    abandoned=state,
                 )
-            rows, broken = known.read(found, texts)
+            rows, broken = state.read(found, texts)
         except CancelledError:
             raise _OutOfTimeError from None
         except UnansweredError as error:
             if is_cut_short and not isinstance(error, BusyError):
                 raise _OutOfTimeError from None
-            known.breaker.failed(said(error))
+            state.breaker.failed(short_message(error))
             raise
         except Exception as error:
-            known.breaker.failed(said(error))
+            state.breaker.failed(short_message(error))
             raise
-        known.breaker.succeeded()
+        state.breaker.succeeded()
         return rows, f"{broken} of its vectors are not finite" if broken else ""
 
 
 class _OutOfTimeError(Exception):
-    """The time was over, or the caller gone, while a batch was under way: nobody's failure."""
+    """Time was up, or the caller gone, while a batch was under way; no failure of the function."""
 
 
-_functions = KnownFunctions()
+_functions = FunctionStates()
 """The bare callables of this process."""
 
 
 def of_function(function: Callable[[list[str]], Any]) -> Embedder:
-    """A bare callable with the usual limits; what is known of it is kept as long as it lives."""
+    """Return a bare callable with the default limits; its state is kept as long as it lives."""
     embedder = Embedder(function)
-    embedder._known = _functions.known(function, embedder._known)
+    embedder._state = _functions.state(function, embedder._state)
     return embedder

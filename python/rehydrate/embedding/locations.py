@@ -1,11 +1,9 @@
-"""Where converted models live: one folder each, found by its name.
+"""Locations of models: a folder, a converted model by name, or one in the Hugging Face Hub's cache.
 
-`$REHYDRATE_HOME/models` if that variable is set; else `rehydrate/models` in the user's cache
-(`$XDG_CACHE_HOME`, `%LOCALAPPDATA%` on Windows, `~/.cache`).
+Converted models have one folder each in `$REHYDRATE_HOME/models` if that variable is set; else in
+`rehydrate/models` in the user's cache (`$XDG_CACHE_HOME`, `%LOCALAPPDATA%` on Windows, `~/.cache`).
 
-Where a model is: a folder, a converted one by name, or one in the cache of the Hugging Face Hub.
-
-What is in no cache is fetched only through `huggingface_hub`, where that package is installed.
+A model in no cache is fetched only through `huggingface_hub`, where that package is installed.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ from rehydrate._check import check_type
 from rehydrate.errors import InvalidArgumentError, ModelError
 
 MANIFEST = "rehydrate.json"
-"""The file that says what a model folder holds, and that makes a folder one of ours."""
+"""The file that describes a model folder; a folder with it is one of ours."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def models_home(environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder of all converted models; it need not exist.
+    """Return the folder of all converted models; it need not exist.
 
     >>> models_home({"REHYDRATE_HOME": "/data/rehydrate"}).as_posix()
     '/data/rehydrate/models'
@@ -45,7 +43,7 @@ def models_home(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def model_folder(name: str, environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the model of this name, whether it exists or not.
+    """Return the folder for the model of this name, whether it exists or not.
 
     >>> model_folder("minilm", {"REHYDRATE_HOME": "/data"}).as_posix()
     '/data/models/minilm'
@@ -62,7 +60,7 @@ def model_folder(name: str, environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def find_model(name: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder of the converted model of this name, or None where there is none.
+    """Return the folder of the converted model of this name, or None where there is none.
 
     >>> find_model("minilm", {"REHYDRATE_HOME": "/nowhere"}) is None
     True
@@ -74,7 +72,7 @@ def find_model(name: str, environ: Mapping[str, str] = os.environ) -> Path | Non
 
 
 def installed_models(environ: Mapping[str, str] = os.environ) -> list[Path]:
-    """The folders of all converted models, by name.
+    """Return the folders of all converted models, sorted by name.
 
     >>> installed_models({"REHYDRATE_HOME": "/nowhere"})
     []
@@ -101,7 +99,7 @@ FILES = (
     "onnx/model_int8.onnx",
     "onnx/model_quantized.onnx",
 )
-"""What is fetched of a repository: a graph, its tokenizer, and what says how to run them."""
+"""The files fetched of a repository: a graph, its tokenizer, and their settings."""
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 _OWNER = "sentence-transformers"
@@ -109,11 +107,10 @@ _MAKE = "pass a folder with model.onnx and tokenizer.json, or make one: rehydrat
 
 
 def find_model_folder(name_or_path: str | os.PathLike[str]) -> Path:
-    """The folder of a model: a path, a converted model's name, or `org/name` on the hub.
+    """Find a model's folder: a path, a converted model's name, or `org/name` on the hub.
 
-    A name without an owner means one of sentence-transformers, as it does there.
-
-    Raises ModelError where it is in none of these places.
+    As on the hub, a name without an owner means one of sentence-transformers. Raises ModelError
+    where it is in none of these places.
     """
     check_type("name_or_path", name_or_path, (str, os.PathLike), "pass a model's folder or name")
     path = Path(name_or_path).expanduser()
@@ -134,7 +131,7 @@ def find_model_folder(name_or_path: str | os.PathLike[str]) -> Path:
 
 
 def hub_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """The hub's cache, by its own rules.
+    """Return the hub's cache folder, by the hub's own rules.
 
     >>> hub_cache({"HF_HOME": "/data/hf"}).as_posix()
     '/data/hf/hub'
@@ -148,7 +145,7 @@ def hub_cache(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def cached_snapshot(repository: str, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The newest snapshot of a repository in the hub's cache, as its main branch names it."""
+    """Return the newest cached snapshot of a repository, as its main branch names it."""
     folder = hub_cache(environ) / ("models--" + repository.replace("/", "--"))
     try:
         commit = (folder / "refs" / "main").read_text(encoding="ascii").strip()

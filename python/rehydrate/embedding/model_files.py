@@ -1,7 +1,7 @@
-"""What a model folder holds: which graph, which tokenizer, how many tokens, how vectors are pooled.
+"""The files of a model folder: graph, tokenizer, maximum tokens and pooling.
 
-Ours (`rehydrate model convert`), a plain `model.onnx` beside `tokenizer.json`, and the layout of
-sentence-transformers with its graph under `onnx/`.
+It reads three layouts: ours (`rehydrate model convert`), a plain `model.onnx` beside
+`tokenizer.json`, and that of sentence-transformers with its graph under `onnx/`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The model in a folder: the shape of its vectors, its files, where it comes from.
+    """The model in a folder: the shape of its vectors, its files, its origin.
 
     `files` maps a file's name to its `sha256`, its `bytes` and, for a graph, its `precision`.
     `max_tokens` is the length the model was made for, `positions` the longest its graph takes.
@@ -42,12 +42,12 @@ class Manifest:
     format: int = FORMAT
 
     def to_json(self) -> bytes:
-        """The file's bytes."""
+        """Return the bytes of the manifest file."""
         return (json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n").encode()
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """The manifest in a folder.
+        """Read the manifest in a folder.
 
         Raises:
             InvalidArgumentError: it is missing, damaged, or of a newer format.
@@ -68,16 +68,16 @@ class Manifest:
 
     @property
     def file_bytes(self) -> int:
-        """What all the files weigh together."""
+        """Return the total size of the files."""
         return sum(int(file["bytes"]) for file in self.files.values())
 
 
 Precision = Literal["int8", "fp32"]
 
 DEFAULT_MAX_TOKENS = 256
-"""Where nothing says otherwise; what sentence-transformers cuts MiniLM at."""
+"""The default where no file sets it; sentence-transformers cuts MiniLM at this length."""
 
-_MOST_TOKENS_UNASKED = 512
+_DEFAULT_MAX_TOKENS_LIMIT = 512
 _FEWEST_TOKENS = 8
 _INT8 = ("model_int8.onnx", "model_quantized.onnx")
 _AGAIN = "get the model again, or make it: rehydrate model convert"
@@ -91,11 +91,11 @@ class ModelFiles(NamedTuple):
     precision: Precision
     max_tokens: int
     first_token: bool
-    """Whether the vector of a text is that of its first token, where the graph does not pool."""
+    """Whether a text's vector is that of its first token, where the graph does not pool."""
     quantised_at_run_time: bool
-    """Whether a text's vector depends on what else is in the batch."""
+    """Whether a text's vector depends on the other texts of its batch."""
     digest: str
-    """Of graph, weights and tokenizer."""
+    """Hash of graph, weights and tokenizer."""
 
 
 def read_model_files(folder: Path, precision: Precision, max_tokens: int | None) -> ModelFiles:
@@ -114,9 +114,9 @@ def read_model_files(folder: Path, precision: Precision, max_tokens: int | None)
     for file in (graph, tokenizer):
         digest, dynamic = _read(file)
         quantised |= dynamic
-        said = _get(manifest, "files", file.name, "sha256")
-        if said is not None and said != digest:
-            problem = f"is damaged: its sha256 is {digest[:16]}..., rehydrate.json says {said}"
+        stated = _get(manifest, "files", file.name, "sha256")
+        if stated is not None and stated != digest:
+            problem = f"is damaged: its sha256 is {digest[:16]}..., rehydrate.json says {stated}"
             raise ModelError(file, problem, _AGAIN)
         hashes.append(digest[:16])
     hashes[0] = _with_weights(graph, hashes[0])
@@ -150,7 +150,7 @@ def _existing(folder: Path, names: list[str]) -> Path | None:
 
 
 def _read(file: Path) -> tuple[str, bool]:
-    """A file's sha256, and whether it quantises at run time."""
+    """Return a file's sha256, and whether it quantises at run time."""
     try:
         with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as m:
             return hashlib.sha256(m).hexdigest(), m.find(b"DynamicQuantize") >= 0
@@ -159,8 +159,8 @@ def _read(file: Path) -> tuple[str, bool]:
 
 
 def _with_weights(graph: Path, digest: str) -> str:
-    """The digest of a graph, and of the files beside it that it names: weights of more than 2 GB,
-    and of models exported so, lie apart. Trained again, they alone may differ."""
+    """Return a digest of a graph and the weight files that it names. Weights above 2 GB, or
+    exported so, are separate files; after new training only they may differ."""
     others = [file for file in sorted(graph.parent.iterdir()) if file != graph and file.is_file()]
     try:
         with (
@@ -192,20 +192,20 @@ def _max_tokens(folder: Path, manifest: dict[str, Any], asked: int | None) -> in
             )
         return asked
     sentence = _read_json(folder / "sentence_bert_config.json")
-    for said in (manifest.get("max_tokens"), sentence.get("max_seq_length")):
-        if isinstance(said, int) and said >= _FEWEST_TOKENS:
-            return min(said, _MOST_TOKENS_UNASKED)
+    for stated in (manifest.get("max_tokens"), sentence.get("max_seq_length")):
+        if isinstance(stated, int) and stated >= _FEWEST_TOKENS:
+            return min(stated, _DEFAULT_MAX_TOKENS_LIMIT)
     return DEFAULT_MAX_TOKENS
 
 
 def _first_token(folder: Path, manifest: dict[str, Any]) -> bool:
     pooling = _read_json(folder / "1_Pooling" / "config.json")
-    said = manifest.get("pooling")
-    return said == "cls" if said else pooling.get("pooling_mode_cls_token") is True
+    stated = manifest.get("pooling")
+    return stated == "cls" if stated else pooling.get("pooling_mode_cls_token") is True
 
 
 def _read_json(file: Path) -> dict[str, Any]:
-    """The object in a file; an empty one where there is no such file."""
+    """Return the object in a file; an empty one where there is no such file."""
     try:
         content = json.loads(file.read_bytes())
     except FileNotFoundError:

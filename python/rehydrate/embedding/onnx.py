@@ -1,4 +1,4 @@
-"""OnnxModel: a transformer through ONNX Runtime, and `load_model`, which finds and loads one."""
+"""OnnxModel: a transformer through ONNX Runtime; `load_model` finds and loads one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import waiting
-from rehydrate.embedding.embedder import said
+from rehydrate.embedding.embedder import short_message
 from rehydrate.embedding.locations import find_model_folder
 from rehydrate.embedding.model_files import ModelFiles, Precision, read_model_files
 from rehydrate.embedding.resilient import Breaker
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
 
 API_VERSION = 17
-"""The oldest interface that serves: ONNX Runtime 1.17."""
+"""The oldest supported interface: ONNX Runtime 1.17."""
 
 OVERRIDE = "ORT_DYLIB_PATH"
-"""The environment variable that names another library, as everywhere else in Rust's world."""
+"""The environment variable that names another library, as in Rust's `ort`."""
 
 _REINSTALL = "reinstall it: pip install --force-reinstall onnxruntime"
 
 
 class Library(NamedTuple):
-    """A library that answered, and the version it gave."""
+    """A library that loaded, and its version."""
 
     path: Path
     version: str
 
 
 def onnxruntime_library() -> Library:
-    """The library to load, checked.
+    """Return the library to load, checked.
 
-    Raises ModelError where there is none, or where it is damaged, too old, or something else.
+    Raises ModelError where there is none, or where it is damaged, too old, or another library.
     """
     named = os.environ.get(OVERRIDE)
     path = Path(named).absolute() if named else _in_the_wheel()
@@ -99,8 +99,8 @@ def _version(path: Path) -> str:
         raise ModelError(path, "answers with no interface at all", remedy)
     version = (base.contents.get_version() or b"").decode("ascii", "replace")
     parts = version.split(".")
-    # Asked for an interface it does not know, an old library says so on standard error: so compare
-    # before asking.
+    # An old library prints an error when asked for an interface that it lacks, so compare the
+    # versions first.
     minor = int(parts[1]) if len(parts) > 1 and parts[1].isdecimal() else 0
     if minor < API_VERSION or not base.contents.get_api(API_VERSION):
         problem = f"is ONNX Runtime {version or 'of no version'}, needed: 1.{API_VERSION} or newer"
@@ -110,9 +110,9 @@ def _version(path: Path) -> str:
 
 
 def _is_whole_elf(path: Path) -> bool:
-    """Whether every section of an ELF file is there.
+    """Return whether every section of an ELF file is there.
 
-    The system's loader maps what the headers promise and dies of SIGBUS where the file is shorter.
+    The system's loader maps what the headers promise, and dies of SIGBUS if the file is shorter.
     """
     with path.open("rb") as file:
         header = file.read(64)
@@ -124,33 +124,33 @@ def _is_whole_elf(path: Path) -> bool:
     return bool(path.stat().st_size >= sections + size * count)
 
 
-MAX_THREADS_UNASKED = 8
-"""Each thread has a session, and each session the weights: 23 MB for MiniLM in int8."""
+DEFAULT_MAX_THREADS = 8
+"""The default maximum. Each thread has a session with its own weights: 23 MB for MiniLM in int8."""
 
 
 class OnnxModel:
-    """A sentence-transformer, loaded. Made by `load_model`.
+    """A loaded sentence-transformer, made by `load_model`.
 
     Safe to share between threads, to keep across a fork, and to send to another process: both load
-    it anew there.
+    it again there.
     """
 
     space: str
-    """Names the vector space: the model's hash, the runtime's version, the machine's instructions.
-    Vectors of two spaces are never compared."""
+    """Name of the vector space: the model's hash, the runtime's version, the machine's
+    instructions. Vectors of two spaces are never compared."""
     dim: int
     """Components of a vector."""
     max_tokens: int
-    """Tokens of a text that count; what follows is cut off."""
+    """Maximum tokens of a text; the rest is cut off."""
     precision: Precision
-    """Of the graph that was found."""
+    """Precision of the graph that was found."""
     threads: int
-    """Texts embedded side by side."""
+    """Number of texts embedded in parallel."""
     path: Path
-    """The graph."""
+    """Path of the graph."""
 
     def __init__(self, folder: Path, files: ModelFiles, library: Library, threads: int) -> None:
-        """Load; `load_model` calls this."""
+        """Load the model; `load_model` calls this."""
         self.path = files.graph
         self.max_tokens = files.max_tokens
         self.precision = files.precision
@@ -166,11 +166,11 @@ class OnnxModel:
         )
 
     def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> NDArray[np.float32]:
-        """Vectors of texts, shape (len(texts), dim), float32, rows of length 1.
+        """Return vectors of texts, shape (len(texts), dim), float32, rows of length 1.
 
         A row of zeros is no vector: the text has no token, or was not reached by `deadline`, an
-        instant of ``time.monotonic``. With a deadline, texts are taken in the order given, without
-        one the longest first. The interpreter is free meanwhile, and Ctrl-C is heard.
+        instant of ``time.monotonic``. With a deadline, texts are embedded in the order given;
+        without one, the longest first. The GIL is released meanwhile, and Ctrl-C works.
 
         Raises:
             InvalidArgumentError: something in `texts` is no string.
@@ -191,23 +191,24 @@ class OnnxModel:
         return np.frombuffer(rows, dtype=np.float32).reshape(len(batch), self.dim)
 
     def warm_up(self) -> None:
-        """Have the sessions ready. They are from the start; after a fork, the child's are not."""
+        """Make the sessions ready. They are ready from the start, except in the child of a fork."""
         if self._process != os.getpid():
             self._load()
 
     def __repr__(self) -> str:
-        """Where it is from, and how it runs."""
+        """Show the graph's path and the settings."""
         return (
             f"OnnxModel({str(self.path)!r}, dim={self.dim}, max_tokens={self.max_tokens}, "
             f"threads={self.threads})"
         )
 
     def __reduce__(self) -> tuple[Callable[..., OnnxModel], tuple[Any, ...]]:
-        """Another process loads the same files."""
+        """Load the same files again in another process."""
         return _load, (self._folder, self.precision, self.threads, self.max_tokens)
 
     def _load(self) -> None:
-        # What a fork inherited is dropped here, which leaks it on purpose: see session.rs.
+        # The sessions a fork inherited are dropped here, which leaks them on purpose: see
+        # session.rs.
         self._native: _native.OnnxModel = _engine.load_onnx(
             self._library.path,
             model=self._files.graph,
@@ -260,19 +261,19 @@ def _load(
 ) -> OnnxModel:
     files = read_model_files(folder, precision, max_tokens)
     return OnnxModel(
-        folder, files, onnxruntime_library(), threads or min(_cpus(), MAX_THREADS_UNASKED)
+        folder, files, onnxruntime_library(), threads or min(_cpus(), DEFAULT_MAX_THREADS)
     )
 
 
 def _cpus() -> int:
-    """CPUs this process may use."""
+    """Return the number of CPUs this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 COOL_DOWN_S = 30.0
-"""How long a model that could not be loaded is not tried again: a hub may take its time to fail."""
+"""Seconds before a failed load is tried again: a hub may take long to fail."""
 
 Load = Callable[[str], "Model"]
 
@@ -283,7 +284,7 @@ def _load_onnx(name: str) -> Model:
 
 
 class NamedModel:
-    """A model that is loaded when first asked for, in a thread, so that a deadline holds."""
+    """A model that is loaded on first use, in a thread, so that a deadline holds."""
 
     def __init__(self, name: str, load: Load = _load_onnx) -> None:
         """Take the name; nothing is read yet."""
@@ -296,10 +297,10 @@ class NamedModel:
         self._loading: threading.Event | None = None
 
     def model(self, deadline: float | None = None) -> Model:
-        """The model itself.
+        """Return the model itself.
 
-        Raises EmbedderError where it cannot be loaded, or is not by `deadline`, an instant of
-        ``time.monotonic``; the loading then goes on, and the next to ask may find it done.
+        Raises EmbedderError if it cannot be loaded, or not by `deadline`, an instant of
+        ``time.monotonic``. The loading then goes on, and the next caller may find it done.
         """
         if self._loaded is not None:
             return self._loaded
@@ -326,7 +327,7 @@ class NamedModel:
             self._loaded = self._load(self.name)
             self._breaker.succeeded()
         except BaseException as error:
-            self._breaker.failed(said(error))
+            self._breaker.failed(short_message(error))
         finally:
             with self._lock:
                 self._loading = None
@@ -338,13 +339,13 @@ _models_lock = ForkSafeLock()
 
 
 def named_model(name: str) -> NamedModel:
-    """The one model of that name in this process."""
+    """Return the one model of that name in this process."""
     with _models_lock:
         return _models.setdefault(name, NamedModel(name))
 
 
 def may_name_a_model(value: str) -> bool:
-    """Whether a string means a model: a path, the name of a folder or of a converted model."""
+    """Return whether a string can be a model: a path, a folder's name or a converted model's."""
     from rehydrate.embedding.locations import find_model
 
     separators = tuple(filter(None, (os.sep, os.altsep, "/")))

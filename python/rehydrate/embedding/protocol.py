@@ -1,4 +1,4 @@
-"""Model: anything that turns texts into vectors of one space, and how an answer is read as rows."""
+"""Model: the protocol of an embedding model, and the check of its answers as rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Model(Protocol):
-    """An embedding model, as far as compaction asks.
+    """An embedding model: the part of it that compaction uses.
 
     `space` names the vector space: vectors of two spaces are never compared or cached together.
     """
@@ -24,34 +24,34 @@ class Model(Protocol):
     space: str
 
     def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> Rows:
-        """Vectors of the texts, shape (texts, dimensions), float32, each row of length 1.
+        """Return vectors of the texts, shape (texts, dimensions), float32, each row of length 1.
 
-        A row of zeros is no vector: the model knows nothing of the text, or did not reach it by
-        `deadline`, an instant of ``time.monotonic``; texts come most important first. Raises where
-        it cannot work at all.
+        A row of zeros is no vector: the model has none for the text, or did not reach it by
+        `deadline`, an instant of ``time.monotonic``; texts come most important first. Raises if it
+        cannot work at all.
         """
 
 
 MAX_DIMENSIONS = 8_192
-"""Of a vector: the store compares rows in whole numbers, whose sums fit in 32 bits up to here."""
+"""Maximum of a vector: the store compares rows as integers, whose sums must fit in 32 bits."""
 
 
 class RowsError(OwnWordsError, ValueError):
-    """An answer whose shape fits nothing."""
+    """An answer of the wrong shape."""
 
 
 class Attempt(NamedTuple):
-    """What came of embedding some texts: their rows (None: not one), and what went wrong."""
+    """The result of embedding some texts: their rows (None: no vector at all), and the failures."""
 
     rows: Rows | None
     troubles: tuple[str, ...]
 
 
 def unit_rows(found: Any, texts: int) -> tuple[Rows, int]:
-    """Whatever an embedder returned, as rows of length 1, and how many of them were not finite.
+    """Return an embedder's answer as rows of length 1, and how many of them were not finite.
 
-    Those, and rows of zeros, come back as zeros: "no vector". Raises RowsError where the shape is
-    not (texts, dimensions), or there are more dimensions than `MAX_DIMENSIONS`.
+    Rows that are not finite, and rows of zeros, become zeros: "no vector". Raises RowsError where
+    the shape is not (texts, dimensions), or there are more dimensions than `MAX_DIMENSIONS`.
 
     >>> rows, broken = unit_rows([[0.0, 2.0], [float("nan"), 1.0], [0.0, 0.0]], 3)
     >>> rows.tolist(), broken

@@ -1,6 +1,7 @@
-"""A circuit breaker: what keeps failing is left alone for a while, then tried once.
+"""A circuit breaker, and one call of a caller's function in a thread for a limited time.
 
-One call of a function of the caller's: in a thread, for a limited time, awaited if need be.
+The breaker stops calls of a function that keeps failing, then tries it once after a while. An
+awaitable result of the function is awaited.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Breaker:
         cool_down: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start closed; `clock` tells seconds."""
+        """Start closed; `clock` returns seconds."""
         self._failures_to_open = failures_to_open
         self._cool_down = cool_down
         self._clock = clock
@@ -50,13 +51,13 @@ class Breaker:
 
     @property
     def state(self) -> State:
-        """Whether calls are let through ("half-open": one of them)."""
+        """Whether calls are allowed ("half-open": one of them)."""
         with self._lock:
             return self._state()
 
     def allows(self) -> bool:
-        """Whether a call may be made now; in the half-open state the next caller has to wait
-        until this one's outcome is known, or for another cool-down."""
+        """Return whether a call may be made now. In the half-open state only one call is made;
+        others wait for its outcome, or for another cool-down."""
         with self._lock:
             state = self._state()
             if state == "half-open":
@@ -64,13 +65,13 @@ class Breaker:
             return state != "open"
 
     def succeeded(self) -> None:
-        """A call went well."""
+        """Record a call that succeeded."""
         with self._lock:
             self._failures = 0
             self._blocked_until = None
 
     def failed(self, why: str) -> None:
-        """A call failed."""
+        """Record a call that failed."""
         with self._lock:
             self._failures += 1
             self._last_failure = why
@@ -78,7 +79,7 @@ class Breaker:
                 self._blocked_until = self._clock() + self._cool_down
 
     def __str__(self) -> str:
-        """The last failure, and for how long calls are refused."""
+        """Return the last failure, and for how long calls are refused."""
         with self._lock:
             left_s = max(0.0, (self._blocked_until or 0.0) - self._clock())
             times = "" if self._failures < 2 else f"{self._failures} failures in a row, the last "
@@ -91,21 +92,21 @@ class Breaker:
 
 
 class UnansweredError(OwnWordsError, TimeoutError):
-    """A call that did not come back in the time there was."""
+    """A call that did not return in time."""
 
 
 class BusyError(UnansweredError):
-    """A call that was not made, because too many before it did not come back."""
+    """A call that was not made, because too many before it did not return."""
 
 
 class Abandoned(Protocol):
-    """Hears of calls that nobody waits for any more."""
+    """Is told of calls that nobody waits for any more."""
 
-    def left_behind(self) -> None:
-        """One is under way by itself from now on."""
+    def abandoned(self) -> None:
+        """A call is abandoned: it goes on, and nobody waits for it."""
 
-    def came_back(self, texts: list[str], found: Any, error: BaseException | None) -> None:
-        """Such a call is over: what it returned or raised."""
+    def finished(self, texts: list[str], found: Any, error: BaseException | None) -> None:
+        """An abandoned call is over: its result or its error."""
 
 
 def call_within(
@@ -116,10 +117,10 @@ def call_within(
     timeout: float | None,
     abandoned: Abandoned,
 ) -> Any:
-    """What `function` returns for `texts`, awaited where that is an awaitable.
+    """Return what `function` returns for `texts`, awaited if it is an awaitable.
 
     Raises UnansweredError after `wait_s` seconds. The call itself cannot be killed: it goes on in a
-    daemon thread, which never keeps the interpreter from exiting, and `abandoned` hears of it. An
+    daemon thread, which never keeps the interpreter from exiting, and `abandoned` is told of it. An
     awaitable is cancelled after `timeout`.
     """
     call = _Call(function, texts, timeout, abandoned)
@@ -142,7 +143,7 @@ class _Call:
         self._texts = texts
         self._timeout = timeout
         self._abandoned = abandoned
-        self._run = loops.runner()  # by the thread that calls, not by the one that works
+        self._run = loops.runner()  # set by the thread that calls, not by the one that works
         self._lock = ForkSafeLock()
         self._done = threading.Event()
         self._is_abandoned = False
@@ -159,7 +160,7 @@ class _Call:
         with self._lock:
             self._done.set()
         if self._is_abandoned:
-            self._abandoned.came_back(self._texts, self._found, self._error)
+            self._abandoned.finished(self._texts, self._found, self._error)
 
     def outcome(self, wait_s: float | None) -> Any:
         try:
@@ -169,7 +170,7 @@ class _Call:
             with self._lock:
                 self._is_abandoned = not self._done.is_set()
                 if self._is_abandoned:
-                    self._abandoned.left_behind()
+                    self._abandoned.abandoned()
         if self._is_abandoned:
             raise UnansweredError(
                 f"no answer within {wait_s:.3g} s; rehydrate.Embedder(timeout=...) waits longer"

@@ -1,15 +1,8 @@
 """Message formats: detect one, read it into units, check it against the provider's rules.
 
-A format is a module with a `NAME` and pure functions, registered in `FORMATS`:
-
-    detect(entry)      NONE, HINT or PROOF: what this one entry says about the list's format
-    parse(entries)     the list as a `Conversation`, grouped into units
-    validate(entries)  every provider rule that the list breaks
-    places(entry, i)   where each text that `parse` reads of entry i stands, if it may be excerpted
-    replace(entry, …)  the entry with other texts in some of these places
-    inputs(entry)      the inputs of its tool calls, and where they stand
-    signed(entry)      whether a thought or a proof stands in it, which goes with its calls
-    without_thinking(entries)  per entry what it is without the model's thinking, None for nothing
+A format is a module with a `NAME` and pure functions, registered in `FORMATS`. Class `Format` says
+what each function does: `detect`, `parse`, `validate`, `places`, `replace`, `inputs`, `signed`,
+`without_thinking`.
 """
 
 from __future__ import annotations
@@ -50,37 +43,37 @@ __all__ = [
 
 
 class Format(Protocol):
-    """What the module of a format offers."""
+    """The functions that the module of a format has."""
 
     NAME: str
 
     def detect(self, entry: Mapping[str, Any], /) -> int:
-        """NONE, HINT or PROOF: what this one entry says about the format of its list."""
+        """Return NONE, HINT or PROOF: how strongly this entry shows its list's format."""
 
     def parse(self, entries: Sequence[Any], /) -> Conversation:
-        """The list, read and grouped into units."""
+        """Read the list into a `Conversation`, grouped into units."""
 
     def validate(self, entries: Sequence[Any], /) -> list[Violation]:
-        """Every provider rule that the list breaks, ordered by index."""
+        """Return every provider rule that the list breaks, ordered by index."""
 
     def places(self, entry: Any, index: int, /) -> Places:
-        """Where the text of each piece of the entry stands; None where it must stay as it is."""
+        """Return the path of each text that `parse` reads; None where it must not change."""
 
     def replace(self, entry: Any, texts: Mapping[Path, Any], /) -> Any:
-        """A new entry with these texts in their places; the entry itself is never changed."""
+        """Return a new entry with these texts at their paths; the entry itself is never changed."""
 
     def inputs(self, entry: Any, /) -> Inputs:
-        """Per piece of kind TOOL_INPUT what it was read of; None where it must stay as it is."""
+        """Return the input of each piece of kind TOOL_INPUT; None where it must not change."""
 
     def signed(self, entry: Any, /) -> bool:
-        """Whether the entry holds a thought, or a proof that goes with its calls."""
+        """Return whether the entry holds a thought or a signature; these stay with its calls."""
 
     def without_thinking(self, entries: Sequence[Any], /) -> list[Any]:
-        """Per entry: itself, a copy without its thinking, or None where nothing else is left."""
+        """Return each entry without thinking: itself, a copy, or None where nothing is left."""
 
 
-# In the order in which they are asked: a gateway's message with both `tool_calls` and thinking
-# blocks is paired by the former, so openai_chat comes before anthropic.
+# In the order of detection: a gateway's message with both `tool_calls` and thinking blocks is
+# paired by its `tool_calls`, so openai_chat comes before anthropic.
 FORMATS: dict[str, Format] = {
     module.NAME: module
     for module in (claude_code, openai_responses, openai_chat, anthropic, langchain, plain)
@@ -88,14 +81,14 @@ FORMATS: dict[str, Format] = {
 
 
 def detect_format(messages: Sequence[Any]) -> str:
-    """The name of the format of these messages.
+    """Return the name of the format of these messages.
 
-    The first entry that only one format can hold decides: a transcript line (a `type` and no
-    role) for claude_code, an item without a role or an `input_text` part for openai_responses, tool
-    calls or media parts for openai_chat, tool, thinking or media blocks for anthropic, a message
-    object for langchain. Without one, the first hint does (the developer role, a cache mark).
-    Without either the list is plain: role and text, as every provider takes it. Raises
-    InvalidMessageError where it is not, since a role in it is nobody's.
+    The first entry that only one format can hold decides: a transcript line (a `type` and no role)
+    for claude_code, an item without a role or an `input_text` part for openai_responses, tool calls
+    or media parts for openai_chat, tool, thinking or media blocks for anthropic, a message object
+    for langchain. Else the first hint decides (the developer role, a cache mark). Else the list is
+    plain: role and text, as every provider takes it. Raises InvalidMessageError for a plain list
+    with an unknown role.
 
     >>> detect_format([{"role": "user", "content": "hi"}])
     'plain'
@@ -128,8 +121,8 @@ def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noq
     """Read messages into a `Conversation` of atomic units.
 
     Objects of the providers' SDKs (content blocks, a chat message, items of Responses) are read as
-    what the SDK would send. Raises InvalidMessageError for what is no message, UnknownFormatError
-    for an unknown name.
+    the dicts that the SDK would send. Raises InvalidMessageError for an entry that is no message,
+    UnknownFormatError for an unknown name.
 
     >>> parse([{"role": "user", "content": "hi"}]).units[0].members
     (0,)
@@ -138,7 +131,7 @@ def parse(messages: Sequence[Any], format: str = "auto") -> Conversation:  # noq
 
 
 def read(messages: Sequence[Any], format: str = "auto") -> tuple[Conversation, Sequence[Any]]:  # noqa: A002
-    """The same, and the entries as dicts: the very sequence unless an SDK's objects are in it.
+    """Like `parse`; return the entries as dicts too, the same sequence if no SDK object is in it.
 
     >>> entries = [{"role": "user", "content": "hi"}]
     >>> read(entries)[1] is entries
@@ -148,7 +141,7 @@ def read(messages: Sequence[Any], format: str = "auto") -> tuple[Conversation, S
     try:
         return _format(entries, format).parse(entries), entries
     except InvalidMessageError:
-        # Looking for objects first would cost all those who have none.
+        # Try without looking for objects first: most lists have none, and looking costs time.
         dicts = as_dicts(entries)
         if dicts is entries:
             raise
@@ -233,8 +226,8 @@ not as it was sent, or behind a gap in the thinking |
 
 
 def check_own(entries: Sequence[Any], format: str) -> None:  # noqa: A002
-    """Raise InvalidMessageError for an entry that only another format holds, or whose role the
-    provider does not know: it would be sent as it is.
+    """Raise InvalidMessageError for an entry of another format, or with a role that the provider
+    does not know: it would be sent unchanged.
 
     >>> check_own([{"role": "tool", "tool_call_id": "c1", "content": "ok"}], "anthropic")
     Traceback (most recent call last):
@@ -249,7 +242,7 @@ converted for its provider, or add it in the provider's own shape
 
 
 def _request_as_dicts(messages: Any) -> Any:
-    """Messages, or a request with them, without an SDK's objects."""
+    """Return messages, or a request with them, with dicts for an SDK's objects."""
     if isinstance(messages, Mapping):
         return as_dicts([messages])[0]
     return as_dicts(as_sequence(messages))
@@ -260,6 +253,6 @@ def _format(entries: Sequence[Any], name: str) -> Format:
         name = _detected(entries)
     try:
         return FORMATS[name]
-    # TypeError: something unhashable was passed as the name.
+    # TypeError: the name passed is not hashable
     except (KeyError, TypeError):
         raise UnknownFormatError(name, FORMATS) from None

@@ -1,7 +1,7 @@
-"""Entries that are read as something they are not: another format's, or said by nobody known.
+"""Checks for entries of another format or with an unknown role; conversion of SDK objects to dicts.
 
-Reading is lenient, so that a compaction never fails on what it need not understand; these checks
-are for the doors at which such a list would go on silently and be refused, or lost, later.
+Reading is lenient, so that a compaction never fails on a detail it can skip. These checks are for
+entry points where a wrong list would go on silently and be refused, or lost, later.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ROLES = frozenset({"user", "assistant", "system"})
 _CHAT_ROLES = frozenset({"tool", "function"})
 _TOLD_APART = {("anthropic", "openai_chat"), ("openai_chat", "openai_responses")}
 _ROLES_ELSEWHERE = {
-    **{role: role for role in _SPEAKERS},  # in capitals
+    **{role: role for role in _SPEAKERS},  # with a capital
     "human": "user",
     "ai": "assistant",
     "bot": "assistant",
@@ -38,7 +38,8 @@ Validate = Callable[[Sequence[Any]], list[Violation]]
 def check_own(
     entries: Sequence[Any], name: str, detectors: Mapping[str, Detect], validate: Validate
 ) -> None:
-    """Raise InvalidMessageError for the first entry that only another format than `name` holds."""
+    """Raise InvalidMessageError for the first entry that only another format than `name` can
+    hold."""
     for index, entry in enumerate(entries):
         other = _other_format(entry, name, detectors)
         if other is not None:
@@ -48,7 +49,7 @@ def check_own(
             )
             raise InvalidMessageError(index, "", entry, f"an entry of the format {name}", remedy)
         if not isinstance(entry, Mapping):
-            continue  # its reader says what it is
+            continue  # the reader reports it
         _check_parts(entry, index)
         role = entry.get("role")
         if role is None or (isinstance(role, str) and role in _ROLES):
@@ -58,9 +59,8 @@ def check_own(
 
 
 def check_speakers(conversation: Conversation, weighted: Mapping[str, float] | None = None) -> None:
-    """Raise InvalidMessageError for the first message whose role nobody knows: as nobody's turn it
-    would be the first to go. `weighted` are the roles that a scoring knows beside the usual ones.
-    """
+    """Raise InvalidMessageError for the first message with an unknown role: it would belong to no
+    turn and be dropped first. `weighted` holds the roles that a scoring adds to the usual ones."""
     unknown = {message.role for message in conversation.messages} - _SPEAKERS - set(weighted or ())
     if not unknown:
         return
@@ -72,7 +72,7 @@ def check_speakers(conversation: Conversation, weighted: Mapping[str, float] | N
 
 
 def check_roles(entries: Sequence[Any]) -> None:
-    """The same of entries that are not read yet."""
+    """Raise the same error as `check_speakers`, for entries that are not read yet."""
     for index, entry in enumerate(entries):
         role = entry.get("role") if isinstance(entry, Mapping) else None
         if isinstance(role, str) and normal_role(role) not in _SPEAKERS:
@@ -103,7 +103,7 @@ def _other_format(entry: Any, name: str, detectors: Mapping[str, Detect]) -> str
 
 
 def _other_by_its_details(entry: Mapping[str, Any], name: str) -> str | None:
-    """Whose it is by what is no evidence about a list, but is refused where it is sent as it is."""
+    """Return the format of an entry whose fields are no proof for a list, but break a request."""
     if name == "openai_chat":
         return "openai_responses" if type_of(entry) == "message" else None
     if name in ("anthropic", "openai_responses") and entry.get("role") in _CHAT_ROLES:
@@ -115,10 +115,12 @@ def _other_by_its_details(entry: Mapping[str, Any], name: str) -> str | None:
 
 def _check_parts(entry: Mapping[str, Any], index: int) -> None:
     as_content(entry, index)
-    for place, part in enumerate(_parts(entry)):
+    for part_index, part in enumerate(_parts(entry)):
         if not type_of(part):
             remedy = "name its type, as in {'type': 'text', 'text': ...}"
-            raise InvalidMessageError(index, f"content[{place}]", part, "a part of a type", remedy)
+            raise InvalidMessageError(
+                index, f"content[{part_index}]", part, "a part of a type", remedy
+            )
 
 
 def _parts(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -129,12 +131,12 @@ def _parts(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _only_thinks(entry: Mapping[str, Any]) -> bool:
-    """Whether no block of it but thinking is another provider's."""
+    """Return whether thinking is its only block of another provider."""
     return all(type_of(block) in THINKING_BLOCKS | {"text"} for block in _parts(entry))
 
 
 _MAX_DEPTH = 6
-"""A block in a result in a message is three levels down."""
+"""The depth of nested values that are searched; a block in a tool result is three levels down."""
 _MESSAGE_KEYS = ("role", "content")
 _WHOLE_RESPONSES = {
     "choices": "pass its choices[0].message",
@@ -143,8 +145,7 @@ _WHOLE_RESPONSES = {
 
 
 def as_dicts(entries: Sequence[Any]) -> Sequence[Any]:
-    """The entries with dicts in the place of an SDK's objects; the very same sequence where there
-    are none.
+    """Return the entries with dicts for an SDK's objects; the same sequence where there are none.
 
     Raises InvalidMessageError for a whole response and for an object that cannot be read.
 
@@ -168,16 +169,16 @@ def _entry(entry: Any, index: int) -> Any:
         if isinstance(getattr(entry, key, None), list) and not hasattr(entry, "role"):
             raise InvalidMessageError(index, "", entry, "a message", remedy)
     if hasattr(entry, "stop_reason") and hasattr(entry, "usage"):
-        # Anthropic's response: what else it has is refused in a request.
+        # Anthropic's response: a request with its other fields is refused.
         return {key: _value(getattr(entry, key, None), index, 1) for key in _MESSAGE_KEYS}
     found = _dumped(entry, index)
-    if "role" in found:  # chat answers nulls for all that it did not say
+    if "role" in found:  # chat answers null for every field it did not set
         return {key: found[key] for key in found if found[key] is not None or key == "content"}
     return found
 
 
 def _value(value: Any, index: int, depth: int) -> Any:
-    """The value with dicts for objects; itself where it holds none."""
+    """Return the value with dicts for objects; itself where it holds none."""
     kind = type(value)
     if kind is str or value is None or depth > _MAX_DEPTH:
         return value
@@ -202,7 +203,7 @@ def _is_model(value: object) -> bool:
 
 
 def _dumped(value: Any, index: int) -> dict[str, Any]:
-    """As the SDKs send it: what was never set is left out."""
+    """Dump an object as the SDKs send it: fields never set are left out."""
     try:
         try:
             found = value.model_dump(mode="json", exclude_unset=True, by_alias=True)

@@ -1,10 +1,10 @@
-"""Grouping of messages into atomic units: a tool call, its results, and what cannot stand alone.
+"""Grouping of messages into atomic units: a tool call with its results.
 
-One algorithm for every format, on `Message.calls` and `Message.answers` alone. A result belongs
-to the latest call of its id that nothing has answered; failing that, to the call that was answered
-(so that a second result leaves together with the first); failing that, to a later call. On valid
-input this is plain pairing. On broken input it keeps every pair that exists together, and since
-pairing never depends on other units, dropping whole units breaks nothing that was not broken.
+One algorithm for every format; it reads only `Message.calls` and `Message.answers`. A result
+belongs to the latest unanswered call of its id; else to the answered call, so that a second result
+leaves together with the first; else to a later call. On valid input this is plain pairing. On
+broken input it keeps every pair that exists together. Pairing never depends on other units, so
+dropping whole units breaks nothing more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Ledger", "group"]
 def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) -> tuple[Unit, ...]:
     """Partition messages into units, ordered by first member.
 
-    `links` are pairs of positions in `messages` that belong together for reasons of the format.
+    `links` are pairs of indices in `messages` that the format joins for its own reasons.
     """
     parent = list(range(len(messages)))
 
@@ -31,7 +31,7 @@ def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) ->
         return position
 
     def join(one: int, other: int) -> None:
-        # The smaller position is the root, so that units come out ordered by first member.
+        # The smaller index is the root, so that units come out ordered by first member.
         one, other = root(one), root(other)
         if one < other:
             parent[other] = one
@@ -39,7 +39,7 @@ def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) ->
             parent[one] = other
 
     for one, other in chain(_pairs(messages), links):
-        # Nearly always two that nothing was joined with yet.
+        # Nearly always two that are joined with nothing yet.
         if parent[one] == one < other == parent[other]:
             parent[other] = one
         else:
@@ -57,12 +57,12 @@ def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) ->
 
 
 def _pairs(messages: Sequence[Message]) -> list[tuple[int, int]]:
-    """The positions of each result and of the call that it belongs to."""
+    """Return the indices of each result and of its call."""
     pairs: list[tuple[int, int]] = []
     unanswered: dict[str, list[int]] = {}
     answered: dict[str, int] = {}
     early: list[tuple[str, int]] = []
-    paired = [(place, each) for place, each in enumerate(messages) if each.calls or each.answers]
+    paired = [(index, each) for index, each in enumerate(messages) if each.calls or each.answers]
     for position, message in paired:
         for call in message.calls:
             unanswered.setdefault(call, []).append(position)
@@ -87,7 +87,7 @@ def _unit(messages: list[Message]) -> Unit:
 
 
 class Ledger:
-    """Which call ids were made and answered so far: the validators' view of the same pairing."""
+    """The call ids made and answered so far; the validators pair calls and results with it."""
 
     __slots__ = ("_answered", "_unanswered")
 
@@ -96,13 +96,13 @@ class Ledger:
         self._answered: set[str] = set()
 
     def call(self, call: str) -> bool:
-        """Note a call; true if its id was called before."""
+        """Record a call; return whether its id was called before."""
         is_repeated = call in self._unanswered
         self._unanswered[call] = self._unanswered.get(call, 0) + 1
         return is_repeated
 
     def answer(self, answer: str) -> bool:
-        """Note a result; true if it is one too many for its id."""
+        """Record a result; return whether it is one too many for its id."""
         if self._unanswered.get(answer):
             self._unanswered[answer] -= 1
             self._answered.add(answer)
@@ -110,13 +110,13 @@ class Ledger:
         return answer in self._answered
 
     def knows(self, call: object) -> bool:
-        """Whether this id was called."""
+        """Return whether this id was called."""
         return isinstance(call, str) and call in self._unanswered
 
 
 def user_message(text: str, format: str, *, is_turn: bool = True) -> Any:  # noqa: A002
-    """What the user says, as a message of a format; or what we say in the user's name, which is no
-    turn of the user's where the format can say so.
+    """Return a user's message in a format. `is_turn=False`: text that Rehydrate adds in the user's
+    role, marked as no turn of the user where the format has such a mark.
 
     >>> user_message("hello", "anthropic")
     {'role': 'user', 'content': 'hello'}

@@ -1,4 +1,4 @@
-"""Reading of entries: the checks, and the texts, that every format shares."""
+"""Reading of entries: checks, texts and paths that every format shares."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _new: Callable[..., Any] = tuple.__new__
 
 
 def read_common(content: object) -> Body | None:
-    """Pieces, images, calls, answers, and whether it is results alone; None: read it yourself.
+    """Return pieces, images, calls, answers, and whether all are results; None: no simple content.
 
     >>> read_common("hello")[0]
     (Piece(text='hello', kind=<PieceKind.TEXT: 0>),)
@@ -65,27 +65,26 @@ def read_common(content: object) -> Body | None:
 
 
 def new_message(index: int, role: str, body: Body, is_user_turn: bool) -> Message:
-    """The message of a body."""
+    """Return the message of a body."""
     pieces, images, calls, answers, _ = body
     message: Message = _new(Message, (index, role, pieces, images, calls, answers, is_user_turn))
     return message
 
 
-# What one entry says about the format of the whole list; see `formats.detect_format`.
+# The result of `detect` for one entry: how strongly it shows the format of the whole list.
 NONE, HINT, PROOF = 0, 1, 2
 
 compact_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-"""A value as JSON without a blank, what is no JSON as its `str`: how all that is counted or
-compared as JSON is written."""
+"""A value as JSON without blanks, or its `str` if it is no JSON; used to count and to compare."""
 
 
 class _Bounded(Repr):
-    """For inputs that JSON cannot express: nested too deeply, cyclic, keys that are no keys."""
+    """A bounded `repr` of inputs that are no JSON: nested too deeply, cyclic, or with odd keys."""
 
     def repr1(self, x: object, level: int) -> str:
         try:
             return super().repr1(x, level)
-        except Exception:  # a number of more digits than Python writes, a container that raises
+        except Exception:  # a number with more digits than Python prints, a container that raises
             return f"<{type(x).__name__}>"
 
 
@@ -105,7 +104,7 @@ _OPAQUE_KEYS = frozenset(
 _MAX_DEPTH = 8
 _LONGEST_DATA_URL_HEADER = 4_096
 
-# Parts that are media and cost a constant, in the words of any provider or gateway.
+# Media parts of any provider or gateway; each costs a constant.
 MEDIA_TYPES = frozenset(
     {
         *("image", "image_url", "input_image", "input_audio", "audio", "video", "video_url"),
@@ -115,7 +114,7 @@ MEDIA_TYPES = frozenset(
 
 
 def as_sequence(messages: object) -> Sequence[Any]:
-    """The list of entries, or a clear error."""
+    """Return the list of entries; raises InvalidMessageError for anything else."""
     if isinstance(messages, (list, tuple)):
         return messages
     if isinstance(messages, Sequence) and not isinstance(messages, (str, bytes, bytearray)):
@@ -130,8 +129,8 @@ def as_sequence(messages: object) -> Sequence[Any]:
 
 
 def as_entry(value: object, index: int, part: str = "") -> Mapping[str, Any]:
-    """A mapping, or an error that says how to make one of what is there."""
-    # Exactly a dict nearly always: the check against an abstract class costs ten times as much.
+    """Return the mapping; else raise an error that says how to convert the value."""
+    # Nearly always a dict: the check against an abstract class costs ten times as much.
     if type(value) is dict or isinstance(value, Mapping):
         return value
     if is_langchain_message(value):
@@ -146,9 +145,9 @@ def as_entry(value: object, index: int, part: str = "") -> Mapping[str, Any]:
 
 
 def as_role(entry: Mapping[str, Any], index: int) -> str:
-    """The entry's role, normalised, or a clear error."""
+    """Return the entry's role, normalised; raises InvalidMessageError if it has none."""
     role: object = entry.get("role")
-    # Exactly str is the common case; an Enum of strings is used for its value, not its repr.
+    # Nearly always a str; an Enum of strings gives its value, not its repr.
     if type(role) is str and role:
         return normal_role(role)
     if isinstance(role, str) and role:
@@ -170,7 +169,7 @@ def as_role(entry: Mapping[str, Any], index: int) -> str:
 
 
 def as_content(entry: Mapping[str, Any], index: int) -> object:
-    """The content of an entry, or an error for one whose words stand elsewhere."""
+    """Return the content; raises InvalidMessageError for an entry with its text elsewhere."""
     content = entry.get("content")
     if content is None and entry.get("parts"):
         remedy = "Gemini's? convert its parts to OpenAI's or Anthropic's content first"
@@ -179,20 +178,20 @@ def as_content(entry: Mapping[str, Any], index: int) -> object:
 
 
 def type_of(block: Mapping[str, Any]) -> str:
-    """The block's type; empty where it has none, or one that is no string."""
+    """Return the block's type; "" where it has none, or one that is no string."""
     kind = block.get("type")
     return kind if isinstance(kind, str) else ""
 
 
 def as_list(value: object, index: int, part: str) -> Sequence[Any]:
-    """A list inside an entry, or a clear error."""
+    """Return a list inside an entry; raises InvalidMessageError for anything else."""
     if isinstance(value, (list, tuple)):
         return value
     raise InvalidMessageError(index, part, value, "a list", "wrap it in a list or leave it out")
 
 
 def as_parts(content: object, index: int, part: str = "content") -> Sequence[Any]:
-    """A content as a list of parts: of a string alone that string, of nothing none."""
+    """Return a content as a list of parts: a string is one part, None is an empty list."""
     if isinstance(content, str):
         return (content,)
     if content is None:
@@ -203,17 +202,17 @@ def as_parts(content: object, index: int, part: str = "content") -> Sequence[Any
 
 
 def wrong_content(value: object, index: int, part: str = "content") -> InvalidMessageError:
-    """The error for a content that is neither text nor blocks."""
+    """Return the error for a content that is neither text nor blocks."""
     is_block = isinstance(value, Mapping)
     remedy = "wrap the block in a list" if is_block else "convert it to a string"
     return InvalidMessageError(index, part, value, "a string, a list of blocks or None", remedy)
 
 
 def tool_input_text(name: object, value: object) -> str:
-    """A tool call as text: its name, a blank, its input as compact JSON.
+    """Return a tool call as text: its name, a blank, its input as compact JSON.
 
-    Never fails: what JSON cannot express (nested thousands deep, cyclic, a tuple as a key) is
-    shown in a bounded textual form, which is enough to count and to score it.
+    Never fails: input that is no JSON (nested thousands deep, cyclic, a tuple as a key) becomes a
+    bounded text, which is enough to count and to score it.
 
     >>> tool_input_text("Read", {"path": "a.py", "limit": 20})
     'Read {"path":"a.py","limit":20}'
@@ -221,14 +220,14 @@ def tool_input_text(name: object, value: object) -> str:
     if not isinstance(value, str):
         try:
             value = compact_json(value)
-        # Any error: `default=str` runs the code of whatever object stands in the input.
+        # Any error: `default=str` runs the code of whatever object is in the input.
         except Exception:
             value = _bounded.repr(value)
     return f"{name} {value}" if isinstance(name, str) else value
 
 
 def is_langchain_message(value: object) -> bool:
-    """Whether it is a message object of LangChain's, told by what all of them have.
+    """Return whether it is a LangChain message object, by the attributes that all of them have.
 
     >>> is_langchain_message({"type": "human", "content": "hi"})
     False
@@ -242,8 +241,7 @@ def is_langchain_message(value: object) -> bool:
 
 
 def holds_bytes(block: Mapping[str, Any]) -> bool:
-    """Whether it is an MCP resource with bytes in it, or a generated image: a medium, whatever its
-    MIME type.
+    """Return whether it is an MCP resource with bytes, or a generated image: always media.
 
     >>> holds_bytes({"type": "resource", "resource": {"uri": "file:///a.pdf", "blob": "JVBE"}})
     True
@@ -254,7 +252,7 @@ def holds_bytes(block: Mapping[str, Any]) -> bool:
 
 
 def _is_base64_url(text: str) -> bool:
-    """Whether it is a data URL in base64, whatever its parameters and however it is spelled."""
+    """Return whether it is a base64 data URL, in any spelling and with any parameters."""
     if text[:5].lower() != "data:":
         return False
     header, comma, _ = text[:_LONGEST_DATA_URL_HEADER].partition(",")
@@ -262,7 +260,7 @@ def _is_base64_url(text: str) -> bool:
 
 
 def readable_texts(value: object, depth: int = 0) -> Iterator[str]:
-    """The strings of a block of unknown shape that a model would read: no ids, no base64."""
+    """Yield the strings of an unknown block that a model would read: no ids, no base64."""
     if isinstance(value, str):
         if value and not _is_base64_url(value):
             yield value
@@ -277,40 +275,40 @@ def readable_texts(value: object, depth: int = 0) -> Iterator[str]:
 
 
 class Draft:
-    """What is read of an entry, while it is read: its texts, and where an excerpt may replace one.
+    """The pieces read from an entry so far, and the path of each text that an excerpt may replace.
 
-    `places` is parallel to `pieces`; None stands for a text that must stay as it is.
+    `places` is parallel to `pieces`; None marks a text that must not change.
     """
 
     __slots__ = ("images", "pieces", "places")
 
     def __init__(self) -> None:
-        """Nothing read yet."""
+        """Start with nothing read."""
         self.pieces: list[Piece] = []
         self.places: list[Path | None] = []
         self.images = 0
 
-    def add(self, text: object, kind: PieceKind, place: Path | None = None) -> None:
-        """A text, unless it is empty or none."""
+    def add(self, text: object, kind: PieceKind, path: Path | None = None) -> None:
+        """Add a text, unless it is empty or no string."""
         if text and isinstance(text, str):
             self.pieces.append(Piece(text, kind))
-            self.places.append(place)
+            self.places.append(path)
 
     def add_readable(self, value: object, kind: PieceKind) -> None:
-        """Every text in a value of unknown shape that a model would read."""
+        """Add every text in an unknown value that a model would read."""
         for text in readable_texts(value):
             self.add(text, kind)
 
 
 Path = tuple[str | int, ...]
-"""Keys and indices, from the entry to the string."""
+"""Keys and indices from the entry to the string."""
 
 Places = list[Path | None]
-"""Per piece of an entry, where its text stands; None where it must stay as it is."""
+"""The path of each piece's text in an entry; None where it must not change."""
 
 
 def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
-    """The entry with these texts, or inputs, in their places; the entry itself is never changed.
+    """Return the entry with these texts or inputs at their paths; the entry never changes.
 
     >>> entry = {"role": "user", "content": [{"type": "text", "text": "long"}]}
     >>> replace(entry, {("content", 0, "text"): "short"})
@@ -330,23 +328,23 @@ def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
 
 
 def _part_places(part: Mapping[str, Any], path: Path) -> Places:
-    """Places of the pieces of a part that `readable_texts` reads: one, where it is a plain text."""
+    """Return paths for the pieces that `readable_texts` reads of a part."""
     texts = list(readable_texts(part))
     is_plain = type_of(part) == "text" and texts == [part.get("text")]
     return [(*path, "text")] if is_plain else [None] * len(texts)
 
 
 def content_places(content: object, path: Path, media: frozenset[str] = frozenset()) -> Places:
-    """Places of a content that is a string, or a list of strings and parts, which are read by
-    `readable_texts` unless their type is one of `media`."""
+    """Return paths for a content: a string, or a list of strings and parts. `readable_texts` reads
+    the parts, unless their type is in `media`."""
     if isinstance(content, str):
         return [path] if content else []
     if not isinstance(content, Sequence):
         return []
     places: Places = []
-    for place, part in enumerate(content):
+    for index, part in enumerate(content):
         if isinstance(part, str):
-            places += [(*path, place)] if part else []
+            places += [(*path, index)] if part else []
         else:
-            places += [] if type_of(part) in media else _part_places(part, (*path, place))
+            places += [] if type_of(part) in media else _part_places(part, (*path, index))
     return places

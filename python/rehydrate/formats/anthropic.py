@@ -1,10 +1,10 @@
 """Anthropic messages: content blocks, results in the user's next message, thinking blocks.
 
-A `system` entry in the list is taken as one that the caller lifts out when sending (or that a
-newer model accepts in place): it is always kept, and the rules look past it. What a client cannot
-pair or read (server tools, compaction, unknown blocks) is text to count, passes through untouched
-and never fails. A server tool's result usually stands in the assistant's own message; where it
-follows in a later one, both are one unit.
+A `system` entry in the list is always kept, and the rules skip it: the caller moves it out when
+sending, or a newer model accepts it in place. Blocks that a client cannot pair or read (server
+tools, compaction, unknown ones) are counted as text, pass through unchanged and never fail. A
+server tool's result is usually in the assistant's own message. Where it follows in a later one,
+both are one unit.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _SPEAKERS = frozenset({"user", "assistant"})
 
 
 class Body(NamedTuple):
-    """What a content holds, in the terms of `Message`."""
+    """The contents of a message, by the field names of `Message`."""
 
     pieces: tuple[Piece, ...] = ()
     images: int = 0
@@ -93,8 +93,7 @@ class Body(NamedTuple):
 
 
 def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: a block that only this format has. HINT: a cache mark, which gateways to other
-    providers accept too."""
+    """PROOF: a block that only this format has. HINT: a cache mark; other gateways take it too."""
     content = entry.get("content")
     if "role" not in entry or not isinstance(content, (list, tuple)):
         return NONE
@@ -110,7 +109,7 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
-    """Read Anthropic messages; raises InvalidMessageError for what is no message."""
+    """Read Anthropic messages; raises InvalidMessageError for an entry that is no message."""
     messages: list[Message] = []
     links: list[tuple[int, int]] = []
     trailing_thought: int | None = None
@@ -124,8 +123,8 @@ def parse(entries: Sequence[Any]) -> Conversation:
         if role == "user" and body[4]:
             role = "tool"
         messages.append(new_message(index, role, body, role == "user"))
-        # A thought that ends its message belongs to what the assistant says in the next one: the
-        # API joins the two, and refuses a message that ends in a thought.
+        # A thought at the end of a message belongs to the assistant's next message: the API joins
+        # the two, and refuses a message that ends in a thought.
         if role == "assistant":
             if trailing_thought is not None:
                 links.append((trailing_thought, index))
@@ -138,8 +137,8 @@ def parse(entries: Sequence[Any]) -> Conversation:
 
 
 def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tuple[int, ...]:
-    """The message that begins the tool loop at the end, if with a thought that has no text (it was
-    redacted, or is not displayed) and so no piece that tells of it.
+    """Return the index of the message that begins the open tool loop, if it begins with a thought
+    without text (redacted, or not displayed); no piece shows such a thought.
 
     With thinking enabled the API refuses a loop that does not begin with a thought.
     """
@@ -156,7 +155,7 @@ def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tup
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Every rule of the Messages API that these messages break."""
+    """Return every rule of the Messages API that these messages break."""
     spoken = []
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
@@ -168,24 +167,24 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 
 
 def iter_blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
-    """A content as blocks: a string is one text block, an empty one none."""
+    """Yield a content as blocks: a string is one text block, an empty one none."""
     if isinstance(content, str):
         if content:
             yield {"type": "text", "text": content}
     elif isinstance(content, (list, tuple)):
-        for place, block in enumerate(content):
+        for part_index, block in enumerate(content):
             if isinstance(block, str):
                 yield {"type": "text", "text": block}
             else:
-                yield as_entry(block, index, f"content[{place}]")
+                yield as_entry(block, index, f"content[{part_index}]")
     elif content is not None:
         raise wrong_content(content, index)
 
 
 def read_content(content: object, index: int) -> Body:
-    """Read a message's content, be it a string, a list of blocks or nothing.
+    """Read a message's content: a string, a list of blocks or nothing.
 
-    Knows every shape and names what is wrong; `read_common` reads the commonest alike, and faster.
+    Reads every shape and reports what is wrong; `read_common` reads the common shapes faster.
     """
     if isinstance(content, str):
         return Body((Piece(content, _TEXT),)) if content else Body()
@@ -195,17 +194,17 @@ def read_content(content: object, index: int) -> Body:
         raise wrong_content(content, index)
     draft = _Draft(index)
     results = 0
-    for place, item in enumerate(content):
+    for part_index, item in enumerate(content):
         if isinstance(item, str):
             draft.add(item, _TEXT)
             continue
-        block = as_entry(item, index, f"content[{place}]")
+        block = as_entry(item, index, f"content[{part_index}]")
         kind = type_of(block)
         if kind == "text":
             draft.add(block.get("text"), _TEXT)
         elif kind == "tool_result":
             results += 1
-            _read_result(draft, block, place)
+            _read_result(draft, block, part_index)
         elif kind in _CALLS:
             _read_call(draft, block)
         elif kind == "thinking":
@@ -221,22 +220,22 @@ def read_content(content: object, index: int) -> Body:
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
-    """Where the texts of an entry stand: texts, text documents and the results of client tools.
+    """Return the paths of an entry's texts: texts, text documents and results of client tools.
 
-    Thinking, tool inputs, server tools, blocks with citations and unknown blocks stay as they are.
+    Thinking, tool inputs, server tools, blocks with citations and unknown blocks do not change.
     """
     return places_in(entry.get("content"), index, ("content",))
 
 
 def places_in(content: object, index: int, path: Path) -> Places:
-    """The places of the pieces that `read_content` reads of a content that stands at `path`."""
+    """Return the paths of the pieces that `read_content` reads of the content at `path`."""
     if isinstance(content, str):
         return [path] if content else []
     if not isinstance(content, (list, tuple)):
         return []
     found: Places = []
-    for place, item in enumerate(content):
-        here = (*path, place)
+    for part_index, item in enumerate(content):
+        here = (*path, part_index)
         if isinstance(item, Mapping) and item.get("type") == "tool_result":
             inner = item.get("content")
             if isinstance(inner, str):
@@ -250,17 +249,17 @@ def places_in(content: object, index: int, path: Path) -> Places:
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
-    """The inputs of an entry's calls; server tools keep theirs, and so do calls made by code."""
+    """Return the inputs of an entry's calls; None for server tools and for calls made by code."""
     return inputs_in(entry.get("content"), ("content",))
 
 
 def inputs_in(content: object, path: Path) -> Inputs:
-    """The inputs of the calls in a content that stands at `path`."""
+    """Return the inputs of the calls in the content at `path`."""
     if not isinstance(content, (list, tuple)):
         return []
     return [
-        _input(block, (*path, place, "input"))
-        for place, block in enumerate(content)
+        _input(block, (*path, part_index, "input"))
+        for part_index, block in enumerate(content)
         if isinstance(block, Mapping) and type_of(block) in _CALLS
     ]
 
@@ -274,12 +273,12 @@ def _input(block: Mapping[str, Any], path: Path) -> Input | None:
 
 
 def signed(entry: Mapping[str, Any]) -> bool:
-    """Whether the message holds a thought, or a proof of one."""
+    """Return whether the message holds a thought or its signature."""
     return is_signed(entry.get("content"))
 
 
 def _block_places(block: object, index: int, path: Path) -> Places:
-    """The places of one block: its one text, if that may be excerpted, or None for each piece."""
+    """Return the path of a block's one text if it may be excerpted, else None for each piece."""
     if isinstance(block, str):
         return [path] if block else []
     pieces = read_content([block], index).pieces
@@ -293,7 +292,7 @@ def _block_places(block: object, index: int, path: Path) -> Places:
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
-    """Per entry what it is without thinking blocks: itself, a copy, None where it was only that."""
+    """Return each entry without thinking blocks: itself, a copy, or None where nothing is left."""
     return [_without_thinking(entry, index) for index, entry in enumerate(entries)]
 
 
@@ -332,7 +331,7 @@ def _read_call(draft: _Draft, block: Mapping[str, Any]) -> None:
     draft.add(tool_input_text(block.get("name"), block.get("input")), _TOOL_INPUT)
 
 
-def _read_result(draft: _Draft, block: Mapping[str, Any], place: int) -> None:
+def _read_result(draft: _Draft, block: Mapping[str, Any], part_index: int) -> None:
     answer = block.get("tool_use_id")
     if isinstance(answer, str):
         draft.answers.append(answer)
@@ -342,7 +341,7 @@ def _read_result(draft: _Draft, block: Mapping[str, Any], place: int) -> None:
         return
     if content is None:
         return
-    part = f"content[{place}].content"
+    part = f"content[{part_index}].content"
     if isinstance(content, Mapping) or not isinstance(content, (list, tuple)):
         raise wrong_content(content, draft.index, part)
     for inner_place, inner in enumerate(content):
@@ -361,7 +360,7 @@ def _read_server_result(draft: _Draft, block: Mapping[str, Any]) -> None:
 
 
 def _read_other(draft: _Draft, block: Mapping[str, Any], kind: PieceKind) -> None:
-    """Read a text, a medium or a block of unknown type as pieces of `kind`."""
+    """Read a text, media or a block of unknown type as pieces of `kind`."""
     block_type = type_of(block)
     if block_type == "text":
         draft.add(block.get("text"), kind)

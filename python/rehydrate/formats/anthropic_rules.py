@@ -1,11 +1,11 @@
 """The rules of Anthropic's Messages API, for messages and for merged transcript lines alike.
 
 The API joins consecutive messages of one role into a turn, so calls and results are matched by
-turn; results that answer one turn must still stand in one message. A whitespace-only text is
-refused only where its message holds nothing else; an empty one always.
+turn. The results of one turn must still be in one message. A text of only whitespace is refused
+only where its message holds nothing else; an empty text always.
 
-Each rule is a statement about one unit or one message, never about how far two units are apart.
-That is what keeps a valid list valid, and an invalid one no worse, when whole units are dropped.
+Each rule is about one unit or one message, never about the distance of two units. So a valid list
+stays valid, and an invalid one gets no worse, when whole units are dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 class Spoken(NamedTuple):
-    """One message as the API gets it; each block with the index of the entry it comes from."""
+    """One message as the API gets it; each block with the index of its entry."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     role: str
@@ -37,7 +37,7 @@ class Spoken(NamedTuple):
 
 
 def broken_rules(spoken: Sequence[Spoken]) -> list[Violation]:
-    """Every violation, ordered by index."""
+    """Return every violation, ordered by index."""
     found: list[Violation] = []
     if spoken and spoken[0].role != "user":
         what = f"the first message is the {spoken[0].role}'s, it must be the user's"
@@ -65,10 +65,9 @@ def broken_rules(spoken: Sequence[Spoken]) -> list[Violation]:
 
 
 def _can_begin_an_answer(spoken: Sequence[Spoken]) -> bool:
-    """Whether the last message may be an empty start for the assistant to go on from.
+    """Return whether the last message may be empty: a prefill for the assistant to continue.
 
-    Not where a tool was called in the same turn: its results come next, and then the empty message
-    is the last no more.
+    Not after a tool call in the same turn: its results follow, so it is no longer the last.
     """
     last_turn = takewhile(lambda message: message.role == "assistant", reversed(spoken))
     kinds = [type_of(block) for message in last_turn for _, block in message.blocks]
@@ -130,7 +129,7 @@ class _Pairing:
     def __init__(self) -> None:
         self.found: list[Violation] = []
         self._ledger = Ledger()
-        self._waiting: dict[str, list[int]] = {}  # the calls of the turn before, by id
+        self._waiting: dict[str, list[int]] = {}  # call id -> index, of the turn before
 
     def assistant_turn(self, messages: Iterable[Spoken]) -> None:
         self.settle()
@@ -182,7 +181,7 @@ class _Pairing:
             self._add(index, "server_result_without_call", what)
 
     def _answer(self, index: int, block: Mapping[str, Any]) -> bool:
-        """Whether this result answers a call of the turn before."""
+        """Return whether this result answers a call of the turn before."""
         answer = block.get("tool_use_id")
         if not isinstance(answer, str):
             return False  # reported as missing_id

@@ -6,24 +6,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.formats._reading import type_of
-from rehydrate.formats.neutral import Call, Media, Part, Result, Said, Sent, Text
+from rehydrate.formats.neutral import (
+    Call,
+    Media,
+    NeutralMessage,
+    Part,
+    RenderedMessage,
+    Result,
+    Text,
+)
 
 MARK = {"type": "ephemeral"}
 _UNFIT = frozenset({"thinking", "redacted_thinking"})
 
 
 def system(text: str) -> dict[str, Any]:
-    """A system block."""
+    """Return a system block."""
     return {"type": "text", "text": text}
 
 
 def user(text: str) -> dict[str, Any]:
-    """A message of our own."""
+    """Return a message for a text of Rehydrate's own."""
     return {"role": "user", "content": [{"type": "text", "text": text}]}
 
 
 def own(entry: Any) -> Any:
-    """A message with its role and content alone, which is all that the API takes of one.
+    """Return a message with role and content only; the API refuses other keys.
 
     >>> own({"role": "assistant", "content": "hi", "tool_calls": None})
     {'role': 'assistant', 'content': 'hi'}
@@ -32,7 +40,7 @@ def own(entry: Any) -> Any:
 
 
 def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
-    """The arguments of ``client.messages.create``."""
+    """Return the arguments of ``client.messages.create``."""
     return {
         **({"tools": tools} if tools else {}),
         **({"system": system} if system else {}),
@@ -40,27 +48,27 @@ def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[st
     }
 
 
-def write(said: Sequence[Said]) -> list[Sent]:
-    """Messages of what was said; a system entry amid them is the user's, and says what it is."""
-    sent: list[Sent] = []
-    for each in said:
+def write(messages: Sequence[NeutralMessage]) -> list[RenderedMessage]:
+    """Return messages; a system entry amid them becomes a user message that says it is one."""
+    sent: list[RenderedMessage] = []
+    for each in messages:
         if each.role == "system":
             text = f"[system]\n{each.text}"
-            sent += [Sent(user(text), each.sources)] if each.text else []
+            sent += [RenderedMessage(user(text), each.sources)] if each.text else []
         elif each.entry is not None:
-            sent.append(Sent(each.entry, each.sources))
+            sent.append(RenderedMessage(each.entry, each.sources))
         else:
             blocks = [block for part in each.parts for block in _blocks(part)]
             role = "assistant" if each.role == "assistant" else "user"
             if blocks:
-                sent.append(Sent({"role": role, "content": blocks}, each.sources))
+                sent.append(RenderedMessage({"role": role, "content": blocks}, each.sources))
     return sent
 
 
 def mark(message: Any) -> Any | None:
-    """The message, tool or system block with a cache mark on its last fit block: a shallow copy.
+    """Return a shallow copy with a cache mark on the last block that can hold one.
 
-    None where no block is fit for one: thinking and empty texts are not.
+    None if no block can: thinking and empty texts cannot.
 
     >>> mark({"role": "user", "content": "hi"})["content"][0]["cache_control"]
     {'type': 'ephemeral'}
@@ -71,20 +79,20 @@ def mark(message: Any) -> Any | None:
     if isinstance(content, str):
         block = {"type": "text", "text": content, "cache_control": MARK}
         return {**message, "content": [block]} if content.strip() else None
-    for place in range(len(content) - 1, -1, -1):
-        block = content[place]
+    for index in range(len(content) - 1, -1, -1):
+        block = content[index]
         if _is_fit(block) and _is_marked(block):
-            return message  # the caller's own, which may have another time to live
+            return message  # the caller's own mark, which may have another time to live
         if _is_fit(block):
             marked = [*content]
             block = {"type": "text", "text": block} if isinstance(block, str) else block
-            marked[place] = {**block, "cache_control": MARK}
+            marked[index] = {**block, "cache_control": MARK}
             return {**message, "content": marked}
     return None
 
 
 def marks_in(value: Any) -> list[Mapping[str, Any]]:
-    """The cache marks that a tool, a block or a content has already."""
+    """Return the cache marks of a tool, a block or a content."""
     if isinstance(value, Mapping):
         own = [value["cache_control"]] if _is_marked(value) else []
         return own + (marks_in(value.get("content")) if value.get("type") == "tool_result" else [])

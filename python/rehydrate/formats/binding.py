@@ -1,8 +1,8 @@
-"""thinking_after_changed_prefix: thinking behind something that is not as it was sent before.
+"""thinking_after_changed_prefix: the rule for thinking whose prefix is not what was sent before.
 
-What the API compares: `system`, `tools` (but those that are deferred) and every block before the
-thinking, cache marks aside. Thinking itself is no part of the prefix, but each block remembers the
-one before it: they may go from the front and from the end, and a gap among them is refused.
+The API compares `system`, `tools` (except deferred ones) and every block before the thinking,
+without cache marks. Thinking is no part of the prefix, but each block depends on the one before:
+thinking may go from the front and from the end, and a gap among it is refused.
 https://platform.claude.com/docs/en/build-with-claude/preserved-thinking/prefix-checks
 """
 
@@ -21,32 +21,32 @@ __all__ = ["entries_of", "stale_thinking"]
 
 RULE = "thinking_after_changed_prefix"
 _SPOKEN = ("tool_calls", "tool_call_id", "function_call", "refusal", "name")
-"""What a message of OpenAI's or LangChain's says beside its content."""
+"""Text fields of an OpenAI or LangChain message beside its content."""
 _ASSISTANTS = ("assistant ", "ai ")
-"""How a block of the assistant's begins."""
+"""Prefixes of a block of the assistant's."""
 
 
 class _Thought(NamedTuple):
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
-    """Of its message."""
+    """Index of its message."""
     text: str
-    place: int
-    """How many blocks that are no thinking stand before it."""
+    offset: int
+    """Number of blocks before it that are no thinking."""
 
 
 class _Read(NamedTuple):
-    """What is compared of a request."""
+    """The compared parts of a request."""
 
     blocks: list[str]
     thoughts: list[_Thought]
     indices: list[int]
-    """Of the message of each block."""
+    """For each block, the index of its message."""
     summary: int
-    """The place of the last summary that the API itself wrote; -1 without one."""
+    """Index of the last summary block that the API itself wrote; -1 without one."""
 
 
 def entries_of(messages: Any) -> Any:
-    """The messages, or items, of a whole request; what came in where it is none."""
+    """Return the messages or items of a whole request; any other value unchanged."""
     if isinstance(messages, Mapping):
         for key in ("messages", "input"):
             if isinstance(messages.get(key), (list, tuple)):
@@ -55,7 +55,7 @@ def entries_of(messages: Any) -> Any:
 
 
 def stale_thinking(after: Any, sent: Any) -> Iterator[Violation]:
-    """The thinking of ``after`` that is refused since its prefix is not that of ``sent``.
+    """Yield the thinking of ``after`` that is refused: its prefix differs from that of ``sent``.
 
     Both are messages, or whole requests: `system` and `tools` are compared where both have them.
     """
@@ -63,75 +63,77 @@ def stale_thinking(after: Any, sent: Any) -> Iterator[Violation]:
     why = _changed_head(after, sent)
     first, reason = (0, why) if why else _first_refused(now, before)
     for thought in now.thoughts[first:]:
-        if thought.place > now.summary:
+        if thought.offset > now.summary:
             what = f"thinking behind a change: {reason}"
             yield Violation(thought.index, RULE, what)
 
 
 def _first_refused(now: _Read, before: _Read) -> tuple[int, str]:
-    """The first thought that is refused, by its number, and why; all that follow are too."""
+    """Return the number of the first refused thought, and why; all later ones are refused too."""
     blocks, thoughts, start = now.blocks, now.thoughts, 0
-    was, known, gone = before.blocks, before.thoughts, 0
+    was, earlier, gone = before.blocks, before.thoughts, 0
     if now.summary >= 0:
-        # The prefix starts at the summary, in whose place the API takes what it stands for.
+        # The prefix starts at the summary: the API puts it in place of everything before.
         start = now.summary + 1
         replaced = _replaced(blocks[start:], was, blocks[now.summary])
         if replaced is None:
-            return _first_known(now, before)
+            return _first_resent(now, before)
         blocks, was, gone = blocks[start:], was[replaced:], replaced
-        known = [each for each in known if each.place >= gone]
+        earlier = [each for each in earlier if each.offset >= gone]
     pairs = enumerate(zip(blocks, was, strict=False))
-    change = next((place for place, (one, other) in pairs if one != other), None)
+    change = next((n for n, (one, other) in pairs if one != other), None)
     seen = 0
     previous: str | None = None
     is_previous_new = False
     for number, thought in enumerate(thoughts):
-        if thought.place < start:
+        if thought.offset < start:
             continue
-        if change is not None and thought.place - start > change:
+        if change is not None and thought.offset - start > change:
             index = now.indices[start + change]
             return number, f"message {index} is not what was sent"
-        place = next((n for n in range(seen, len(known)) if known[n].text == thought.text), None)
-        if place is None:
-            if why := _answers_another(blocks, was, thought.place - start):
+        match = next(
+            (n for n in range(seen, len(earlier)) if earlier[n].text == thought.text), None
+        )
+        if match is None:
+            if why := _answers_another(blocks, was, thought.offset - start):
                 return number, why
-            expected = previous if is_previous_new else known[-1].text if known else None
-        elif known[place].place - gone != thought.place - start:
+            expected = previous if is_previous_new else earlier[-1].text if earlier else None
+        elif earlier[match].offset - gone != thought.offset - start:
             return number, "what stood right before it is missing, or something came between"
         else:
-            expected = known[place - 1].text if place else None
-            seen = place + 1
+            expected = earlier[match - 1].text if match else None
+            seen = match + 1
         if previous is not None and previous != expected:
             return number, "the thinking block that it followed is missing, or others came between"
-        previous, is_previous_new = thought.text, place is None
+        previous, is_previous_new = thought.text, match is None
     return len(thoughts), ""
 
 
-def _answers_another(blocks: Sequence[str], was: Sequence[str], place: int) -> str:
-    """Why a new thought at this place is no answer to what was sent; "" where it may be one."""
-    if place < len(was):
-        came_back = blocks[place : place + 1] == was[place : place + 1]
+def _answers_another(blocks: Sequence[str], was: Sequence[str], offset: int) -> str:
+    """Return why a new thought here does not follow from what was sent; "" where it may."""
+    if offset < len(was):
+        came_back = blocks[offset : offset + 1] == was[offset : offset + 1]
         return "" if came_back else "the end of what was sent is missing before it"
-    between = blocks[len(was) : place]
+    between = blocks[len(was) : offset]
     is_later = any(block.startswith(_ASSISTANTS) for block in between)
     return "what stands right before it was not sent" if between and not is_later else ""
 
 
 def _replaced(kept: Sequence[str], was: Sequence[str], summary: str) -> int | None:
-    """Where in what was sent begins what stands behind the summary now; None: nowhere."""
+    """Return where the blocks behind the summary begin in what was sent; None: nowhere."""
     if summary in was:
         return len(was) - list(reversed(was)).index(summary)
-    for place in range(len(was)):
-        rest = was[place:]
+    for offset in range(len(was)):
+        rest = was[offset:]
         if kept[: len(rest)] == rest[: len(kept)]:
-            return place
+            return offset
     return None
 
 
-def _first_known(now: _Read, before: _Read) -> tuple[int, str]:
+def _first_resent(now: _Read, before: _Read) -> tuple[int, str]:
     known = {thought.text for thought in before.thoughts}
     for number, thought in enumerate(now.thoughts):
-        if thought.place > now.summary and thought.text in known:
+        if thought.offset > now.summary and thought.text in known:
             return number, "what follows the summary is not what followed it when it was written"
     return len(now.thoughts), ""
 
@@ -163,7 +165,7 @@ def _read(entries: Sequence[Any]) -> _Read:
     read = _Read([], [], [], -1)
     summary = -1
     for index, entry in enumerate(entries):
-        for role, block in _said(entry):
+        for role, block in _authored_blocks(entry):
             if is_thinking(block):
                 read.thoughts.append(_Thought(index, _bare(block), len(read.blocks)))
                 continue
@@ -174,8 +176,8 @@ def _read(entries: Sequence[Any]) -> _Read:
     return read._replace(summary=summary)
 
 
-def _said(entry: Any) -> Iterator[tuple[str, Any]]:
-    """Whose each block of an entry is, and the block; thinking beside a content comes first."""
+def _authored_blocks(entry: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each block of an entry with its author; thinking beside a content comes first."""
     if isinstance(entry, Mapping) and "role" not in entry and "message" in entry:
         entry = entry["message"]  # a line of a transcript
     role = _get(entry, "role") or _get(entry, "type")
@@ -203,7 +205,7 @@ def _blocks(content: object) -> list[Any]:
 
 
 def _bare(block: object) -> str:
-    """A block as JSON, without cache marks; a result of one text as its block."""
+    """Return a block as JSON without cache marks; a result of one text as its block."""
     return json.dumps(_unmarked(block), sort_keys=True, default=str)
 
 

@@ -1,4 +1,4 @@
-"""ToolCall: a model's tool call, whichever provider's, and its result as that provider takes it."""
+"""ToolCall: a tool call of any provider, and its result in that provider's shape."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class ToolCall(NamedTuple):
     """
 
     format: CallFormat
-    """Whose shape it came in, and its result goes out in."""
+    """The format of the call, and of its result."""
     id: str
     name: str
     raw_arguments: Any
-    """As they came: an object, or the JSON of one."""
+    """As received: an object, or its JSON."""
 
     @classmethod
     def read(cls, call: Any) -> ToolCall | None:
-        """From a provider's object, a dict or one of its SDK; None for anything else.
+        """Read a provider's object, a dict or one of its SDK; None for anything else.
 
         Anthropic's ``tool_use`` block, OpenAI chat's tool call, Responses' ``function_call`` item,
         LangChain's tool call.
@@ -61,7 +61,7 @@ class ToolCall(NamedTuple):
         return found if is_call else None
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments by name; raises InvalidArgumentError, in words that the model can act on.
+        """Return the arguments by name; raises InvalidArgumentError with a text for the model.
 
         >>> ToolCall("openai_chat", "call_1", "ls", '{"path": "src"}').arguments()
         {'path': 'src'}
@@ -83,7 +83,7 @@ class ToolCall(NamedTuple):
         return dict(given)
 
     def result(self, content: str, *, is_error: bool = False) -> Any:
-        """The answer, as the call's provider takes it; only Anthropic has a mark for errors."""
+        """Return the result in the provider's shape; only Anthropic has a mark for errors."""
         if self.format == "openai_chat":
             return {"role": "tool", "tool_call_id": self.id, "content": content}
         if self.format == "openai_responses":
@@ -98,9 +98,9 @@ class ToolCall(NamedTuple):
 
 
 def result_entries(results: Sequence[Any]) -> list[Any]:
-    """Results of the calls of one reply, as the entries of a history that answer it.
+    """Return the results of one reply's calls as history entries.
 
-    Anthropic wants all of them in one message of the user's; elsewhere each is an entry.
+    Anthropic wants all of them in one user message; elsewhere each is an entry.
 
     >>> result_entries([{"type": "tool_result", "tool_use_id": "toolu_1"}])
     [{'role': 'user', 'content': [{'type': 'tool_result', 'tool_use_id': 'toolu_1'}]}]
@@ -116,7 +116,7 @@ def tool_definition(
     description: str,
     schema: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """A tool as a request to a provider lists it; never strict, which asks more of a schema.
+    """Return a tool as a request lists it; never strict, which restricts the schema.
 
     >>> sorted(tool_definition("anthropic", "ls", "List files.", {"type": "object"}))
     ['description', 'input_schema', 'name']
@@ -145,21 +145,21 @@ class Input(NamedTuple):
     """The input of one call."""
 
     call: str | None
-    """The id of the call, by which its result is known."""
+    """The call's id, which its result repeats."""
     name: object
     value: object
     paths: tuple[Path, ...]
-    """Where it stands in the entry: some messages say one call in several places."""
+    """Its paths in the entry: some messages hold one call in several fields."""
     is_text: bool = False
-    """Whether it is text of the tool's own, and no JSON."""
+    """Whether it is free text for the tool, not JSON."""
 
 
 Inputs = list[Input | None]
-"""Per piece of kind TOOL_INPUT, what it was read of; None where it must stay as it is."""
+"""The input of each piece of kind TOOL_INPUT; None where it must not change."""
 
 
 def input_texts(value: object, *, is_text: bool = False) -> Iterator[str]:
-    """Every string in an input that is no key, in reading order.
+    """Yield every string in an input that is no key, in reading order.
 
     >>> list(input_texts({"path": "a.py", "edits": [{"new": "x = 1"}]}))
     ['a.py', 'x = 1']
@@ -176,9 +176,9 @@ def input_texts(value: object, *, is_text: bool = False) -> Iterator[str]:
 
 
 def with_texts(value: Any, texts: Mapping[str, str]) -> Any:
-    """The input with other strings in the place of those that are keys of `texts`.
+    """Return the input with the strings that are keys of `texts` replaced.
 
-    What does not change is the very same object, or stays as it was written.
+    Unchanged parts are the same objects, or keep their spelling.
 
     >>> with_texts('{"n": 1e3, "old": "a", "new": "b"}', {"b": 'line\\n"2"'})
     '{"n": 1e3, "old": "a", "new": "line\\\\n\\\\"2\\\\""}'
@@ -200,7 +200,7 @@ def with_texts(value: Any, texts: Mapping[str, str]) -> Any:
 
 
 def at_path(entry: Any, path: Path) -> Any:
-    """What stands at this path of an entry."""
+    """Return the value at this path of an entry."""
     for step in path:
         if isinstance(entry, (Mapping, list, tuple)):
             entry = entry[step]  # type: ignore[index]
@@ -214,9 +214,9 @@ _UNREAD = frozenset({"input", "arguments", "args", "text", "usage"})
 
 
 def is_signed(value: object, depth: int = 0) -> bool:
-    """Whether a message, or a content, holds a thought or a proof that goes with its calls.
+    """Return whether a message or a content holds a thought, or a signature for its calls.
 
-    A provider may compare what stands beside it with what the model wrote.
+    A provider may compare the blocks beside it with what the model wrote.
 
     >>> is_signed([{"type": "redacted_thinking", "data": "b3Bh"}])
     True
@@ -268,7 +268,7 @@ def _with_strings(value: Any, texts: Mapping[str, str], depth: int) -> Any:
 
 
 def _tokens(source: str) -> Iterator[re.Match[str]]:
-    """The strings of a text of JSON that are no keys; none where it is no object or list."""
+    """Yield the strings of a JSON text that are no keys; none where it is no object or list."""
     try:
         if not isinstance(json.loads(source), (dict, list)):
             return
@@ -280,5 +280,5 @@ def _tokens(source: str) -> Iterator[re.Match[str]]:
 
 
 def _as_token(text: str, token: str) -> str:
-    """A string as JSON, in ASCII where the one in whose place it stands is."""
+    """Return a string as JSON, in ASCII if the token it replaces is ASCII."""
     return json.dumps(text, ensure_ascii=token.isascii())

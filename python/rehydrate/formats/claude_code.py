@@ -1,17 +1,16 @@
 """Claude Code transcripts: JSONL lines around Anthropic messages, one content block a line.
 
-What the model saw are the `user` and `assistant` lines; all others (progress, file history,
-queue operations, system notes such as compact_boundary) are ignored, and so are
+The model saw only the `user` and `assistant` lines. All others (progress, file history, queue
+operations, system notes such as compact_boundary) are ignored, and so are
 
 - subagents' lines (isSidechain), unless the whole transcript is a subagent's;
 - lines whose uuid came before, which a resumed session repeats;
 - API errors, which Claude Code shows but never sends.
 
-One assistant message is written as several lines with one `message.id`, and the results of its
-first calls may come before the lines of its last: all lines of one id, and all results of their
-calls, are one unit. What Claude Code
-itself writes as the user (isMeta, isCompactSummary) is a user message that the model sees, but no
-turn of the user's.
+One assistant message is several lines with one `message.id`, and results of its first calls may
+come before the lines of its last calls. So all lines of one id, and all results of their calls, are
+one unit. Lines that Claude Code writes as the user (isMeta, isCompactSummary) are user messages
+that the model sees, but no turns of the user.
 """
 
 from __future__ import annotations
@@ -73,28 +72,28 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
-    """Read transcript lines; raises InvalidMessageError for what is no line."""
+    """Read transcript lines; raises InvalidMessageError for an entry that is no line."""
     lines, ignored = spoken_lines(entries)
     messages: list[Message] = []
     links: list[tuple[int, int]] = []
-    first_lines: dict[str, int] = {}  # message id -> the place of its first line
-    callers: dict[str, int] = {}  # call id -> the place of its line
-    for place, line in enumerate(lines):
+    first_lines: dict[str, int] = {}  # message id -> number of its first line
+    callers: dict[str, int] = {}  # call id -> number of its line
+    for number, line in enumerate(lines):
         index, role, content, message_id, entry = line
         body = read_common(content) or read_content(content, index)
         if role == "assistant":
             if message_id is not None:
-                first_line = first_lines.setdefault(message_id, place)
-                if first_line != place:
-                    links.append((first_line, place))
+                first_line = first_lines.setdefault(message_id, number)
+                if first_line != number:
+                    links.append((first_line, number))
             for call in body[2]:
-                callers[call] = place
+                callers[call] = number
         elif body[4]:
             role = "tool"
-        # What a tool adds to its result (the text of a skill) is nothing without the call.
+        # Text that a tool adds to its result (as a skill) means nothing without the call.
         source = entry.get("sourceToolUseID")
         if isinstance(source, str) and source in callers:
-            links.append((callers[source], place))
+            links.append((callers[source], number))
         is_user_turn = role == "user" and not (entry.get("isMeta") or entry.get("isCompactSummary"))
         messages.append(new_message(index, role, body, is_user_turn))
     return Conversation(
@@ -103,7 +102,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Every rule of the Messages API that the merged lines break, with the lines' own indices.
+    """Return every rule of the Messages API that the merged lines break, by index of the line.
 
     Lines are merged as Claude Code merges them when it sends: blocks of one message id together,
     consecutive user lines together with their results first, whitespace-only texts left out.
@@ -134,23 +133,23 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
-    """Where the texts of a line stand, in its message alone: `toolUseResult` beside it is Claude
-    Code's own record, which no model sees."""
+    """Return the paths of the texts in a line's message. `toolUseResult` beside it is Claude Code's
+    own record, which no model sees."""
     return places_in(entry["message"].get("content"), index, ("message", "content"))
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
-    """The inputs of a line's calls, in its message."""
+    """Return the inputs of the calls in a line's message."""
     return inputs_in(entry["message"].get("content"), ("message", "content"))
 
 
 def signed(entry: Mapping[str, Any]) -> bool:
-    """Whether the line's message holds a thought, or a proof of one."""
+    """Return whether the line's message holds a thought or its signature."""
     return is_signed(entry["message"].get("content"))
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
-    """Per line what it is without thinking blocks: itself, a copy, None where it was only that."""
+    """Return each line without thinking blocks: itself, a copy, or None where nothing is left."""
     return [_without_thinking(entry) for entry in entries]
 
 
@@ -166,7 +165,7 @@ def _without_thinking(entry: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
-    """The lines that the model saw, and the indices of all others."""
+    """Return the lines that the model saw, and the indices of all others."""
     lines: list[_Line] = []
     sidechain: list[_Line] = []
     ignored: list[int] = []
@@ -197,7 +196,7 @@ def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
         if not isinstance(message_id, str):
             message_id = None
         line = _Line(index, kind, message.get("content"), message_id, entry)
-        # The stream of the SDK names the subagent's call where the file says isSidechain.
+        # The SDK's stream names the subagent's call where the file has isSidechain.
         is_sidechain = entry.get("isSidechain") or entry.get("parent_tool_use_id")
         (sidechain if is_sidechain else lines).append(line)
     if not lines:

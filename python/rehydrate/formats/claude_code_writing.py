@@ -10,18 +10,18 @@ from rehydrate.formats.claude_code import spoken_lines
 
 
 class Merged(NamedTuple):
-    """A message and the lines that it is made of, by their position."""
+    """A message, and the indices of its lines."""
 
     message: dict[str, Any]
     sources: tuple[int, ...]
 
 
 def merged_lines(entries: Sequence[Any]) -> list[Merged]:
-    """The messages of the lines: their blocks are the very objects of the transcript.
+    """Merge the lines into messages; their blocks are the same objects as in the transcript.
 
-    The lines of one message id become one message of the assistant's. Of neighbouring lines of
-    the user's all results come first, in one message; what else the user said follows line by
-    line, so that a line that is added later changes no message before it.
+    The lines of one message id become one assistant message. Of neighbouring user lines all results
+    come first, in one message; other user content follows line by line, so that a line added later
+    changes no message before it.
     """
     lines, _ = spoken_lines(entries)
     turns: list[_Turn] = []
@@ -40,13 +40,13 @@ def merged_lines(entries: Sequence[Any]) -> list[Merged]:
 
 
 class _Turn(NamedTuple):
-    """The lines that one of the two says in one go: positions and contents."""
+    """Consecutive lines of one role: indices and contents."""
 
     role: str
     lines: list[tuple[int, object]]
 
     def messages(self) -> list[Merged]:
-        """One message of the assistant's; of the user's the results, then line by line the rest."""
+        """Return one assistant message; for the user the results, then the rest line by line."""
         if self.role == "assistant":
             return _merged("assistant", [(n, list(_blocks(said, n))) for n, said in self.lines])
         answers: list[tuple[int, list[Any]]] = []
@@ -71,7 +71,7 @@ def _merged(role: str, parts: Sequence[tuple[int, list[Any]]]) -> list[Merged]:
 
 
 def _blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
-    """The blocks of a content; white space alone is not sent."""
+    """Return the blocks of a content without blank ones, which are not sent."""
     return (block for block in iter_blocks(content, index) if not _is_blank(block))
 
 

@@ -1,13 +1,13 @@
-"""LangChain message objects: read where they are, and what is kept are the same objects.
+"""LangChain message objects: read in part_index; kept messages are the same objects.
 
-The objects are told by their attributes, so LangChain need not be installed, let alone imported.
-One call may stand in `tool_calls`, as a block of the content and in `additional_kwargs`; it is read
-once. A ToolMessage's artifact is for the program and not for the model, and a RemoveMessage is
-an order to a graph's state: neither is read.
+The objects are recognised by their attributes, so LangChain need not be installed or imported. One
+call may be in `tool_calls`, in a content block and in `additional_kwargs`; it is read once. A
+ToolMessage's artifact is for the program and a RemoveMessage is an order to a graph's state:
+neither is read.
 
-LangChain sends one list to any provider. The rules are those of OpenAI chat, which its messages
-are modelled on; a list that begins with the user still does when parts of it are left out, since
-some providers ask for it.
+LangChain sends one list to any provider. The rules are those of OpenAI chat, the model of its
+messages. A list that begins with the user still does after parts are dropped, since some providers
+require it.
 """
 
 from __future__ import annotations
@@ -78,11 +78,11 @@ def detect(entry: object) -> int:
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
-    """Read LangChain messages; raises InvalidMessageError for what is none."""
+    """Read LangChain messages; raises InvalidMessageError for anything else."""
     messages: list[Message] = []
     links: list[tuple[int, int]] = []
     ignored: list[int] = []
-    caller: int | None = None  # whose calls tool messages without an id answer
+    caller: int | None = None  # index of the calls that tool messages without an id answer
     for index, raw in enumerate(entries):
         entry = as_message(raw, index)
         if entry.type == "remove":
@@ -92,11 +92,11 @@ def parse(entries: Sequence[Any]) -> Conversation:
         calls = calls_of(entry)
         draft = _read(entry, index, role, calls)
         answers = _answers(entry, role)
-        place = len(messages)
+        number = len(messages)
         if role != "tool":
-            caller = place if calls else None
+            caller = number if calls else None
         elif not answers and caller is not None:
-            links.append((caller, place))
+            links.append((caller, number))
         if role == "user" and answers and len(answers) == len(entry.content):
             role = "tool"  # nothing but results
         ids = tuple([call.id for call in calls if call.id is not None])
@@ -109,7 +109,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Every rule of OpenAI chat that these messages break once they are sent there."""
+    """Return every rule of OpenAI chat that these messages break once they are sent there."""
     sent: list[Mapping[str, Any]] = []
     indices: list[int] = []
     for index, raw in enumerate(entries):
@@ -124,32 +124,32 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 
 
 def places(entry: Any, index: int) -> list[Path | None]:
-    """Where each text that `parse` reads of this message stands; None: it must stay as it is."""
+    """Return the path of each text that `parse` reads of this message; None: it must not change."""
     message = as_message(entry, index)
     return _read(message, index, role_of(message), calls_of(message)).places
 
 
 def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
-    """A copy of the message with these texts in their places; its ids and all else are the same."""
+    """Return a copy of the message with these texts at their paths; all else is the same."""
     fields = {str(step): getattr(entry, str(step)) for step, *_ in texts}
     return entry.model_copy(update=replace_in_mapping(fields, texts))
 
 
 def inputs(entry: Any) -> Inputs:
-    """The inputs of a message's calls, each with all places in which the message says it."""
+    """Return the inputs of a message's calls, each with all its paths in the message."""
     return inputs_of(entry)
 
 
 def signed(entry: Any) -> bool:
-    """Whether the message holds a thought, or a proof that goes with its calls."""
+    """Return whether the message holds a thought, or a signature that goes with its calls."""
     return is_signed([entry.content, extras_of(entry)])
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
-    """Per message what it is without thinking blocks: itself, a copy, None where it was only that.
+    """Return each message without thinking blocks: itself, a copy, or None where nothing is left.
 
-    A message that OpenAI's Responses API gave stays as it is: its reasoning has an id, and other
-    ids in it, LangChain's own among them, lead back to it.
+    A message from OpenAI's Responses API stays as it is: its reasoning has an id, and other ids in
+    it, also LangChain's own, refer to that id.
     """
     return [_without_thinking(entry) for entry in entries]
 
@@ -174,7 +174,7 @@ def _without_thinking(entry: Any) -> Any:
 
 
 def role_of(entry: Any) -> str:
-    """The role that a message speaks in: chunks and whole messages alike, a ChatMessage its own."""
+    """Return the role of a message or chunk; a ChatMessage has its own."""
     kind: str = entry.type.removesuffix("MessageChunk").lower()
     if kind == "chat":
         role = getattr(entry, "role", None)
@@ -183,7 +183,7 @@ def role_of(entry: Any) -> str:
 
 
 def as_message(value: object, index: int) -> Any:
-    """The object, if it is a message of LangChain's, or a clear error."""
+    """Return the object; raises InvalidMessageError unless it is a LangChain message."""
     if is_langchain_message(value):
         return value
     remedy = "convert it with rehydrate.formats.openai_to_langchain, or all others to dicts"
@@ -199,12 +199,12 @@ def _read(entry: Any, index: int, role: str, calls: Sequence[Call]) -> Draft:
     if isinstance(content, str):
         draft.add(content, kind, ("content",))
     else:
-        for place, part in enumerate(as_parts(content, index)):
-            path: Path = ("content", place)
+        for part_index, part in enumerate(as_parts(content, index)):
+            path: Path = ("content", part_index)
             if isinstance(part, str):
                 draft.add(part, kind, path)
             else:
-                _read_block(draft, as_entry(part, index, f"content[{place}]"), kind, path)
+                _read_block(draft, as_entry(part, index, f"content[{part_index}]"), kind, path)
     draft.add(extras.get("refusal"), _TEXT)
     for call in calls:
         draft.add(tool_input_text(call.name, call.input), _TOOL_INPUT)
@@ -214,7 +214,7 @@ def _read(entry: Any, index: int, role: str, calls: Sequence[Call]) -> Draft:
 def _read_block(draft: Draft, block: Mapping[str, Any], kind: PieceKind, path: Path) -> None:
     block_type = type_of(block)
     if block_type in _TEXT_BLOCKS:
-        # Citations name places in the text by number.
+        # Citations point into the text by character number.
         is_cited = block.get("annotations") or block.get("citations")
         draft.add(block.get("text"), kind, None if is_cited else (*path, "text"))
     elif block_type in _THINKING_BLOCKS:
@@ -238,13 +238,13 @@ def _answers(entry: Any, role: str) -> tuple[str, ...]:
             answer = openai_chat.function_id(entry.name)
         return (answer,) if isinstance(answer, str) else ()
     results = [block for block in mappings(entry.content) if _is_result(block)]
-    # As Anthropic writes them, or LangChain itself for a server's tools.
+    # Written so by Anthropic, or by LangChain itself for a server's tools.
     ids = [block.get("tool_use_id", block.get("tool_call_id")) for block in results]
     return tuple([answer for answer in ids if isinstance(answer, str)])
 
 
 def _as_sent(entry: Any, index: int) -> Iterator[dict[str, Any]]:
-    """The message as OpenAI chat would get it, with no more than its rules look at."""
+    """Yield the message as OpenAI chat would get it, with only the fields that its rules read."""
     role, calls = role_of(entry), calls_of(entry)
     _read(entry, index, role, calls)  # raises what parse raises
     answers = _answers(entry, role)
@@ -269,7 +269,7 @@ def _is_result(block: Mapping[str, Any]) -> bool:
     return type_of(block).endswith("tool_result")
 
 
-# Blocks that are calls, and the keys of their id and of their input.
+# Types of blocks that are calls, with the keys of id and input.
 CALL_BLOCKS = {
     "tool_use": ("id", "input"),
     "tool_call": ("id", "args"),
@@ -293,20 +293,20 @@ class Call(NamedTuple):
 
 
 def calls_of(entry: Any) -> list[Call]:
-    """The tool calls of an assistant's message, each once."""
+    """Return the tool calls of an assistant message, each once."""
     if not entry.type.startswith(("ai", "AI")):
         return []
     made: list[Call] = []
     for calls in (_listed(entry), _among_blocks(entry), _as_openai_sent(entry)):
-        # By id; calls without one stand in every place too, or in none.
+        # By id; a call without an id is in every field too, or in none.
         ids = {call.id for call in made}
         made += [call for call in calls if call.id not in ids]
     return made
 
 
 def inputs_of(entry: Any) -> Inputs:
-    """The input of each call with the places in which it stands; None for a server's, and where
-    nothing says whose result it waits for."""
+    """Return each call's input with its paths; None for a server's call, and for a call without an
+    id."""
     paths: dict[str, list[Path]] = {}
     for path, call in _places(entry):
         if isinstance(call, str):
@@ -320,37 +320,37 @@ def inputs_of(entry: Any) -> Inputs:
 
 
 def _places(entry: Any) -> Iterator[tuple[Path, object]]:
-    """Where inputs stand, each with the id of its call."""
-    for place, call in enumerate(getattr(entry, "tool_calls", None) or ()):
-        yield ("tool_calls", place, "args"), call.get("id")
+    """Yield the path of each input, with the id of its call."""
+    for part_index, call in enumerate(getattr(entry, "tool_calls", None) or ()):
+        yield ("tool_calls", part_index, "args"), call.get("id")
     content = entry.content if isinstance(entry.content, (list, tuple)) else ()
-    for place, block in enumerate(content):
+    for part_index, block in enumerate(content):
         kind = type_of(block) if isinstance(block, Mapping) else ""
         if kind in CALL_BLOCKS and kind not in SERVER_BLOCKS:
             id_key, input_key = CALL_BLOCKS[kind]
-            yield ("content", place, input_key), block.get(id_key)
+            yield ("content", part_index, input_key), block.get(id_key)
     extras = extras_of(entry)
-    for place, call in enumerate(extras.get("tool_calls") or ()):
+    for part_index, call in enumerate(extras.get("tool_calls") or ()):
         if isinstance(call, Mapping) and isinstance(call.get("function"), Mapping):
-            path = ("additional_kwargs", "tool_calls", place, "function", "arguments")
+            path = ("additional_kwargs", "tool_calls", part_index, "function", "arguments")
             yield path, call.get("id")
 
 
 def _is_custom(entry: Any, call: Call) -> bool:
-    """Whether the input is text of the tool's own."""
+    """Return whether the input is free text for the tool."""
     blocks = mappings(entry.content)
     kinds = {type_of(block) for block in blocks if block.get("call_id") == call.id}
     return isinstance(call.input, str) and "custom_tool_call" in kinds
 
 
 def extras_of(entry: Any) -> Mapping[str, Any]:
-    """The message's `additional_kwargs`."""
+    """Return the message's `additional_kwargs`."""
     extras = entry.additional_kwargs
     return extras if isinstance(extras, Mapping) else {}
 
 
 def mappings(value: object) -> list[Mapping[str, Any]]:
-    """The mappings in a list; none where it is no list."""
+    """Return the mappings in a list; none where it is no list."""
     if not isinstance(value, (list, tuple)):
         return []
     return [item for item in value if isinstance(item, Mapping)]

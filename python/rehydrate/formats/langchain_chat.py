@@ -21,17 +21,18 @@ from rehydrate.formats.langchain import (
 __all__ = ["langchain_to_openai", "openai_to_langchain"]
 
 
-_DEVELOPER = "__openai_role__"  # where LangChain notes that a system message is the developer's
+_DEVELOPER = "__openai_role__"  # LangChain's note that a system message is the developer's
 _SPEAKS_OTHERWISE = frozenset({"tool_calls", "function_call", "refusal", "audio"})
 _EXTRAS = ("refusal", "reasoning_content", "audio", "function_call")
 
 
 def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]:
-    """LangChain message objects as OpenAI chat dicts; LangChain need not be installed.
+    """Convert LangChain message objects to OpenAI chat dicts; LangChain need not be installed.
 
-    Texts, blocks, tool calls (invalid ones too), results, ids, names and refusals go over. What no
-    provider is sent does not: a message's own id, its metadata, a tool's artifact. Raises
-    InvalidMessageError, naming the index, for what is no message or has no place in a request.
+    Texts, blocks, tool calls (invalid ones too), results, ids, names and refusals are kept. Fields
+    that no provider is sent are dropped: a message's own id, its metadata, a tool's artifact.
+    Raises InvalidMessageError with the index for an entry that is no message or cannot be in a
+    request.
 
     >>> from langchain_core.messages import HumanMessage
     >>> langchain_to_openai([HumanMessage("hi")])
@@ -41,10 +42,11 @@ def langchain_to_openai(messages: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def openai_to_langchain(messages: Sequence[Any]) -> list[Any]:
-    """OpenAI chat dicts as LangChain message objects, made by langchain-core.
+    """Convert OpenAI chat dicts to LangChain message objects, made by langchain-core.
 
     Arguments of a call that are no JSON object become an invalid tool call, which keeps their text.
-    Raises MissingPackageError without langchain-core, InvalidMessageError for what is no message.
+    Raises MissingPackageError without langchain-core, InvalidMessageError for an entry that is no
+    message.
 
     >>> openai_to_langchain([{"role": "user", "content": "hi"}])[0].content
     'hi'
@@ -59,7 +61,7 @@ def openai_to_langchain(messages: Sequence[Any]) -> list[Any]:
     converted = []
     for index, entry in enumerate(entries):
         calls = _calls_for_langchain(entry, index)
-        # What LangChain makes of calls refuses arguments that are no JSON, as models write them.
+        # LangChain's own parser of calls refuses arguments that are no JSON, as models write them.
         rest = {key: entry[key] for key in entry if key != "tool_calls" and entry[key] is not None}
         try:
             (message,) = convert_to_messages([{"content": "", **rest}])
@@ -95,7 +97,7 @@ def _to_openai(entry: Any, index: int) -> dict[str, Any]:
 def _content(entry: Any) -> Any:
     if not isinstance(entry.content, list):
         return entry.content
-    # The calls among the blocks go into `tool_calls`, where all of them stand.
+    # Calls among the blocks are moved into `tool_calls`, which holds all of them.
     client_calls = CALL_BLOCKS.keys() - SERVER_BLOCKS
     return [
         block
@@ -116,11 +118,11 @@ def _call_for_openai(call: Call) -> dict[str, Any]:
 
 
 def _calls_for_langchain(entry: Mapping[str, Any], index: int) -> dict[str, list[Any]]:
-    """The fields of an AIMessage that hold these calls."""
+    """Return the fields of an AIMessage that hold these calls."""
     calls: list[Any] = []
     invalid: list[Any] = []
-    for place, raw in enumerate(as_list(entry.get("tool_calls") or [], index, "tool_calls")):
-        part = f"tool_calls[{place}]"
+    for part_index, raw in enumerate(as_list(entry.get("tool_calls") or [], index, "tool_calls")):
+        part = f"tool_calls[{part_index}]"
         call = as_entry(raw, index, part)
         function = call.get("function")
         if not isinstance(function, Mapping):

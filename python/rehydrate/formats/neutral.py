@@ -1,11 +1,9 @@
-"""Sent: a message in a provider's shape, and where in the history it is from.
+"""Neutral messages: conversions read a history into them, and write from them.
 
-What was said, in no provider's words: what conversions read a history into and write from.
-
-Every provider says the same few things: texts, media, tool calls and their results. What only one
-of them can say (thinking with its signature, a server's own tools) has no word here.
-
-Late: system entries amid a conversation, put where they part no call from its results.
+Every provider has the same few parts: texts, media, tool calls and their results. Parts that only
+one has (thinking with its signature, a server's own tools) are not represented here.
+`RenderedMessage` is a message in a provider's shape. `in_place` moves system entries so that they
+part no call from its results.
 """
 
 from __future__ import annotations
@@ -18,21 +16,21 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 
-class Sent(NamedTuple):
-    """A message as it is sent."""
+class RenderedMessage(NamedTuple):
+    """A message as it is sent, and the entries it is made of."""
 
     message: Any
     sources: tuple[int, ...]
-    """The history's entries that it says, by their position."""
+    """Indices of its entries in the history."""
 
 
 def arguments(value: Any) -> str:
-    """A tool call's input as OpenAI has it: JSON in a string; what is no JSON stays as it is."""
+    """Return a tool call's input as OpenAI has it: a JSON string; a string stays as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def one_or_all(parts: Sequence[dict[str, Any]], kind: str) -> Any:
-    """A content of one text as a string, any other as its parts."""
+    """Return a content of one text as a string, any other as its parts."""
     if len(parts) == 1 and parts[0]["type"] == kind:
         return parts[0]["text"]
     return list(parts)
@@ -48,7 +46,7 @@ class Text(NamedTuple):
 
 
 class Media(NamedTuple):
-    """An image or a file: its bytes in base64, or where they are."""
+    """An image or a file: its bytes in base64, or its address."""
 
     kind: str
     """image or file."""
@@ -66,7 +64,7 @@ class Call(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a tool answered."""
+    """A tool's result."""
 
     id: str | None
     parts: tuple[Text | Media, ...]
@@ -76,16 +74,16 @@ class Result(NamedTuple):
 Part = Text | Media | Call | Result
 
 
-class Said(NamedTuple):
-    """One thing said by one role."""
+class NeutralMessage(NamedTuple):
+    """One message of one role, in no provider's shape."""
 
     role: str
-    """system, user (the results of tools too) or assistant."""
+    """system, user (also for results of tools) or assistant."""
     parts: tuple[Part, ...]
     sources: tuple[int, ...]
-    """The entries of the history that say it, by their position."""
+    """Indices of its entries in the history."""
     entry: Any = None
-    """The entry itself, where it is nothing but a role and a text: every provider takes it."""
+    """The entry itself, where it is only a role and a text: every provider takes it unchanged."""
 
     @property
     def text(self) -> str:
@@ -93,22 +91,24 @@ class Said(NamedTuple):
         return "\n\n".join(part.text for part in self.parts if isinstance(part, Text))
 
 
-def settled(said: Sequence[Said]) -> list[Said]:
-    """The same with ids that every provider takes, and with each result right behind its call.
+def settled(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
+    """Normalise ids to what every provider takes, and put each result right behind its call.
 
-    A result belongs to the latest call of its id. All results of a turn of the assistant's stand
-    in one message behind it. A result without a call stays where it is: it was none before. What
-    the system says meanwhile parts no call from its results.
+    A result belongs to the latest call of its id. All results of an assistant turn are in one
+    message behind it. A result without a call stays in place: it was broken before. A system
+    message never comes between a call and its results.
     """
-    return _gathered(in_place(_renamed(said), _heard))
+    return _gathered(in_place(_renamed(messages), _role_calls))
 
 
-def _heard(said: Said) -> Heard:
-    calls = [part.id for part in said.parts if isinstance(part, Call)]
-    return Heard(said.role, calls, [part.id for part in said.parts if isinstance(part, Result)])
+def _role_calls(message: NeutralMessage) -> RoleCalls:
+    calls = [part.id for part in message.parts if isinstance(part, Call)]
+    return RoleCalls(
+        message.role, calls, [part.id for part in message.parts if isinstance(part, Result)]
+    )
 
 
-def _renamed(said: Sequence[Said]) -> list[Said]:
+def _renamed(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
     used: set[str] = set()
     latest: dict[str | None, str] = {}
 
@@ -133,89 +133,91 @@ def _renamed(said: Sequence[Said]) -> list[Said]:
         else each._replace(
             parts=tuple([renamed(part, (*each.sources, 0)[0]) for part in each.parts])
         )
-        for each in said
+        for each in messages
     ]
 
 
-def _gathered(said: Sequence[Said]) -> list[Said]:
-    runs = [(role, list(run)) for role, run in groupby(said, key=lambda each: each.role)]
+def _gathered(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
+    runs = [(role, list(run)) for role, run in groupby(messages, key=lambda each: each.role)]
     run_of: dict[str | None, int] = {}
     for number, (role, run) in enumerate(runs):
         if role == "assistant":
             for each in run:
                 run_of |= {part.id: number for part in each.parts if isinstance(part, Call)}
     if not run_of:
-        return list(said)
+        return list(messages)
     calling = set(run_of.values())
     results: dict[int, list[tuple[Result, tuple[int, ...]]]] = {}
     rest = [[_without_results(each, run_of, results) for each in run] for _, run in runs]
-    gathered: list[Said] = []
+    gathered: list[NeutralMessage] = []
     for number, kept in enumerate(rest):
         kept_here = [each for each in kept if each is not None]
         is_one = number in calling and len(kept_here) > 1
         gathered += [_joined(kept_here)] if is_one else kept_here
         if number in results:
-            sources = {place for _, places in results[number] for place in places}
+            sources = {source for _, places in results[number] for source in places}
             parts = tuple([result for result, _ in results[number]])
-            gathered.append(Said("user", parts, tuple(sorted(sources))))
+            gathered.append(NeutralMessage("user", parts, tuple(sorted(sources))))
     return gathered
 
 
-def _joined(run: Sequence[Said]) -> Said:
-    """What the assistant said in one go as one message: its results stand right behind it."""
+def _joined(run: Sequence[NeutralMessage]) -> NeutralMessage:
+    """Join consecutive assistant messages into one; their results follow right behind it."""
     parts = tuple([part for each in run for part in each.parts])
-    return Said("assistant", parts, tuple([source for each in run for source in each.sources]))
+    return NeutralMessage(
+        "assistant", parts, tuple([source for each in run for source in each.sources])
+    )
 
 
 def _without_results(
-    said: Said,
+    message: NeutralMessage,
     run_of: Mapping[str | None, int],
     results: dict[int, list[tuple[Result, tuple[int, ...]]]],
-) -> Said | None:
-    """What is left without results of known calls, which are put with those of their turn."""
+) -> NeutralMessage | None:
+    """Return the message without results of known calls; these move to their turn."""
     parts: list[Part] = []
-    for part in said.parts:
+    for part in message.parts:
         if isinstance(part, Result) and part.id in run_of:
-            results.setdefault(run_of[part.id], []).append((part, said.sources))
+            results.setdefault(run_of[part.id], []).append((part, message.sources))
         else:
             parts.append(part)
-    if len(parts) == len(said.parts):
-        return said
-    return said._replace(parts=tuple(parts)) if parts else None
+    if len(parts) == len(message.parts):
+        return message
+    return message._replace(parts=tuple(parts)) if parts else None
 
 
 T = TypeVar("T")
 
 
-class Heard(NamedTuple):
-    """What of an entry says whether a system entry may stand beside it."""
+class RoleCalls(NamedTuple):
+    """The fields of an entry that decide whether a system entry may be beside it."""
 
     role: str
     calls: Iterable[str | None] = ()
     answers: Iterable[str | None] = ()
 
 
-def in_place(said: Sequence[T], heard: Callable[[T], Heard]) -> list[T]:
-    """The same entries; a system one that came while calls were waiting stands behind the results.
+def in_place(messages: Sequence[T], role_calls: Callable[[T], RoleCalls]) -> list[T]:
+    """Move each system entry that came amid pending calls behind the results.
 
-    Where they never came, since the history ends in an open call, there is room behind the call
-    for its results only: then it stands in front of the assistant's turn that calls.
+    In an open call at the end of the history, only results may follow the call. Then the system
+    entry goes in front of the assistant turn that calls.
 
-    >>> said = [Heard("user"), Heard("assistant", "c"), Heard("system")]
-    >>> [each.role for each in in_place(said, lambda each: each)]
+    >>> messages = [RoleCalls("user"), RoleCalls("assistant", "c"), RoleCalls("system")]
+    >>> [each.role for each in in_place(messages, lambda each: each)]
     ['user', 'system', 'assistant']
-    >>> said = [*said, Heard("user", answers="c")]
-    >>> [each.role for each in in_place(said, lambda each: each)]
+    >>> messages = [*messages, RoleCalls("user", answers="c")]
+    >>> [each.role for each in in_place(messages, lambda each: each)]
     ['user', 'assistant', 'user', 'system']
     """
-    read = list(map(heard, said))
-    if all(each.role != "system" for each in read):
-        return list(said)
+    spoken = list(map(role_calls, messages))
+    if all(each.role != "system" for each in spoken):
+        return list(messages)
     placed: list[T] = []
     late: list[T] = []
     waiting: Counter[str | None] = Counter()  # a damaged history calls twice under one id
-    turn, before = 0, ""  # where the assistant's turn began, and who spoke before
-    for each, (role, calls, answers) in zip(said, read, strict=True):
+    turn, before = 0, ""  # start of the assistant's turn, and the role before
+    for each, (role, calls, answers) in zip(messages, spoken, strict=True):
         if role == "system" and waiting:
             late.append(each)
             continue
@@ -223,7 +225,7 @@ def in_place(said: Sequence[T], heard: Callable[[T], Heard]) -> list[T]:
         if role == "assistant" and before == "assistant":
             waiting.update(calls)
         elif role == "assistant" or not answered:
-            # What still waits is never answered: the history was so before.
+            # These are never answered: the history was so before.
             placed += late
             late, waiting, turn = [], Counter(calls), len(placed)
         placed.append(each)

@@ -1,4 +1,4 @@
-"""OpenAI chat messages: `tool_calls` on the assistant's side, one `tool` message for each id.
+"""OpenAI chat messages: `tool_calls` in assistant messages, one `tool` message for each id.
 
 The deprecated `function_call` with its `function` message is paired by the function's name. A tool
 message without an id (Ollama writes none) belongs to the calls that it directly follows; SWE-agent
@@ -58,7 +58,7 @@ _NATIVE_KEYS = (
 _NATIVE_PARTS = frozenset({"image_url", "input_audio", "video_url", "file"})
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _REASONING_KEYS = ("reasoning_content", "reasoning")
-# All of them, those that gateways add to prove the thought to the provider included.
+# All of them, also those that gateways add to prove the thought to the provider.
 _THINKING_KEYS = frozenset({*_REASONING_KEYS, "reasoning_details", "thinking_blocks"})
 # Some gateways write thoughts among the parts of the content.
 _THINKING_PARTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
@@ -70,7 +70,7 @@ class _Call(NamedTuple):
 
 
 def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: tool calls, a tool message's id, speech, a refusal, a media part. HINT: the developer
+    """PROOF: tool calls, a tool message's id, speech, a refusal, a media part. HINT: developer
     role."""
     if "role" not in entry:
         return NONE
@@ -85,7 +85,7 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
-    """Read OpenAI chat messages; raises InvalidMessageError for what is no message."""
+    """Read OpenAI chat messages; raises InvalidMessageError for an entry that is no message."""
     messages: list[Message] = []
     links: list[tuple[int, int]] = []
     caller: int | None = None
@@ -122,7 +122,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Every rule of the chat completions API that these messages break."""
+    """Return every rule of the chat completions API that these messages break."""
     found: list[Violation] = []
     ledger = Ledger()
     waiting: dict[str, int] = {}  # the calls of the assistant message that tool messages follow
@@ -153,7 +153,7 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
-    """Where the texts of an entry stand; reasoning, refusals, calls and their inputs stay."""
+    """Return the paths of an entry's texts; reasoning, refusals, calls and inputs do not change."""
     del index
     found = content_places(entry.get("content"), ("content",), MEDIA_TYPES)
     message = parse([entry]).messages[0]
@@ -163,12 +163,12 @@ def places(entry: Mapping[str, Any], index: int) -> Places:
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
-    """The inputs of an entry's calls: the arguments of functions, the text of custom tools."""
+    """Return the inputs of an entry's calls: arguments of functions, texts of custom tools."""
     if entry.get("role") == "tool":
         return []
     found: Inputs = []
-    for place, call in enumerate(entry.get("tool_calls") or ()):
-        found.append(_input(call, ("tool_calls", place)))
+    for part_index, call in enumerate(entry.get("tool_calls") or ()):
+        found.append(_input(call, ("tool_calls", part_index)))
     call = entry.get("function_call")
     if call is not None:
         name = call.get("name")
@@ -192,12 +192,12 @@ def _input(call: Mapping[str, Any], path: Path) -> Input | None:
 
 
 def signed(entry: Mapping[str, Any]) -> bool:
-    """Whether the message holds a thought, or a proof that goes with its calls."""
+    """Return whether the message holds a thought, or a signature that goes with its calls."""
     return is_signed(entry)
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
-    """Per entry what it is without reasoning: itself, a copy, None where it was only that."""
+    """Return each entry without reasoning: itself, a copy, or None where nothing is left."""
     return [_without_thinking(entry, index) for index, entry in enumerate(entries)]
 
 
@@ -274,18 +274,18 @@ def _answer_id(entry: Mapping[str, Any]) -> str | None:
 
 
 def function_id(name: str) -> str:
-    """The id by which the deprecated call of one function and its message pair."""
-    # Not a string that a provider makes, so that it never meets a real id.
+    """Return the id that pairs the deprecated `function_call` with its `function` message."""
+    # No provider makes such a string, so it never equals a real id.
     return f"function_call:{name}"
 
 
 def _calls(entry: Mapping[str, Any], index: int) -> list[_Call]:
-    """The tool calls of a message, the deprecated single one included."""
+    """Return the tool calls of a message, the deprecated single one included."""
     made = []
     tool_calls = entry.get("tool_calls")
     if tool_calls is not None:
-        for place, raw in enumerate(as_list(tool_calls, index, "tool_calls")):
-            call = as_entry(raw, index, f"tool_calls[{place}]")
+        for part_index, raw in enumerate(as_list(tool_calls, index, "tool_calls")):
+            call = as_entry(raw, index, f"tool_calls[{part_index}]")
             call_id = call.get("id")
             made.append(_Call(call_id if isinstance(call_id, str) else None, _call_text(call)))
     function_call = entry.get("function_call")
@@ -308,14 +308,14 @@ def _call_text(call: Mapping[str, Any]) -> str:
 
 
 def _read_content(content: object, index: int, kind: PieceKind, pieces: list[Piece]) -> int:
-    """Read a content as pieces of `kind`; returns how many images and other media it holds."""
+    """Read a content as pieces of `kind`; return how many images and other media it holds."""
     images = 0
-    for place, item in enumerate(as_parts(content, index)):
+    for part_index, item in enumerate(as_parts(content, index)):
         if isinstance(item, str):
             if item:
                 pieces.append(Piece(item, kind))
             continue
-        part = as_entry(item, index, f"content[{place}]")
+        part = as_entry(item, index, f"content[{part_index}]")
         if type_of(part) in MEDIA_TYPES:
             images += 1
         else:
@@ -325,7 +325,7 @@ def _read_content(content: object, index: int, kind: PieceKind, pieces: list[Pie
 
 
 def _read_extras(entry: Mapping[str, Any], pieces: list[Piece]) -> int:
-    """Read what an assistant may say outside of its content; returns 1 for speech without words."""
+    """Read the assistant's fields beside its content; return 1 for speech without words."""
     refusal = entry.get("refusal")
     if refusal and isinstance(refusal, str):
         pieces.append(Piece(refusal, _TEXT))

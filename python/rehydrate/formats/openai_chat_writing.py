@@ -5,69 +5,79 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rehydrate.formats.neutral import Call, Media, Result, Said, Sent, Text, arguments, one_or_all
+from rehydrate.formats.neutral import (
+    Call,
+    Media,
+    NeutralMessage,
+    RenderedMessage,
+    Result,
+    Text,
+    arguments,
+    one_or_all,
+)
 
 
 def system(text: str) -> dict[str, Any]:
-    """A system message."""
+    """Return a system message."""
     return {"role": "system", "content": text}
 
 
 def user(text: str) -> dict[str, Any]:
-    """A message of our own."""
+    """Return a message for a text of Rehydrate's own."""
     return {"role": "user", "content": text}
 
 
 def own(entry: Any) -> Any:
-    """A message as it is: what speaks chat has keys of its own."""
+    """Return a message unchanged: providers that use the chat format have keys of their own."""
     return entry
 
 
 def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
-    """The arguments of ``client.chat.completions.create``."""
+    """Return the arguments of ``client.chat.completions.create``."""
     return {**({"tools": tools} if tools else {}), "messages": [*system, *messages]}
 
 
-def write(said: Sequence[Said]) -> list[Sent]:
-    """Messages of what was said; media in a result, which OpenAI takes of the user only, follow
-    behind all results of their turn. Where some are still missing there is no room behind them:
-    then they stand in front of the calls."""
-    sent: list[Sent] = []
+def write(messages: Sequence[NeutralMessage]) -> list[RenderedMessage]:
+    """Return messages. OpenAI takes media only from the user, so media in a result follow in a user
+    message behind all results of their turn. If a result is missing, they go before the calls."""
+    sent: list[RenderedMessage] = []
     waiting: set[str | None] = set()
-    for each in said:
+    for each in messages:
         made = [each.entry] if each.entry is not None else list(_messages(each))
         waiting -= {part.id for part in each.parts if isinstance(part, Result)}
         if waiting and len(made) > 1 and made[-1]["role"] == "user":
-            sent.insert(len(sent) - 1, Sent(made.pop(), each.sources))
-        sent += [Sent(message, each.sources) for message in made]
+            sent.insert(len(sent) - 1, RenderedMessage(made.pop(), each.sources))
+        sent += [RenderedMessage(message, each.sources) for message in made]
         waiting = {part.id for part in each.parts if isinstance(part, Call)}
     return sent
 
 
 def mark(message: Any) -> None:
-    """OpenAI keeps prefixes by itself."""
+    """Return None: OpenAI caches prefixes without marks."""
     del message
 
 
-def _messages(said: Said) -> Iterator[dict[str, Any]]:
-    if said.role == "system":
-        if said.text:
-            yield system(said.text)
-    elif said.role == "assistant":
-        texts = [{"type": "text", "text": part.text} for part in said.parts if type(part) is Text]
-        calls = [_call(part) for part in said.parts if isinstance(part, Call)]
+def _messages(message: NeutralMessage) -> Iterator[dict[str, Any]]:
+    if message.role == "system":
+        if message.text:
+            yield system(message.text)
+    elif message.role == "assistant":
+        texts = [
+            {"type": "text", "text": part.text} for part in message.parts if type(part) is Text
+        ]
+        calls = [_call(part) for part in message.parts if isinstance(part, Call)]
         if texts or calls:
             content = one_or_all(texts, "text") if texts else None
             tool_calls = {"tool_calls": calls} if calls else {}
             yield {"role": "assistant", "content": content, **tool_calls}
     else:
         shown: list[dict[str, Any]] = []
-        for part in said.parts:
+        for part in message.parts:
             if isinstance(part, Result):
                 answer = "\n\n".join(each.text for each in part.parts if isinstance(each, Text))
                 shown += [_media(each) for each in part.parts if isinstance(each, Media)]
                 yield {"role": "tool", "tool_call_id": part.id, "content": answer}
-        for part in said.parts:
+        for part in message.parts:
             if isinstance(part, Text):
                 shown.append({"type": "text", "text": part.text})
             elif isinstance(part, Media):

@@ -1,16 +1,16 @@
 """OpenAI Responses items: messages, reasoning, tool calls and outputs, each an entry of its own.
 
-What other formats write into one assistant message stands here in several items, one after the
-other: the model's turn. Within a turn a reasoning item and the items it led to are one unit, up to
-the next reasoning, and from the first tool call on everything is: the API refuses a reasoning item
-without what followed it, and what followed without its reasoning. Outputs belong to the call with
-their `call_id`, not `id`, which names the item.
+One assistant message of other formats is several consecutive items here: the model's turn. Within a
+turn a reasoning item and the items it led to are one unit, up to the next reasoning. From the first
+tool call on the rest of the turn is one unit: the API refuses a reasoning item without what
+followed it, and what followed without its reasoning. Outputs belong to the call with their
+`call_id`, not `id`, which names the item.
 
-What stands for something that only the provider holds is always kept: an `item_reference` and what
-followed from it, the last `compaction`, and an output whose call is not here because it was made in
-the response that `previous_response_id` names.
+Items that refer to something only the provider holds are always kept: an `item_reference` and what
+followed from it, the last `compaction`, and an output whose call was made in the response that
+`previous_response_id` names.
 
-Server tools, and items of types yet unknown, are text to count and pass through untouched.
+Server tools and items of unknown types are counted as text and pass through unchanged.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ NAME = "openai_responses"
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING
 
-# Calls, by their type: the tool's name, where the item does not say it, and the key of its input.
+# Types of calls: the tool's name, where the item does not have it, and the key of its input.
 _CALLS = {
     "function_call": (None, "arguments"),
     "custom_tool_call": (None, "input"),
@@ -72,14 +72,14 @@ _CALLS = {
     "code_interpreter_call": ("code_interpreter", "code"),
     "tool_search_call": ("tool_search", "arguments"),
 }
-# What a server tool writes into the item of its call.
+# Output fields of a server tool's call.
 _OWN_RESULTS = ("output", "error", "results", "outputs")
 _ENCRYPTED = frozenset({"compaction", "compaction_summary"})
 _TYPES = frozenset(_CALLS) | {
     *("reasoning", "item_reference", "image_generation_call"),
     *("mcp_list_tools", "mcp_approval_response", "compaction", "compaction_summary"),
 }
-# Items that the API takes without an id, and then without the reasoning that led to them.
+# The API takes these items without an id, and then without the reasoning that led to them.
 _MAY_LOSE_ID = frozenset(
     {"message", "function_call", "custom_tool_call", "shell_call", "apply_patch_call"}
 )
@@ -90,8 +90,8 @@ _TEXT_PARTS = frozenset({"input_text", "output_text", "text", "summary_text", "r
 
 
 def detect(entry: Mapping[str, Any]) -> int:
-    """PROOF: an item without a role, or a part, that only this format has. HINT: a `message` with
-    a string; with blocks it may be the dump of another provider's."""
+    """PROOF: an item without a role, or a part, that only this format has. HINT: a `message` with a
+    string; with blocks it may be the dump of another provider's."""
     kind = type_of(entry)
     if "role" not in entry:
         return PROOF if kind in _TYPES or (kind and "call_id" in entry) else NONE
@@ -105,11 +105,11 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
-    """Read Responses items; raises InvalidMessageError for what is no item."""
+    """Read Responses items; raises InvalidMessageError for an entry that is no item."""
     messages: list[Message] = []
     turns = _Turns()
     bound: list[int] = []
-    compaction: int | None = None  # the last one carries on what those before it did
+    compaction: int | None = None  # the last one replaces those before it
     for index, raw in enumerate(entries):
         item = _item(raw, index)
         draft = _read(item)
@@ -131,43 +131,43 @@ def parse(entries: Sequence[Any]) -> Conversation:
 
 
 class _Turns:
-    """What belongs together in the model's turns, beyond calls and their outputs."""
+    """Links within the model's turns, beyond calls and their outputs."""
 
     def __init__(self) -> None:
         self.links: list[tuple[int, int]] = []
-        self._thought: int | None = None  # the first of the latest row of reasoning in this turn
+        self._thought: int | None = None  # first item of the latest row of reasoning in this turn
         self._is_thinking = False
         self._caller: int | None = None  # the first call of this turn
-        self._requests: dict[str, int] = {}  # approval request -> its place
+        self._requests: dict[str, int] = {}  # approval request -> its index
 
     def add(self, item: Item) -> None:
         """Take the next item."""
-        place = item.index
+        index = item.index
         if item.role != "assistant":
             self._thought = self._caller = None
             self._is_thinking = False
             return
-        # What a reference stands for may be reasoning too.
+        # A reference may point to reasoning too.
         opens = item.kind in ("reasoning", "item_reference")
         if opens and not self._is_thinking:
-            self._thought = place
+            self._thought = index
         elif self._thought is not None:
-            self.links.append((self._thought, place))
+            self.links.append((self._thought, index))
         self._is_thinking = opens
         if self._caller is not None:
-            self.links.append((self._caller, place))
+            self.links.append((self._caller, index))
         elif item.call is not None:
-            self._caller = place
+            self._caller = index
         if item.kind == "mcp_approval_request" and item.call is not None:
-            self._requests[item.call] = place
+            self._requests[item.call] = index
         elif item.kind == "mcp_call":
             request = _string(item.entry.get("approval_request_id"))
             if request is not None and request in self._requests:
-                self.links.append((self._requests[request], place))
+                self.links.append((self._requests[request], index))
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
-    """Every rule of the Responses API that these items break, without a `previous_response_id`."""
+    """Return every rule of the Responses API (no `previous_response_id`) that these items break."""
     items = [_item(raw, index) for index, raw in enumerate(entries)]
     for item in items:
         _read(item)  # raises what parse raises
@@ -175,12 +175,12 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 
 
 def places(entry: Mapping[str, Any], index: int) -> list[Path | None]:
-    """Where each text that `parse` reads of this entry stands; None: it must stay as it is."""
+    """Return the path of each text that `parse` reads of this entry; None: it must not change."""
     return _read(_item(entry, index)).places
 
 
 def inputs(entry: Mapping[str, Any]) -> Inputs:
-    """The input of an item that is a call: of functions and custom tools, which the caller runs."""
+    """Return the input of a call of a function or custom tool, which the caller runs."""
     item = _item(entry, 0)
     if item.kind not in _CALLS:
         return []
@@ -192,18 +192,18 @@ def inputs(entry: Mapping[str, Any]) -> Inputs:
 
 
 def signed(entry: Mapping[str, Any]) -> bool:
-    """Whether the item is a thought, or holds a proof of one."""
+    """Return whether the item is a thought, or holds its signature."""
     return is_signed(entry)
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
-    """Per item what it is without reasoning: itself, None for reasoning, and a copy without its id
-    for an item that reasoning led to, since the API refuses the one's id without the other.
+    """Return each item without reasoning: itself, None for reasoning, or a copy without its id for
+    an item that reasoning led to, since the API refuses that id without the reasoning.
 
-    Reasoning that led to an item which needs its id (a server tool's call, a reference) stays.
+    Reasoning stays if it led to an item that needs its id (a server tool's call, a reference).
     """
     shown = list(entries)
-    row: list[Item] = []  # what the model said in one go
+    row: list[Item] = []  # the items of one model turn
     for index, raw in enumerate(entries):
         item = _item(raw, index)
         if item.role == "assistant":
@@ -217,8 +217,8 @@ def without_thinking(entries: Sequence[Any]) -> list[Any]:
 
 def _strip(row: Sequence[Item], shown: list[Any]) -> None:
     needed = [
-        place
-        for place, item in enumerate(row)
+        part_index
+        for part_index, item in enumerate(row)
         if item.kind != "reasoning" and item.kind not in _MAY_LOSE_ID
     ]
     is_stripped = False
@@ -290,24 +290,24 @@ def _read_parts(draft: Draft, item: Item, key: str, kind: PieceKind) -> None:
     if key == "output" and isinstance(value, Mapping):  # a screenshot
         _read_part(draft, value, kind, (key,))
         return
-    for place, part in enumerate(as_parts(value, item.index, key)):
+    for part_index, part in enumerate(as_parts(value, item.index, key)):
         if isinstance(part, str):
-            draft.add(part, kind, (key, place))
+            draft.add(part, kind, (key, part_index))
         else:
-            block = as_entry(part, item.index, f"{key}[{place}]")
-            _read_part(draft, block, kind, (key, place))
+            block = as_entry(part, item.index, f"{key}[{part_index}]")
+            _read_part(draft, block, kind, (key, part_index))
 
 
-def _read_part(draft: Draft, part: Mapping[str, Any], kind: PieceKind, place: Path) -> None:
+def _read_part(draft: Draft, part: Mapping[str, Any], kind: PieceKind, path: Path) -> None:
     part_type = type_of(part)
     if part_type in _TEXT_PARTS:
-        # Annotations name places in the text by number.
-        draft.add(part.get("text"), kind, None if part.get("annotations") else (*place, "text"))
+        # Annotations point into the text by character number.
+        draft.add(part.get("text"), kind, None if part.get("annotations") else (*path, "text"))
     elif part_type in MEDIA_TYPES:
         draft.images += 1
-    elif "stdout" in part:  # what one command of a shell wrote
-        draft.add(part.get("stdout"), kind, (*place, "stdout"))
-        draft.add(part.get("stderr"), kind, (*place, "stderr"))
+    elif "stdout" in part:  # the output of one shell command
+        draft.add(part.get("stdout"), kind, (*path, "stdout"))
+        draft.add(part.get("stderr"), kind, (*path, "stderr"))
     else:
         draft.images += holds_bytes(part)
         draft.add_readable(part, kind)

@@ -1,10 +1,10 @@
 """The rules of OpenAI's Responses API, for a list of items that is sent whole.
 
-Calls and outputs pair by `call_id` wherever they stand, the output after the call. A turn is a run
-of the model's items and the outputs behind them; only in the last one may a call be unanswered.
+Calls and outputs pair by `call_id` at any distance, the output after the call. A turn is a run of
+the model's items and the outputs behind them; only the last turn may hold an unanswered call.
 
-Each rule is a statement about one item and what answers or follows it, never about how far two
-units are apart: dropping whole units keeps a valid list valid, and an invalid one no worse.
+Each rule is about one item and what answers or follows it, never about the distance of two units.
+Dropping whole units keeps a valid list valid, and an invalid one no worse.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _CLIENT_CALLS = frozenset(
         *("local_shell_call", "shell_call", "apply_patch_call"),
     }
 )
-# Written by whom a part is; a part of the other's is refused.
+# The role that may write each part; from the other role it is refused.
 _MODEL_PARTS = frozenset({"output_text", "refusal"})
 _CLIENT_PARTS = frozenset({"input_text", "input_image", "input_file", "input_audio"})
 
 
 class Item(NamedTuple):
-    """One item: its type ("message" where it may be left out), who speaks, what it pairs by."""
+    """One item: its type ("message" if it has none), role, and call ids."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     entry: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Item(NamedTuple):
 
 
 def broken_rules(items: Sequence[Item]) -> list[Violation]:
-    """Every violation, ordered by index."""
+    """Return every violation, ordered by index."""
     found: list[Violation] = []
     item_ids: set[str] = set()
     pairing = _Pairing()

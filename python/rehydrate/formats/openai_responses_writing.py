@@ -8,10 +8,10 @@ from typing import Any
 from rehydrate.formats.neutral import (
     Call,
     Media,
+    NeutralMessage,
     Part,
+    RenderedMessage,
     Result,
-    Said,
-    Sent,
     Text,
     arguments,
     one_or_all,
@@ -26,17 +26,17 @@ _CHAT_KEYS = frozenset(
 
 
 def system(text: str) -> dict[str, Any]:
-    """A system message."""
+    """Return a system message."""
     return {"role": "system", "content": text}
 
 
 def user(text: str) -> dict[str, Any]:
-    """A message of our own."""
+    """Return a message for a text of Rehydrate's own."""
     return {"role": "user", "content": text}
 
 
 def own(entry: Any) -> Any:
-    """A message without what chat writes beside its content; an item as it is.
+    """Return a message without chat's keys beside its content; an item unchanged.
 
     >>> own({"role": "assistant", "content": "hi", "tool_calls": None})
     {'role': 'assistant', 'content': 'hi'}
@@ -47,32 +47,32 @@ def own(entry: Any) -> Any:
 
 
 def request(tools: list[Any], system: list[Any], messages: list[Any]) -> dict[str, Any]:
-    """The arguments of ``client.responses.create``."""
+    """Return the arguments of ``client.responses.create``."""
     return {**({"tools": tools} if tools else {}), "input": [*system, *messages]}
 
 
-def write(said: Sequence[Said]) -> list[Sent]:
-    """Items of what was said."""
+def write(messages: Sequence[NeutralMessage]) -> list[RenderedMessage]:
+    """Return the messages as items."""
     return [
-        Sent(item, each.sources)
-        for each in said
+        RenderedMessage(item, each.sources)
+        for each in messages
         for item in ([each.entry] if each.entry is not None else _items(each))
     ]
 
 
 def mark(message: Any) -> None:
-    """OpenAI keeps prefixes by itself."""
+    """Return None: OpenAI caches prefixes without marks."""
     del message
 
 
-def _items(said: Said) -> Iterator[dict[str, Any]]:
-    if said.role == "system":
-        if said.text:
-            yield system(said.text)
-    elif said.role == "assistant":
-        if said.text:
-            yield {"role": "assistant", "content": said.text}
-        for part in said.parts:
+def _items(message: NeutralMessage) -> Iterator[dict[str, Any]]:
+    if message.role == "system":
+        if message.text:
+            yield system(message.text)
+    elif message.role == "assistant":
+        if message.text:
+            yield {"role": "assistant", "content": message.text}
+        for part in message.parts:
             if isinstance(part, Call):
                 yield {
                     "type": "function_call",
@@ -81,11 +81,11 @@ def _items(said: Said) -> Iterator[dict[str, Any]]:
                     "arguments": arguments(part.input),
                 }
     else:
-        for part in said.parts:
+        for part in message.parts:
             if isinstance(part, Result):
                 output = _content(part.parts) if part.parts else ""
                 yield {"type": "function_call_output", "call_id": part.id, "output": output}
-        rest = [part for part in said.parts if isinstance(part, (Text, Media))]
+        rest = [part for part in message.parts if isinstance(part, (Text, Media))]
         if rest:
             yield {"role": "user", "content": _content(rest)}
 

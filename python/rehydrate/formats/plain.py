@@ -1,8 +1,8 @@
 """Plain messages: a role and a text, as in a chat log; lenient, with no tool calls to pair.
 
-Text-only lists are valid for every provider, so nothing says which one they are for. If such a
-list starts with the user, what is left of it does too: one more user turn is a small price where
-the provider does not mind, and saves the request where it does.
+A list of texts is valid for every provider, so its provider is unknown. If it starts with the user,
+it still does after compaction: one more user turn costs little where the provider does not care,
+and saves the request where it does.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _TEXT, _TOOL_RESULT = PieceKind.TEXT, PieceKind.TOOL_RESULT
 
 
 def detect(_entry: Mapping[str, Any]) -> int:
-    """Never evidence: plain is what is left when no entry speaks for another format."""
+    """Return NONE: plain is the format if no entry shows another one."""
     return NONE
 
 
 def parse(entries: Sequence[Any]) -> Conversation:
-    """Read role/content messages; raises InvalidMessageError for what is no message."""
+    """Read role/content messages; raises InvalidMessageError for an entry that is no message."""
     messages = []
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
@@ -55,7 +55,7 @@ def parse(entries: Sequence[Any]) -> Conversation:
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
-    """What every provider refuses: a null content, a role that none knows."""
+    """Return what every provider refuses: a null content, an unknown role."""
     found = []
     for index, raw in enumerate(entries):
         entry = as_entry(raw, index)
@@ -70,23 +70,23 @@ def validate(entries: Sequence[Any]) -> list[Violation]:
 
 
 def places(entry: Mapping[str, Any], index: int) -> Places:
-    """Where the texts of an entry stand: any plain text may be excerpted."""
+    """Return the paths of an entry's texts: any plain text may be excerpted."""
     del index
     return content_places(entry.get("content"), ("content",))
 
 
 def inputs(_entry: Mapping[str, Any]) -> Inputs:
-    """None: a plain message calls nothing."""
+    """Return an empty list: a plain message calls nothing."""
     return []
 
 
 def signed(_entry: Mapping[str, Any]) -> bool:
-    """Never: what is text holds no proof."""
+    """Return False: a text holds no signature."""
     return False
 
 
 def without_thinking(entries: Sequence[Any]) -> list[Any]:
-    """The entries: where all is text, none of it is known to be thinking."""
+    """Return the entries: a text cannot be told to be thinking."""
     return list(entries)
 
 
@@ -98,7 +98,9 @@ def _texts(content: object, index: int) -> Sequence[str]:
     if not isinstance(content, (list, tuple)):
         raise wrong_content(content, index)
     texts: list[str] = []
-    for place, part in enumerate(content):
+    for part_index, part in enumerate(content):
         is_text = isinstance(part, str)
-        texts += readable_texts(part if is_text else as_entry(part, index, f"content[{place}]"))
+        texts += readable_texts(
+            part if is_text else as_entry(part, index, f"content[{part_index}]")
+        )
     return texts

@@ -1,4 +1,4 @@
-"""Rendering: a history in a provider's shape, whatever shape it came in."""
+"""Rendering: a history of any format in a provider's shape."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from rehydrate.formats import anthropic_writing, openai_chat_writing, openai_responses_writing
 from rehydrate.formats._reading import type_of
 from rehydrate.formats.claude_code_writing import merged_lines
-from rehydrate.formats.neutral import Heard, Said, Sent, in_place
+from rehydrate.formats.neutral import NeutralMessage, RenderedMessage, RoleCalls, in_place
 from rehydrate.formats.translation import read
 from rehydrate.messages import Provider, normal_role
 
@@ -16,27 +16,27 @@ __all__ = ["RENDERERS", "Rendered", "Renderer", "render_history"]
 
 
 class Renderer(Protocol):
-    """What the module of a provider offers."""
+    """The functions that the module of a provider has."""
 
     def system(self, text: str, /) -> dict[str, Any]:
-        """A system block or message."""
+        """Return a system block or message."""
 
     def user(self, text: str, /) -> dict[str, Any]:
-        """A message of our own."""
+        """Return a message for a text of Rehydrate's own."""
 
     def own(self, entry: Any, /) -> Any:
-        """An entry of its own format without keys that it refuses; nearly always the very same."""
+        """Return an entry of the provider's format without keys that it refuses."""
 
-    def write(self, said: Sequence[Said], /) -> list[Sent]:
-        """Messages of what was said."""
+    def write(self, messages: Sequence[NeutralMessage], /) -> list[RenderedMessage]:
+        """Return the messages in the provider's shape."""
 
     def mark(self, message: Any, /) -> Any | None:
-        """A copy with a cache mark; None where there is no place for one."""
+        """Return a copy with a cache mark; None where no block can hold one."""
 
     def request(
         self, tools: list[Any], system: list[Any], messages: list[Any], /
     ) -> dict[str, Any]:
-        """The arguments of the SDK."""
+        """Return the arguments of the SDK."""
 
 
 RENDERERS: Mapping[Provider, Renderer] = {
@@ -49,12 +49,11 @@ RENDERERS: Mapping[Provider, Renderer] = {
 class Rendered(NamedTuple):
     """A history in a provider's shape."""
 
-    system: list[Sent]
-    """Of a history that begins with system entries, where the provider has another place for
-    them: these."""
-    messages: list[Sent]
+    system: list[RenderedMessage]
+    """The system entries at the beginning, where the provider takes them in another field."""
+    messages: list[RenderedMessage]
     notes: tuple[str, ...]
-    """What was left out or put otherwise, in words."""
+    """What was left out or changed, in words."""
 
 
 def render_history(
@@ -62,80 +61,83 @@ def render_history(
     format: str,  # noqa: A002  the field's word
     provider: Provider,
 ) -> Rendered:
-    """A history in this format, for a provider.
+    """Render a history in this format for a provider.
 
-    Entries in the provider's own format stay the very same objects, unless they have keys that it
-    refuses.
-
-    Raises InvalidMessageError for an entry that can be sent to its own provider only.
+    Entries in the provider's own format stay the same objects, unless they have keys that it
+    refuses. Raises InvalidMessageError for an entry that only its own provider can take.
     """
     renderer = RENDERERS[provider]
     notes: tuple[str, ...] = ()
     if format == provider:
-        sent = [Sent(renderer.own(entry), (place,)) for place, entry in enumerate(entries)]
+        sent = [
+            RenderedMessage(renderer.own(entry), (index,)) for index, entry in enumerate(entries)
+        ]
     elif format == "claude_code" and provider == "anthropic":
-        sent = [Sent(*each) for each in merged_lines(entries)]
+        sent = [RenderedMessage(*each) for each in merged_lines(entries)]
     else:
-        said, notes = read(entries, format)
+        messages, notes = read(entries, format)
         if provider == "anthropic":
-            leading = _leading([each.role for each in said])
-            system = [Sent(renderer.system(each.text), each.sources) for each in said[:leading]]
-            return Rendered(system, renderer.write(said[leading:]), notes)
-        return Rendered([], renderer.write(said), notes)
+            leading = _leading([each.role for each in messages])
+            system = [
+                RenderedMessage(renderer.system(each.text), each.sources)
+                for each in messages[:leading]
+            ]
+            return Rendered(system, renderer.write(messages[leading:]), notes)
+        return Rendered([], renderer.write(messages), notes)
     if provider == "anthropic":
         return _without_system(sent)
     return Rendered([], sent, notes)
 
 
-def _without_system(sent: Sequence[Sent]) -> Rendered:
-    """Anthropic's own messages, the system entries among them lifted out.
+def _without_system(sent: Sequence[RenderedMessage]) -> Rendered:
+    """Move the system entries out of Anthropic messages.
 
-    Those at the beginning are system blocks. A later one would change the prompt's beginning, and
-    with it all that is cached: it becomes a message of the user's in its place, or beside it where
-    that would part a call from its results.
+    Those at the beginning become system blocks. A later one would change the beginning of the
+    prompt, and all that is cached. So it becomes a user message in its place, or beside it where it
+    would part a call from its results.
     """
     roles = [normal_role(str(each.message.get("role"))) for each in sent]
     leading = _leading(roles)
     rest = sent[leading:]
     system = [
-        Sent(block, each.sources)
+        RenderedMessage(block, each.sources)
         for each in sent[:leading]
         for block in _system_blocks(each.message.get("content"))
     ]
     if "system" not in roles[leading:]:
         return Rendered(system, [*rest], ())
-    messages: list[Sent] = []
-    for each in in_place(rest, _heard):
-        if _heard(each).role != "system":
+    messages: list[RenderedMessage] = []
+    for each in in_place(rest, _role_calls):
+        if _role_calls(each).role != "system":
             messages.append(each)
             continue
         texts = [block["text"] for block in _system_blocks(each.message.get("content"))]
         if texts:
             text = "[system]\n" + "\n\n".join(texts)
-            messages.append(Sent(anthropic_writing.user(text), each.sources))
+            messages.append(RenderedMessage(anthropic_writing.user(text), each.sources))
     return Rendered(system, messages, ())
 
 
-def _heard(sent: Sent) -> Heard:
-    """An Anthropic message's client tools, called and answered."""
+def _role_calls(sent: RenderedMessage) -> RoleCalls:
+    """Return the calls and results of client tools in an Anthropic message."""
     content, role = sent.message.get("content"), normal_role(str(sent.message.get("role")))
     if not isinstance(content, (list, tuple)):
-        return Heard(role)
+        return RoleCalls(role)
     blocks = [block for block in content if isinstance(block, Mapping)]
     calls = [str(block.get("id")) for block in blocks if type_of(block) == "tool_use"]
     answers = [str(block.get("tool_use_id")) for block in blocks if type_of(block) == "tool_result"]
-    return Heard(role, calls, answers)
+    return RoleCalls(role, calls, answers)
 
 
 def _leading(roles: Sequence[str]) -> int:
-    """How many system entries a list begins with."""
+    """Return how many system entries the list begins with."""
     return next(
-        (place for place, role in enumerate(roles) if normal_role(role) != "system"), len(roles)
+        (index for index, role in enumerate(roles) if normal_role(role) != "system"), len(roles)
     )
 
 
 def _system_blocks(content: Any) -> list[Any]:
-    """The texts of a system entry as blocks; one that is a block already is the same object."""
+    """Return a system entry's texts as blocks; one that is a block already is the same object."""
     if isinstance(content, str):
         content = [content]
     blocks = []

@@ -1,12 +1,11 @@
-"""Model names: the row of a table that a name means, with or without vendor, date and revision.
+"""Thinking: how models treat it in a history (THINKING_MODELS), and entries without it.
 
-THINKING_MODELS: what each model takes back of its thinking, with the source of each row.
+`known_name` finds the row of a table for a model name, with or without vendor, date and revision.
+THINKING_MODELS holds the rules of each model, with the source of each row.
 
-Entries without the model's thinking, as far as their formats have parts in common.
-
-A format says with `without_thinking(entries)` what each entry is once its thinking is gone: the
-entry itself where it has none, a copy without it, or None where nothing else is left to say. The
-entries themselves are never changed.
+`without_thinking(entries)` of a format returns each entry without thinking: the entry itself where
+it has none, a copy without it, or None where nothing is left. Entries are never changed. The parts
+that formats share are here.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = [
 ]
 
 
-# What may follow a model's name without making it another model: a date, a revision, a variant.
+# A date, a revision or a variant may follow a model's name without making it another model.
 _REVISION = re.compile(
     r"(-\d{8}|-\d{4}-\d\d-\d\d|-latest|-v\d+|@[\w.-]+|:[\w.-]+|\[[\w.-]+\])*", re.ASCII
 )
@@ -39,7 +38,7 @@ _VENDOR = re.compile(r"^.*/|^(\w+\.)*anthropic\.")
 
 
 def known_name(model: str, names: Iterable[str]) -> str | None:
-    """The one of these names that a model's name means; None for a model that is none of them.
+    """Return the name of the table that a model's name means; None for a model that it lacks.
 
     >>> known_name("us.anthropic.claude-opus-4-5-20251101-v1:0", ["claude-opus-4-5"])
     'claude-opus-4-5'
@@ -62,33 +61,35 @@ def known_name(model: str, names: Iterable[str]) -> str | None:
 
 
 AS_OF = "2026-11"
-"""When the table was last compared with what the provider publishes."""
+"""The month when the table was last compared with the provider's documentation."""
 
 OnMismatch = Literal["error", "drop"]
 OpenLoop = Literal["any", "leading"]
 
 
 class ThinkingModel(NamedTuple):
-    """What one model takes back of the thinking in a conversation."""
+    """The rules of one model for the thinking in a conversation."""
 
     binds_prefix: bool
-    """Whether a thinking block is taken only while system, tools and every message before it are
-    what they were when it was made."""
+    """Whether a thinking block is accepted only while system, tools and every message before it are
+    the same as when it was made."""
     on_mismatch: OnMismatch = "error"
     """What the API does with a block whose prefix changed, unless a request says otherwise: it
-    refuses the request (400), or drops the block. Without ``binds_prefix`` it means nothing."""
+    refuses the request (400), or drops the block. Meaningless without ``binds_prefix``."""
     open_loop: OpenLoop = "any"
-    """What an open tool loop must have: "any" takes it with and without thinking, "leading" refuses
-    it (where thinking has a manual budget) unless its first assistant message begins with some."""
+    """What an open tool loop must have: "any" accepts it with and without thinking. "leading"
+    refuses it (where thinking has a manual budget) unless its first assistant message begins with
+    thinking."""
     reads: tuple[str, ...] = ()
-    """Other models whose blocks it is documented to read, on the Claude API. Any other's are
-    dropped, without an error; send them all the same, since the next model may read them."""
+    """Other models whose blocks it is documented to read, on the Claude API. Blocks of any other
+    model are dropped without an error; send them all the same, since the next model may read
+    them."""
     source: str = ""
-    """Where the provider says so."""
+    """The address of the provider's statement."""
 
     @property
     def refuses_changed_prefix(self) -> bool:
-        """Whether a request with thinking behind a change is refused: then it has to go."""
+        """Return whether a request with thinking behind a change is refused."""
         return self.binds_prefix and self.on_mismatch == "error"
 
 
@@ -154,7 +155,7 @@ THINKING_MODELS: dict[str, ThinkingModel] = {
     "claude-haiku-4-5": _manual(),
     "claude-3-7-sonnet": _manual(),
 }
-"""By model, `AS_OF`. Yours to edit: what you put there holds from the next call on, for every
+"""Rules by model, `AS_OF`. You may edit it: an edit holds from the next call on, for every
 compaction, `Context`, `compile` and `validate` of the process.
 
 >>> THINKING_MODELS["claude-next"] = ThinkingModel(True, source="https://example.com/next")
@@ -164,26 +165,25 @@ True
 """
 
 UNKNOWN_CLAUDE = ThinkingModel(True, "error", "leading", (), _CHECKS)
-"""A Claude model that nobody named, or that the table lacks: the strictest of all, so that whatever
-it turns out to be takes what is sent."""
+"""For a Claude model without a name, or one that the table lacks: the strictest rules."""
 
 UNBOUND = ThinkingModel(False)
-"""Any other provider's: none refuses thinking for what stands before it. OpenAI's newer models drop
+"""For other providers: none refuses thinking because of its prefix. OpenAI's newer models drop
 reasoning behind a change, without an error
 (https://developers.openai.com/api/docs/guides/keep-prefix-unchanged)."""
 
 _CLAUDE = re.compile(r"claude|fable|mythos|opus|sonnet|haiku", re.IGNORECASE)
 _BESIDE = "thinking_blocks"
-"""Where gateways put Claude's thinking, beside the content."""
+"""The field beside the content where gateways put Claude's thinking."""
 _OWN_FORMATS = ("anthropic", "claude_code")
-"""What is written in them goes to Claude, or to a server that speaks as its API does."""
+"""Formats of messages to Claude, or to a server with the same API."""
 
 
 def thinking_model(model: str, format: str = "", entries: Sequence[Any] = ()) -> ThinkingModel:  # noqa: A002
-    """The row of a model; of the one that the entries name or come from where ``model`` is "".
+    """Return the row of a model; where ``model`` is "", of the model that the entries name.
 
-    A transcript of Claude Code and LangChain's messages name the model that answered. Without any
-    name Anthropic's own formats, and blocks with Claude's signatures in others, mean a Claude.
+    A transcript of Claude Code and LangChain's messages name the model that answered. Without a
+    name, Anthropic's own formats, and blocks with Claude's signatures in others, mean a Claude.
 
     >>> thinking_model("us.anthropic.claude-sonnet-4-5-20250929-v1:0").binds_prefix
     False
@@ -196,7 +196,7 @@ def thinking_model(model: str, format: str = "", entries: Sequence[Any] = ()) ->
         return THINKING_MODELS[known]
     if format in _OWN_FORMATS or _CLAUDE.search(name):
         return UNKNOWN_CLAUDE
-    if format in ("plain", "openai_responses"):  # no block of Claude's stands in them
+    if format in ("plain", "openai_responses"):  # no block of Claude's can be in them
         return UNBOUND
     # On the hot path: most messages are texts, which hold none.
     rich = [
@@ -208,7 +208,7 @@ def thinking_model(model: str, format: str = "", entries: Sequence[Any] = ()) ->
 
 
 def _name_in(entries: Sequence[Any], format: str) -> str:  # noqa: A002
-    """The model that answered last, where the entries say so; "" where they do not."""
+    """Return the model that answered last, as the entries name it; "" where they do not."""
     for entry in reversed(entries) if format in ("claude_code", "langchain") else ():
         about: Any = getattr(entry, "response_metadata", None)
         if format == "claude_code":
@@ -223,7 +223,7 @@ def _name_in(entries: Sequence[Any], format: str) -> str:  # noqa: A002
 
 
 def _is_claudes(entry: Any) -> bool:
-    """Whether it holds a thinking block as only Claude signs them."""
+    """Return whether it holds a thinking block signed as Claude signs."""
     return any(
         is_thinking(block) and (block.get("signature") or block.get("data"))
         for block in _blocks_of(entry)
@@ -241,16 +241,16 @@ THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 
 
 class Nothing:
-    """What is left of a content that was nothing but thinking, and white space around it."""
+    """The result for a content that was only thinking and white space."""
 
 
 def is_thinking(block: object, kinds: frozenset[str] = THINKING_BLOCKS) -> bool:
-    """Whether a block of a content is of one of these types."""
+    """Return whether a block of a content is of one of these types."""
     return isinstance(block, Mapping) and type_of(block) in kinds
 
 
 def content_without_thinking(content: Any, kinds: frozenset[str] = THINKING_BLOCKS) -> Any:
-    """The content without blocks of these types: itself where it has none, or `Nothing`.
+    """Return the content without blocks of these types: itself where it has none, or `Nothing`.
 
     >>> content_without_thinking([{"type": "thinking", "thinking": "hm"}, "Done."])
     ['Done.']

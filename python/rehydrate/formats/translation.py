@@ -1,4 +1,4 @@
-"""A history of any format as what was said; what no other provider can be told is noted."""
+"""Reading of a history of any format into neutral messages, with notes on what is lost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rehydrate.errors import InvalidMessageError
 from rehydrate.formats._reading import as_parts, readable_texts, type_of
 from rehydrate.formats.claude_code_writing import merged_lines
 from rehydrate.formats.langchain_chat import langchain_to_openai
-from rehydrate.formats.neutral import Call, Media, Part, Result, Said, Text, settled
+from rehydrate.formats.neutral import Call, Media, NeutralMessage, Part, Result, Text, settled
 from rehydrate.formats.openai_chat import function_id
 from rehydrate.messages import normal_role
 
@@ -29,28 +29,28 @@ _CLIENT_CALLS = {
 
 
 class Reading(NamedTuple):
-    """What was said, and what of it was left out or put otherwise, in words."""
+    """Neutral messages, and notes on what was left out or changed."""
 
-    said: list[Said]
+    messages: list[NeutralMessage]
     notes: tuple[str, ...]
 
 
 def read(entries: Sequence[Any], format: str) -> Reading:  # noqa: A002  the field's word
-    """Read a history; raises InvalidMessageError for what stands for something only its own
-    provider holds."""
+    """Read a history; raises InvalidMessageError for an entry that only its provider can
+    resolve."""
     reader = _Reader()
-    said = settled(list(_READERS[format](reader, entries)))
-    return Reading(said, reader.notes())
+    messages = settled(list(_READERS[format](reader, entries)))
+    return Reading(messages, reader.notes())
 
 
 class _Reader:
-    """Notes what is lost on the way."""
+    """Reads entries and notes what is lost."""
 
     def __init__(self) -> None:
         self._lost: dict[str, set[int]] = {}
 
-    def lose(self, what: str, place: int) -> None:
-        self._lost.setdefault(what, set()).add(place)
+    def lose(self, what: str, index: int) -> None:
+        self._lost.setdefault(what, set()).add(index)
 
     def notes(self) -> tuple[str, ...]:
         return tuple(
@@ -61,83 +61,83 @@ class _Reader:
             ]
         )
 
-    def parts(self, content: object, place: int) -> list[Part]:
-        """The parts of a content, in the words of any provider."""
+    def parts(self, content: object, index: int) -> list[Part]:
+        """Return the parts of a content as neutral parts."""
         found: list[Part] = []
-        for part in as_parts(content, place):
+        for part in as_parts(content, index):
             if isinstance(part, str):
                 found += _texts(part)
             elif isinstance(part, Mapping):
-                found += self._part(part, place)
+                found += self._part(part, index)
         return found
 
-    def _part(self, part: Mapping[str, Any], place: int) -> Iterable[Part]:
+    def _part(self, part: Mapping[str, Any], index: int) -> Iterable[Part]:
         kind = type_of(part)
         if kind in _TEXTS or kind == "refusal":
             return _texts(part.get("refusal" if kind == "refusal" else "text"))
         if kind in _THINKING:
-            self.lose("thinking is not sent, it is for the model that thought it:", place)
+            self.lose("thinking is not sent, it is for the model that thought it:", index)
             return ()
         if kind == "tool_use":
             return (Call(_id(part.get("id")), str(part.get("name", "")), part.get("input")),)
         if kind == "tool_result":
-            return (self.result(_id(part.get("tool_use_id")), part.get("content"), part, place),)
+            return (self.result(_id(part.get("tool_use_id")), part.get("content"), part, index),)
         media = _media(part)
-        return (media,) if media is not None else self._other(part, kind, place)
+        return (media,) if media is not None else self._other(part, kind, index)
 
-    def _other(self, part: Mapping[str, Any], kind: str, place: int) -> Iterable[Part]:
-        """A text document, or what only its own provider has: as text, if it has any."""
+    def _other(self, part: Mapping[str, Any], kind: str, index: int) -> Iterable[Part]:
+        """Return a text document, or a provider's own part, as text if it has any."""
         source = part.get("source")
         if kind == "document" and isinstance(source, Mapping):
             inner = source.get("data") if type_of(source) == "text" else source.get("content")
-            return self.parts(inner, place)
+            return self.parts(inner, index)
         texts = [text for text in readable_texts(part) if text != kind]
         self.lose(
             f"{kind or 'an unknown part'} is sent as text:"
             if texts
             else f"{kind or 'an unknown part'} is not sent:",
-            place,
+            index,
         )
         return [Text(text) for text in texts if text.strip()]
 
     def result(
-        self, call: str | None, content: object, about: Mapping[str, Any], place: int
+        self, call: str | None, content: object, about: Mapping[str, Any], index: int
     ) -> Result:
-        """What a tool answered."""
+        """Return a tool's result as a neutral part."""
         if isinstance(content, Mapping):
             content = [content]
-        parts = [part for part in self.parts(content, place) if isinstance(part, (Text, Media))]
+        parts = [part for part in self.parts(content, index) if isinstance(part, (Text, Media))]
         return Result(call, tuple(parts), bool(about.get("is_error")))
 
 
 def _anthropic(
     reader: _Reader, entries: Sequence[Any], sources: Sequence[tuple[int, ...]] | None = None
-) -> Iterable[Said]:
-    for place, entry in enumerate(entries):
-        at = (place,) if sources is None else sources[place]
+) -> Iterable[NeutralMessage]:
+    for index, entry in enumerate(entries):
+        at = (index,) if sources is None else sources[index]
         yield _spoken(reader, entry, normal_role(str(entry.get("role"))), at)
 
 
-def _claude_code(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
+def _claude_code(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
     merged = merged_lines(entries)
     messages, sources = [each.message for each in merged], [each.sources for each in merged]
     return _anthropic(reader, messages, sources)
 
 
-def _plain(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
-    for place, entry in enumerate(entries):
+def _plain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
+    for index, entry in enumerate(entries):
         role = normal_role(str(entry.get("role")))
-        said = _spoken(reader, entry, role, (place,))
+        message = _spoken(reader, entry, role, (index,))
         if role in ("system", "user", "assistant"):
-            yield said
-        elif said.text:
-            # A role that no provider knows, or a tool's answer to no call: the user's, by name.
-            yield Said("user", (Text(f"[{role}]\n{said.text}"),), (place,))
+            yield message
+        elif message.text:
+            # An unknown role, or a tool's answer to no call, becomes the user's, with its name.
+            yield NeutralMessage("user", (Text(f"[{role}]\n{message.text}"),), (index,))
 
 
-def _openai_chat(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
+def _openai_chat(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
     waiting: list[str | None] = []  # calls that a tool message without an id may answer
-    for place, entry in enumerate(entries):
+    for index, entry in enumerate(entries):
         role = normal_role(str(entry.get("role")))
         if role == "tool":
             call = _id(entry.get("tool_call_id"))
@@ -147,60 +147,64 @@ def _openai_chat(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
                 call = waiting[0]
             if call in waiting:
                 waiting.remove(call)
-            result = reader.result(call, entry.get("content"), entry, place)
-            yield Said("user", (result,), (place,))
+            result = reader.result(call, entry.get("content"), entry, index)
+            yield NeutralMessage("user", (result,), (index,))
             continue
-        said = _spoken(reader, entry, role, (place,))
+        message = _spoken(reader, entry, role, (index,))
         if any(entry.get(key) for key in ("reasoning_content", "reasoning", "thinking_blocks")):
-            reader.lose("thinking is not sent, it is for the model that thought it:", place)
+            reader.lose("thinking is not sent, it is for the model that thought it:", index)
         audio = entry.get("audio")
         spoken = audio.get("transcript") if isinstance(audio, Mapping) else None
         more: list[Part] = [*_texts(entry.get("refusal")), *_texts(spoken)]
         if isinstance(audio, Mapping) and not spoken:
-            reader.lose("speech without its words is not sent:", place)
-        for raw in as_parts(entry.get("tool_calls"), place, "tool_calls"):
-            more += _chat_call(raw, f"call_{place}")
+            reader.lose("speech without its words is not sent:", index)
+        for raw in as_parts(entry.get("tool_calls"), index, "tool_calls"):
+            more += _chat_call(raw, f"call_{index}")
         legacy = entry.get("function_call")
         if isinstance(legacy, Mapping):
             name = str(legacy.get("name"))
             more.append(Call(function_id(name), name, _json_object(legacy.get("arguments"))))
         if more:
-            said = said._replace(parts=(*said.parts, *more), entry=None)
-        waiting = [part.id for part in said.parts if isinstance(part, Call)]
-        yield said
+            message = message._replace(parts=(*message.parts, *more), entry=None)
+        waiting = [part.id for part in message.parts if isinstance(part, Call)]
+        yield message
 
 
-def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
-    for place, entry in enumerate(entries):
+def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
+    for index, entry in enumerate(entries):
         kind = type_of(entry)
         if kind in _HELD or (not kind and "role" not in entry):
             expected = "an item that says what it holds"
             remedy = "it can only be sent to the provider that holds it: leave it out"
-            raise InvalidMessageError(place, "type", kind or entry, expected, remedy)
+            raise InvalidMessageError(index, "type", kind or entry, expected, remedy)
         if kind in ("", "message"):
-            yield _spoken(reader, entry, normal_role(str(entry.get("role"))), (place,))
+            yield _spoken(reader, entry, normal_role(str(entry.get("role"))), (index,))
         elif kind in _CLIENT_CALLS:
             name = str(entry.get("name") or kind.removesuffix("_call"))
             value = _json_object(entry.get(_CLIENT_CALLS[kind]))
-            yield Said("assistant", (Call(_id(entry.get("call_id")), name, value),), (place,))
+            yield NeutralMessage(
+                "assistant", (Call(_id(entry.get("call_id")), name, value),), (index,)
+            )
         elif kind.endswith("_output"):
             call = _id(entry.get("call_id")) or _id(entry.get("id"))
             output = entry.get("output")
-            yield Said("user", (reader.result(call, output, entry, place),), (place,))
+            yield NeutralMessage("user", (reader.result(call, output, entry, index),), (index,))
         else:
-            parts = reader.parts([entry], place)
+            parts = reader.parts([entry], index)
             if parts:
-                yield Said("assistant", tuple(parts), (place,))
+                yield NeutralMessage("assistant", tuple(parts), (index,))
 
 
-def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[Said]:
-    sent = [place for place, entry in enumerate(entries) if entry.type != "remove"]
-    messages = langchain_to_openai([entries[place] for place in sent])
-    for said in _openai_chat(reader, messages):
-        yield said._replace(sources=tuple([sent[place] for place in said.sources]), entry=None)
+def _langchain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
+    sent = [index for index, entry in enumerate(entries) if entry.type != "remove"]
+    messages = langchain_to_openai([entries[index] for index in sent])
+    for message in _openai_chat(reader, messages):
+        yield message._replace(
+            sources=tuple([sent[index] for index in message.sources]), entry=None
+        )
 
 
-_READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[Said]]] = {
+_READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[NeutralMessage]]] = {
     "anthropic": _anthropic,
     "claude_code": _claude_code,
     "openai_chat": _openai_chat,
@@ -210,11 +214,13 @@ _READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[Said]]] = {
 }
 
 
-def _spoken(reader: _Reader, entry: Mapping[str, Any], role: str, sources: tuple[int, ...]) -> Said:
+def _spoken(
+    reader: _Reader, entry: Mapping[str, Any], role: str, sources: tuple[int, ...]
+) -> NeutralMessage:
     content = entry.get("content")
     if type(content) is str and len(entry) == 2 and content.strip() and entry["role"] == role:
-        return Said(role, (Text(content),), sources, entry)
-    return Said(role, tuple(reader.parts(content, (*sources, 0)[0])), sources)
+        return NeutralMessage(role, (Text(content),), sources, entry)
+    return NeutralMessage(role, tuple(reader.parts(content, (*sources, 0)[0])), sources)
 
 
 def _chat_call(raw: object, id_if_none: str) -> Iterable[Call]:
@@ -229,7 +235,7 @@ def _chat_call(raw: object, id_if_none: str) -> Iterable[Call]:
 
 
 def _media(part: Mapping[str, Any]) -> Media | None:
-    """An image or a file, in the words of any provider."""
+    """Return an image or a file as a neutral part."""
     kind = type_of(part)
     source, image, file = part.get("source"), part.get("image_url"), part.get("file")
     url: object = None
@@ -252,7 +258,7 @@ def _name(part: Mapping[str, Any]) -> str:
 
 
 def _texts(value: object) -> list[Part]:
-    """A text as parts: none of nothing, since no provider takes an empty one."""
+    """Return a text as parts; no parts if it is empty, since no provider takes an empty one."""
     return [Text(value)] if isinstance(value, str) and value.strip() else []
 
 

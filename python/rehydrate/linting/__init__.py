@@ -1,8 +1,7 @@
-"""Linting a prompt or a session: what it spends tokens on to no use, what breaks its cache.
-
+"""Linting of a prompt or a session: wasted tokens and broken caching.
 
 lint(target)       every finding, gravest first
-Finding            rule, severity, place, tokens, what it is, what to do about it
+Finding            rule, severity, place, tokens, message and remedy
 RULES              the rules by name, each a function from a `Subject` to findings
 """
 

@@ -1,8 +1,8 @@
-"""growth: how much a request grows from turn to turn, and when it crosses the budget.
+"""Rules about requests over time: growth, growing_system, unstable_prefix and breakpoints.
 
-growing_system: a system prompt that is longer in each request than in the one before.
-
-Rules about the cache: what makes a prefix another one each turn, and where marks are wrong.
+growth: how fast requests grow, and when they cross the budget. growing_system: a system prompt that
+gets longer from request to request. The other two are about the cache: a prefix that changes each
+turn, and wrong marks.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from rehydrate.linting.subject import Finding, Subject, Text, definition, token_
 from rehydrate.prompt.section import Stability
 
 SOON_STEPS = 20
-"""A budget that is crossed within so many further requests is worth a word."""
+"""A budget that is crossed within this many further requests gets a finding."""
 FEWEST_STEPS = 3
 
 
 def growth(subject: Subject) -> Iterator[Finding]:
-    """One finding: over the hard budget, over the soft one, or soon over it."""
+    """Yield one finding: over the hard budget, over the soft one, or soon over it."""
     budget, total = subject.budget, subject.tokens
     steps = subject.steps - (subject.now[0].step if subject.now else 0)
-    said = sum(text.tokens for text in subject.now) + subject.media_tokens
-    rate = said / steps if steps >= FEWEST_STEPS else 0.0
+    tokens = sum(text.tokens for text in subject.now) + subject.media_tokens
+    rate = tokens / steps if steps >= FEWEST_STEPS else 0.0
     grows = f", {rate:,.0f} more with each request" if rate else ""
     if total > budget.hard_tokens:
         yield Finding(
@@ -60,7 +60,7 @@ def growth(subject: Subject) -> Iterator[Finding]:
 
 
 def _crossed(subject: Subject, limit: int) -> str:
-    """Where the prompt crosses the limit."""
+    """Return where the prompt crosses the limit."""
     total = subject.tool_tokens + sum(text.tokens for text in subject.static)
     for text in subject.now:
         total += text.tokens
@@ -70,16 +70,16 @@ def _crossed(subject: Subject, limit: int) -> str:
 
 
 GROWN_TOKENS = 100
-"""Less than this is a word that changed."""
+"""Less growth than this is a changed word."""
 GROWN_TIMES = 2
-"""Once is an edit."""
+"""One growth is an edit."""
 STAYED = 0.8
-"""Of the lines of a version that stand in the next, or else it is another prompt."""
+"""Minimum share of a version's lines that the next must have; else it is another prompt."""
 JOURNAL_DATES = 5
 JOURNAL_TOKENS = 150
 
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
-# A line of a journal: a date behind nothing but a bullet, a heading's marks or a bracket.
+# A line of a journal: a date, with only a bullet, a heading's marks or a bracket before it.
 _DATED = re.compile(
     r"^[\s>#*+\-\[(]{0,8}(?P<date>\d{4}[-/.]\d{1,2}[-/.]\d{1,2}"
     rf"|(?:{_MONTHS})[a-z]*\.? \d{{1,2}},? \d{{4}}|\d{{1,2}}\.? (?:{_MONTHS})[a-z]*\.? \d{{4}})\b",
@@ -92,19 +92,19 @@ _REMEDY = (
 
 
 def growing_system(subject: Subject) -> Iterator[Finding]:
-    """What the system says grows: from request to request, from one system message to the next, or
-    by its own account, as a journal does."""
+    """Yield growth of the system's text: from request to request, from one system message to the
+    next, or within one text that is a journal."""
     if len(subject.systems) > 1:
         yield from _grown(subject.systems, "requests")
     else:
-        said = [text for text in subject.texts if text.role == "system"]
-        yield from _grown([*_joined(subject.static), *said], "system messages")
+        texts = [text for text in subject.texts if text.role == "system"]
+        yield from _grown([*_joined(subject.static), *texts], "system messages")
     for text in subject.static:
         yield from _journal(text)
 
 
 def _grown(versions: Sequence[Text], of_what: str) -> Iterator[Finding]:
-    """Versions of one text, the last of which is longer than the first by several additions."""
+    """Yield a finding for versions of one text if the last is longer by several additions."""
     if len(versions) < 2:
         return
     pairs = pairwise(versions)
@@ -124,7 +124,7 @@ def _grown(versions: Sequence[Text], of_what: str) -> Iterator[Finding]:
 
 
 def _holds(new: Text, old: Text) -> bool:
-    """Whether most of what was said is said again."""
+    """Return whether the new text holds most of the old one."""
     before = old.text.splitlines()
     lines = set(new.text.splitlines())
     if sum(line in lines for line in before) >= STAYED * len(before):
@@ -133,7 +133,7 @@ def _holds(new: Text, old: Text) -> bool:
 
 
 def _joined(texts: Sequence[Text]) -> list[Text]:
-    """One text of what the system says in front; none where it says nothing."""
+    """Return the system texts at the beginning as one text; none where there are none."""
     if not texts:
         return []
     joined = "\n".join([text.text for text in texts])
@@ -141,7 +141,7 @@ def _joined(texts: Sequence[Text]) -> list[Text]:
 
 
 def _journal(text: Text) -> Iterator[Finding]:
-    """Entries with a date of their own, in order: more will come."""
+    """Yield a finding for dated entries in order: more will come."""
     lines = text.text.splitlines()
     matches = [_DATED.match(line) for line in lines]
     dates = [found["date"] for found in matches if found]
@@ -162,7 +162,7 @@ def _journal(text: Text) -> Iterator[Finding]:
 
 
 def _is_in_order(dates: Sequence[str]) -> bool:
-    """Whether they go one way; nobody can tell of dates that do not begin with the year."""
+    """Return whether the dates go one way; True if any does not begin with the year."""
     years = [date for date in dates if date[:4].isdigit()]
     return len(years) < len(dates) or years in (sorted(years), sorted(years, reverse=True))
 
@@ -174,12 +174,12 @@ _DATE = (
     rf"|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}}"
     rf"|\d{{1,2}}(?:st|nd|rd|th|\.)? (?:of )?{_MONTH},? \d{{4}})"
 )
-# A time of day is another one in each request whatever is said of it.
+# A time of day differs in each request, in any context.
 _TIME = re.compile(
     r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?|\b\d{1,2}:\d\d:\d\d\b"
     r"|\b\d{4}/\d\d/\d\d \d\d:\d\d|\b1[6-9]\d{8}(?:\d{3})?\b"
 )
-# A date is, where it is said to be today's: a policy's or a model's own stays what it is.
+# A date does, where the text calls it today's; that of a policy or of a model stays.
 _TODAY = re.compile(
     r"(?:\btoday\b(?:'s| is)?(?: date)?|\b(?:current|present) (?:date|day|time)\b|\bnow\b"
     r"|\bas of\b|^\W{0,4}date\b|\bdate and time\b|\bit is\b|<(?:current_?)?date>"
@@ -187,7 +187,7 @@ _TODAY = re.compile(
     rf"[^\n\w]{{0,8}}(?:is|it is|it's|the)?[^\n\w]{{0,4}}(?P<found>(?:{_WEEKDAY})?{_DATE})",
     re.IGNORECASE | re.MULTILINE,
 )
-# So is one that stands alone, or with its day of the week.
+# So does one that stands alone, or with its day of the week.
 _ALONE = re.compile(
     rf"^[^\n\w]{{0,4}}(?P<found>{_DATE})[^\n\w]{{0,4}}$|\b{_WEEKDAY}{_DATE}",
     re.IGNORECASE | re.MULTILINE,
@@ -197,7 +197,7 @@ _UUID = re.compile(
     r"|\b0[0-7][0-9A-HJKMNP-TV-Z]{24}\b"  # a ULID of this age
     r"|\b(?=[0-9a-f]*[a-f])(?=(?:[a-f]*\d){6})[0-9a-f]{32}\b"  # a UUID without its hyphens
 )
-# An id of whom or what this request is about, told by its name: `user_id: 8f3k2`.
+# An id of the person or subject of this request, by its name: `user_id: 8f3k2`.
 _NAMED_ID = re.compile(
     r"\b(?i:session|request|conversation|thread|chat|trace|span|run|job|correlation|user|customer"
     r"|account|client|tenant|order|ticket|transaction|message|device|visitor)"
@@ -209,12 +209,12 @@ _NEAR = 60
 
 
 def unstable_prefix(subject: Subject) -> Iterator[Finding]:
-    """A time, today's date or an id in what is sent first: with another one nothing is cached."""
+    """Yield a time, today's date or an id at the front: when it changes, nothing is cached."""
     behind = subject.tokens
-    for place, tool in enumerate(subject.tools):
+    for index, tool in enumerate(subject.tools):
         found = _varying(definition(tool))
         if found:
-            yield _unstable(f"tools[{place}]", found, behind)
+            yield _unstable(f"tools[{index}]", found, behind)
         behind -= tool.tokens or 0
     for text in subject.static:
         found = _varying(text.text)
@@ -224,7 +224,7 @@ def unstable_prefix(subject: Subject) -> Iterator[Finding]:
 
 
 def _varying(text: str) -> str:
-    """A time, a date of today or an id in it, unless it stands as an example; "" for none."""
+    """Return a time, a date of today or an id in it, unless it is an example; "" for none."""
     for pattern in (_TIME, _TODAY, _ALONE, _UUID, _NAMED_ID):
         for match in pattern.finditer(text):
             before = text[max(match.start() - _NEAR, 0) : match.start()]
@@ -246,10 +246,10 @@ def _unstable(place: str, found: str, behind: int) -> Finding:
 
 
 def breakpoints(subject: Subject) -> Iterator[Finding]:
-    """Marks that are refused, that keep nothing, or that are missing."""
+    """Yield marks that are refused, that cache nothing, or that are missing."""
     segments = subject.segments
     ends = list(accumulate([segment.tokens for segment in segments]))
-    marked = [place for place, segment in enumerate(segments) if segment.breakpoint]
+    marked = [index for index, segment in enumerate(segments) if segment.breakpoint]
     minimum = minimum_prefix(subject.model)
     if subject.marks > MAX_BREAKPOINTS:
         yield Finding(
@@ -261,23 +261,23 @@ def breakpoints(subject: Subject) -> Iterator[Finding]:
             f"{MAX_BREAKPOINTS}",
             "keep the one after the tools or the system, and those nearest to the end",
         )
-    for place in marked:
-        if subject.marks_cache and ends[place] < minimum:
+    for index in marked:
+        if subject.marks_cache and ends[index] < minimum:
             yield Finding(
                 "breakpoints",
                 "info",
-                segments[place].id,
+                segments[index].id,
                 0,
-                f"the breakpoint ends a prefix of {ends[place]:,} tokens; "
+                f"the breakpoint ends a prefix of {ends[index]:,} tokens; "
                 f"{subject.model or 'the model'} keeps none under {minimum:,}",
                 "take it away, or put it where the prefix is longer",
             )
-        if segments[place].stability == Stability.DYNAMIC:
+        if segments[index].stability == Stability.DYNAMIC:
             yield Finding(
                 "breakpoints",
                 "warning",
-                segments[place].id,
-                ends[place],
+                segments[index].id,
+                ends[index],
                 "the breakpoint stands on what is another one each turn: it is written and "
                 "never read",
                 "put it at the end of what stays",

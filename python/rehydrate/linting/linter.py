@@ -1,4 +1,4 @@
-"""The rules, in the order in which they may claim a text: what is certain goes first.
+"""lint: applies every rule to a prompt or session; certain rules claim a text first.
 
 lint: every rule over one prompt or session.
 """
@@ -20,7 +20,7 @@ class Rule(NamedTuple):
     find: Callable[[Subject], Iterator[Finding]]
     about: str
     is_about_texts: bool = False
-    """Whether it judges single texts: one that it names is spent, and no later rule names it."""
+    """Whether it judges single texts: a text that it reports is not reported by a later rule."""
 
 
 RULES: dict[str, Rule] = {
@@ -50,14 +50,14 @@ def lint(
     budget: Budget | None = None,
     rules: Collection[str] | None = None,
 ) -> list[Finding]:
-    """What a prompt or a session spends tokens on to no use, gravest first.
+    """Find wasted tokens and broken caching in a prompt or a session, gravest first.
 
-    ``target`` are messages of any format, the body of a request, a PromptIR or a CompiledPrompt, or
-    a list of such requests as a session sent them: then the last is linted, and whether the system
-    prompt grew on the way. ``tools`` and ``system`` are what is sent with messages that come alone.
-    ``model`` says which prefixes its cache keeps. ``rules`` are the names of those to apply (None:
-    all of `RULES`). Nothing is changed. A text that one rule has named is not named again by a
-    milder one.
+    ``target`` is messages of any format, the body of a request, a PromptIR or a CompiledPrompt, or
+    a list of such requests as a session sent them. Of a list, the last request is linted, and the
+    growth of the system prompt. ``tools`` and ``system`` belong to messages that are passed alone.
+    ``model`` decides which prefixes its cache keeps. ``rules`` are the names of those to apply
+    (None: all of `RULES`). Nothing is changed. A text that one rule reports is not reported again
+    by a milder one.
 
     >>> log = "\\n".join(f"12:00:{n % 60:02} INFO request {n} served" for n in range(500))
     >>> [finding.rule for finding in lint([{"role": "user", "content": log}])]
@@ -70,7 +70,7 @@ def lint(
 
 
 def lint_subject(subject: Subject, rules: Collection[str] | None = None) -> list[Finding]:
-    """The same of what was read already."""
+    """Like `lint`, for a subject that is already read."""
     if isinstance(rules, str):
         raise InvalidArgumentError(f"rules is {rules!r}; pass a list of names, as in [{rules!r}]")
     unknown = sorted(set(rules or ()) - RULES.keys())

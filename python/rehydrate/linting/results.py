@@ -1,6 +1,7 @@
-"""search_dump: searches that answer with whole files where a few lines of each would do.
+"""Rules about tool results: search_dump and unused_result.
 
-unused_result: long tool results of which nothing is mentioned afterwards.
+search_dump: searches that return whole files where a few lines of each would do. unused_result:
+long tool results that nothing mentions afterwards.
 """
 
 from __future__ import annotations
@@ -17,25 +18,25 @@ from rehydrate.messages import PieceKind
 from rehydrate.prompt.caps.kinds import Kind, kind_of
 
 DUMP_TOKENS = 4_000
-"""What the whole files of one answer must come to."""
+"""Minimum tokens of the whole files in one answer."""
 WHOLE_TOKENS = 1_000
-"""A hit of that many is no snippet: those that Rehydrate gives have 200."""
+"""A hit of this size is no snippet: Rehydrate's own snippets have 200."""
 WHOLE_LINES = 300
-"""Lines without a break, where nothing says where one file ends and the next begins."""
+"""Unbroken lines that count as a whole file, where nothing marks the ends of files."""
 
 _SEARCH = re.compile(
     r"search|grep|(?:^|_)rg(?:$|_)|(?:^|_)find(?:$|_|[A-Z])|retriev|recall|(?:^|_)rag(?:$|_)"
     r"|look_?up|(?:^|_)query(?:$|_)",
     re.IGNORECASE,
 )
-# In a shell: files that were searched for are printed, or all lines of them match.
+# In a shell: files found by a search are printed, or all their lines match.
 _PRINTS_FOUND = re.compile(
     r"\bxargs\b[^|]*\b(?:cat|bat)\b|-exec\s+(?:cat|bat)\b"
     r"|\b(?:cat|bat)\s+\$?[(`]\s*(?:grep|rg|ag|find|fd|git\s+grep)\b"
 )
 _GREPS = re.compile(r"(?:^|[\s\"|;&(])(?:grep|rg|ag|ack)\s")
 _MATCH = re.compile(r"^(?:(?P<path>[^\s:][^:\n]{0,300}?)[:-])?(?P<line>\d{1,7})[:-]")
-# Where one hit ends and the next begins: a rule, a heading, a file's name.
+# The border of two hits: a rule, a heading, a file's name.
 _BREAK = re.compile(
     r"^(?:-{2,}|={3,}|\*{3,}|~{3,})\s*$|^#{1,4} |^</?(?:file|document|doc|result|source|hit)\b"
     r"|^(?:=+>?|-{3,}|\*{3,}|#+) .{1,300} (?:<?=+|-{3,}|\*{3,}|#+)$"
@@ -45,8 +46,8 @@ _BREAK = re.compile(
 
 
 def search_dumps(subject: Subject) -> Iterator[Finding]:
-    """Answers of searches with files in full: hits of a thousand tokens and more, or one text
-    without an end."""
+    """Yield answers of searches with whole files: hits of a thousand tokens, or one unbroken
+    text."""
     results = [text for text in subject.texts if text.kind is PieceKind.TOOL_RESULT]
     for (place, tool, asked), group in groupby(results, lambda at: (at.place, at.tool, at.asked)):
         texts = list(group)
@@ -66,13 +67,13 @@ def search_dumps(subject: Subject) -> Iterator[Finding]:
             )
 
 
-def _whole_hits(tool: str, asked: str, texts: Sequence[Text]) -> list[int]:
-    """The tokens of each file that stands in full in a search's answer."""
+def _whole_hits(tool: str, tool_input: str, texts: Sequence[Text]) -> list[int]:
+    """Return the tokens of each whole file in a search's answer."""
     if _SEARCH.search(tool):
         if len(texts) > 1:  # a text a hit
             return _of_size([text.tokens for text in texts])
         return _whole_in(texts[0])
-    command = _command(asked)
+    command = _command(tool_input)
     if _PRINTS_FOUND.search(command):
         return [tokens for text in texts for tokens in _whole_files_in(text)]
     if _GREPS.search(command):
@@ -81,26 +82,26 @@ def _whole_hits(tool: str, asked: str, texts: Sequence[Text]) -> list[int]:
 
 
 def _whole_in(text: Text) -> list[int]:
-    """Of an answer of a search: hits as JSON, as lines that match, or as the files themselves."""
+    """Return the tokens of whole files in one text: JSON hits, matching lines, or files."""
     kind = kind_of(text.text, text.tool)
     if kind in (Kind.JSON, Kind.JSON_LINES):
         hits = [hit for value in _values(text.text, kind) for hit in _strings(value)]
-        # A token is a character at least: what is shorter need not be counted.
+        # A token has at least one character: a shorter text need not be counted.
         return _of_size([token_count(hit) for hit in hits if len(hit) >= WHOLE_TOKENS])
     unbroken = _unbroken_matches(text.text.splitlines())
     if unbroken or kind not in (Kind.CODE, Kind.TEXT) or _is_table(text.text.splitlines()):
-        return unbroken  # lines that match, names, rows
+        return unbroken  # matching lines, names, rows
     return _whole_files_in(text)
 
 
 def _is_table(lines: Sequence[str]) -> bool:
-    """Whether nearly every line has as many tabs, two or more: a file's numbered lines have one."""
+    """Return whether nearly every line has as many tabs, two or more; numbered lines have one."""
     tabs, rows = Counter(line.count("\t") for line in lines).most_common(1)[0]
     return tabs >= 2 and rows > 0.9 * len(lines)
 
 
 def _whole_files_in(text: Text) -> list[int]:
-    """Of a text that is files one after the other, with or without something between them."""
+    """Return the whole files of a text that is one file after another."""
     lines = text.text.splitlines()
     breaks = [number for number, line in enumerate(lines) if _BREAK.match(line)]
     if not breaks:
@@ -112,7 +113,7 @@ def _whole_files_in(text: Text) -> list[int]:
 
 
 def _unbroken_matches(lines: Sequence[str]) -> list[int]:
-    """Runs of numbered lines of one file that leave none out, as a pattern that fits all gives."""
+    """Return runs of consecutive numbered lines of one file, as a broad pattern gives them."""
     whole: list[int] = []
     run: list[str] = []
     before: tuple[Any, int] = (None, -1)
@@ -148,7 +149,7 @@ def _strings(value: Any) -> Iterator[str]:
         for inner in value.values():
             yield from _strings(inner)
     elif isinstance(value, list):
-        # Lines one by one are one text.
+        # Consecutive lines are one text.
         if value and all(isinstance(inner, str) for inner in value):
             yield "\n".join(value)
         else:
@@ -156,10 +157,10 @@ def _strings(value: Any) -> Iterator[str]:
                 yield from _strings(inner)
 
 
-def _command(asked: str) -> str:
-    """What a shell was told to do; "" where the tool is none."""
+def _command(tool_input: str) -> str:
+    """Return the command that a shell was given; "" where the tool is none."""
     try:
-        value = json.loads(asked)
+        value = json.loads(tool_input)
     except ValueError:
         return ""
     if not isinstance(value, dict):
@@ -170,34 +171,34 @@ def _command(asked: str) -> str:
 
 RESULT_TOKENS = 1_000
 LATER_STEPS = 8
-"""So many further requests must have been answered without a word of it."""
+"""Minimum number of later requests that do not mention it."""
 NEW_TERMS = 12
-"""So many names must be new in a result, or else nobody can tell whether it was used."""
+"""Minimum number of new names in a result; with fewer nobody can tell whether it was used."""
 
 _TERM = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}|\d{3,}")
 
 
 def unused_results(subject: Subject) -> Iterator[Finding]:
-    """Results none of whose new names (identifiers, words, numbers) is said again by anyone.
+    """Yield results none of whose new names (identifiers, words, numbers) occurs later.
 
-    It errs on the side of silence: any word that is new in a result and said later, in whatever
+    In doubt it reports nothing: any word that is new in a result and occurs later, in whatever
     sense, counts as a use.
     """
     terms = [frozenset(_TERM.findall(text.text)) for text in subject.texts]
-    last_said: dict[str, int] = {}
-    for place, text in enumerate(subject.texts):
+    last_seen: dict[str, int] = {}
+    for index, text in enumerate(subject.texts):
         if text.kind is not PieceKind.TOOL_RESULT:
-            last_said.update(dict.fromkeys(terms[place], place))
+            last_seen.update(dict.fromkeys(terms[index], index))
     seen: set[str] = set()
     steps = subject.steps
-    for place, text in enumerate(subject.texts):
+    for index, text in enumerate(subject.texts):
         if (
             text.kind is PieceKind.TOOL_RESULT
             and text.tokens >= RESULT_TOKENS
             and steps - text.step >= LATER_STEPS
         ):
-            new = terms[place] - seen
-            if len(new) >= NEW_TERMS and all(last_said.get(term, -1) < place for term in new):
+            new = terms[index] - seen
+            if len(new) >= NEW_TERMS and all(last_seen.get(term, -1) < index for term in new):
                 yield Finding(
                     "unused_result",
                     "info",
@@ -207,4 +208,4 @@ def unused_results(subject: Subject) -> Iterator[Finding]:
                     f"mentioned in the {steps - text.step} requests since",
                     "leave a handle in its place (compact_context, or the pass cap_tool_results)",
                 )
-        seen |= terms[place]
+        seen |= terms[index]

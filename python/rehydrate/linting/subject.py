@@ -1,4 +1,4 @@
-"""Subject: what is linted, read once for all rules: its texts, tools, cache marks and budget."""
+"""Subject: the input of all rules, read once: texts, tools, cache marks and budget."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from rehydrate.prompt.section import ToolDef
 
 Severity = Literal["info", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
-"""Mildest first: worth knowing, costs tokens or money every turn, stops the job or is refused."""
+"""Mildest first: good to know; costs tokens or money every turn; stops the job or is refused."""
 
 
 class Finding(NamedTuple):
-    """What a rule found at one place."""
+    """A problem that a rule found at one place."""
 
     rule: str
     severity: Severity
     place: str
     """``history[12]``, ``tools[3]``, ``system``, a section's id; "" for the whole."""
     tokens: int
-    """That it costs in every request from there on, as far as the remedy would save them."""
+    """Tokens in every request from there on that the remedy would save."""
     message: str
     remedy: str
 
     def __str__(self) -> str:
-        """One line: place, what it is, what to do, rule."""
+        """Return one line: place, message, remedy, rule."""
         place = f"{self.place}: " if self.place else ""
         return f"{place}{self.message}; {self.remedy} ({self.rule})"
 
     def is_at_least(self, severity: Severity) -> bool:
-        """Whether it is as grave as that, or graver."""
+        """Return whether it is at least this grave."""
         return SEVERITIES.index(self.severity) >= SEVERITIES.index(severity)
 
 
@@ -50,7 +50,7 @@ _LISTS = ("messages", "input", "output", "history")
 
 
 class Text(NamedTuple):
-    """One text of the prompt, and where it stands."""
+    """One text of the prompt, and its place."""
 
     place: str
     text: str
@@ -58,55 +58,55 @@ class Text(NamedTuple):
     tokens: int
     role: str
     step: int = 0
-    """How many requests to the model had been answered before it was said."""
+    """Number of requests that were answered before it was added."""
     tool: str = ""
-    """Of a tool's result: the name of the tool."""
+    """For a tool's result: the name of the tool."""
     asked: str = ""
-    """Of a tool's result: the input that asked for it, as compact JSON."""
+    """For a tool's result: the input of its call, as compact JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A prompt or a session, as rules see it."""
+    """A prompt or a session, as the rules read it."""
 
     texts: tuple[Text, ...]
-    """All that is said, in order: those of the history, and of an IR's dynamic sections."""
+    """All texts in order: those of the history, and of an IR's dynamic sections."""
     static: tuple[Text, ...]
-    """What stands in front of it and is sent with every request: the system's."""
+    """The texts before them, sent with every request: the system's."""
     tools: tuple[ToolDef, ...]
     segments: tuple[Segment, ...]
     """The prompt in wire order, where its cache marks are known; empty where they are not."""
     marks: int
-    """Cache marks in it."""
+    """Number of cache marks in it."""
     media_tokens: int
     budget: Budget
     model: str
     begins: int
-    """Where among the texts the prompt of now begins: a transcript goes on behind a compaction."""
+    """Index of the first text of the current prompt: a transcript goes on behind a compaction."""
     marks_cache: bool
-    """Whether the prompt is a whole one for a provider that keeps only what is marked."""
+    """Whether the prompt is a whole one for a provider that caches only what is marked."""
     systems: tuple[Text, ...] = ()
-    """The system's words in each of a session's requests, in order, where these are known."""
+    """The system text of each of a session's requests, in order, where these are known."""
 
     @property
     def tokens(self) -> int:
-        """Of the prompt of now."""
+        """Tokens of the current prompt."""
         fixed = sum(text.tokens for text in self.static) + self.tool_tokens
         return fixed + sum(text.tokens for text in self.now) + self.media_tokens
 
     @property
     def now(self) -> tuple[Text, ...]:
-        """What is said in the prompt of now."""
+        """Texts of the current prompt."""
         return self.texts[self.begins :]
 
     @property
     def tool_tokens(self) -> int:
-        """Of the tools' definitions."""
+        """Tokens of the tools' definitions."""
         return sum(tool.tokens or 0 for tool in self.tools)
 
     @property
     def steps(self) -> int:
-        """Requests that were answered."""
+        """Number of requests that were answered."""
         if not self.texts:
             return 0
         last = self.texts[-1]
@@ -123,8 +123,8 @@ class Subject:
         model: str = "",
         budget: Budget | None = None,
     ) -> Subject:
-        """Read messages, the body of a request, a PromptIR or a CompiledPrompt; of a list of such
-        requests the last, and what the system says in all."""
+        """Read messages, the body of a request, a PromptIR or a CompiledPrompt. Of a list of such
+        requests, read the last, and the system text of all."""
         if budget is not None:
             check_type("budget", budget, Budget, "pass Budget(soft_tokens=...)")
         check_type("model", model, str, "pass the model's name, or leave it out")
@@ -171,24 +171,24 @@ class Subject:
 
 
 def counted_texts(texts: Iterable[Text]) -> tuple[Text, ...]:
-    """The texts with their tokens, all counted in one call."""
+    """Return the texts with their tokens, all counted in one call."""
     texts = list(texts)
     if not texts:
         return ()
     messages = [
-        Message(place, "user", (Piece(text.text, text.kind),)) for place, text in enumerate(texts)
+        Message(index, "user", (Piece(text.text, text.kind),)) for index, text in enumerate(texts)
     ]
     counts = _engine.message_tokens(messages, COUNTER)
     return tuple([text._replace(tokens=n) for text, n in zip(texts, counts, strict=True)])
 
 
 def token_count(text: str) -> int:
-    """Tokens of one text."""
+    """Return the tokens of one text."""
     return _engine.count(text, COUNTER)
 
 
 def counted(tools: Iterable[Any]) -> tuple[ToolDef, ...]:
-    """The tools with the tokens of their definitions."""
+    """Return the tools with the tokens of their definitions."""
     return tuple(
         [
             tool if tool.tokens is not None else replace(tool, tokens=token_count(definition(tool)))
@@ -198,7 +198,7 @@ def counted(tools: Iterable[Any]) -> tuple[ToolDef, ...]:
 
 
 def definition(tool: ToolDef) -> str:
-    """A tool's definition as compact JSON: what the model reads of it."""
+    """Return a tool's definition as compact JSON, as the model reads it."""
     value = tool.raw or {
         "name": tool.name,
         "description": tool.description,
@@ -213,17 +213,17 @@ def _budget(target: Any) -> Budget:
 
 
 def _listed(body: Mapping[str, Any]) -> Any:
-    """The messages of a request's body."""
+    """Return the messages of a request's body."""
     return next((body[key] for key in _LISTS if key in body), ())
 
 
 def _are_requests(target: Any) -> bool:
-    """Whether it is a list of requests: bodies, prompts, or lists of messages."""
+    """Return whether it is a list of requests: bodies, prompts, or lists of messages."""
     return isinstance(target, (list, tuple)) and bool(target) and all(map(is_request, target))
 
 
 def is_request(entry: Any) -> bool:
-    """Whether it is what one request sends, and no message."""
+    """Return whether it is the content of one request, and no message."""
     if isinstance(entry, Mapping):
         is_entry = "role" in entry or "type" in entry
         return not is_entry and isinstance(_listed(entry), (list, tuple, str)) and bool(entry)
@@ -231,7 +231,7 @@ def is_request(entry: Any) -> bool:
 
 
 def _systems(requests: Sequence[Any]) -> tuple[Text, ...]:
-    """What the system says in each of them, as one text."""
+    """Return the system text of each request."""
     return counted_texts([_system_of(request) for request in requests])
 
 
@@ -285,16 +285,16 @@ def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
 
 
 def _begins(texts: Sequence[Text], entries: Sequence[Any], ids: Sequence[str]) -> int:
-    """The first text behind a transcript's last compaction."""
-    for place in range(len(entries) - 1, -1, -1):
-        if entries[place].get("subtype") == "compact_boundary":
-            later = set(ids[place:])
+    """Return the index of the first text behind a transcript's last compaction."""
+    for index in range(len(entries) - 1, -1, -1):
+        if entries[index].get("subtype") == "compact_boundary":
+            later = set(ids[index:])
             return next((n for n, text in enumerate(texts) if text.place in later), 0)
     return 0
 
 
 def _message_ids(segments: Sequence[Segment], entries: int) -> list[str]:
-    """What the entries of a list are called: as a compiled prompt's segments, or by their place."""
+    """Return names of a list's entries: those of a compiled prompt's segments, or their indices."""
     for kinds in (("message",), ("message", "system")):
         ids = [segment.id for segment in segments if segment.kind in kinds]
         if len(ids) == entries:
@@ -305,7 +305,7 @@ def _message_ids(segments: Sequence[Segment], entries: int) -> list[str]:
 def _texts(
     conversation: Conversation, ids: Sequence[str]
 ) -> tuple[tuple[Text, ...], tuple[Text, ...]]:
-    """What is said, and the system's words in front of it."""
+    """Return the texts, and the system texts before them."""
     texts: list[Text] = []
     leading: list[Text] = []
     asked: dict[str, tuple[str, str]] = {}
@@ -343,7 +343,7 @@ def _calls(message: Message) -> Iterator[tuple[str, tuple[str, str]]]:
 
 
 def _own_call(message: Message) -> list[tuple[str, str]]:
-    """The call of a server's tool that has its results in its own item."""
+    """Return the call of a server's tool whose results are in its own item."""
     inputs = [piece.text for piece in message.pieces if piece.kind is PieceKind.TOOL_INPUT]
     if message.role != "assistant" or len(inputs) != 1:
         return []
@@ -369,22 +369,22 @@ def _segments(
     entries: Sequence[Any],
     ids: Sequence[str],
 ) -> tuple[tuple[Segment, ...], int]:
-    """Messages or a request's body in wire order, and how many cache marks are in it."""
+    """Return messages or a request's body in wire order, and how many cache marks it has."""
     sizes = dict.fromkeys(ids, 0)
     counts = _engine.message_tokens(conversation.messages, COUNTER) if conversation.messages else []
     for message, count in zip(conversation.messages, counts, strict=True):
         sizes[ids[message.index]] += count
     blocks = system if isinstance(system, (list, tuple)) else []
     stretches = [
-        (f"tools[{place}]", "tool", tool.tokens or 0, tool.raw) for place, tool in enumerate(tools)
+        (f"tools[{index}]", "tool", tool.tokens or 0, tool.raw) for index, tool in enumerate(tools)
     ]
     for text in static:
         if text.place.startswith("system"):
             number = int(text.place[7:-1] or 0) if text.place != "system" else 0
             marked = blocks[number] if number < len(blocks) else None
             stretches.append((text.place, "system", text.tokens, marked))
-    for place, entry in zip(ids, entries, strict=True):
-        stretches.append((place, "message", sizes[place], entry))
+    for id_, entry in zip(ids, entries, strict=True):
+        stretches.append((id_, "message", sizes[id_], entry))
     marks = [_marks(value) for _, _, _, value in stretches]
     segments = [
         Segment(name, kind, tokens, "", "static", 1, count > 0)  # type: ignore[arg-type]
@@ -394,7 +394,7 @@ def _segments(
 
 
 def _marks(value: Any, depth: int = 0) -> int:
-    """Cache marks on it and on its blocks."""
+    """Return the number of cache marks on it and on its blocks."""
     if isinstance(value, Mapping):
         own = int(value.get("cache_control") is not None)
         inside = value.get("content", value.get("message")) if depth < 3 else None

@@ -1,10 +1,7 @@
-"""Rules about what a text is: binary data, logs, whole files.
+"""Rules about single texts: binary data, logs, whole files, echoes, old thinking, heavy tools.
 
-echo: content that the prompt has already, word for word or line for line.
-
-thinking: what the model thought in turns that are over.
-
-heavy_tools: what tool schemas weigh, and what tiering them would save.
+echo: content that the prompt has already, line for line. thinking: the model's thinking in turns
+that are over. heavy_tools: the tokens of tool schemas, and what tiering them would save.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ _FENCED = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 def base64_in_text(subject: Subject) -> Iterator[Finding]:
-    """Runs of base64 in a text: the model reads each letter and sees nothing."""
+    """Yield runs of base64 in a text: the model reads each letter and sees nothing."""
     for text in subject.texts:
         runs = [run for run in _BASE64.findall(text.text) if _is_binary(run)]
         tokens = sum(map(token_count, runs))
@@ -49,13 +46,13 @@ def base64_in_text(subject: Subject) -> Iterator[Finding]:
 
 
 def _is_binary(run: str) -> bool:
-    """Neither a long name nor hexadecimal nor one letter over and over."""
+    """Return whether it is neither a long name, nor hexadecimal, nor one repeated letter."""
     kinds = ("[A-Z]", "[a-z]", "[0-9]")
     return all(re.search(kind, run) for kind in kinds) and len(set(run)) > 24
 
 
 def raw_logs(subject: Subject) -> Iterator[Finding]:
-    """Logs of more lines than a cap would leave."""
+    """Yield logs with more lines than a cap would leave."""
     for text in subject.texts:
         if text.kind not in (PieceKind.TOOL_RESULT, PieceKind.TEXT) or text.tokens < WORTH_TOKENS:
             continue
@@ -77,7 +74,7 @@ def raw_logs(subject: Subject) -> Iterator[Finding]:
 
 
 def whole_files(subject: Subject) -> Iterator[Finding]:
-    """Long files in full, read by a tool or pasted by the user."""
+    """Yield long whole files, read by a tool or pasted by the user."""
     for text in subject.texts:
         if text.tokens < FILE_TOKENS:
             continue
@@ -119,7 +116,7 @@ def _what(text: Text) -> str:
 
 
 SHARE = 0.8
-"""Of the characters in long lines that must stand earlier."""
+"""Minimum share of the characters in long lines that earlier texts have."""
 ECHO_TOKENS = 300
 LONG_LINE = 16
 """Shorter lines (brackets, blanks) are in every file."""
@@ -129,7 +126,7 @@ _ESCAPED_BREAK = re.compile(r"\\n")
 
 
 def echoes(subject: Subject) -> Iterator[Finding]:
-    """Texts most of whose lines one or more earlier texts have."""
+    """Yield texts most of whose lines are in earlier texts."""
     first_seen: dict[str, str] = {}
     for text in subject.texts:
         if text.kind is PieceKind.THINKING:
@@ -159,7 +156,7 @@ def echoes(subject: Subject) -> Iterator[Finding]:
 
 
 def _lines(text: Text) -> list[str]:
-    """The long lines of a text, without the numbers that tools put before them."""
+    """Return the long lines of a text, without the numbers that tools put before them."""
     content = text.text
     if text.kind is PieceKind.TOOL_INPUT:  # a file in JSON: its line breaks are escaped
         content = _ESCAPED_BREAK.sub("\n", content.replace('\\"', '"').replace("\\t", "\t"))
@@ -177,7 +174,7 @@ LEFT_TOKENS = 1_000
 
 
 def left_over(subject: Subject) -> Iterator[Finding]:
-    """Thinking before the user's last words, where it is worth leaving out."""
+    """Yield thinking before the last user turn, if leaving it out saves enough."""
     spoken = [
         place
         for place, text in enumerate(subject.texts)
@@ -202,7 +199,7 @@ SHOWN = 3
 
 
 def heavy_tools(subject: Subject) -> Iterator[Finding]:
-    """Definitions that weigh more than `HEAVY_TOKENS` together."""
+    """Yield definitions that have more than `HEAVY_TOKENS` together."""
     total = subject.tool_tokens
     if total < HEAVY_TOKENS:
         return
@@ -221,7 +218,7 @@ def heavy_tools(subject: Subject) -> Iterator[Finding]:
 
 
 def tier_tokens(tool: ToolDef) -> int:
-    """What a tool costs by its name and the first line of what it does.
+    """Return the tokens of a tool's name and the first line of its description.
 
     >>> tier_tokens(ToolDef("grep", "Search.\\nA long explanation follows here."))
     4

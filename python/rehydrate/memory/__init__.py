@@ -1,4 +1,4 @@
-"""Memory: what outlives a conversation, in one file, found by words and by meaning."""
+"""Memory: items that outlive a conversation, in one file, found by words and by meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments of a memory's operations: each is checked, and brought into the form in use."""
+"""Checks of the arguments of a memory's operations; each returns the normal form."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from rehydrate.memory.items import (
 )
 
 MAX_LIMIT = 10_000
-"""So many results a search gives at most."""
+"""The largest `limit` of one search."""
 
 _LISTS = ("kinds", "sources", "threads", "tiers")
 _MOMENTS = ("after", "before")
 
 
 def checked_namespace(namespace: object) -> str:
-    """A namespace's name: any string that says something."""
+    """Return the namespace; raises InvalidArgumentError unless it is a string that is not blank."""
     if not isinstance(namespace, str) or not namespace.strip():
         raise InvalidArgumentError(
             f"namespace is {namespace!r}; pass a name, as of a tenant, a user or a project"
@@ -35,8 +35,8 @@ def checked_namespace(namespace: object) -> str:
     return namespace
 
 
-def named(operation: str, given: str | None, bound: str | None) -> str:
-    """The namespace that a call means: its own, else the one the memory is bound to."""
+def resolve_namespace(operation: str, given: str | None, bound: str | None) -> str:
+    """Return the namespace of a call: the one passed, else the one the memory is bound to."""
     if given is None:
         if bound is None:
             raise MissingNamespaceError(operation)
@@ -44,10 +44,10 @@ def named(operation: str, given: str | None, bound: str | None) -> str:
     return checked_namespace(given)
 
 
-def items_of(
+def as_items(
     texts: str | MemoryItem | Iterable[str | MemoryItem], fields: ItemFields
 ) -> list[MemoryItem]:
-    """What is to be added, as items; `fields` are said of the bare texts among them."""
+    """Return texts and items as items; `fields` apply to the bare texts."""
     if isinstance(texts, (str, MemoryItem)):
         texts = [texts]
     check_type("texts", texts, Iterable, "pass texts or MemoryItems")
@@ -55,11 +55,11 @@ def items_of(
         names = ", ".join(ItemFields.__annotations__)
         raise InvalidArgumentError(f"add has no {unknown[0]!r}; the fields of an item are {names}")
     items = []
-    for place, text in enumerate(texts):
+    for index, text in enumerate(texts):
         if isinstance(text, MemoryItem):
             if fields:
                 raise InvalidArgumentError(
-                    f"add: {', '.join(fields)} is for bare texts, and entry {place} is a "
+                    f"add: {', '.join(fields)} is for bare texts, and entry {index} is a "
                     "MemoryItem; set it there"
                 )
             items.append(text)
@@ -67,39 +67,39 @@ def items_of(
             items.append(MemoryItem(text, **fields))
         else:
             raise InvalidArgumentError(
-                f"add: entry {place} is of type {type(text).__name__}; pass strings or MemoryItems"
+                f"add: entry {index} is of type {type(text).__name__}; pass strings or MemoryItems"
             )
     return items
 
 
-def checked_limit(name: str, limit: Any, most: int | None = MAX_LIMIT) -> int:
-    """A number of results, from 0 up."""
+def checked_limit(name: str, limit: Any, max_limit: int | None = MAX_LIMIT) -> int:
+    """Return `limit` as a whole number from 0 to `max_limit`; None: no upper limit."""
     try:
         whole = operator.index(limit)
     except TypeError:
         whole = -1
-    if isinstance(limit, bool) or whole < 0 or (most is not None and whole > most):
-        range_ = "from 0 up" if most is None else f"from 0 to {most:,}"
+    if isinstance(limit, bool) or whole < 0 or (max_limit is not None and whole > max_limit):
+        range_ = "from 0 up" if max_limit is None else f"from 0 to {max_limit:,}"
         raise InvalidArgumentError(f"{name} is {limit!r}; pass a whole number {range_}")
     return whole
 
 
 def checked_query(query: object) -> str:
-    """What is looked for."""
+    """Return the query; it must be a string."""
     if not isinstance(query, str):
         raise InvalidArgumentError(f"query is of type {type(query).__name__}; pass a string")
     return query
 
 
 def checked_tier(tier: object) -> Tier:
-    """One of the three."""
+    """Return the tier; it must be one of `TIERS`."""
     if tier not in TIERS:
         raise InvalidArgumentError(f"tier is {tier!r}; choose one of {', '.join(map(repr, TIERS))}")
     return tier
 
 
 def checked_fusion(fusion: object) -> Fusion | None:
-    """A name, three weights, or None: the default."""
+    """Return the fusion: a name, three weights, or None for the default."""
     if fusion is None or fusion in FUSIONS:
         return cast("Fusion | None", fusion)
     if isinstance(fusion, tuple) and len(fusion) == len(FUSIONS):
@@ -113,7 +113,7 @@ def checked_fusion(fusion: object) -> Fusion | None:
 
 
 def checked_filters(operation: str, filters: Filters) -> Filters:
-    """The filters that were set, each in order."""
+    """Return the filters that are set, each with its value checked."""
     if unknown := sorted(filters.keys() - Filters.__annotations__):
         names = ", ".join(Filters.__annotations__)
         raise InvalidArgumentError(f"{operation} has no {unknown[0]!r}; the filters are {names}")
@@ -133,12 +133,12 @@ def checked_filters(operation: str, filters: Filters) -> Filters:
 
 
 def checked_handles(handles: object) -> list[str]:
-    """One handle or several."""
+    """Return one handle or several as a list."""
     return _names("handles", [handles] if isinstance(handles, str) else handles)
 
 
 def checked_purge(source: object, thread: object, everything: object) -> None:
-    """Exactly one thing must be named, so that nothing is removed by a slip."""
+    """Refuse a purge that does not name exactly one thing to remove."""
     for name, value in (("source", source), ("thread", thread)):
         if value is not None and not isinstance(value, str):
             raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; pass a string")

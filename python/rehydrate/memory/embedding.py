@@ -1,4 +1,4 @@
-"""Vectors of a model beside the built-in one, which does the work where the other fails."""
+"""The embedder of a memory beside the built-in model, which takes over where the embedder fails."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TROUBLES_KEPT = 20
 
 
 class Embedding:
-    """The model that `embedder=` asks for, and what went wrong with it.
+    """The model that `embedder=` names, and the failures it had.
 
     The built-in model lives inside the store and is not asked here.
     """
 
     def __init__(self, embedder: Any) -> None:
-        """Take what `Memory.open(embedder=)` takes."""
+        """Take the value of `Memory.open(embedder=)`."""
         if embedder is None:
             raise InvalidArgumentError(
                 "embedder is None, but a memory's built-in model is part of its index; leave "
@@ -40,18 +40,18 @@ class Embedding:
 
     @property
     def is_builtin(self) -> bool:
-        """Whether the store's own model is all there is."""
+        """Return whether the memory uses only the store's own model."""
         return self._model is None
 
     @property
     def troubles(self) -> tuple[str, ...]:
-        """What went wrong, each once, the newest last."""
+        """The failures, each once, the newest last."""
         return tuple(self._troubles)
 
-    def of(self, texts: Sequence[str], instead: str) -> Vectors | None:
-        """A row for each text; None where there is no model or not one vector.
+    def embed(self, texts: Sequence[str], instead: str) -> Vectors | None:
+        """Return a vector for each text; None where there is no model or it gave no vector at all.
 
-        `instead` says what happens where a text has none.
+        `instead` completes the warning: it says what happens to a text without a vector.
         """
         if self._model is None or not texts:
             return None
@@ -66,8 +66,8 @@ class Embedding:
             )
         return None if attempt.rows is None else Vectors(self._space(), attempt.rows)
 
-    def usable(self, vectors: Vectors, namespace: str, held: str) -> Vectors | None:
-        """The vectors, if they are of the space whose vectors the namespace holds."""
+    def in_space(self, vectors: Vectors, namespace: str, held: str) -> Vectors | None:
+        """Return the vectors if the namespace holds their space; else note it, return None."""
         if vectors.space == held:
             return vectors
         self._note(
@@ -78,7 +78,7 @@ class Embedding:
         return None
 
     def rows(self, rows: Any) -> Vectors:
-        """Rows that were worked out elsewhere with this same model."""
+        """Check rows of vectors that the caller computed with this same model."""
         import numpy as np
 
         if self._model is None:

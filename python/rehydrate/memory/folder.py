@@ -1,4 +1,4 @@
-"""Folder sync: a folder of notes as items, brought up to date by what each piece of text says."""
+"""Folder sync: each chunk of a folder of notes is an item; a sync updates the items."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _SCALAR = re.compile(r"([A-Za-z_][\w-]*):[ \t]+(\S.*?)[ \t]*$", re.ASCII)
 
 
 class Chunk(NamedTuple):
-    """A piece of a text: `body` stands in it word for word."""
+    """A piece of a text; `body` is an exact substring of it."""
 
     headings: tuple[str, ...]
-    """The headings it stands under, the outermost first; one that it begins with is not among
-    them."""
+    """The headings above it, the outermost first; without a heading that the body itself begins
+    with."""
     body: str
 
     @property
     def text(self) -> str:
-        """What is remembered: where it stands, and the piece itself."""
+        """The text of the item: the headings, then the body."""
         return f"{' > '.join(self.headings)}\n\n{self.body}" if self.headings else self.body
 
 
@@ -50,13 +50,13 @@ class FrontMatter(NamedTuple):
     """The block of ``name: value`` lines between ``---`` at the head of a file."""
 
     text: str
-    """As it stands, marks included; "" where there is none."""
+    """The block itself, with its marks; "" where there is none."""
     scalars: dict[str, str]
-    """Its plain values; what is nested is left alone."""
+    """Its plain values; nested ones are skipped."""
 
 
 def split_front_matter(text: str) -> tuple[FrontMatter, str]:
-    r"""The front matter of a text, and the rest.
+    r"""Split a text into its front matter and the rest.
 
     >>> front, rest = split_front_matter("---\ntitle: Ports\ntags:\n  - a\n---\nHello.\n")
     >>> front.scalars, rest
@@ -73,26 +73,26 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str]:
 
 
 def chunks(text: str, *, chunk_tokens: int = CHUNK_TOKENS) -> list[Chunk]:
-    r"""A text as chunks of about `chunk_tokens`, in order. Their bodies together are the text.
+    r"""Cut a text into chunks of about `chunk_tokens`, in order; their bodies joined are the text.
 
-    Cut before headings, else between paragraphs, else between lines, sentences or words: wherever
-    the next larger thing would be too long. Code in fences is one paragraph.
+    The cut falls before a heading, else between paragraphs, lines, sentences or words: the largest
+    unit that fits. Fenced code is one paragraph.
 
     >>> for chunk in chunks("# Ports\n\nAll of them.\n\n## Staging\n\n8443\n"):
     ...     chunk
     Chunk(headings=(), body='# Ports\n\nAll of them.\n\n')
     Chunk(headings=('Ports',), body='## Staging\n\n8443\n')
     """
-    most_chars = max(1, int(chunk_tokens * CHARS_A_TOKEN))
+    max_chars = max(1, int(chunk_tokens * CHARS_A_TOKEN))
     found: list[Chunk] = []
     path: list[tuple[int, str]] = []
     parts: list[str] = []
     length = 0
-    has_words = False  # else there is nothing but headings yet, which stay with what they are over
+    has_words = False  # False while there are only headings, which stay with the text below them
     headings: tuple[str, ...] = ()
     for block, heading in _blocks(text):
-        for piece in (block,) if heading else _pieces(block, most_chars):
-            if has_words and (heading or length + len(piece.rstrip()) > most_chars):
+        for piece in (block,) if heading else _pieces(block, max_chars):
+            if has_words and (heading or length + len(piece.rstrip()) > max_chars):
                 found.append(Chunk(headings, "".join(parts)))
                 parts, length, has_words = [], 0, False
             if heading:
@@ -113,7 +113,7 @@ def chunks(text: str, *, chunk_tokens: int = CHUNK_TOKENS) -> list[Chunk]:
 
 
 def _heading(line: str) -> tuple[int, str] | None:
-    """The level and the words of a heading; no regular expression, which long lines would slow."""
+    """Return a heading's level and words. No regular expression: long lines would make it slow."""
     words = line.strip()
     title = words.lstrip("#")
     level = len(words) - len(title)
@@ -124,7 +124,7 @@ def _heading(line: str) -> tuple[int, str] | None:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, tuple[int, str] | None]]:
-    """Headings and paragraphs, each with the blank lines after it; of a heading what it says."""
+    """Yield headings and paragraphs, each with the blank lines after it; a heading also parsed."""
     lines: list[str] = []
     fence = ""
     for line in text.splitlines(keepends=True):
@@ -148,34 +148,34 @@ def _blocks(text: str) -> Iterator[tuple[str, tuple[int, str] | None]]:
         yield "".join(lines), None
 
 
-def _pieces(block: str, most_chars: int) -> Iterator[str]:
-    """The block as it is, or cut between lines, sentences, words, or, at last, anywhere."""
-    least_chars = most_chars // 4
+def _pieces(block: str, max_chars: int) -> Iterator[str]:
+    """Yield the block, cut between lines, sentences, words, or anywhere if it is still too long."""
+    least_chars = max_chars // 4
     start, end = 0, len(block.rstrip())
-    while end - start > most_chars:
-        head = block[start : start + most_chars]
+    while end - start > max_chars:
+        head = block[start : start + max_chars]
         cut = head.rfind("\n") + 1
         if cut <= least_chars:
             ends = [match.end() for match in _SENTENCE_END.finditer(head)]
             cut = ends[-1] if ends and ends[-1] > least_chars else head.rfind(" ") + 1
         if cut <= least_chars:
-            cut = most_chars
+            cut = max_chars
         yield block[start : start + cut]
         start += cut
     yield block[start:]
 
 
 MAX_FILE_BYTES = 2_000_000
-"""A note is written by hand; what is larger is a log or a dump."""
+"""People write notes by hand; a larger file is a log or a dump."""
 SUFFIXES = {".md", ".markdown", ".txt"}
 TOOL = "sync"
 _BATCH = 1_000
-"""So many chunks are written or forgotten together: each time waits for the disk."""
+"""Chunks written or forgotten in one transaction; each transaction waits for the disk."""
 KINDS = {"decisions.md": "decision", "core.md": "core"}
 
 
 class Refused(NamedTuple):
-    """A file that was left alone, and why. What was stored of it before stays."""
+    """A file that was skipped, and why. Items stored from it before stay."""
 
     path: str
     reason: str
@@ -183,7 +183,7 @@ class Refused(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SyncReport:
-    """What a sync found, file by file, and what it did, chunk by chunk."""
+    """Counts of a sync: files found, and chunks added, removed and unchanged."""
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
@@ -196,7 +196,7 @@ class SyncReport:
     chunks_unchanged: int
 
     def __str__(self) -> str:
-        """One line of figures."""
+        """Return the counts as one line."""
         counts = ", ".join(
             f"{len(getattr(self, name))} {name}"
             for name in ("added", "changed", "removed", "unchanged", "refused")
@@ -207,7 +207,7 @@ class SyncReport:
 def sync_folder(
     memory: Memory, folder: str | PathLike[str], namespace: str, label: str | None
 ) -> SyncReport:
-    """Add the chunks that are new, forget those that are gone, leave the rest as they are.
+    """Add new chunks, forget missing ones, and leave the rest as they are.
 
     Raises InvalidArgumentError where there is no such folder: a disk that is not mounted must not
     look like one on which all was deleted.
@@ -229,7 +229,7 @@ def sync_folder(
 
 
 class _Sync:
-    """One sync under way."""
+    """One run of `sync_folder`."""
 
     def __init__(self, memory: Memory, namespace: str, label: str) -> None:
         self._memory = memory
@@ -264,7 +264,7 @@ class _Sync:
             self._write()
         moved = 0
         for text, item in wanted.items():
-            # Warm or cold is for the limits to say, once it is stored; hot is for the file.
+            # The limits decide between warm and cold after it is stored; the file decides only hot.
             before = stored.get(text)
             if before and (before.tier == "hot") != (item.tier == "hot"):
                 moved += self._memory.set_tier(before.handle, item.tier, namespace=self._namespace)
@@ -277,7 +277,7 @@ class _Sync:
         self._paths[outcome].append(path)
 
     def finish(self) -> SyncReport:
-        """Whatever was stored and not met again is gone."""
+        """Forget every stored chunk that this run did not see."""
         for items in self._stored.values():
             self._gone += [item.handle for item in items.values()]
         self._write()
@@ -294,7 +294,8 @@ class _Sync:
         )
 
     def _write(self) -> None:
-        """First the new, then the old: nobody who searches meanwhile finds less than there was."""
+        """Write the new chunks before the old ones go, so that a search meanwhile misses
+        nothing."""
         if self._new:
             self._memory.add(self._new, namespace=self._namespace)
             self._new = []
@@ -303,12 +304,12 @@ class _Sync:
             self._gone = []
 
     def _items(self, path: str, file: NoteFile) -> dict[str, MemoryItem]:
-        """The items that a file is to be, by their text as it is stored: each text is one."""
+        """Return the items of a file, keyed by their stored text; equal texts are one item."""
         front, text = split_front_matter(file.text)
         tier = tier_of(path)
         pieces: list[tuple[Tier, Chunk]] = []
         if tier == "hot":
-            # Whole: it goes into every turn as it stands, and nobody searches for parts of it.
+            # Not chunked: it goes into every turn whole, and nobody searches for parts of it.
             hot, text = split_hot(text)
             if text:
                 self._warnings.append(too_many_lines(path, len((hot + text).splitlines())))
@@ -341,22 +342,22 @@ class _Sync:
 
 
 class NoteFile(NamedTuple):
-    """What a file holds, and when it was last changed."""
+    """A file's text, and when it was last changed."""
 
     text: str
     modified: datetime
 
 
 def _notes(root: Path) -> Iterator[tuple[str, NoteFile | str]]:
-    """What is in the files, or why they are refused."""
+    """Yield each file's content, or why it is refused."""
     for path, shown in files_in(root):
         yield os.fsencode(shown).decode("utf-8", "replace"), read_note(path, shown)
 
 
 def files_in(root: Path) -> Iterator[tuple[Path, str]]:
-    """The files in the folder, in order of their paths, each with its path in the folder.
+    """Yield the files in the folder in order of their paths, each with its path in the folder.
 
-    What is hidden, as `.git` is, is none of them.
+    Hidden files and folders, such as `.git`, are left out.
     """
     for folder, names, files in os.walk(root):
         inside = Path(folder)
@@ -372,9 +373,9 @@ def files_in(root: Path) -> Iterator[tuple[Path, str]]:
 def read_note(
     path: Path, shown: str, suffixes: AbstractSet[str] | None = SUFFIXES
 ) -> NoteFile | str:
-    """A file, or why it is refused. Opened once: what is looked at is what is read.
+    """Read a file, or return why it is refused. It is opened once: the checks see what is read.
 
-    `suffixes` are those that a name may end in; None: any.
+    `suffixes` are the allowed endings of its name; None: any.
     """
     if path.is_symlink():
         return _LINK
@@ -408,13 +409,13 @@ def _reason_to_refuse(path: Path, status: os.stat_result, suffixes: AbstractSet[
     return ""
 
 
-# Not blocking: a pipe without a writer would never open. Windows knows neither pipe nor this link.
+# Not blocking: a pipe without a writer would never open. Windows has neither flag.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _LINK = "it is a symbolic link, which may lead out of the folder"
 
 
 def _day_of(path: str) -> datetime | None:
-    """The day that a daily note is about."""
+    """Return the day in the name of a daily note; None for any other name."""
     try:
         return datetime.strptime(PurePosixPath(path).stem, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The frozen values of a memory: what is kept (MemoryItem), and what the operations answer with."""
+"""Frozen values of a memory: the item (MemoryItem) and the answers of its operations."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 from rehydrate.errors import InvalidArgumentError
 
 Tier = Literal["hot", "warm", "cold"]
-"""hot: in every turn. warm: loaded by name. cold: found only by searching."""
+"""hot: in every turn. warm: loaded by name. cold: found only by search."""
 
 NamedFusion = Literal["calibrated", "weighted", "reciprocal_rank"]
 Fusion = NamedFusion | tuple[float, float, float]
-"""How the scores of words, parts of words and meaning become one: by a name, or by three weights
-("weighted" is 0.5, 0.3, 0.2)."""
+"""How the scores of words, trigrams and meaning are combined: a name, or three weights ("weighted"
+is 0.5, 0.3, 0.2)."""
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
 FUSIONS: tuple[NamedFusion, ...] = get_args(NamedFusion)
 
 
 class Link(NamedTuple):
-    """What an item has to do with another one: "supersedes", "contradicts", or a word of yours."""
+    """The relation of an item to another: "supersedes", "contradicts", or a word of yours."""
 
     relation: str
     handle: str
@@ -33,7 +33,7 @@ class Link(NamedTuple):
 
 
 class Redaction(NamedTuple):
-    """A secret that was taken out before anything was written: text[start:end] says so."""
+    """A secret that was removed before anything was written; text[start:end] is its label."""
 
     name: str
     start: int
@@ -57,34 +57,34 @@ class MemoryItem:
     kind: str = "note"
     tier: Tier = "warm"
     source: str = ""
-    """Where it is from: a file, an address, a conversation."""
+    """Its origin: a file, an address, a conversation."""
     thread: str = ""
     tool: str = ""
-    """What brought it in."""
+    """The tool that produced it."""
     principal: str = ""
-    """On whose behalf."""
+    """The person or service that the tool acted for."""
     trust: float = 1.0
-    """How far its source is trusted, 0 to 1."""
+    """Trust in its source, 0 to 1."""
     confidence: float = 1.0
-    """How sure it is, 0 to 1."""
+    """Confidence that it is right, 0 to 1."""
     parents: tuple[str, ...] = ()
-    """What it was made from: handles, or names of yours."""
+    """The items it was made from: handles, or names of yours."""
     time: datetime | None = None
-    """When it was said; None: when it is stored."""
+    """When it was said; None: the time it is stored."""
     expires: datetime | None = None
-    """From then on it is not found any more."""
+    """From this time on no search finds it."""
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Anything that JSON can say."""
+    """Any value that JSON can hold."""
     links: tuple[Link, ...] = ()
-    """To other items: what this one supersedes or contradicts."""
+    """Links to other items, as one that this item supersedes or contradicts."""
     handle: str = ""
     namespace: str = ""
     created: datetime | None = None
     linked_from: tuple[Link, ...] = ()
-    """Links of others to this one; `handle` is the other."""
+    """Links of other items to this one; `handle` is the other item."""
     redactions: tuple[Redaction, ...] = ()
     uses: int = field(default=0, compare=False)
-    """How often a search showed it."""
+    """Number of searches that returned it."""
 
     def __post_init__(self) -> None:
         """Check every field, and bring times to UTC and whole milliseconds."""
@@ -95,12 +95,12 @@ class MemoryItem:
             raise InvalidArgumentError("text is empty; an item holds at least one character")
         for name, default, checked in _FIELDS:
             value = getattr(self, name)
-            if value is not default:  # most fields of most items are, and thousands are made
+            if value is not default:  # most fields keep their default
                 object.__setattr__(self, name, checked(name, value))
 
 
 class ItemFields(TypedDict, total=False):
-    """What can be said of bare texts when they are added: the fields of a `MemoryItem`."""
+    """Fields that `add` can set on bare texts: those of a `MemoryItem`."""
 
     kind: str
     tier: Tier
@@ -118,64 +118,64 @@ class ItemFields(TypedDict, total=False):
 
 
 class Filters(TypedDict, total=False):
-    """Which items are meant: each filter narrows, None and a filter left out do not."""
+    """Conditions on items: all that are set must hold; None is the same as left out."""
 
     tiers: Sequence[Tier] | None
     kinds: Sequence[str] | None
     sources: Sequence[str] | None
     threads: Sequence[str] | None
     after: datetime | None
-    """Said at this time or later."""
+    """At this time or later."""
     before: datetime | None
-    """Said before this time."""
+    """Before this time."""
     min_trust: float | None
 
 
 class Added(NamedTuple):
-    """One item after `add`: where it is, and whether it is new."""
+    """The result of `add` for one item: its handle, and whether it is new."""
 
     handle: str
     created: bool
     """False: the namespace had this text from this source already."""
     redactions: tuple[Redaction, ...] = ()
     embedded: bool = True
-    """False: the embedder gave no vector for it; it is found all the same."""
+    """False: the embedder gave no vector for it; searches find it all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One thing found: a snippet of about 200 tokens around the match, and the whole item."""
+    """A search result: a snippet of about 200 tokens around the match, and the whole item."""
 
     item: MemoryItem
     snippet: str
     score: float
-    """Of all legs together, larger is better; comparable within one search."""
+    """Combined score, larger is better; comparable within one search."""
     text: float
-    """How well its words match."""
+    """Score of its words."""
     trigram: float
-    """How well parts of its words match."""
+    """Score of its trigrams (parts of words)."""
     cosine: float | None
-    """How alike the meanings are; None where there is no vector."""
+    """Cosine of the meanings; None where there is no vector."""
 
     @property
     def handle(self) -> str:
-        """The item's: `memory.get(hit.handle)` loads the whole."""
+        """The item's handle: `memory.get(hit.handle)` loads the whole item."""
         return self.item.handle
 
 
 class Recalled(NamedTuple):
-    """A memory near to a text: `float(recalled)` is how near, as a cosine."""
+    """A memory close to a text; `float(recalled)` is the cosine."""
 
     handle: str
     similarity: float
 
     def __float__(self) -> float:
-        """The similarity, so that rows of these can be used as rows of numbers."""
+        """Return the similarity, so that a list of these works as a row of numbers."""
         return self.similarity
 
 
 INDEX_BYTES = 1024**3
-"""Of a memory's indexes that stay in this process's memory: a million short items take half."""
+"""Maximum bytes of indexes kept in RAM by this process; a million short items take half of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +189,12 @@ class MemoryLimits:
 
     max_items: int | None = 1_000_000
     max_bytes: int | None = 2 * 1024**3
-    """Of texts, metadata and vectors."""
+    """Bytes of texts, metadata and vectors."""
     max_age_days: float | None = 365
-    """Warm items stored longer ago become cold, cold ones stored twice as long ago go."""
+    """Warm items older than this become cold; cold ones older than twice this are removed."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no limit."""
+        """Refuse a value that cannot be a limit."""
         for name in ("max_items", "max_bytes"):
             limit = getattr(self, name)
             if limit is not None and (type(limit) is not int or limit < 1):
@@ -210,7 +210,7 @@ class MemoryLimits:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Figures of one namespace; `store_bytes` is of the whole file."""
+    """Figures of one namespace; `store_bytes` is the size of the whole file."""
 
     namespace: str
     items: int
@@ -218,56 +218,57 @@ class MemoryStats:
     warm: int
     cold: int
     held_bytes: int
-    """Of texts, metadata and vectors: what `MemoryLimits.max_bytes` bounds."""
+    """Bytes of texts, metadata and vectors; `MemoryLimits.max_bytes` limits them."""
     links: int
     demoted: int
-    """Warm items that the limits made cold, so far."""
+    """Warm items that the limits have made cold so far."""
     dropped: int
-    """Cold items that the limits removed, so far."""
+    """Cold items that the limits have removed so far."""
     vectors: int
     """Items with a vector of `vector_space`, where the memory has an embedder of its own."""
     vector_space: str | None
     indexed: int
     pending: int
-    """Items that are searched as they stand, until the background has indexed them."""
+    """Items that are not indexed yet; a search scans them."""
     index_bytes: int
     store_bytes: int
     limits: MemoryLimits
     degraded: tuple[str, ...] = ()
-    """What did not work since this memory was opened, and what was done instead."""
+    """Failures since this memory was opened, and what was done instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """What a check of the whole store found.
+    """The result of a check of the whole store.
 
     >>> VerifyReport(items=3).ok
     True
     """
 
     items: int
-    """How many were checked."""
+    """Number of items checked."""
     problems: tuple[str, ...] = ()
-    """Of the file itself: restore a backup, or `export` what can still be read."""
+    """Damage to the file itself: restore a backup, or `export` what can still be read."""
     damaged_indexes: int = 0
-    """Thrown away; they are made anew, and searches are right in the meantime."""
+    """Deleted and rebuilt; searches are right in the meantime."""
 
     @property
     def ok(self) -> bool:
-        """Whether the file is sound."""
+        """Return whether the file is sound."""
         return not self.problems
 
 
 class Vectors(NamedTuple):
-    """Rows of one embedding model, shape (texts, dimensions), float32; a row of zeros is none."""
+    """Rows of one embedding model, shape (texts, dimensions), float32; a row of zeros means no
+    vector."""
 
     space: str
-    """The model's: vectors of two spaces are never compared."""
+    """The model's vector space; vectors of two spaces are never compared."""
     rows: Any
 
 
 def to_millisecond(name: str, moment: object) -> datetime | None:
-    """A moment in UTC, cut to the millisecond, which is what a store keeps."""
+    """Convert a time to UTC, cut to whole milliseconds as a store keeps them."""
     if moment is None:
         return None
     if not isinstance(moment, datetime) or moment.tzinfo is None:
@@ -306,7 +307,7 @@ def _tier(name: str, value: Any) -> Tier:
     return cast(Tier, value)
 
 
-def _share(name: str, value: Any) -> float:
+def _fraction(name: str, value: Any) -> float:
     if not (_is_number(value) and 0 <= value <= 1):
         raise InvalidArgumentError(f"{name} is {value!r}; pass a number from 0 to 1")
     return cast(float, value)
@@ -315,7 +316,7 @@ def _share(name: str, value: Any) -> float:
 def _texts(name: str, values: Any) -> tuple[str, ...]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InvalidArgumentError(f"{name} is {values!r}; pass a tuple of strings")
-    return tuple([_text(f"{name}[{place}]", value) for place, value in enumerate(values)])
+    return tuple([_text(f"{name}[{index}]", value) for index, value in enumerate(values)])
 
 
 def _tuples(kind: type[Any], name: str, values: Any) -> tuple[Any, ...]:
@@ -324,10 +325,10 @@ def _tuples(kind: type[Any], name: str, values: Any) -> tuple[Any, ...]:
     except TypeError:
         shape = ", ".join(kind._fields)
         raise InvalidArgumentError(f"{name} is {values!r}; pass {kind.__name__}({shape})") from None
-    for place, value in enumerate(found):
+    for index, value in enumerate(found):
         for part, shown in zip(kind._fields, value, strict=True):
             if kind.__annotations__[part] == "str":
-                _text(f"{name}[{place}].{part}", shown)
+                _text(f"{name}[{index}].{part}", shown)
     return found
 
 
@@ -345,7 +346,7 @@ def _metadata(name: str, metadata: Any) -> Mapping[str, Any]:
 
 
 def as_json(metadata: Mapping[str, Any]) -> str:
-    """Metadata as the text that is stored: compact, in the order given."""
+    """Return metadata as the stored JSON: compact, keys in the given order."""
     return json.dumps(
         dict(metadata), ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=False
     )
@@ -355,7 +356,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(("kind", "source", "thread", "tool", "principal"), _text),
     **dict.fromkeys(("handle", "namespace"), _text),
     "tier": _tier,
-    **dict.fromkeys(("trust", "confidence"), _share),
+    **dict.fromkeys(("trust", "confidence"), _fraction),
     **dict.fromkeys(("time", "expires", "created"), to_millisecond),
     "parents": _texts,
     "links": partial(_tuples, Link),
@@ -368,4 +369,4 @@ _FIELDS = [
     for field in fields(MemoryItem)
     if field.name in _CHECKS
 ]
-"""Each that is checked, its default, and what the value has to pass."""
+"""The checked fields: name, default, and check."""

@@ -40,11 +40,11 @@ _MILLISECOND = timedelta(milliseconds=1)
 _PAGE = 1_000
 _TIER_CODES = {tier: code for code, tier in enumerate(TIERS)}
 WEIGHTED = (0.5, 0.3, 0.2)
-"""Of words, parts of words and meaning."""
+"""Weights of words, trigrams and meaning."""
 
 
 class LocalStore:
-    """One file, any number of threads and processes. `Memory.open` makes it."""
+    """A store in one file, for any number of threads and processes. `Memory.open` makes it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class LocalStore:
         read_only: bool = False,
         index_bytes: int = INDEX_BYTES,
     ) -> None:
-        """Open the file, or make it; raises StoreError."""
+        """Open the file, or create it; raises StoreError."""
         age = limits.max_age_days
         self._native: _native.Store = _engine.open_store(
             path,
@@ -68,13 +68,13 @@ class LocalStore:
 
     @property
     def path(self) -> str:
-        """The file."""
+        """Path of the file."""
         return str(self._native.path)
 
     def add(
         self, items: Sequence[MemoryItem], *, namespace: str, vectors: Vectors | None = None
     ) -> builtins.list[Added]:
-        """Keep all of the items or none, in one transaction."""
+        """Add all of the items or none, in one transaction."""
         now = _milliseconds(datetime.now(UTC))
         stored, _, _ = self._native.add(
             namespace, [_columns(item, now) for item in items], **_vectors(vectors)
@@ -86,7 +86,7 @@ class LocalStore:
         ]
 
     def get(self, handle: str, *, namespace: str) -> MemoryItem:
-        """The item; raises UnknownHandleError."""
+        """Return the item; raises UnknownHandleError."""
         (found,) = self._native.get(namespace, [handle])
         if found is None:
             raise UnknownHandleError(handle, namespace)
@@ -100,7 +100,7 @@ class LocalStore:
         newest_first: bool = True,
         **filters: Unpack[Filters],
     ) -> builtins.list[MemoryItem]:
-        """Items in the order in which they were added."""
+        """Return items in the order in which they were added."""
         return [
             item
             for page in self._pages(namespace, limit, newest_first, _columns_of(filters))
@@ -133,7 +133,7 @@ class LocalStore:
         vectors: Vectors | None = None,
         **filters: Unpack[Filters],
     ) -> builtins.list[Hit]:
-        """The items that match best, best first."""
+        """Return the best matches, best first."""
         found = self._native.search(
             namespace,
             query,
@@ -159,25 +159,25 @@ class LocalStore:
         namespace: str,
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]:
-        """Of each text, or each row, the k nearest items.
+        """Return the k nearest items of each text or row.
 
-        The built-in model finds any two texts alike by more than a half: what it finds in all of
-        the namespace's is left out, so that 0 is unrelated and 1 the same.
+        Any two texts have a cosine above 0.5 in the built-in model. The part common to all of the
+        namespace's vectors is removed, so that 0 means unrelated and 1 means the same.
         """
         if vectors is not None:
-            # Where rows are all there is, texts only say how many.
+            # With rows only, `texts` gives just their number.
             asked = [*texts] or [""] * len(vectors.rows)
             found = self._native.recall(namespace, asked, k=k, **_vectors(vectors))
             return [[Recalled._make(near) for near in row] for row in found]
         found = self._native.recall(namespace, [*texts], k=max(k, 2), centred=True)
-        if all(len(row) < 2 for row in found):  # one alone has nothing in common with others
+        if all(len(row) < 2 for row in found):  # a single item has nothing in common with others
             alone = self._native.recall(namespace, [*texts], k=1)
             found = [[(handle, 2 * cosine - 1) for handle, cosine in row] for row in alone]
         return [[Recalled._make(near) for near in row[:k]] for row in found]
 
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
-        """Remove items; how many there were."""
-        return self._native.forget(namespace, _several(handles))
+        """Remove items and return how many there were."""
+        return self._native.forget(namespace, _as_list(handles))
 
     def purge(
         self,
@@ -198,11 +198,11 @@ class LocalStore:
         return self._native.purge(namespace, "session", thread)
 
     def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
-        """Move items to a tier; how many were in another one."""
-        return self._native.set_tier(namespace, _several(handles), _TIER_CODES[tier])
+        """Move items to a tier and return how many moved."""
+        return self._native.set_tier(namespace, _as_list(handles), _TIER_CODES[tier])
 
     def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool:
-        """Say what an item has to do with another; whether that is new."""
+        """Link an item to another and return whether the link is new."""
         ends = (handle, other)
         for end, found in zip(ends, self._native.get(namespace, ends), strict=True):
             if found is None:
@@ -210,7 +210,7 @@ class LocalStore:
         return self._native.link(namespace, handle, other, relation)
 
     def stats(self, *, namespace: str) -> MemoryStats:
-        """Figures of the namespace."""
+        """Return figures of the namespace."""
         figures = self._native.stats(namespace)
         same = ("items", "hot", "warm", "cold", "links", "demoted", "dropped", "vectors")
         return MemoryStats(
@@ -226,7 +226,7 @@ class LocalStore:
         )
 
     def namespaces(self) -> builtins.list[str]:
-        """Those that something was added to and that were not purged, in alphabetical order."""
+        """Return the namespaces that were added to and not purged, in alphabetical order."""
         return sorted(self._native.namespaces())
 
     def verify(self) -> VerifyReport:
@@ -235,19 +235,19 @@ class LocalStore:
         return VerifyReport(items, tuple(problems), damaged)
 
     def rebuild(self, *, namespace: str | None = None) -> int:
-        """Make the index of a namespace, or of all, anew."""
+        """Rebuild the index of one namespace, or of all."""
         return self._native.rebuild(namespace)
 
     def set_vectors(self, handles: Sequence[str], vectors: Vectors, *, namespace: str) -> int:
-        """Give items that are there vectors of another model; how many were there."""
+        """Set vectors of another model on items and return how many of the items exist."""
         return self._native.set_vectors(namespace, [*handles], vectors.rows, vectors.space)
 
     def drop_vectors(self, *, namespace: str) -> int:
-        """Take all vectors away, and the name of their model; how many items had one."""
+        """Remove all vectors and the name of their model; return how many items had one."""
         return self._native.drop_vectors(namespace)
 
     def close(self) -> None:
-        """Let the writes that are under way end, and let go of the file."""
+        """Wait for running writes, then close the file."""
         self._native.close()
 
 
@@ -259,7 +259,7 @@ def _moment(milliseconds: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
-def _several(handles: str | Sequence[str]) -> list[str]:
+def _as_list(handles: str | Sequence[str]) -> list[str]:
     return [handles] if isinstance(handles, str) else list(handles)
 
 
@@ -274,7 +274,7 @@ def _columns_of(filters: Filters) -> dict[str, Any]:
         name: filters[name] for name in ("kinds", "sources") if filters.get(name) is not None
     }
     if (threads := filters.get("threads")) is not None:
-        columns["sessions"] = threads  # the file's word for them
+        columns["sessions"] = threads  # the file's name for them
     if (tiers := filters.get("tiers")) is not None:
         columns["tiers"] = [_TIER_CODES[tier] for tier in tiers]
     if (after := filters.get("after")) is not None:
@@ -287,7 +287,7 @@ def _columns_of(filters: Filters) -> dict[str, Any]:
 
 
 def _columns(item: MemoryItem, now: int) -> Any:
-    """As the store takes an item: the order is that of `_native.pyi`."""
+    """Return the item as the row that the store takes, in the order of `_native.pyi`."""
     return (
         item.text,
         item.kind,
@@ -308,7 +308,7 @@ def _columns(item: MemoryItem, now: int) -> Any:
 
 
 def _item(columns: _native._Item) -> MemoryItem:
-    """As it was stored. Not through `MemoryItem(...)`, whose checks it passed when it was added."""
+    """Rebuild an item from its row. It passed the checks when it was added, so they are skipped."""
     (
         handle,
         namespace,

@@ -1,4 +1,4 @@
-"""Memory: the front door. It names namespaces, redacts secrets, asks embedders; a store keeps."""
+"""Memory, the entry point: resolves namespaces, redacts secrets, embeds texts, calls a store."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import stored
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.arguments import (
+    as_items,
     checked_filters,
     checked_fusion,
     checked_handles,
@@ -21,8 +22,7 @@ from rehydrate.memory.arguments import (
     checked_purge,
     checked_query,
     checked_tier,
-    items_of,
-    named,
+    resolve_namespace,
 )
 from rehydrate.memory.embedding import Embedding
 from rehydrate.memory.items import (
@@ -54,13 +54,14 @@ _BATCH = 1_000
 
 
 class Memory:
-    """What outlives a conversation: items of text in one file, found by words and by meaning.
+    """Items of text that outlive a conversation, in one file, searched by words and by meaning.
 
-    ``Memory.open(path)`` opens the file or makes it. Every operation names a namespace (a tenant,
-    a user, a project), by ``namespace=`` or once for all by ``within``; what is in another
-    namespace does not exist for it. Any number of threads and processes may use one file.
+    ``Memory.open(path)`` opens the file or creates it. Every operation has a namespace (a tenant, a
+    user, a project), from ``namespace=`` or from ``within``. It never sees items of another
+    namespace. Any number of threads and processes may use one file.
 
-    Each operation has an async twin that starts with an "a": ``aadd``, ``asearch``, ``arecall``...
+    Each operation has an async version that starts with an "a": ``aadd``, ``asearch``,
+    ``arecall``...
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -76,7 +77,7 @@ class Memory:
     """
 
     recalls = "texts"
-    """What compaction is to recall with: a memory finds the meaning of texts by itself."""
+    """Tells compaction to pass texts to `recall`: a memory embeds them itself."""
 
     def __init__(
         self,
@@ -106,14 +107,14 @@ class Memory:
         index_bytes: int = INDEX_BYTES,
         read_only: bool = False,
     ) -> Self:
-        """Open a memory's file, or make it; beside it a folder holds the index.
+        """Open a memory's file, or create it; the index lies in a folder beside it.
 
         ``embedder`` is "auto" (the built-in model), the folder or ``org/name`` of an ONNX model, an
-        ``OnnxModel``, or an ``Embedder`` with a ``space`` of its own; one that fails is done
-        without, and ``degraded`` says so. ``redact=False`` keeps secrets as they are,
-        ``Redactor(off=[...])`` some kinds of them. ``limits`` bounds each namespace, and
-        ``index_bytes`` the memory that the indexes of all of them take: beyond it those go that
-        were not used for longest, and are read again when they are asked for.
+        ``OnnxModel``, or an ``Embedder`` with a ``space`` of its own. If it fails, the built-in
+        model takes over and ``degraded`` says so. ``redact=False`` keeps secrets as they are;
+        ``Redactor(off=[...])`` keeps some kinds of them. ``limits`` applies to each namespace.
+        ``index_bytes`` limits the RAM of all indexes together: the least recently used are dropped
+        first and read again on demand.
 
         Raises StoreError where the file cannot be used and InvalidArgumentError for an argument
         outside its limits.
@@ -132,14 +133,14 @@ class Memory:
             raise InvalidArgumentError(
                 f"index_bytes is {index_bytes!r}; pass a whole number of bytes from 1 up"
             )
-        Embedding(embedder), redactor_of(redact)  # a slip in these must leave no file behind
+        Embedding(embedder), redactor_of(redact)  # before the file is made
         if namespace is not None:
             checked_namespace(namespace)
         store = LocalStore(where, limits=limits, read_only=read_only, index_bytes=index_bytes)
         return cls(store, namespace=namespace, embedder=embedder, redact=redact)
 
     def within(self, namespace: str) -> Self:
-        """The same memory, bound to a namespace; closing it closes nothing."""
+        """Return the same memory bound to a namespace; closing it does not close the store."""
         bound = object.__new__(type(self))
         bound.__dict__.update(self.__dict__)
         bound._namespace = checked_namespace(namespace)
@@ -148,17 +149,17 @@ class Memory:
 
     @property
     def namespace(self) -> str | None:
-        """The namespace that is meant where a call names none."""
+        """The namespace of calls that pass none."""
         return self._namespace
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """What did not work since it was opened, and what was done instead; the newest last."""
+        """Failures since it was opened, and what was done instead; the newest last."""
         return self._embedding.troubles
 
     @property
     def redactor(self) -> Redactor | None:
-        """What takes secrets out of all that is kept; None where they stay."""
+        """Removes secrets from everything that is stored; None: secrets stay."""
         return self._redactor
 
     def add(
@@ -169,29 +170,29 @@ class Memory:
         vectors: Vectors | None = None,
         **fields: Unpack[ItemFields],
     ) -> list[Added]:
-        """Keep texts or items: all of them or none, durably, in one transaction.
+        """Add texts or items: all of them or none, durably, in one transaction.
 
-        Of bare texts, ``fields`` say the rest: ``kind=``, ``tier=``, ``source=``, ``trust=`` and so
-        on, as in a ``MemoryItem``. Secrets are taken out first. The same text from the same source
-        is one item: adding it again changes nothing and gives its handle.
+        ``fields`` set the rest of bare texts: ``kind=``, ``tier=``, ``source=``, ``trust=`` and so
+        on, as in a ``MemoryItem``. Secrets are removed first. The same text from the same source is
+        one item: adding it again changes nothing and returns its handle.
         """
-        where = named("add", namespace, self._namespace)
-        items = [self.as_stored(item) for item in items_of(texts, fields)]
+        where = resolve_namespace("add", namespace, self._namespace)
+        items = [self.as_stored(item) for item in as_items(texts, fields)]
         instead = "found without it until rebuild()"
-        found = vectors or self._embedding.of([item.text for item in items], instead)
-        found = self._usable(found, where)
+        found = vectors or self._embedding.embed([item.text for item in items], instead)
+        found = self._in_model_space(found, where)
         added = self._store.add(items, namespace=where, vectors=found)
         if found is None and not self._embedding.is_builtin:
             added = [one._replace(embedded=False) for one in added]
         return added
 
     def as_stored(self, item: MemoryItem) -> MemoryItem:
-        """The item as `add` would keep it: without its secrets."""
+        """Return the item as `add` would store it: without its secrets."""
         return item if self._redactor is None else self._redactor.item(item)
 
     def get(self, handle: str, *, namespace: str | None = None) -> MemoryItem:
-        """The item, its text as it was kept, byte for byte; raises UnknownHandleError."""
-        where = named("get", namespace, self._namespace)
+        """Return the item, its text byte for byte as stored; raises UnknownHandleError."""
+        where = resolve_namespace("get", namespace, self._namespace)
         (checked,) = checked_handles([handle])
         return self._store.get(checked, namespace=where)
 
@@ -203,12 +204,12 @@ class Memory:
         newest_first: bool = True,
         **filters: Unpack[Filters],
     ) -> builtins.list[MemoryItem]:
-        """Items in the order in which they were added; ``limit=None``: all of them."""
-        where = named("list", namespace, self._namespace)
-        most = None if limit is None else checked_limit("limit", limit, None)
+        """Return items in the order in which they were added; ``limit=None``: all of them."""
+        where = resolve_namespace("list", namespace, self._namespace)
+        count = None if limit is None else checked_limit("limit", limit, None)
         checked = self._redacted(checked_filters("list", filters))
         return self._store.list(
-            namespace=where, limit=most, newest_first=bool(newest_first), **checked
+            namespace=where, limit=count, newest_first=bool(newest_first), **checked
         )
 
     def search(
@@ -221,21 +222,21 @@ class Memory:
         vectors: Vectors | None = None,
         **filters: Unpack[Filters],
     ) -> builtins.list[Hit]:
-        """The items that match best, best first: by words, by parts of words and by meaning.
+        """Return the best matches, best first: by words, by trigrams and by meaning.
 
-        Narrowed by ``tiers``, ``kinds``, ``sources``, ``threads``, ``after``, ``before``,
-        ``min_trust``. ``fusion`` says how the three scores become one; None: the way that was
+        The filters ``tiers``, ``kinds``, ``sources``, ``threads``, ``after``, ``before`` and
+        ``min_trust`` narrow it. ``fusion`` is how the three scores are combined; None: the way that
         measured best.
         """
-        where = named("search", namespace, self._namespace)
-        asked, most = checked_query(query), checked_limit("limit", limit)
+        where = resolve_namespace("search", namespace, self._namespace)
+        asked, count = checked_query(query), checked_limit("limit", limit)
         way = checked_fusion(fusion)
         checked = self._redacted(checked_filters("search", filters))
         if vectors is None and asked.strip():
-            vectors = self._embedding.of([asked], "searched with the built-in model")
-        vectors = self._usable(vectors, where)
+            vectors = self._embedding.embed([asked], "searched with the built-in model")
+        vectors = self._in_model_space(vectors, where)
         return self._store.search(
-            asked, most, namespace=where, fusion=way, vectors=vectors, **checked
+            asked, count, namespace=where, fusion=way, vectors=vectors, **checked
         )
 
     def recall(
@@ -246,28 +247,28 @@ class Memory:
         namespace: str | None = None,
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]:
-        """Of each text the ``k`` memories nearest in meaning, nearest first: in one batch.
+        """Return the ``k`` memories nearest in meaning to each text, nearest first, in one batch.
 
-        Rows of vectors of the memory's own embedder will do instead of texts. A row of the answer
-        is as long as there are memories near; ``float()`` of an entry is the cosine.
+        Rows of vectors of the memory's own embedder may stand for texts. Each row of the answer has
+        at most ``k`` entries; ``float()`` of an entry is the cosine.
         """
-        where = named("recall", namespace, self._namespace)
-        most = checked_limit("k", k)
+        where = resolve_namespace("recall", namespace, self._namespace)
+        count = checked_limit("k", k)
         if isinstance(texts, str):
             texts = [texts]
         asked = texts if isinstance(texts, Sequence) else None
         if asked is None or not all(isinstance(text, str) for text in asked):
             asked, vectors = (), self._embedding.rows(texts)
         elif vectors is None:
-            vectors = self._embedding.of(asked, "compared by the built-in model")
-        vectors = self._usable(vectors, where)
+            vectors = self._embedding.embed(asked, "compared by the built-in model")
+        vectors = self._in_model_space(vectors, where)
         if vectors is None and not asked:
             return [[] for _ in texts]
-        return self._store.recall(asked, most, namespace=where, vectors=vectors)
+        return self._store.recall(asked, count, namespace=where, vectors=vectors)
 
     def forget(self, handles: str | Sequence[str], *, namespace: str | None = None) -> int:
-        """Remove items, their text too; how many there were."""
-        where = named("forget", namespace, self._namespace)
+        """Remove items and their text; return how many there were."""
+        where = resolve_namespace("forget", namespace, self._namespace)
         return self._store.forget(checked_handles(handles), namespace=where)
 
     def purge(
@@ -278,13 +279,14 @@ class Memory:
         thread: str | None = None,
         everything: bool = False,
     ) -> int:
-        """Remove all of a source, all of a thread, or everything in the namespace.
+        """Remove all of a source, all of a thread, or everything in the namespace, from the disk
+        too.
 
-        From the disk too: raises PurgeIncompleteError, which names them, where files that hold
-        traces of it could not be removed, and StoreBusyError where others use the file all the
-        time. In both cases purge again. Returns how many items there were.
+        Raises PurgeIncompleteError, which lists files with traces that could not be removed, and
+        StoreBusyError where others use the file all the time. In both cases purge again. Returns
+        how many items there were.
         """
-        where = named("purge", namespace, self._namespace)
+        where = resolve_namespace("purge", namespace, self._namespace)
         checked_purge(source, thread, everything)
         self._spaces.pop(where, None)
         return self._store.purge(
@@ -297,26 +299,27 @@ class Memory:
     def set_tier(
         self, handles: str | Sequence[str], tier: Tier, *, namespace: str | None = None
     ) -> int:
-        """Move items to a tier; how many were in another one."""
-        where = named("set_tier", namespace, self._namespace)
+        """Move items to a tier and return how many moved."""
+        where = resolve_namespace("set_tier", namespace, self._namespace)
         return self._store.set_tier(checked_handles(handles), checked_tier(tier), namespace=where)
 
     def link(self, handle: str, relation: str, other: str, *, namespace: str | None = None) -> bool:
-        """Say that an item "supersedes" or "contradicts" another, or any word of yours.
+        """Link an item to another: it "supersedes" or "contradicts" it, or any word of yours.
 
-        Neither is changed by it. Returns whether the link is new; raises UnknownHandleError.
+        The items themselves do not change. Returns whether the link is new; raises
+        UnknownHandleError.
         """
-        where = named("link", namespace, self._namespace)
+        where = resolve_namespace("link", namespace, self._namespace)
         if not isinstance(relation, str) or not relation:
             raise InvalidArgumentError(f"relation is {relation!r}; pass a word like 'supersedes'")
         start, end = checked_handles([handle, other])
         return self._store.link(start, relation, end, namespace=where)
 
     def hot(self, *, namespace: str | None = None) -> HotMemory:
-        """What belongs into every turn: the hot items, at most 100 lines of them."""
+        """Return the text of every turn: the hot items, at most 100 lines of them."""
         from rehydrate.memory.tiers import hot_memory
 
-        return hot_memory(self, named("hot", namespace, self._namespace))
+        return hot_memory(self, resolve_namespace("hot", namespace, self._namespace))
 
     def sync_folder(
         self,
@@ -325,52 +328,60 @@ class Memory:
         namespace: str | None = None,
         label: str | None = None,
     ) -> SyncReport:
-        """Bring a folder of notes in, and what changed in it since.
+        """Add a folder of notes, or update it with what changed since the last sync.
 
-        ``core.md`` becomes hot, ``archive/`` cold, all else warm. Items get the source
+        ``core.md`` becomes hot, ``archive/`` cold, all else warm. An item's source is
         ``<label>/<path in the folder>``; the label is the folder's name unless given.
         """
         from rehydrate.memory.folder import sync_folder
 
-        return sync_folder(self, folder, named("sync_folder", namespace, self._namespace), label)
+        return sync_folder(
+            self, folder, resolve_namespace("sync_folder", namespace, self._namespace), label
+        )
 
     def export_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> int:
-        """Write a namespace to a file, a line of JSON an item; how many there were."""
+        """Write a namespace to a file as JSON Lines, one item a line; return how many there
+        were."""
         from rehydrate.memory.transfer import export_items
 
-        return export_items(self, path, named("export_items", namespace, self._namespace))
+        return export_items(
+            self, path, resolve_namespace("export_items", namespace, self._namespace)
+        )
 
     def import_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> Imported:
-        """Add what `export` wrote: the same handles, provenance, times and links.
+        """Add what `export` wrote, with the same handles, provenance, times and links.
 
-        What is there already stays as it is. Raises InvalidArgumentError for a line that is no
-        item; those before it may be in then, and importing again after a repair is harmless.
+        Items already there stay as they are. Raises InvalidArgumentError for a line that is no
+        item; the lines before it may be added by then. It is safe to import the repaired file
+        again.
         """
         from rehydrate.memory.transfer import import_items
 
-        return import_items(self, path, named("import_items", namespace, self._namespace))
+        return import_items(
+            self, path, resolve_namespace("import_items", namespace, self._namespace)
+        )
 
     def stats(self, *, namespace: str | None = None) -> MemoryStats:
-        """Figures of the namespace, and what did not work since the memory was opened."""
+        """Return figures of the namespace, and failures since the memory was opened."""
         from dataclasses import replace
 
-        where = named("stats", namespace, self._namespace)
+        where = resolve_namespace("stats", namespace, self._namespace)
         return replace(self._store.stats(namespace=where), degraded=self.degraded)
 
     def namespaces(self) -> Sequence[str]:
-        """Those that something was added to, in alphabetical order; a bound memory sees its own."""
+        """Return the namespaces in alphabetical order; a bound memory sees only its own."""
         found = self._store.namespaces()
         return [name for name in found if self._namespace in {None, name}]
 
     def verify(self) -> VerifyReport:
-        """Check everything that is stored, whatever the namespace."""
+        """Check everything that is stored, in all namespaces."""
         return self._store.verify()
 
     def rebuild(self, *, namespace: str | None = None) -> int:
-        """Make the index anew, of one namespace or of all; how many items it holds.
+        """Rebuild the index of one namespace or of all; return how many items it holds.
 
-        With an embedder of your own, items that have no vector of it get one; `drop_vectors` comes
-        first where the namespace holds those of another.
+        With an embedder of your own, items without a vector get one. Call `drop_vectors` first
+        where the namespace holds vectors of another model.
         """
         where = self._namespace if namespace is None else checked_namespace(namespace)
         for name in self._store.namespaces() if where is None else [where]:
@@ -378,12 +389,12 @@ class Memory:
         return self._store.rebuild(namespace=where)
 
     def drop_vectors(self, *, namespace: str | None = None) -> int:
-        """Take away the namespace's vectors, so that another embedder may give its own.
+        """Remove the namespace's vectors, so that another embedder can add its own.
 
-        The items stay and are found by the built-in model; `rebuild` gives them vectors of the
-        embedder that this memory was opened with. How many items had one.
+        The items stay, and the built-in model finds them; `rebuild` adds vectors of the embedder
+        that this memory was opened with. Returns how many items had a vector.
         """
-        where = named("drop_vectors", namespace, self._namespace)
+        where = resolve_namespace("drop_vectors", namespace, self._namespace)
         drop = getattr(self._store, "drop_vectors", None)
         if drop is None:
             raise InvalidArgumentError(
@@ -395,16 +406,16 @@ class Memory:
         return dropped
 
     def close(self) -> None:
-        """Let the writes that are under way end, and let go of the file.
+        """Wait for running writes, then close the file.
 
-        In a signal handler too: amid a call of the same thread it returns at once, and that call
-        closes the memory when it ends.
+        In a signal handler, amid a call of the same thread, it returns at once; that call closes
+        the memory when it ends.
         """
         if self._owns_store:
             self._store.close()
 
     def __enter__(self) -> Self:
-        """The memory itself."""
+        """Return the memory itself."""
         return self
 
     def __exit__(
@@ -413,11 +424,11 @@ class Memory:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it."""
+        """Close the memory."""
         self.close()
 
     async def __aenter__(self) -> Self:
-        """The memory itself."""
+        """Return the memory itself."""
         return self
 
     async def __aexit__(
@@ -426,19 +437,19 @@ class Memory:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close it, even where the task was cancelled."""
+        """Close the memory, even where the task was cancelled."""
         import anyio
 
         with anyio.CancelScope(shield=True):
             await self.aclose()
 
     def __repr__(self) -> str:
-        """Where it is, and whose."""
+        """Show the path and the namespace."""
         where = getattr(self._store, "path", type(self._store).__name__)
         return f"Memory({where!r}, namespace={self._namespace!r})"
 
     def _redacted(self, filters: Filters) -> Filters:
-        """Sources and threads by the names under which they are stored."""
+        """Redact sources and threads in filters, since they are stored redacted."""
         if sources := filters.get("sources"):
             filters["sources"] = [self._redacted_name(source) for source in sources]
         if threads := filters.get("threads"):
@@ -448,14 +459,14 @@ class Memory:
     def _redacted_name(self, name: str | None) -> Any:
         return name if name is None or self._redactor is None else self._redactor(name).text
 
-    def _usable(self, vectors: Vectors | None, namespace: str) -> Vectors | None:
-        """Vectors that can be compared with those of the namespace, which holds to one model."""
+    def _in_model_space(self, vectors: Vectors | None, namespace: str) -> Vectors | None:
+        """Return vectors that match the model of the namespace; else None."""
         if vectors is None:
             return None
         if namespace not in self._spaces:
             held = self._store.stats(namespace=namespace).vector_space
             self._spaces[namespace] = held or vectors.space
-        return self._embedding.usable(vectors, namespace, self._spaces[namespace])
+        return self._embedding.in_space(vectors, namespace, self._spaces[namespace])
 
     def _embed_again(self, namespace: str) -> None:
         give = getattr(self._store, "set_vectors", None)
@@ -464,8 +475,8 @@ class Memory:
         items = self._store.list(namespace=namespace, limit=None)
         for start in range(0, len(items), _BATCH):
             batch = items[start : start + _BATCH]
-            vectors = self._embedding.of([item.text for item in batch], "found without it")
-            vectors = self._usable(vectors, namespace)
+            vectors = self._embedding.embed([item.text for item in batch], "found without it")
+            vectors = self._in_model_space(vectors, namespace)
             if vectors is not None:
                 give([item.handle for item in batch], vectors, namespace=namespace)
 

@@ -1,4 +1,4 @@
-"""Redaction: secrets are taken out of what is remembered, before anything is written."""
+"""Redaction: secrets are removed from memories before anything is written."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Redacted(NamedTuple):
 class Redactor:
     """Replaces secrets by ``[redacted:their_name]``; everything else stays as it is.
 
-    `off` names kinds of secrets that may stay; `Redactor.names` are all there are. Raises
-    InvalidArgumentError for a name that does not exist.
+    `off` lists kinds of secrets to keep; `Redactor.names` lists all kinds. Raises
+    InvalidArgumentError for an unknown name.
 
     >>> redactor = Redactor(off=["jwt"])
     >>> redactor("connect to postgres://app:hunter2@db/main")
@@ -40,7 +40,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
     names = NAMES
 
     def __init__(self, off: Iterable[str] = ()) -> None:
-        """Take the names of what is not to be redacted."""
+        """Take the names of the kinds that are kept."""
         check_type("redaction off", off, Iterable, "pass a list of kinds of secrets")
         names = [off] if isinstance(off, str) else list(off)
         for name in names:
@@ -52,7 +52,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         self._off = {rank for rank, name in enumerate(NAMES) if name in names}
 
     def __call__(self, text: str, known: Iterable[Redaction] = ()) -> Redacted:
-        """The text without secrets. `known` are redactions that it has already."""
+        """Return the text without secrets. `known` are redactions that it has already."""
         spans = self._spans(text)
         if not spans and not known:
             return Redacted(text, ())
@@ -63,7 +63,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         redactions: list[Redaction] = []
         length = read = 0
         for start, end, name in sorted(spans + [(s.start, s.end, s.name) for s in labelled]):
-            if start < read:  # a label inside of what is taken out now
+            if start < read:  # an earlier label inside of a secret found now
                 continue
             label = _label(name)
             length += start - read
@@ -74,7 +74,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         return Redacted("".join([*parts, text[read:]]), tuple(redactions))
 
     def item(self, item: MemoryItem) -> MemoryItem:
-        """The item without secrets: in its text, its metadata and its provenance."""
+        """Return the item without secrets in its text, metadata and provenance."""
         found = self(item.text, item.redactions)
         changed: dict[str, Any] = {
             name: self(value).text
@@ -94,7 +94,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         return replace(item, text=found.text, redactions=found.redactions, **changed)
 
     def inside(self, value: Any) -> Any:
-        """Anything that JSON can say, each string in it without secrets.
+        """Return any JSON value with secrets removed from each of its strings.
 
         >>> Redactor().inside({"env": [{"password": "hunter2!"}, 3]})
         {'env': [{'password': '[redacted:password]'}, 3]}
@@ -108,7 +108,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         return value
 
     def _entry(self, name: str, value: Any) -> Any:
-        """A value of a mapping: {"password": "..."} is an assignment too."""
+        """Redact a value of a mapping: {"password": "..."} is an assignment too."""
         if not isinstance(value, str):
             return self.inside(value)
         assigned = f"{name}="
@@ -118,7 +118,7 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
         return self(value).text
 
     def _spans(self, text: str) -> list[tuple[int, int, str]]:
-        """Where secrets are, none overlapping: what overlaps is one, named by the most exact."""
+        """Return the spans of secrets; overlapping ones are merged and named by the most exact."""
         secrets = secrets_in(text)
         if not secrets:
             return []
@@ -138,28 +138,28 @@ redactions=(Redaction(name='url_password', start=26, end=49),))
 
 
 def secrets_in(text: str) -> list[tuple[int, re.Match[str]]]:
-    """All secrets in the text, each with its place in the table of secrets."""
+    """Return all secrets in the text, each with its index in the table of secrets."""
     # Nearly every text ends here, after one pass over it in Rust.
     return [
         (rank, match)
-        for rank, places in _needles().find(text)
-        for match in _matches(SECRETS[rank], text, memoryview(places).cast("I"))
+        for rank, positions in _needles().find(text)
+        for match in _matches(SECRETS[rank], text, memoryview(positions).cast("I"))
     ]
 
 
 @cache
 def _needles() -> Needles:
-    """Made ready when first asked for; the groups are the secrets."""
+    """Build the literal matcher on first use; its groups are the secrets."""
     return _engine.needles([secret.needles for secret in SECRETS])
 
 
-def _matches(secret: Secret, text: str, places: Iterable[int]) -> Iterator[re.Match[str]]:
-    """What `finditer` of the pattern finds and is one, looked for at the needles only."""
+def _matches(secret: Secret, text: str, positions: Iterable[int]) -> Iterator[re.Match[str]]:
+    """Yield the valid matches of the pattern, tried at the given positions only."""
     if secret.beside and secret.beside not in text.lower():
         return
     read = 0
-    for place in places:
-        for start in range(max(place - secret.lead, read), place + 1):
+    for position in positions:
+        for start in range(max(position - secret.lead, read), position + 1):
             if match := secret.pattern.match(text, start):
                 if secret.is_one(match):
                     yield match
@@ -168,7 +168,8 @@ def _matches(secret: Secret, text: str, places: Iterable[int]) -> Iterator[re.Ma
 
 
 def redactor_of(redact: bool | Redactor) -> Redactor | None:
-    """What `Memory.open(redact=)` asks for: True, False, or a `Redactor` with some kinds off."""
+    """Return the redactor for `Memory.open(redact=)`: True, False, or a `Redactor` with some kinds
+    off."""
     if isinstance(redact, Redactor):
         return redact
     if not isinstance(redact, bool):

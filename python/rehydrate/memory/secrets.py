@@ -1,8 +1,8 @@
-"""The table of secrets: what a key, a token or a password looks like, one name each.
+"""The table of secrets: the patterns of keys, tokens and passwords, each with a name.
 
-A pattern is tried only where one of its `needles` stands in the text, which one pass finds for all
-of them, and takes linear time: what repeats without an end is followed by nothing, or cannot begin
-again inside itself. The group `secret` is what is taken out; without one, all of it.
+A pattern is tried only where one of its `needles` occurs; one pass finds them all. Every pattern
+takes linear time: an unbounded repeat is followed by nothing, or cannot begin again inside itself.
+The group `secret` is removed; without that group, the whole match.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-# Where a key may begin: after anything but a letter, a digit or "_", or after the \n of a string
-# that is written in JSON or in source code.
+# A key may begin after anything but a letter, a digit or "_", or after the \n of a string in JSON
+# or in source code.
 _START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"
 _END = r"(?![A-Za-z0-9_])"
 
@@ -24,14 +24,14 @@ class Secret(NamedTuple):
 
     name: str
     needles: tuple[str, ...]
-    """In lower case: whatever the pattern matches begins with one of them, but for `lead`."""
+    """In lower case. Each match begins with one of them, at most `lead` characters before it."""
     pattern: re.Pattern[str]
     is_one: Callable[[re.Match[str]], bool] = lambda _match: True
-    """A last look at what the pattern found."""
+    """A last check of a match."""
     lead: int = 0
-    """So many characters at most stand before the needle."""
+    """Maximum number of characters before the needle."""
     beside: str = ""
-    """A text that does not hold this too, in lower case, has no such secret."""
+    """A second literal, in lower case, that the text must hold too."""
 
 
 def _key(name: str, pattern: str, *needles: str, lead: int = 0) -> Secret:
@@ -51,7 +51,7 @@ _PLACEHOLDER = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether a value only stands for a secret, as ``${PASSWORD}`` or ``your-key-here`` do.
+    """Return whether a value only stands for a secret, as ``${PASSWORD}`` or ``your-key-here`` do.
 
     >>> is_placeholder("${DB_PASSWORD}"), is_placeholder("<token>"), is_placeholder("hunter2")
     (True, True, False)
@@ -60,7 +60,7 @@ def is_placeholder(value: str) -> bool:
 
 
 def entropy_bits(value: str) -> float:
-    """Shannon's, a character.
+    """Return Shannon's entropy per character.
 
     >>> entropy_bits("aaaa"), entropy_bits("abcd")
     (0.0, 2.0)
@@ -70,7 +70,7 @@ def entropy_bits(value: str) -> float:
 
 
 def looks_random(value: str, *, least_chars: int = 12, least_bits: float = 3.0) -> bool:
-    """Whether nobody would write this as a word, a path, a version or a name.
+    """Return whether a value is too random to be a word, a path, a version or a name.
 
     >>> looks_random("q7Zp0aXk29LmT"), looks_random("internationalisation"), looks_random("v1.2.3")
     (True, False, False)
@@ -89,7 +89,7 @@ def looks_random(value: str, *, least_chars: int = 12, least_bits: float = 3.0) 
 _CODE = re.compile(
     r"[~.]{0,2}/|[a-zA-Z]:\\|[a-z]+://|[a-z_]+\d{0,5}(?:\.[A-Za-z_]+\d{0,5}[A-Za-z_]*)+$", re.ASCII
 )
-# Those, versions, dates, and words with at most a number at the end of each.
+# These, versions, dates, and words that end in at most one number.
 _NAME_LIKE = re.compile(
     _CODE.pattern + r"|v?\d+\.\d+(?:\.\d+)?|\d{4}-\d\d-\d\d"
     r"|(?:[a-z]+|[A-Z]+|[A-Z][a-z]+)\d{0,3}(?:[-._/:](?:[a-z]+|[A-Z]+|[A-Z][a-z]+)?\d{0,3})*$",
@@ -98,7 +98,7 @@ _NAME_LIKE = re.compile(
 
 
 def _is_password(match: re.Match[str]) -> bool:
-    """A password is short and a person's: one that mixes letters with anything else will do."""
+    """Return whether it looks like a person's password: short, letters mixed with anything else."""
     value = _value(match)
     if is_placeholder(value) or _is_called(match) or _CODE.match(value):
         return False
@@ -112,7 +112,7 @@ def _is_token(match: re.Match[str]) -> bool:
 
 
 def _is_called(match: re.Match[str]) -> bool:
-    """Whether it is code: `password = make_one(...)`."""
+    """Return whether the value is a call in code: `password = make_one(...)`."""
     end = match.end("secret")
     return match.string[end : end + 1] in {"(", "["}
 
@@ -136,7 +136,7 @@ _ASSIGNED_VALUE = r"""(?P<secret>[^\s"'`,;<>(){}\[\]|&\\]{%d,512})"""
 
 
 def _assigned(*words: str) -> tuple[str, ...]:
-    """The words as they stand before what `_ASSIGNED` matches."""
+    """Return the words with each separator that may follow them in `_ASSIGNED`."""
     return tuple(word + behind for word in words for behind in "\\\"'` \t:=")
 
 
@@ -152,7 +152,7 @@ SECRETS: tuple[Secret, ...] = (
         re.compile(
             r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:"
             r"(?:[^-]|-(?!----))*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-            # Cut off: its lines, as far as they look like a key's.
+            # A key that is cut off: its lines, as far as they look like a key's.
             r"|(?:[\s\"',]|\\[nr]|[A-Za-z0-9-]{1,20}: [^\n\\]{0,80}(?:\n|\\n))*"
             r"[A-Za-z0-9+/=]{16,}(?:(?:[\s\"',]|\\[nr])+[A-Za-z0-9+/=]{16,})*)"
         ),
@@ -269,7 +269,7 @@ SECRETS: tuple[Secret, ...] = (
         "sk-",
     ),
     Secret(
-        "sk_api_key",  # OpenRouter, DeepSeek and others that write keys as OpenAI does
+        "sk_api_key",  # OpenRouter, DeepSeek and others with keys in OpenAI's form
         ("sk-",),
         re.compile(_START + r"(?P<secret>sk-(?:or-v1-)?[A-Za-z0-9]{32,128})" + _END, re.ASCII),
         _is_token,
@@ -322,7 +322,7 @@ SECRETS: tuple[Secret, ...] = (
     Secret(
         "jwt",
         ("eyj",),
-        # It may begin only where its alphabet does, or a long run could be searched at each "eyJ".
+        # It begins only where its alphabet does; else a long run would be searched at each "eyJ".
         re.compile(
             r"(?:(?<![A-Za-z0-9_\-])|(?<=\\[nrt]))"
             r"eyJ[A-Za-z0-9_\-]{8,}\.eyJ[A-Za-z0-9_\-]{4,}(?:\.[A-Za-z0-9_\-]*)?"
@@ -383,6 +383,6 @@ SECRETS: tuple[Secret, ...] = (
         _is_token,
     ),
 )
-"""The more exact first: where two overlap, the first gives the name."""
+"""The more exact patterns come first: where two overlap, the first gives the name."""
 
 NAMES = tuple(secret.name for secret in SECRETS)

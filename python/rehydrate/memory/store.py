@@ -1,4 +1,4 @@
-"""MemoryStore: what any backend of a memory does. `rehydrate.testing` checks that one does it."""
+"""MemoryStore: the protocol of a memory's backend. `rehydrate.testing` checks an implementation."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from rehydrate.memory.items import (
 
 @runtime_checkable
 class MemoryStore(Protocol):
-    """Where memories are kept: the file that `Memory.open` opens, or a backend of yours.
+    """Storage of memories: the file that `Memory.open` opens, or a backend of yours.
 
-    Every call names a namespace, and what is in another one does not exist for it. Implementations
-    are safe to share between threads. What is added is found by the next call, and is still there
-    after a crash. Errors are those of `rehydrate.errors`.
+    Every call names a namespace and never sees items of another one. Implementations are safe to
+    share between threads. An added item is found by the next call and survives a crash. Errors are
+    those of `rehydrate.errors`.
     """
 
     def add(
         self, items: Sequence[MemoryItem], *, namespace: str, vectors: Vectors | None = None
     ) -> builtins.list[Added]:
-        """Keep all of the items or none. The same text from the same source is one item.
+        """Add all of the items or none. The same text from the same source is one item.
 
-        Handles follow from namespace, source and text: an export comes back under the same ones.
+        A handle depends only on namespace, source and text, so an export keeps its handles.
         """
 
     def get(self, handle: str, *, namespace: str) -> MemoryItem:
-        """The item, its text as it was added. Raises UnknownHandleError."""
+        """Return the item, its text as it was added. Raises UnknownHandleError."""
 
     def list(
         self,
@@ -48,7 +48,7 @@ class MemoryStore(Protocol):
         newest_first: bool = True,
         **filters: Unpack[Filters],
     ) -> builtins.list[MemoryItem]:
-        """Items in the order in which they were added, newest first or oldest first."""
+        """Return items in the order in which they were added, newest first or oldest first."""
 
     def search(
         self,
@@ -60,7 +60,7 @@ class MemoryStore(Protocol):
         vectors: Vectors | None = None,
         **filters: Unpack[Filters],
     ) -> builtins.list[Hit]:
-        """The items that match best, best first; by words, parts of words and meaning."""
+        """Return the best matches, best first; by words, trigrams and meaning."""
 
     def recall(
         self,
@@ -70,13 +70,13 @@ class MemoryStore(Protocol):
         namespace: str,
         vectors: Vectors | None = None,
     ) -> builtins.list[builtins.list[Recalled]]:
-        """Of each text the k items nearest in meaning, nearest first.
+        """Return the k items nearest in meaning to each text, nearest first.
 
-        With `vectors`, of each row; the texts may be left out then.
+        With `vectors`, each row is a query, and the texts may be left out.
         """
 
     def forget(self, handles: str | Sequence[str], *, namespace: str) -> int:
-        """Remove items; how many there were."""
+        """Remove items and return how many there were."""
 
     def purge(
         self,
@@ -86,28 +86,29 @@ class MemoryStore(Protocol):
         thread: str | None = None,
         everything: bool = False,
     ) -> int:
-        """Remove all of a source, of a thread, or of the namespace; how many items there were."""
+        """Remove all of a source, of a thread, or of the namespace; return how many items there
+        were."""
 
     def set_tier(self, handles: str | Sequence[str], tier: Tier, *, namespace: str) -> int:
-        """Move items to a tier; how many were in another one."""
+        """Move items to a tier and return how many moved."""
 
     def link(self, handle: str, relation: str, other: str, *, namespace: str) -> bool:
-        """Say what an item has to do with another; whether that is new.
+        """Link an item to another and return whether the link is new.
 
         Raises UnknownHandleError where the namespace does not hold both.
         """
 
     def stats(self, *, namespace: str) -> MemoryStats:
-        """Figures of the namespace."""
+        """Return figures of the namespace."""
 
     def namespaces(self) -> builtins.list[str]:
-        """Those that something was added to and that were not purged, in alphabetical order."""
+        """Return the namespaces that were added to and not purged, in alphabetical order."""
 
     def verify(self) -> VerifyReport:
         """Check everything that is stored."""
 
     def rebuild(self, *, namespace: str | None = None) -> int:
-        """Make the index of a namespace, or of all, anew; how many items it holds."""
+        """Rebuild the index of a namespace, or of all; return how many items it holds."""
 
     def close(self) -> None:
-        """Let go of what is held; a second time does nothing."""
+        """Close the store; a second call does nothing."""

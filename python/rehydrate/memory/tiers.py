@@ -1,4 +1,4 @@
-"""Tiers: what is hot, warm or cold in a memory folder, and the hot memory of every turn."""
+"""Tiers: the tier of a file in a memory folder, and the hot memory of every turn."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 HOT_FILE = "core.md"
 ARCHIVE = "archive"
 HOT_LINES = 100
-"""So many lines of hot memory go into a turn, and not one more."""
+"""The maximum number of lines of hot memory in a turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class HotMemory:
-    """What belongs into every turn."""
+    """The memory that goes into every turn."""
 
     text: str
     """At most 100 lines; "" where nothing is hot."""
     lines: int
     handles: tuple[str, ...]
-    """The items that it is made of."""
+    """The items in the text."""
     warning: str = ""
-    """What was left out, and what to do about it; "" where all of it fits."""
+    """What was left out, and the remedy; "" where all of it fits."""
     trust: float = 1.0
-    """That of the least trusted item in it."""
+    """Trust of the least trusted item in it."""
 
 
 def tier_of(path: str) -> Tier:
-    """The tier of a file, by its place in the folder.
+    """Return the tier of a file, from its path in the folder.
 
     >>> tier_of("core.md"), tier_of("daily/2026-02-17.md"), tier_of("archive/2025/old.md")
     ('hot', 'warm', 'cold')
@@ -45,13 +45,13 @@ def tier_of(path: str) -> Tier:
 
 
 def split_hot(text: str) -> tuple[str, str]:
-    """The lines of a text that may be hot, and those beyond the limit."""
+    """Split a text into the lines that may be hot and those beyond the limit."""
     lines = text.splitlines(keepends=True)
     return "".join(lines[:HOT_LINES]), "".join(lines[HOT_LINES:])
 
 
 def too_many_lines(name: str, lines: int) -> str:
-    """The warning where hot memory is too long.
+    """Return the warning for hot memory that is too long.
 
     >>> print(too_many_lines("core.md", 140))
     core.md has 140 lines, hot memory holds 100: lines 101-140 are found by searching only; move \
@@ -64,7 +64,7 @@ some to decisions.md
 
 
 def hot_memory(memory: Memory, namespace: str) -> HotMemory:
-    """The hot items in the order they came, as far as the limit allows."""
+    """Return the hot items in the order they were added, up to the limit."""
     items = memory.list(namespace=namespace, tiers=["hot"], limit=None, newest_first=False)
     lines: list[str] = []
     handles = []

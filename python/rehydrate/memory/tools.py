@@ -1,4 +1,4 @@
-"""load_memory: the tool by which a model reads its memory, and the answer to a call of it."""
+"""load_memory: the tool that a model reads its memory with, and the answer to its calls."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ ARGUMENTS: Mapping[str, dict[str, str]] = {
 
 
 class LoadMemory:
-    """The tool for one memory and one namespace: its definition, and what answers a call.
+    """The tool for one memory and one namespace: its definition, and the answer to a call.
 
-    Hand ``definition(provider)`` to the model with your other tools. For a tool call that
-    ``handles(call)``, put what ``handle(call)`` returns into the conversation. Whatever the model
-    asked for, the answer is text that it can read and correct itself by; `handle` raises only for
-    what is no call of this tool.
+    Pass ``definition(provider)`` to the model with your other tools. For a tool call that
+    ``handles(call)``, add what ``handle(call)`` returns to the conversation. Any bad argument of
+    the model is answered with text that tells it what to correct; `handle` raises only for what is
+    no call of this tool.
 
     >>> import tempfile
     >>> from rehydrate import Memory
@@ -74,7 +74,7 @@ class LoadMemory:
 
     @staticmethod
     def definition(provider: str) -> dict[str, Any]:
-        """The tool as a request to `provider` lists it.
+        """Return the tool as a request to `provider` lists it.
 
         >>> sorted(LoadMemory.definition("anthropic"))
         ['description', 'input_schema', 'name']
@@ -88,12 +88,12 @@ class LoadMemory:
 
     @staticmethod
     def handles(call: Any) -> bool:
-        """Whether `call` is a call of this tool, in any provider's shape."""
+        """Return whether `call` is a call of this tool, in any provider's shape."""
         read = ToolCall.read(call)
         return read is not None and read.name == NAME
 
     def handle(self, call: Any) -> Any:
-        """The result of a call, in the shape of the provider whose call it is."""
+        """Return the result of a call, in the shape of the call's provider."""
         read = ToolCall.read(call)
         if read is None or read.name != NAME:
             raise InvalidArgumentError(
@@ -105,26 +105,27 @@ class LoadMemory:
     ahandle = stored(handle)
 
     def answer(self, call: ToolCall) -> tuple[str, bool]:
-        """The text that answers a call, and whether it is an error of the call's."""
+        """Return the text that answers a call, and whether it is an error."""
         try:
             return cut(self._answer(call.arguments()), self._max_chars), False
         except (InvalidArgumentError, UnknownHandleError) as error:
             return f"{NAME}: {error}", True
-        except RehydrateError as error:  # of the store: where its file is, is not for the model
+        except RehydrateError as error:  # the store's: do not show the model its path
             return f"{NAME} failed ({type_of(error, NAME)}); go on without it", True
 
     def found(self, arguments: Mapping[str, Any]) -> tuple[str, list[Hit] | list[MemoryItem]]:
-        """What is asked for, and what memory has of it: hits of a query, the items of a note.
+        """Return the query or name, and what memory has for it: hits of a query, or items of a
+        note.
 
-        Raises InvalidArgumentError, in words that the model can act on.
+        Raises InvalidArgumentError with a text that the model can act on.
         """
-        argument, value = _asked(arguments)
+        argument, value = _query_or_name(arguments)
         if argument == "query":
             return value, self._memory.search(value, HITS)
         return value, self._loaded(value)
 
     def _answer(self, arguments: Mapping[str, Any]) -> str:
-        argument, value = _asked(arguments)
+        argument, value = _query_or_name(arguments)
         if argument == "query":
             return self._found(value)
         texts = [item.text for item in self._loaded(value)]
@@ -154,11 +155,11 @@ class LoadMemory:
         )
 
     def _of_source(self, name: str) -> list[MemoryItem]:
-        """Items of the source, by its whole name or without the label of the folder it is from."""
+        """Return items of the source, by its whole name or without its folder's label."""
         items = self._memory.list(sources=[name], limit=None, newest_first=False)
         if items:
             return items
-        # A synced folder has a core.md, as a rule, whose source begins with the folder's label.
+        # A synced folder usually has a core.md, whose source begins with the folder's label.
         hot = self._memory.list(tiers=["hot"])
         labels = sorted({item.source.rpartition("/")[0] for item in hot} - {""})
         found = self._memory.list(
@@ -167,11 +168,11 @@ class LoadMemory:
         if not found:
             ends = [source for source in self._all_sources() if source.endswith(f"/{name}")]
             found = self._memory.list(sources=ends, limit=None, newest_first=False)
-        # Of two folders with such a note, one: their lines must not be mixed.
+        # Two folders may have such a note: use one, so that their lines are not mixed.
         return [item for item in found if item.source == found[0].source]
 
     def _all_sources(self) -> list[str]:
-        """Those of the newest items: naming them all would mean reading everything."""
+        """Return the sources of the newest items; listing all would read the whole memory."""
         items = self._memory.list(limit=_LOOKED_THROUGH)
         return sorted({item.source for item in items if item.source})
 
@@ -186,7 +187,7 @@ _LOOKED_THROUGH = 1_000
 
 
 def cut(text: str, max_chars: int) -> str:
-    """The text, or its head and how much is missing.
+    """Return the text, or its head and how much is missing.
 
     >>> cut("a" * 100, 93).splitlines()[-1]
     '[truncated: 2 tokens omitted. call again with stricter filters to see specific parts.]'
@@ -200,8 +201,8 @@ def cut(text: str, max_chars: int) -> str:
     )
 
 
-def _asked(arguments: Mapping[str, Any]) -> tuple[str, str]:
-    """ "name" or "query", and what it says."""
+def _query_or_name(arguments: Mapping[str, Any]) -> tuple[str, str]:
+    """Return "name" or "query", and its value."""
     given = {name: value for name, value in arguments.items() if value not in (None, "")}
     if unknown := sorted(given.keys() - ARGUMENTS):
         raise InvalidArgumentError(f'there is no {unknown[0]!r}; send "name" or "query"')

@@ -32,19 +32,19 @@ _FIELDS = (
 
 
 class Imported(NamedTuple):
-    """What an import did."""
+    """Counts of an import."""
 
     added: int
     unchanged: int
     """Items that were there already."""
     links: int
-    """Links that are new."""
+    """New links."""
     lost_links: int
-    """Links to items that are neither in the file nor in the namespace."""
+    """Links whose item is neither in the file nor in the namespace."""
 
 
 def to_line(item: MemoryItem) -> str:
-    r"""An item as one line of JSON, without the line's end.
+    r"""Return an item as one line of JSON, without the line's end.
 
     >>> to_line(MemoryItem("Use tabs.", kind="preference", handle="mem_1"))
     '{"handle": "mem_1", "text": "Use tabs.", "kind": "preference", "tier": "warm"}'
@@ -54,13 +54,13 @@ def to_line(item: MemoryItem) -> str:
         value = getattr(item, name)
         if name in {"handle", "text", "kind", "tier"} or value != _DEFAULTS[name]:
             shown[name] = value.isoformat() if isinstance(value, datetime) else value
-    # A lone surrogate cannot be written as UTF-8: that one line is escaped.
+    # A lone surrogate cannot be written as UTF-8; only such a line is escaped.
     line = json.dumps(shown, ensure_ascii=False)
     return line if _is_encodable(line) else json.dumps(shown)
 
 
 def from_line(line: str) -> MemoryItem:
-    """The item that `to_line` wrote; raises InvalidArgumentError for anything else.
+    """Parse a line that `to_line` wrote; raises InvalidArgumentError for anything else.
 
     >>> from_line('{"text": "Use tabs."}').kind
     'note'
@@ -72,7 +72,7 @@ def from_line(line: str) -> MemoryItem:
     if not isinstance(fields, Mapping) or not isinstance(fields.get("text"), str):
         raise InvalidArgumentError('it is no item; an item is an object with a "text"')
     given = dict(fields)
-    if "session" in given:  # as exports before 0.2 had it
+    if "session" in given:  # the key in exports before 0.2
         given.setdefault("thread", given.pop("session"))
     if unknown := sorted(given.keys() - set(_FIELDS)):
         raise InvalidArgumentError(f"an item has no {unknown[0]!r}")
@@ -88,7 +88,7 @@ def from_line(line: str) -> MemoryItem:
 def export_items(memory: Memory, path: str | PathLike[str], namespace: str) -> int:
     """Write the namespace to `path`: whole, or not at all. Only its owner may read the file."""
     target = Path(path)
-    # Beside the target, so that taking its place is one step.
+    # Beside the target, so that one rename replaces it.
     unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     items = memory.list(namespace=namespace, limit=None, newest_first=False)
     try:
@@ -110,9 +110,9 @@ def export_items(memory: Memory, path: str | PathLike[str], namespace: str) -> i
 
 
 def import_items(memory: Memory, path: str | PathLike[str], namespace: str) -> Imported:
-    """Add what the file holds, batch by batch, then the links.
+    """Add the items of the file batch by batch, then the links.
 
-    Handles name their namespace too: in another one the items get new ones, and links follow them.
+    A handle depends on the namespace. In another one the items get new handles, and links follow.
     """
     added = unchanged = 0
     handles: dict[str, str] = {}
@@ -135,7 +135,7 @@ def import_items(memory: Memory, path: str | PathLike[str], namespace: str) -> I
             keep()
     keep()
     new = lost = 0
-    for handle, relation, other in links:  # when all the items that they may lead to are there
+    for handle, relation, other in links:  # last, when every item that a link may name is stored
         try:
             new += memory.link(handle, relation, handles.get(other, other), namespace=namespace)
         except UnknownHandleError:
@@ -145,7 +145,7 @@ def import_items(memory: Memory, path: str | PathLike[str], namespace: str) -> I
 
 def _items_in(path: Path) -> Iterator[MemoryItem]:
     try:
-        # Only "\n" ends a line: others stand unescaped in JSON.
+        # Only "\n" ends a line: JSON may hold other line ends unescaped.
         with path.open(encoding="utf-8", newline="\n") as file:
             for number, line in enumerate(file, 1):
                 if not line.strip():
@@ -167,7 +167,7 @@ def _items_in(path: Path) -> Iterator[MemoryItem]:
 
 
 def _is_header(line: str) -> bool:
-    """Whether the line says what the file is; raises for one of a later version."""
+    """Return whether the line is the file's header; raises for a later version."""
     try:
         header = json.loads(line)
     except ValueError:

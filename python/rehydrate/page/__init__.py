@@ -1,10 +1,9 @@
-"""HTML pages that need nothing else: a compaction, an evaluation, a prompt.
+"""HTML pages in one file each: a compaction, an evaluation, a prompt.
 
+    messages, Compaction -> pairing.rows -> a Row for each unit -> comparison.side_by_side -> page
 
-    messages, Compaction -> rows.rows -> Row a unit -> writing.side_by_side -> the page
-
-`rehydrate compact FILE --html PAGE` writes it. The page has no script at all, and its style stands
-in it: it opens anywhere, offline, and nothing that a message holds can run.
+`rehydrate compact FILE --html PAGE` writes it. A page has no script, and its style is inside. It
+opens offline, and no content of a message can run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The charts: what is kept at each ratio, session by session, and beside the agent's summaries."""
+"""The charts of an evaluation: shares kept by ratio, by session, and beside agents' summaries."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rehydrate.retention.evaluation import SUMMARY, Row
 Scale = Callable[[float], float]
 WIDTH, HEIGHT = 520, 330
 LEFT, RIGHT, TOP, BOTTOM = 54, 22, 12, 46
-"""The margins around the plot, where the figures of the axes stand."""
+"""The margins around the plot, which hold the labels of the axes."""
 MOST_SESSIONS = 24
 
 
 def legend(found: Evaluation) -> Iterator[str]:
-    """Which colour is which strategy."""
+    """Yield the legend: the colour of each strategy."""
     colour = _colours(found)
     yield '<ul class="legend">'
     for strategy in colour:
@@ -28,15 +28,15 @@ def legend(found: Evaluation) -> Iterator[str]:
 
 
 def by_ratio(found: Evaluation) -> Iterator[str]:
-    """A line for each strategy with its interval as a band; the goal; the agent's own summaries."""
+    """Yield a line with its interval for each strategy, the goal, and agents' own summaries."""
     colour = _colours(found)
-    most = max(found.ratios)
+    max_ratio = max(found.ratios)
     drawn = [interval.low for row in found.rows if (interval := kept_interval(row))]
     drawn += [kept(row) for row in (*found.rows, *found.summaries[:1])]
     floor = min(0.9, int(min(drawn, default=0.0) * 10) / 10)
 
     def x(ratio: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * ratio / most
+        return LEFT + (WIDTH - LEFT - RIGHT) * ratio / max_ratio
 
     def y(share: float) -> float:
         return TOP + (HEIGHT - TOP - BOTTOM) * (1 - (share - floor) / (1 - floor))
@@ -65,11 +65,11 @@ def by_ratio(found: Evaluation) -> Iterator[str]:
         yield from _line(rows, colour[strategy], x, y)
     if advice:
         row = found.row(advice.strategy, advice.ratio)
-        place = f'cx="{x(advice.ratio):.1f}" cy="{y(kept(row)):.1f}"'
-        yield f'<circle class="chosen {colour[advice.strategy]}" {place} r="9"/>'
+        position = f'cx="{x(advice.ratio):.1f}" cy="{y(kept(row)):.1f}"'
+        yield f'<circle class="chosen {colour[advice.strategy]}" {position} r="9"/>'
     for row in found.summaries[:1]:
-        place = f'cx="{x(row.cost_ratio):.1f}" cy="{y(row.used_later or 0.0):.1f}"'
-        yield f'<circle class="point {colour[SUMMARY]}" {place} r="6"/>'
+        position = f'cx="{x(row.cost_ratio):.1f}" cy="{y(row.used_later or 0.0):.1f}"'
+        yield f'<circle class="point {colour[SUMMARY]}" {position} r="6"/>'
     yield "</svg>"
     if advice:
         bands = (
@@ -103,7 +103,7 @@ def _line(rows: Sequence[Row], colour: str, x: Scale, y: Scale) -> Iterator[str]
 
 
 def by_session(found: Evaluation) -> Iterator[str]:
-    """Each session at the recommended ratio, the worst first: a dot for each strategy."""
+    """Yield each session at the recommended ratio, the worst first, a dot for each strategy."""
     advice = found.recommendation
     if advice is None or advice.sessions < 2:
         return
@@ -124,7 +124,7 @@ def by_session(found: Evaluation) -> Iterator[str]:
         kept_there = shares[session]
         yield f'<p class="who-is">{name(session, 60)}</p>'
         yield '<div class="track">'
-        # What is recommended comes last, so that nothing hides it.
+        # The recommended one comes last, so that nothing hides it.
         for strategy in sorted(kept_there, key=lambda each: each == advice.strategy):
             share = kept_there[strategy]
             yield f'<i class="{colour[strategy]}" style="left:{percent(share, 1)}"></i>'
@@ -139,7 +139,7 @@ def by_session(found: Evaluation) -> Iterator[str]:
 
 
 def own_summaries(found: Evaluation) -> Iterator[str]:
-    """The agents' own summaries, and every strategy at the same size, as bars."""
+    """Yield bars for the agents' own summaries, and for every strategy at the same size."""
     if not found.summaries:
         return
     colour = _colours(found)
@@ -162,6 +162,6 @@ def own_summaries(found: Evaluation) -> Iterator[str]:
 
 
 def _colours(found: Evaluation) -> dict[str, str]:
-    """Of ours the strongest ones; the rest in the order in which they come."""
+    """Return colours: the strongest for our strategies, then the rest in order."""
     ours = [found.recommendation.strategy] if found.recommendation else []
     return colours([*ours, *found.strategies, SUMMARY])

@@ -1,6 +1,6 @@
-"""The head of the page: the figures, a bar of the budget, a map of the session, notices.
+"""The page of a compaction as HTML: a head with the figures, then every unit before and after.
 
-The page as HTML: a head with the figures, then every unit before and after, side by side.
+The head has a bar of the budget, a map of the session, and notices.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from rehydrate.page.pairing import Row, Run, Spoken, Text, rows
 
 MAP_WIDTH, MAP_HEIGHT = 1000, 28
 _SHORTEST = 0.08
-"""Of the map's height: so much is drawn of a unit of which little is kept."""
+"""Minimum height of a unit in the map, as a share: a nearly empty unit stays visible."""
 
 
 def head(
     every: Sequence[Row], shown: Sequence[Row], stats: Stats, query: str | None, title: str
 ) -> Iterator[str]:
-    """From the title to the heads of the two columns."""
+    """Yield the head of the page, from the title to the heads of the two columns."""
     yield "<header>"
     yield f'<p class="name"><b>Rehydrate</b> <bdi>{escaped(title)}</bdi></p>'
     change = f"−{stats.dropped_pct:.1f}%" if stats.changed else "unchanged"
@@ -53,19 +53,19 @@ def head(
 
 
 def _bar(stats: Stats) -> str:
-    """All tokens as a bar, filled as far as they are kept, with a tick at what was asked for."""
+    """Return all tokens as a bar, filled with the kept ones, with a tick at the target."""
     whole = max(stats.before_tokens, 1)
     kept = min(100 * stats.after_tokens / whole, 100.0)
-    asked = min(100 * stats.target_tokens / whole, 100.0)
-    said = f"{stats.after_tokens:,} tokens kept of {stats.target_tokens:,} asked for"
+    target = min(100 * stats.target_tokens / whole, 100.0)
+    label = f"{stats.after_tokens:,} tokens kept of {stats.target_tokens:,} asked for"
     return (
-        f'<div class="budget" role="img" aria-label="{said}"><i style="width:{kept:.2f}%"></i>'
-        f'<em style="left:{asked:.2f}%"></em></div><p class="scale">{said}</p>'
+        f'<div class="budget" role="img" aria-label="{label}"><i style="width:{kept:.2f}%"></i>'
+        f'<em style="left:{target:.2f}%"></em></div><p class="scale">{label}</p>'
     )
 
 
 def _map(every: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
-    """Each unit as wide as its tokens, filled as far as they are kept, from oldest to newest."""
+    """Yield each unit, as wide as its tokens and filled with the kept ones, oldest first."""
     total = sum(row.unit.tokens for row in every)
     if not total:
         return
@@ -83,11 +83,11 @@ def _map(every: Sequence[Row], shown: Sequence[Row]) -> Iterator[str]:
             continue
         share = min(unit.kept_tokens / unit.tokens, 1.0)
         height = MAP_HEIGHT * max(share, _SHORTEST) if unit.kept else 0
-        place = f'x="{left:.2f}" width="{width:.2f}"'
+        position = f'x="{left:.2f}" width="{width:.2f}"'
         filled = f'y="{MAP_HEIGHT - height:.1f}" height="{height:.1f}"'
         yield (
-            f'<a href="#u{unit.unit}"><rect class="all" {place} height="{MAP_HEIGHT}"/>'
-            f'<rect class="{row.fate}" {place} {filled}/>'
+            f'<a href="#u{unit.unit}"><rect class="all" {position} height="{MAP_HEIGHT}"/>'
+            f'<rect class="{row.fate}" {position} {filled}/>'
             f"<title>{unit.unit}: {unit.kept_tokens:,} of {unit.tokens:,} tokens</title></a>"
         )
     yield "</svg>"
@@ -125,10 +125,10 @@ def _notices(stats: Stats) -> Iterator[str]:
 
 
 FOLD_LINES = {True: 14, False: 3}
-"""Lines of a stretch that stand open, of one that is kept and of one that was left out."""
+"""Lines that stay open in a kept stretch (True) and in one that was left out (False)."""
 FOLD_CHARACTERS = {True: 1_400, False: 300}
 SMALLEST_FOLD = 3
-"""So many lines more are shown rather than folded away."""
+"""Fewer extra lines than this are shown and not folded."""
 
 _KINDS = {
     PieceKind.TEXT: "",
@@ -146,9 +146,9 @@ def side_by_side(
     query: str | None = None,
     title: str = "a session",
 ) -> str:
-    """The session before and after as one HTML page: no script, nothing loaded, all escaped.
+    """Return the session before and after as one HTML page: no script, nothing loaded, all escaped.
 
-    ``messages`` are those that ``compact_context`` was given, ``query`` and ``title`` are shown.
+    ``messages`` are those that ``compact_context`` was given; ``query`` and ``title`` are shown.
     Very long texts and sessions are shown in part, and the page says so.
 
     >>> import rehydrate
@@ -176,7 +176,7 @@ def side_by_side(
 def _body(
     every: Sequence[Row], shown: tuple[int, int], outline: Outline | None, cap: int
 ) -> Iterator[str]:
-    """The first and the last units, and the outline before what it stands in the place of."""
+    """Yield the first and the last units, and the outline before the units that it replaces."""
     first, last = shown
     at = -1
     if outline is not None:
@@ -244,7 +244,7 @@ def _message(spoken: Spoken, row: Row, cap: int) -> Iterator[str]:
 
 
 def _run(run: Run, text: Text, row: Row, cap: int) -> Iterator[str]:
-    """A stretch beside what became of it; what is long stands folded behind its beginning."""
+    """Yield a stretch beside its result; a long one is folded behind its beginning."""
     names = "same" if run.kept else "gone"
     if run.kept and row.fate == "excerpted" and len(text.runs) > 1:
         names += " picked"
@@ -267,7 +267,7 @@ def _run(run: Run, text: Text, row: Row, cap: int) -> Iterator[str]:
 
 
 def _pair(names: str, left: str, right: str) -> str:
-    """One line of the table; a phone shows the halves one below the other."""
+    """Return one line of the table; a phone shows the halves one below the other."""
     halves = f'<div class="was">{left}</div><div class="now">{right}</div>'
     return f'<div class="pair {names}">{halves}</div>'
 
@@ -277,20 +277,20 @@ def _box(text: str, style: str) -> str:
 
 
 def _folded(text: str, kept: bool) -> tuple[str, str]:
-    """A beginning that stands open, and the rest; the rest is empty where it is hardly more."""
+    """Return the open beginning and the folded rest; the rest is empty if it is short."""
     lines = text.splitlines(keepends=True)
     end = len(text)
     if len(lines) > FOLD_LINES[kept] + SMALLEST_FOLD:
         end = sum(map(len, lines[: FOLD_LINES[kept]]))
-    most = FOLD_CHARACTERS[kept]
-    if end > most * 1.5:
-        blank = max(text.rfind("\n", most // 2, most), text.rfind(" ", most // 2, most))
-        end = blank + 1 if blank > 0 else most
+    limit = FOLD_CHARACTERS[kept]
+    if end > limit * 1.5:
+        blank = max(text.rfind("\n", limit // 2, limit), text.rfind(" ", limit // 2, limit))
+        end = blank + 1 if blank > 0 else limit
     return text[:end], text[end:]
 
 
 def _left_out(rows_between: Sequence[Row]) -> Iterator[str]:
-    """One line for the units that a page has no room for."""
+    """Yield one line for the units that do not fit on the page."""
     if not rows_between:
         return
     units = [row.unit for row in rows_between]

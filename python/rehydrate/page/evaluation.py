@@ -1,9 +1,9 @@
-"""An evaluation as one HTML page: what is recommended, charts, tables, what was lost and why.
+"""An evaluation as one HTML page: the recommendation, charts, tables, and losses with reasons.
 
-    Evaluation -> head, charts, tables, losses -> writing.evaluation_page -> the page
+    Evaluation -> head, charts, tables, losses -> evaluation_page -> the page
 
 `rehydrate eval SESSIONS --html PAGE` writes it. Like the other pages it has no script and loads
-nothing: it opens anywhere, offline, and nothing that a session holds can run.
+nothing. It opens offline, and no content of a session can run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _METHOD = (
 
 
 def kept_by_ratio(found: Evaluation) -> Iterator[str]:
-    """A line a strategy, a column a ratio, with intervals."""
+    """Yield a table with a row for each strategy, a column for each ratio, and intervals."""
     measures: list[tuple[str, Callable[[Row], tuple[float | None, Interval | None]]]] = []
     if found.cuts:
         measures.append((measure(found), lambda row: (row.used_later, row.used_later_interval)))
@@ -57,7 +57,7 @@ def kept_by_ratio(found: Evaluation) -> Iterator[str]:
 
 
 def all_measures(found: Evaluation) -> Iterator[str]:
-    """The strategies at the recommended ratio, by every measure."""
+    """Yield the strategies at the recommended ratio, by every measure."""
     advice = found.recommendation
     if advice is None:
         return
@@ -83,7 +83,7 @@ def all_measures(found: Evaluation) -> Iterator[str]:
 
 
 def method(found: Evaluation) -> Iterator[str]:
-    """How it was measured, on what, and what was left out."""
+    """Yield how it was measured, on what, and what was left out."""
     yield "<h2>How this was measured</h2>"
     asked = "" if found.judged else " No model was asked."
     yield f'<p class="prose">{escaped(_METHOD + asked)}</p>'
@@ -118,7 +118,7 @@ def _chosen(found: Evaluation, strategy: str, ratio: float) -> str:
 
 
 def lost(found: Evaluation) -> Iterator[str]:
-    """Examples at the recommended ratio, one card each."""
+    """Yield examples of losses at the recommended ratio, one card each."""
     advice = found.recommendation
     if advice is None or not found.cuts:
         return
@@ -153,7 +153,7 @@ def _card(loss: Loss) -> Iterator[str]:
 
 
 def judged(found: Evaluation) -> Iterator[str]:
-    """Every question that a model was asked, before and after."""
+    """Yield every question that a model was asked, before and after."""
     judgement = found.judged
     if judgement is None:
         return
@@ -173,7 +173,7 @@ def judged(found: Evaluation) -> Iterator[str]:
 
 
 def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
-    """What an evaluation found as one HTML page: no script, nothing loaded, all escaped.
+    """Return an evaluation as one HTML page: no script, nothing loaded, all escaped.
 
     >>> from rehydrate.retention import Conversation, Question, evaluate, sample_cases
     >>> turns = [{"role": "user", "content": f"Pier {n} is <b>free</b>."} for n in range(9)]
@@ -205,7 +205,7 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
 
 
 def _head(found: Evaluation, title: str) -> Iterator[str]:
-    """What is recommended and how sure that is, and what it comes of."""
+    """Yield the recommendation, its certainty, and the data behind it."""
     advice = found.recommendation
     yield "<header>"
     yield f'<p class="name"><b>Rehydrate</b> {name(title)}</p>'

@@ -1,10 +1,8 @@
-"""Foreign text made safe for a page: what could be markup, and what no page may hold.
+"""HTML helpers of the pages: escaping of foreign text, limits, and small pieces.
 
-How much a page shows: no session is too large for it, and what it leaves out it names.
-
-Small pieces that the pages are written with: names, figures, colours of sources.
-
-How every page opens: no script, nothing loaded, its styles inside.
+The limits bound the size of a page for any session; the page names what it leaves out. The small
+pieces are names, figures, colours of sources, and the opening: no script, nothing loaded, styles
+inside.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ _PICTURES = {0x7F: "\N{SYMBOL FOR DELETE}"} | {code: chr(0x2400 + code) for code
 
 
 def escaped(text: str) -> str:
-    """The text as it may stand between tags; no attribute ever holds foreign text.
+    """Return the text escaped for use between tags; no attribute ever holds foreign text.
 
     >>> escaped('</script> "a" & \\x1b[0m')
     '&lt;/script&gt; "a" &amp; ␛[0m'
@@ -40,31 +38,31 @@ def _fit(unfit: re.Match[str]) -> str:
 
 
 TEXT_CHARACTERS = 20_000
-"""Of one stretch of text, where the page has room."""
+"""Maximum characters of one text, where the page has room."""
 PAGE_CHARACTERS = 4_000_000
-"""Of all of them: a page of some ten megabytes, which a phone still opens."""
+"""Maximum characters of all texts: a page of about ten megabytes, which a phone still opens."""
 PAGE_MESSAGES = 8_000
-"""The oldest and the newest half of so many; the units between them are summed up."""
+"""Maximum messages: the oldest and the newest half; the units between them are summed up."""
 
 
 def fair_share(lengths: Sequence[int], room: int = PAGE_CHARACTERS) -> int:
-    """The most that each may take so that all together stay within the room.
+    """Return the maximum length of each text, so that all together fit into the room.
 
     >>> fair_share([10, 30_000]), fair_share([10, 500, 500], room=410)
     (20000, 200)
     """
-    least, most = 0, TEXT_CHARACTERS
-    if sum(min(length, most) for length in lengths) <= room:
-        return most
-    while most - least > 1:
-        middle = (least + most) // 2
+    smallest, largest = 0, TEXT_CHARACTERS
+    if sum(min(length, largest) for length in lengths) <= room:
+        return largest
+    while largest - smallest > 1:
+        middle = (smallest + largest) // 2
         fits = sum(min(length, middle) for length in lengths) <= room
-        least, most = (middle, most) if fits else (least, middle)
-    return least
+        smallest, largest = (middle, largest) if fits else (smallest, middle)
+    return smallest
 
 
 def shown_ends(sizes: Sequence[int], room: int = PAGE_MESSAGES) -> tuple[int, int]:
-    """How many are shown from the beginning, and from which place on to the end.
+    """Return how many are shown from the beginning, and the index from which the end is shown.
 
     >>> shown_ends([5, 5, 5]), shown_ends([5, 5, 5, 5, 5], room=12)
     ((3, 3), (2, 3))
@@ -85,39 +83,39 @@ def _half(sizes: Sequence[int], room: int) -> int:
 
 
 COLOURS = 8
-"""Of sources in the style; further ones begin anew."""
+"""Number of source colours in the style; further sources use them again."""
 NAME_CHARACTERS = 200
-"""Of a name or a reason that is longer, so many are shown."""
+"""Maximum characters shown of a name or a reason."""
 
 
 def name(text: str, limit: int = NAME_CHARACTERS) -> str:
-    """A foreign name, which no direction mark in it lets move what stands beside it."""
+    """Return a foreign name, isolated so that its direction marks move nothing beside it."""
     shown = text if len(text) <= limit else text[: limit - 1] + "…"
     return f"<bdi>{escaped(' '.join(shown.split()) or '–')}</bdi>"
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """A number and its noun."""
+    """Return a number and its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def tokens(count: int) -> str:
-    """A number of tokens, as it stands at the end of a line."""
+    """Return a number of tokens for the end of a line."""
     return f'<span class="tokens">{count:,} tokens</span>'
 
 
 def colours(sources: Iterable[str]) -> dict[str, str]:
-    """A class of colour for each source, in the order in which they come."""
-    return {source: f"s{place % COLOURS}" for place, source in enumerate(dict.fromkeys(sources))}
+    """Return a colour class for each source, in order."""
+    return {source: f"s{index % COLOURS}" for index, source in enumerate(dict.fromkeys(sources))}
 
 
 def percent(part: float, whole: float) -> str:
-    """A share as CSS has it, never outside of its box."""
+    """Return a share as CSS, from 0% to 100%."""
     return f"{min(max(100 * part / whole, 0.0), 100.0) if whole > 0 else 0.0:.2f}%"
 
 
 def opening(title: str, *styles: str, body: str = "<body>") -> Iterator[str]:
-    """The lines up to the body's tag; `styles` are files beside this one."""
+    """Yield the lines up to the body's tag; `styles` are files beside this one."""
     own = files(__package__)
     style = "".join(own.joinpath(file).read_text("utf-8") for file in ("style.css", *styles))
     yield "<!doctype html>"

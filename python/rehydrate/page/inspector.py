@@ -1,9 +1,9 @@
-"""A prompt as one HTML page: what stands in it, what it costs, where it is from, what went and why.
+"""A prompt as one HTML page: its content, costs and sources, and what was removed and why.
 
-    PromptIR -> ir.explain() -> head, body, tables -> writing.inspector_page -> the page
+    PromptIR -> ir.explain() -> head, body, tables -> inspector_page -> the page
 
 `rehydrate inspect FILE -o PAGE` writes it. Like the page of a compaction it has no script and loads
-nothing: it opens anywhere, offline, and nothing that a prompt holds can run.
+nothing. It opens offline, and no content of a prompt can run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["inspector_page"]
 
 
 _MARGIN = 1.04
-"""Of the bar: so far beyond its last mark."""
+"""Width of the bar, relative to its last mark."""
 _LAWS_SHOWN = 12
 
 
@@ -34,7 +34,7 @@ def head(
     *,
     has_scores: bool,
 ) -> Iterator[str]:
-    """From the title to the links to what stands below."""
+    """Yield the head of the page, from the title to the links to the tables."""
     soft, hard = table.budget.soft_tokens, table.budget.hard_tokens
     yield "<header>"
     yield f'<p class="name"><b>Rehydrate</b> <bdi>{escaped(title)}</bdi></p>'
@@ -58,11 +58,11 @@ def head(
 
 
 def _bar(table: PromptExplanation, soft: int, hard: int) -> Iterator[str]:
-    """Tokens by source, stacked, with the marks of the budget that are in reach."""
+    """Yield tokens by source, stacked, with the marks of the budget that are in reach."""
     whole = _MARGIN * max(table.tokens, hard if table.tokens > soft else soft)
     colour = colours(table.by_source)
-    said = f"{table.tokens:,} tokens; soft budget {soft:,}, hard budget {hard:,}"
-    yield f'<div class="stack" role="img" aria-label="{said}">'
+    label = f"{table.tokens:,} tokens; soft budget {soft:,}, hard budget {hard:,}"
+    yield f'<div class="stack" role="img" aria-label="{label}">'
     left = 0
     for source, count in table.by_source.items():
         at, width = percent(left, whole), percent(count, whole)
@@ -72,7 +72,7 @@ def _bar(table: PromptExplanation, soft: int, hard: int) -> Iterator[str]:
     if hard < whole:
         yield f'<em class="hard" style="left:{percent(hard, whole)}"></em>'
     yield "</div>"
-    # The words stand below the marks, and end there where these are near the right edge.
+    # The labels are below the marks, and end there where these are near the right edge.
     yield '<div class="marks">'
     yield f'<p style="width:{percent(soft, whole)}">soft {soft:,}</p>'
     if hard < whole:
@@ -148,12 +148,12 @@ def _links(table: PromptExplanation, has_scores: bool) -> Iterator[str]:
 
 
 LINES = 2_000
-"""Of a table: the first and the last half of so many; the rest is summed up."""
+"""Maximum rows of a table: the first and the last half; the rest is summed up."""
 _REASONS_SHOWN = 8
 
 
 def left_out(ir: PromptIR, table: PromptExplanation) -> Iterator[str]:
-    """What is not in the prompt though it might have been."""
+    """Yield the content that was left out of the prompt."""
     rows = [row for row in table.rows if not row.is_kept]
     if not rows:
         return
@@ -192,7 +192,7 @@ def _gone(row: PromptRow) -> str:
 
 
 def sources(table: PromptExplanation) -> Iterator[str]:
-    """What each source brought, and how long it took."""
+    """Yield what each source added, and how long it took."""
     if not table.sources:
         return
     slowest = max(source.elapsed_ms for source in table.sources)
@@ -210,7 +210,7 @@ def sources(table: PromptExplanation) -> Iterator[str]:
 
 
 def passes(table: PromptExplanation) -> Iterator[str]:
-    """What each pass did."""
+    """Yield what each pass did."""
     if not table.trace:
         return
     yield '<h2 id="passes">Passes <span>in the order in which they ran</span></h2>'
@@ -230,7 +230,7 @@ def passes(table: PromptExplanation) -> Iterator[str]:
 
 
 def scores(explanation: Explanation) -> Iterator[str]:
-    """What a compaction thinks of each unit of the history, as a table that scrolls by itself."""
+    """Yield the scores of a compaction for each unit of the history, as a table that scrolls."""
     units = explanation.units
     if not units:
         return
@@ -270,10 +270,10 @@ def inspector_page(
     units: Explanation | None = None,
     title: str = "a prompt",
 ) -> str:
-    """The prompt as one HTML page: no script, nothing loaded, all escaped.
+    """Return the prompt as one HTML page: no script, nothing loaded, all escaped.
 
-    ``units`` are the scores of a compaction of its history (``Compaction.explain()``), which stand
-    below. Very long texts and histories are shown in part, and the page says so.
+    ``units`` are the scores of a compaction of its history (``Compaction.explain()``), shown at the
+    end. Very long texts and histories are shown in part, and the page says so.
 
     >>> from rehydrate.prompt import Provenance, Section
     >>> notes = Section("notes", "1 < 2 </script>", Provenance("hot"), tokens=6)

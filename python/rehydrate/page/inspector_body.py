@@ -1,4 +1,4 @@
-"""The prompt itself: tools, sections and history in their order, each with its text to unfold."""
+"""The body of the inspector: tools, sections and history in order, each with its text to unfold."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rehydrate.prompt.section import Position, Section
 _PREVIEW_CHARACTERS = 240
 _ITEMS_SHOWN = 6
 ROWS = 4_000
-"""Of the prompt: the first and the last half of so many; those between are summed up."""
+"""Maximum rows of the prompt: the first and the last half; those between are summed up."""
 _KINDS = {
     PieceKind.TEXT: "",
     PieceKind.TOOL_INPUT: "calls",
@@ -42,24 +42,24 @@ _SECTIONS = ("section", "late_bound")
 
 @dataclass
 class Body:
-    """An IR with what its page needs of it: the history read, and how much of each text fits."""
+    """An IR with the data of its page: the parsed history, and how much of each text fits."""
 
     ir: PromptIR
     table: PromptExplanation
     spoken: dict[int, Message] = field(init=False)
-    """By position, the entries that a model sees."""
+    """By index, the entries that a model sees."""
     shown: set[int] = field(init=False)
-    """Positions of the entries that the page has room for."""
+    """Indices of the entries that fit on the page."""
     cap: int = field(init=False)
-    """Characters of each text."""
+    """Maximum characters of each text."""
 
     def __post_init__(self) -> None:
-        """Read the history and share out the room."""
+        """Read the history and divide the room."""
         history = self.ir.history
         size = len(history.entries)
         try:
             messages = parse(history.entries, history.format).messages
-        except InvalidMessageError:  # then each entry is shown as the JSON that it is
+        except InvalidMessageError:  # then each entry is shown as JSON
             messages = ()
         self.spoken = {message.index: message for message in messages}
         first, last = shown_ends([1] * size)
@@ -73,7 +73,7 @@ class Body:
         self.cap = fair_share(pieces + sections)
 
     def lines(self) -> Iterator[str]:
-        """The whole of it."""
+        """Yield the whole body."""
         yield '<h2 id="prompt">The prompt <span>in the order a provider reads it</span></h2>'
         colour = colours(self.table.by_source)
         most = max((row.tokens for row in self.table.rows if row.is_kept), default=0)
@@ -182,7 +182,7 @@ class Body:
         yield "</details>"
 
     def _messages(self, entries: Sequence[Any]) -> Iterator[str]:
-        """The messages that a section is made of."""
+        """Yield the messages that a section is made of."""
         try:
             messages = parse(entries, self.ir.history.format).messages
         except InvalidMessageError:
@@ -217,7 +217,7 @@ class Body:
 
 
 def _badges(row: PromptRow) -> Iterator[str]:
-    """What is known of a row, in few words."""
+    """Return a row's properties in few words."""
     words = [row.priority, row.mode]
     if row.kind != "history":
         words += [row.stability, row.position if row.position != Position.MIDDLE else ""]
@@ -238,7 +238,7 @@ def _badges(row: PromptRow) -> Iterator[str]:
 
 
 def _origin(section: Section) -> Iterator[str]:
-    """Where a section came from, line by line."""
+    """Yield a section's origin, line by line."""
     origin = section.provenance
     items = list(origin.items[:_ITEMS_SHOWN])
     if len(origin.items) > _ITEMS_SHOWN:

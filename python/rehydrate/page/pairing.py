@@ -1,4 +1,4 @@
-"""What stands on the page: every unit as it was, beside what is kept of it, text by text."""
+"""Rows of a compaction's page: every unit before and after, text by text."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from rehydrate.messages import Message, PieceKind, Unit
 
 
 class Run(NamedTuple):
-    """A stretch of a text with one fate."""
+    """A stretch of a text that was kept or left out as a whole."""
 
     before: str
     after: str
-    """The same where it is kept, a mark where it was left out, nothing in a message that went."""
+    """The same text if it is kept, a mark if it was left out, "" in a message that was dropped."""
     kept: bool
 
 
 class Text(NamedTuple):
-    """One text of a message; its runs put together are the whole of it."""
+    """One text of a message; its runs joined are the whole text."""
 
     kind: PieceKind
     runs: tuple[Run, ...]
@@ -42,7 +42,7 @@ class Spoken(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One unit: why it went or stayed, and its messages."""
+    """One unit: why it was kept or dropped, and its messages."""
 
     unit: UnitReport
     fate: str
@@ -51,12 +51,12 @@ class Row(NamedTuple):
 
     @property
     def runs(self) -> Iterator[Run]:
-        """All stretches of all its texts."""
+        """Yield all stretches of all its texts."""
         return (run for spoken in self.messages for text in spoken.texts for run in text.runs)
 
 
 def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
-    """A row for each unit, in the order of the conversation.
+    """Return a row for each unit, in the order of the conversation.
 
     Raises InvalidArgumentError where `messages` are not those that were compacted.
     """
@@ -64,7 +64,7 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
     stats = compaction.stats
     conversation, messages = formats.read(messages, stats.format)
     if stats.stripped and not any(unit.stripped for unit in units):
-        # What was compacted had no thinking any more.
+        # The compacted messages had no thinking any more.
         conversation, messages = without_thinking(conversation, tuple(messages))
     if compaction.replaced:
         conversation = without_messages(conversation, compaction.replaced)
@@ -80,7 +80,7 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
 
 
 def _row(unit: UnitReport, whole: Unit, parted: Mapping[int, Message]) -> Row:
-    """`parted` has by its place each message with the long strings of its inputs apart."""
+    """Build one row; `parted` maps an index to its message with long input strings as own texts."""
     blocks: dict[tuple[int, int], list[BlockReport]] = {}
     for block in unit.blocks:
         blocks.setdefault((block.message, block.text), []).append(block)
@@ -99,9 +99,9 @@ def _row(unit: UnitReport, whole: Unit, parted: Mapping[int, Message]) -> Row:
                     piece.kind,
                     (Run(piece.text, "", False),)
                     if unit.stripped and piece.kind is PieceKind.THINKING
-                    else tuple(_runs(piece.text, unit, blocks.get((message.index, place)))),
+                    else tuple(_runs(piece.text, unit, blocks.get((message.index, text_index)))),
                 )
-                for place, piece in enumerate(message.pieces)
+                for text_index, piece in enumerate(message.pieces)
             ),
         )
         for _, message in zip(unit.messages, shown, strict=True)
@@ -112,7 +112,7 @@ def _row(unit: UnitReport, whole: Unit, parted: Mapping[int, Message]) -> Row:
 
 
 def _runs(text: str, unit: UnitReport, blocks: Sequence[BlockReport] | None) -> Iterator[Run]:
-    """The text cut where its fate changes."""
+    """Yield the text, cut where kept and left-out parts meet."""
     if not unit.kept or not blocks or all(block.kept for block in blocks):
         yield Run(text, text if unit.kept else "", unit.kept)
         return

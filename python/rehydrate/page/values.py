@@ -1,4 +1,4 @@
-"""What the parts of the page show of a row: the measure that decides, and names in full."""
+"""Values of a row as the page shows them: the deciding measure, and full names."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _NAMES = {
 
 
 def shown_name(strategy: str) -> str:
-    """A strategy as a reader knows it."""
+    """Return a strategy's name for readers."""
     return name(_NAMES.get(strategy, strategy), 60)
 
 
 def kept(row: Row) -> float:
-    """The measure that decides: later use, or answers where no session was cut."""
+    """Return the deciding measure: later use, or answers where no session was cut."""
     value = row.answers if row.used_later is None else row.used_later
     return value or 0.0
 
 
 def kept_interval(row: Row) -> Interval | None:
-    """Its interval."""
+    """Return the interval of the deciding measure."""
     return row.answers_interval if row.used_later is None else row.used_later_interval
 
 
 def measure(found: Evaluation) -> str:
-    """What it is the share of."""
+    """Return what the share refers to."""
     if found.cuts:
         return "of the names used later, the share still there"
     return "of the messages that answer the questions, the share still there"
 
 
 def share(value: float | None) -> str:
-    """A share in two digits, a dash for none."""
+    """Return a share in two digits, a dash for none."""
     return "–" if value is None else f"{value:.2f}"

@@ -18,7 +18,7 @@ from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
 from rehydrate.formats import anthropic_writing
-from rehydrate.formats.neutral import Sent
+from rehydrate.formats.neutral import RenderedMessage as Sent
 from rehydrate.formats.rendering import RENDERERS, Rendered, Renderer, render_history
 from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX, CompiledPrompt, Segment

@@ -1,11 +1,10 @@
-"""Retention: how much of what is needed later a compactor keeps, measured alike for all of them.
+"""Retention: measures how much of the later needed content a compactor keeps.
 
+Two measures, neither of which calls a model:
 
-Two measures, neither of which asks a model:
-
-- with a question: of the turns that answer it, the share still there after compacting with it
-  as the query;
-- without one: of the names a session goes on to use, the share still mentioned after compacting
+- with a question: the share of the turns that answer it, still there after compacting with it as
+  the query;
+- without one: the share of the names that the session uses later, still mentioned after compacting
   what came before.
 
 >>> from rehydrate.retention import Conversation, Question, keep_last, measure_questions
@@ -14,8 +13,8 @@ Two measures, neither of which asks a model:
 >>> measure_questions([chat], keep_last(), ratios=(1.0, 0.4)).means()
 {1.0: 1.0, 0.4: 0.0}
 
-`evaluate` measures several strategies on one's own sessions, side by side, and recommends settings;
-``rehydrate eval`` prints what it finds.
+`evaluate` measures several strategies on your own sessions and recommends settings;
+``rehydrate eval`` prints its result.
 
     read_sessions -> sample_cases -> evaluate(strategies) -> Evaluation
 """

@@ -1,4 +1,4 @@
-"""What to compare a compactor with: the last, a random choice, one that knows the future."""
+"""Baselines for a compactor: the last steps, random steps, and an oracle that sees the future."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Cost = Callable[[Message], int]
 
 @dataclass(frozen=True, slots=True)
 class _Budgeted:
-    """A conversation as whole steps with their costs, and what may be spent on them."""
+    """A conversation as whole steps with their costs, and the budget for them."""
 
     messages: list[Message]
     steps: list[range]
@@ -33,7 +33,7 @@ class _Budgeted:
     budget: int
 
     def keep(self, chosen: Sequence[int]) -> list[Message]:
-        """The messages of the chosen steps and every system message, in order."""
+        """Return the messages of the chosen steps and every system message, in order."""
         indices = sorted([*self.system, *(i for step in chosen for i in self.steps[step])])
         return [self.messages[i] for i in indices]
 
@@ -72,9 +72,9 @@ def keep_random(seed: int = 0, cost: Cost = estimate_cost) -> Compact:
 
 
 def knows_the_future(cut: Cut, cost: Cost = estimate_cost) -> Compact:
-    """About the most that whole steps can retain of this cut: a greedy cover of what it will need.
+    """Keep nearly the most names possible: an oracle, it sees which names are used later.
 
-    The better of covering by names per token and by names alone, so a few points under the optimum.
+    A greedy cover, the better of names per token and names alone: a few points under the optimum.
     """
 
     def compact(messages: list[Message], _query: str | None, ratio: float) -> list[Message]:
@@ -100,7 +100,7 @@ def _budgeted(messages: list[Message], ratio: float, cost: Cost) -> _Budgeted:
 def _cover(
     has: list[frozenset[str]], costs: list[int], prices: list[int], budget: int
 ) -> list[int]:
-    """Steps chosen by new names per price, while they fit and bring something new."""
+    """Choose steps by new names per price, while they fit and add something new."""
     chosen: list[int] = []
     covered: frozenset[str] = frozenset()
     while True:
@@ -125,7 +125,7 @@ Turns = list["BaseMessage"]
 
 
 def trim_messages(cost: Callable[[Message], int] = estimate_cost) -> Compact:
-    """LangChain's `trim_messages` at the same budget, by the same count of the same messages.
+    """LangChain's `trim_messages` with the same budget and the same token counts.
 
     A turn that LangChain keeps in part (one of several parallel results) counts as kept. Raises
     MissingPackageError without `langchain-core`.
@@ -153,10 +153,10 @@ def trim_messages(cost: Callable[[Message], int] = estimate_cost) -> Compact:
 
 
 def to_langchain(messages: Sequence[Message]) -> Turns:
-    """A conversation in any format that `rehydrate` reads, as LangChain has it.
+    """Convert a conversation in any format that `rehydrate` reads to LangChain's messages.
 
-    A message's id is the indices of the messages it was made of, such as `3` or `3,4`: an
-    assistant's turn that a transcript splits into lines becomes one message again.
+    A message's id is the indices of its source messages, such as `3` or `3,4`: an assistant turn
+    that a transcript splits into lines becomes one message again.
     """
     from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 
@@ -193,15 +193,15 @@ def to_langchain(messages: Sequence[Message]) -> Turns:
 
 
 def indices_of(message: BaseMessage) -> list[int]:
-    """The indices of the messages that a LangChain message was made of."""
+    """Return the indices of the source messages of a LangChain message."""
     return [int(index) for index in str(message.id).split(",")]
 
 
 def trim(messages: Turns, max_tokens: int, counter: Any) -> Turns:
-    """`trim_messages` as its documentation has it: the last that fit, system kept.
+    """Call `trim_messages` as its documentation does: the last that fit, system kept.
 
-    It may begin with an assistant's turn too: in an agent's session the last user turn is often so
-    far back that nothing would be left.
+    The result may begin with an assistant's turn: in an agent's session the last user turn is often
+    so far back that nothing would be left.
     """
     from langchain_core.messages import trim_messages as langchain_trim
 
@@ -221,7 +221,7 @@ def _text(parsed: Parsed, kind: PieceKind) -> str:
 
 
 def _calls(parsed: Parsed) -> list[Any]:
-    """Its tool calls; an input that is no JSON object stands whole under `raw`."""
+    """Return its tool calls; an input that is no JSON object is under `raw`."""
     inputs = [piece.text for piece in parsed.pieces if piece.kind is PieceKind.TOOL_INPUT]
     calls = []
     for call, written in zip_longest(parsed.calls, inputs[: len(parsed.calls)], fillvalue=""):

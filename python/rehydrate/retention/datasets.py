@@ -1,4 +1,4 @@
-"""Conversation, and readers of the public ones that the benchmarks measure on."""
+"""Conversations to measure on, and readers of the public datasets of the benchmarks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TURN_ID = re.compile(r"D\d+:\d+")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, the indices of the messages that answer it, and the answer where it is known."""
+    """A question, the indices of the messages that answer it, and its answer if there is one."""
 
     text: str
     evidence: tuple[int, ...]
@@ -25,9 +25,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What an agent wrote in place of the messages from `start` to `end` when its window was full.
+    """An agent's summary, written in place of messages `start` to `end` when its window was full.
 
-    The summary before it, if there is one, stood before them.
+    The previous summary, if there is one, came before these messages.
     """
 
     message: Message
@@ -37,7 +37,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A conversation to measure on; `format` is the name that `compact_context` knows it by."""
+    """A conversation to measure on; `format` is its name in `compact_context`."""
 
     name: str
     messages: list[Message]
@@ -47,7 +47,7 @@ class Conversation:
 
 
 def read_locomo(path: str | Path) -> list[Conversation]:
-    """LoCoMo (ACL 2024): long two-person conversations; the first speaker is the user.
+    """Read LoCoMo (ACL 2024): long two-person conversations; the first speaker is the user.
 
     A question counts where its evidence names at least one turn that exists.
     """
@@ -55,19 +55,19 @@ def read_locomo(path: str | Path) -> list[Conversation]:
 
 
 def read_tau_bench(path: str | Path) -> list[Conversation]:
-    """tau-bench trajectories in OpenAI chat format, without their system prompt.
+    """Read tau-bench trajectories in OpenAI chat format, without their system prompt.
 
-    Every method keeps the prompt, which is longer than most of these conversations: with it in, a
-    small budget would be spent before the first choice.
+    Every method keeps the prompt, which is longer than most of these conversations: it alone would
+    use up a small budget.
     """
     return [tau_bench(each) for each in json.loads(Path(path).read_text(encoding="utf-8"))]
 
 
 def read_claude_code(path: str | Path) -> Conversation:
-    """A Claude Code transcript: its user and assistant entries as they stand, in order.
+    """Read a Claude Code transcript: its user and assistant entries unchanged, in order.
 
-    Progress lines, snapshots and the like are left out, and so is the agent's own summary of an
-    automatic compaction: what came before it is in the file, and is what should be compacted.
+    Progress lines, snapshots and the like are left out. So is the agent's own summary of an
+    automatic compaction: the messages it replaced are in the file, and they are to be compacted.
     """
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     entries = [json.loads(line) for line in lines if line.strip()]
@@ -83,7 +83,7 @@ def read_claude_code(path: str | Path) -> Conversation:
 
 
 def tau_bench(trajectory: dict[str, Any]) -> Conversation:
-    """One trajectory of tau-bench."""
+    """Read one trajectory of tau-bench."""
     return Conversation(
         name=f"task {trajectory['task_id']} trial {trajectory['trial']}",
         messages=[message for message in trajectory["traj"] if message["role"] != "system"],
@@ -92,7 +92,7 @@ def tau_bench(trajectory: dict[str, Any]) -> Conversation:
 
 
 def locomo(sample: dict[str, Any]) -> Conversation:
-    """One conversation of LoCoMo."""
+    """Read one conversation of LoCoMo."""
     record = sample["conversation"]
     messages: list[Message] = []
     index_of: dict[str, int] = {}
@@ -112,7 +112,7 @@ def locomo(sample: dict[str, Any]) -> Conversation:
 
 
 def locomo_turns(record: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every turn of a LoCoMo conversation, in order, with the number of its session."""
+    """Yield every turn of a LoCoMo conversation, in order, with the number of its session."""
     session = 1
     while f"session_{session}" in record:
         for turn in record[f"session_{session}"]:

@@ -1,4 +1,4 @@
-"""evaluate: strategies side by side on sessions, with intervals, losses and a recommendation."""
+"""evaluate: compares strategies on sessions, with intervals, losses and a recommendation."""
 
 from __future__ import annotations
 
@@ -24,50 +24,50 @@ SUMMARY = "own summary"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One strategy at one ratio: means over all cases, and where they lie with 95% certainty."""
+    """One strategy at one ratio: means over all cases, with their 95% intervals."""
 
     strategy: str
     ratio: float
     used_later: float | None
-    """The share of the names used later that are still there; None where no session was cut."""
+    """Share of the names used later that are still there; None where no session was cut."""
     used_later_interval: Interval | None
     answers: float | None
-    """The share of the messages that answer the questions; None where no session has any."""
+    """Share of the messages that answer the questions; None where no session has any."""
     answers_interval: Interval | None
     laid_down: float | None
-    """The share of what users laid down that is still there; None where they laid down nothing."""
+    """Share of the users' binding instructions that is still there; None where there were none."""
     last_turn: float | None
-    """How often the last user turn is still there."""
+    """Share of cases in which the last user turn is still there."""
     cost_ratio: float
-    """The share of the tokens that was really kept."""
+    """Share of the tokens that was really kept."""
     violations: int
-    """Rules of providers broken, over all cases."""
+    """Number of provider rules broken, over all cases."""
     milliseconds: float
-    """The median time of one compaction."""
+    """Median time of one compaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session that was measured on."""
+    """A measured session."""
 
     name: str
     format: str
     messages: int
     tokens: int
     cases: int
-    """Cuts and questions."""
+    """Number of cuts and questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What came of it; `str` is a table, `to_dict` has it all as JSON values."""
+    """The result of `evaluate`; `str` is a table, `to_dict` holds everything as JSON values."""
 
     sessions: tuple[Session, ...]
     ratios: tuple[float, ...]
     strategies: tuple[str, ...]
     rows: tuple[Row, ...]
     summaries: tuple[Row, ...]
-    """The agents' own summaries and every strategy at the same size; empty without any."""
+    """The agents' own summaries, and every strategy at the same size; empty without any."""
     recommendation: Recommendation | None
     losses: tuple[Loss, ...]
     cuts: int
@@ -77,20 +77,20 @@ class Evaluation:
     skipped: tuple[Skipped, ...] = ()
     """Files and sessions that were left out, and why."""
     degraded: tuple[str, ...] = ()
-    """Strategies that failed, and were left out."""
+    """Strategies that failed and were left out."""
     judged: Judgement | None = None
-    """What a model could answer before and after, where one was asked."""
+    """The questions a model could answer before and after, if one was asked."""
     work: dict[str, Retention] = field(default_factory=dict, repr=False)
-    """The scores of each strategy at the cuts."""
+    """Scores of each strategy at the cuts."""
     asked: dict[str, Retention] = field(default_factory=dict, repr=False)
-    """The scores of each strategy at the questions."""
+    """Scores of each strategy at the questions."""
 
     def row(self, strategy: str, ratio: float) -> Row:
-        """The row of a strategy at a ratio."""
+        """Return the row of a strategy at a ratio."""
         return next(row for row in self.rows if (row.strategy, row.ratio) == (strategy, ratio))
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but the single scores, as values that JSON has."""
+        """Return everything but the single scores as JSON values."""
         return {
             "sessions": [_as_dict(session) for session in self.sessions],
             "cuts": self.cuts,
@@ -117,7 +117,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure every strategy on these sessions at every ratio, and recommend one of ours.
 
-    ``goal`` is the share of what is used later that has to be kept. A strategy that fails is left
+    ``goal`` is the share of the names used later that must be kept. A strategy that fails is left
     out, and ``degraded`` says so. ``advance`` is called after each compaction: there are
     ``sample.cases(len(ratios))`` for each strategy.
 
@@ -238,7 +238,7 @@ def _row(name: str, ratio: float, work: Sequence[Score], asked: Sequence[Score])
 
 
 def _beside(scores: dict[str, list[Score]], names: Sequence[str]) -> tuple[Row, ...]:
-    """A row for each at the mean size of the summaries, though each was measured at its own."""
+    """Return a row for each at the mean size of the summaries; each was measured at its own."""
     size = fmean(score.ratio for score in scores[SUMMARY])
     return tuple(
         _row(name, size, [replace(score, ratio=size) for score in scores[name]], ())
@@ -247,7 +247,7 @@ def _beside(scores: dict[str, list[Score]], names: Sequence[str]) -> tuple[Row, 
 
 
 def _as_dict(record: Any) -> dict[str, Any]:
-    """A record of numbers, texts and intervals as JSON values."""
+    """Return a record of numbers, texts and intervals as JSON values."""
     values = {name: getattr(record, name) for name in record.__dataclass_fields__}
     return {
         name: value._asdict() if isinstance(value, Interval) else value

@@ -1,7 +1,7 @@
-"""judge: what a model can answer from a conversation before and after it is compacted.
+"""judge: how many questions a model answers from a conversation before and after compaction.
 
-The one measure that asks a model. A dataset's own questions are asked where it has some; of other
-sessions the model writes questions first, at a cut, that whoever goes on would have to answer.
+The only measure that calls a model. It asks a dataset's own questions where there are some. For
+other sessions the model first writes questions at a cut, which whoever goes on must answer.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MAX_QUESTIONS = 12
-A_CUT = 4
+QUESTIONS_PER_CUT = 4
 """Questions that the model writes at one cut."""
-AT_ONCE = 4
+MAX_CONCURRENT_REQUESTS = 4
 """Requests under way at once."""
 _MARK = "|||"
 _BUDGET = Budget(soft_tokens=10**9, hard_tokens=10**9)
@@ -65,7 +65,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """All of them."""
+    """All judged questions."""
 
     model: str
     ratio: float
@@ -75,16 +75,16 @@ class Judgement:
 
     @property
     def right_before(self) -> int:
-        """Answered from the whole conversation."""
+        """Number answered from the whole conversation."""
         return sum(each.right_before for each in self.questions)
 
     @property
     def right_after(self) -> int:
-        """Answered from what was left of it."""
+        """Number answered from the compacted conversation."""
         return sum(each.right_after for each in self.questions)
 
     def sentence(self) -> str:
-        """The figures in words."""
+        """Return the figures in words."""
         if not self.questions:
             return (
                 f"{self.model} was asked nothing: {(*self.degraded, 'no question was written')[0]}"
@@ -95,13 +95,13 @@ class Judgement:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As values that JSON has."""
+        """Return the figures as JSON values."""
         return asdict(self) | {"right_before": self.right_before, "right_after": self.right_after}
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A question on a conversation; where there is no question yet, `count` are to be written."""
+    """A question on a conversation; without a question, `count` of them are to be written."""
 
     session: str
     messages: list[Message]
@@ -121,9 +121,9 @@ def judge(
 ) -> Judgement:
     """Ask a model questions about these conversations, whole and compacted to this ratio.
 
-    ``model`` is any `rehydrate.agent.Model`; it writes the questions where a dataset has none,
-    answers them twice and says whether the answers are right. A request that fails costs its
-    question, and ``degraded`` says so. ``advance`` is called after each request; there are at most
+    ``model`` is any `rehydrate.agent.Model`. It writes the questions where a dataset has none,
+    answers them twice and says whether the answers are right. If a request fails, its question is
+    left out, and ``degraded`` says so. ``advance`` is called after each request; there are at most
     ``planned_requests(sample, max_questions)``.
 
     >>> from rehydrate.retention import Conversation, Question, keep_last, sample_cases
@@ -150,7 +150,7 @@ async def ajudge(
     max_questions: int = MAX_QUESTIONS,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Judgement:
-    """Ask a model questions about these conversations: the async twin of `judge`."""
+    """Ask a model questions about these conversations: the async version of `judge`."""
     degraded: list[str] = []
 
     async def ask(text: str) -> str:
@@ -166,7 +166,7 @@ async def ajudge(
     async def one(case: _Case) -> Judged | None:
         query = case.question if sample.questions else None
         kept = compact(list(case.messages), query, ratio)
-        whole, left = _told(case.messages), _told(kept)
+        whole, left = _as_text(case.messages), _as_text(kept)
         said = partial(_ANSWER.format, question=case.question)
         before = await ask(said(conversation=whole))
         after = await ask(said(conversation=left))
@@ -175,7 +175,7 @@ async def ajudge(
         return Judged(case.session, case.question, case.expected, before, after, *right)
 
     async def written(case: _Case) -> list[_Case]:
-        told = _WRITE.format(count=case.count, conversation=_told(case.messages))
+        told = _WRITE.format(count=case.count, conversation=_as_text(case.messages))
         return _questions(await ask(told), case)
 
     cases = _cases(sample, max_questions)
@@ -188,54 +188,59 @@ async def ajudge(
 
 
 def planned_requests(sample: Sample, max_questions: int = MAX_QUESTIONS) -> int:
-    """How many requests there will be at most: two answers and two verdicts a question."""
+    """Return the maximum number of requests: two answers and two verdicts a question."""
     cases = _cases(sample, max_questions)
     if sample.questions:
         return 4 * len(cases)
     return len(cases) + 4 * sum(case.count for case in cases)
 
 
-def _cases(sample: Sample, most: int) -> list[_Case]:
-    """The questions there are, as evenly over the sessions as they were sampled, or where some
-    are to be written: the last cut of each session."""
+def _cases(sample: Sample, limit: int) -> list[_Case]:
+    """Return the given questions, spread over the sessions. If questions must be written, return
+    the last cut of each session."""
     if sample.questions:
         return [
             _Case(c.name, c.messages, question.text, question.answer)
-            for c, _, question in _spread(sample.questions, most)
+            for c, _, question in _spread(sample.questions, limit)
         ]
     last = {cut.session: cut for cut in sample.cuts}
-    cuts = _spread(list(last.values()), -(-most // A_CUT))
+    cuts = _spread(list(last.values()), -(-limit // QUESTIONS_PER_CUT))
     return [
-        _Case(cut.session, cut.messages, count=min(A_CUT, most - A_CUT * place))
-        for place, cut in enumerate(cuts)
+        _Case(
+            cut.session,
+            cut.messages,
+            count=min(QUESTIONS_PER_CUT, limit - QUESTIONS_PER_CUT * index),
+        )
+        for index, cut in enumerate(cuts)
     ]
 
 
-def _spread(values: Sequence[T], most: int) -> list[T]:
-    """At most so many, at even steps over all of them."""
-    count = min(most, len(values))
-    return [values[place * len(values) // count] for place in range(count)]
+def _spread(values: Sequence[T], limit: int) -> list[T]:
+    """Return at most `limit` values, at even steps over all of them."""
+    count = min(limit, len(values))
+    return [values[index * len(values) // count] for index in range(count)]
 
 
 async def _side_by_side(
     work: Callable[[_Case], Awaitable[Any]], cases: Sequence[_Case], degraded: list[str]
 ) -> list[Any]:
-    """The results in the order of the cases; what fails is left out, and said."""
+    """Return the results in the order of the cases; failures are left out and added to
+    `degraded`."""
     found: dict[int, Any] = {}
-    limit = anyio.CapacityLimiter(AT_ONCE)
+    limit = anyio.CapacityLimiter(MAX_CONCURRENT_REQUESTS)
 
-    async def run(place: int, case: _Case) -> None:
+    async def run(index: int, case: _Case) -> None:
         async with limit:
             try:
-                found[place] = await work(case)
+                found[index] = await work(case)
             except Exception as error:  # of the provider, its SDK, or a model of the caller's own
                 said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
                 degraded.append(f"a question about {case.session} was not asked: {said}")
 
     async with anyio.create_task_group() as tasks:
-        for place, case in enumerate(cases):
-            tasks.start_soon(run, place, case)
-    return [found[place] for place in sorted(found)]
+        for index, case in enumerate(cases):
+            tasks.start_soon(run, index, case)
+    return [found[index] for index in sorted(found)]
 
 
 def _questions(told: str, case: _Case) -> list[_Case]:
@@ -247,8 +252,8 @@ def _questions(told: str, case: _Case) -> list[_Case]:
     ]
 
 
-def _told(messages: Sequence[Message]) -> str:
-    """A conversation as text, which any provider takes, whatever format it has."""
+def _as_text(messages: Sequence[Message]) -> str:
+    """Return a conversation as text, which any provider takes, from any format."""
     return "\n\n".join(f"[{role_of(message)}] {text_of(message)}" for message in messages)
 
 

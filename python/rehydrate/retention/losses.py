@@ -1,4 +1,4 @@
-"""Examples of what was lost: names that are used later, where they stood, and why they went."""
+"""Examples of losses: names that are used later, where they were, and why they were removed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from rehydrate.retention.measure import Compact, Cut, Kept, places
 from rehydrate.retention.reading import is_tool_result, role_of, steps, text_of, tool_inputs
 
-MOST = 8
-"""Examples in all, of as many sessions as there are."""
-AROUND = 110
+MAX_LOSSES = 8
+"""Maximum number of examples, over all sessions."""
+CONTEXT_CHARS = 110
 """Characters shown on either side of a name."""
 ELSEWHERE = "most of what it mentions is kept elsewhere"
 TOO_OLD = "older than what fits"
@@ -28,19 +28,19 @@ class Loss:
     cut: str
     name: str
     index: int
-    """Of the last message that had it, in the session up to the cut."""
+    """Index of the last message that had it, in the session up to the cut."""
     role: str
     of: int
-    """Messages up to the cut."""
+    """Number of messages up to the cut."""
     before: str
-    """What stood around it there: before the name, and behind it."""
+    """The text before the name there; the next field is the text behind it."""
     after: str
     why: str
-    """Why that message went."""
+    """Why that message was removed."""
     used: int
-    """So many later tool calls use it."""
+    """Number of later tool calls that use it."""
     used_in: str
-    """The first of them, around the name."""
+    """The first of these calls, around the name."""
     lost: int
     """Names lost at this cut, this one included."""
     needed: int
@@ -48,23 +48,23 @@ class Loss:
 
 
 def find_losses(
-    cuts: Sequence[Cut], compact: Compact, ratio: float, most: int = MOST
+    cuts: Sequence[Cut], compact: Compact, ratio: float, limit: int = MAX_LOSSES
 ) -> tuple[Loss, ...]:
-    """The names that are used most often of those that each session lost, the worst session first.
+    """Return the limit used of the names that each session lost, the worst session first.
 
-    Of each session the cut that lost the most is looked at.
+    For each session, only the cut with the largest loss counts.
     """
     worst: dict[str, list[Loss]] = {}
     for cut in cuts:
-        found = _lost_at(cut, compact, ratio, most)
+        found = _lost_at(cut, compact, ratio, limit)
         if found and found[0].lost > (worst[cut.session][0].lost if cut.session in worst else 0):
             worst[cut.session] = found
     groups = sorted(worst.values(), key=lambda group: (-group[0].lost, group[0].session))
-    in_turn = [group[place] for place in range(most) for group in groups if place < len(group)]
-    return tuple(in_turn[:most])
+    in_turn = [group[rank] for rank in range(limit) for group in groups if rank < len(group)]
+    return tuple(in_turn[:limit])
 
 
-def _lost_at(cut: Cut, compact: Compact, ratio: float, most: int) -> list[Loss]:
+def _lost_at(cut: Cut, compact: Compact, ratio: float, limit: int) -> list[Loss]:
     kept = compact(list(cut.messages), None, ratio)
     lost = cut.needed - cut.mentioned(kept)
     if not lost:
@@ -73,7 +73,7 @@ def _lost_at(cut: Cut, compact: Compact, ratio: float, most: int) -> list[Loss]:
     reasons = kept.reasons() if isinstance(kept, Kept) else {}
     texts = [text_of(message) for message in cut.messages]
     used = ["\n".join(tool_inputs(cut.ahead[i]) for i in group) for group in steps(cut.ahead)]
-    if not any(used):  # a session without calls: what is said uses it
+    if not any(used):  # a session without calls: later messages use it
         used = [text_of(message) for message in cut.ahead]
     uses = {name: [text for text in used if name in text] for name in lost}
     # A number says little to a reader: names with letters come first.
@@ -83,12 +83,12 @@ def _lost_at(cut: Cut, compact: Compact, ratio: float, most: int) -> list[Loss]:
     )
     return [
         _loss(cut, name, texts, there, reasons, uses[name], len(lost))
-        for name in _apart(ranked)[:most]
+        for name in _apart(ranked)[:limit]
     ]
 
 
 def _apart(names: Sequence[str]) -> list[str]:
-    """Without those that are part of one that came before, or that one is part of."""
+    """Return the names without those that contain, or are part of, an earlier one."""
     found: list[str] = []
     for name in names:
         if not any(name in other or other in name for other in found):
@@ -128,9 +128,11 @@ def _loss(
 
 
 def _around(text: str, name: str) -> tuple[str, str]:
-    """A little of what stands before and behind the last place of a name."""
+    """Return some text before and behind the last occurrence of a name."""
     at = text.rindex(name)
     end = at + len(name)
-    before = _BLANK.sub(" ", text[max(0, at - AROUND) : at])
-    after = _BLANK.sub(" ", text[end : end + AROUND])
-    return ("…" if at > AROUND else "") + before, after + ("…" if end + AROUND < len(text) else "")
+    before = _BLANK.sub(" ", text[max(0, at - CONTEXT_CHARS) : at])
+    after = _BLANK.sub(" ", text[end : end + CONTEXT_CHARS])
+    return ("…" if at > CONTEXT_CHARS else "") + before, after + (
+        "…" if end + CONTEXT_CHARS < len(text) else ""
+    )

@@ -30,20 +30,20 @@ COVERAGE = 0.95
 
 
 class Interval(NamedTuple):
-    """A mean lies between `low` and `high` with 95% certainty."""
+    """A mean with its 95% confidence interval, from `low` to `high`."""
 
     low: float
     high: float
 
     def __str__(self) -> str:
-        """Both ends, such as ``0.61-0.74``."""
+        """Return both ends, such as ``0.61-0.74``."""
         return f"{self.low:.2f}-{self.high:.2f}"
 
 
 def by_session(values: Iterable[tuple[str, float]], *, seed: int = 0) -> Interval | None:
-    """The interval of the mean of these (session, value) pairs; None for a single session.
+    """Return the interval of the mean of these (session, value) pairs; None for a single session.
 
-    Sessions are drawn with replacement, each with all its values; the same draws every time.
+    A bootstrap draws sessions with replacement, each with all its values; always the same draws.
 
     >>> by_session([("a", 0.5), ("b", 0.5), ("b", 0.5)])
     Interval(low=0.5, high=0.5)
@@ -67,12 +67,12 @@ def by_session(values: Iterable[tuple[str, float]], *, seed: int = 0) -> Interva
 
 
 Compact = Callable[[list[Message], str | None, float], list[Message]]
-"""Messages, query or None, ratio of the tokens to keep; returns what is kept: the same objects, or
-`Kept` where some of them are made anew."""
+"""Takes messages, query or None, ratio of the tokens to keep. Returns the kept messages: the same
+objects, or `Kept` if some of them are rewritten."""
 
 
 class Kept(list[Message]):
-    """Kept messages, and where each of them stood: for a compactor that keeps some in part."""
+    """Kept messages with their indices, for a compactor that keeps some in part."""
 
     def __init__(
         self,
@@ -80,8 +80,8 @@ class Kept(list[Message]):
         indices: Iterable[int],
         reasons: Callable[[], Mapping[int, str]] = dict,
     ) -> None:
-        """`indices` has the place of each message in the list that was compacted, `reasons` says by
-        the place of a message why it went, where somebody asks."""
+        """`indices` holds the index of each message in the compacted list. `reasons` maps the index
+        of a removed message to the reason; it is called on demand."""
         super().__init__(messages)
         self.indices = tuple(indices)
         self.reasons = reasons
@@ -94,12 +94,12 @@ CUT_RATIOS = (0.1, 0.2, 0.4)
 CODING_CUTS = (0.3, 0.45, 0.6, 0.75, 0.9)
 """Where a coding session is cut, in shares of its steps."""
 SUPPORT_CUTS = (0.7,)
-"""Where a support conversation is cut: it is short, and what it needs is known late."""
+"""Where a support conversation is cut: it is short, and its needs are known late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One case at one ratio: the share of what was needed that was kept, and at what price."""
+    """One case at one ratio: the share of the needed things that was kept, and its cost."""
 
     case: str
     ratio: float
@@ -107,14 +107,14 @@ class Score:
     cost_ratio: float
     session: str = ""
     laid_down: float | None = None
-    """The share of what the user had laid down that is still there; None where there was nothing,
-    or where nobody looked."""
+    """Share of the user's binding instructions that is still there; None where there were none, or
+    where they were not measured."""
     last_turn: float | None = None
     """1 where the last user turn is still there, else 0; None where there was none."""
     violations: int = 0
-    """Rules of the provider that what is kept breaks and what came in did not."""
+    """Provider rules that the output breaks and the input did not."""
     seconds: float = 0.0
-    """How long the compactor took."""
+    """Duration of the compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Retention:
     scores: tuple[Score, ...]
 
     def means(self, measure: str = "retained") -> dict[float, float]:
-        """The mean of a measure at each ratio, over the cases that have it."""
+        """Return the mean of a measure at each ratio, over the cases that have it."""
         return {
             ratio: fmean(values)
             for ratio, group in self.by_ratio().items()
@@ -132,13 +132,13 @@ class Retention:
         }
 
     def cost_ratios(self) -> dict[float, float]:
-        """The mean share of the tokens kept at each ratio; above it, a budget was broken."""
+        """Return the mean share of tokens kept at each ratio; above it, a budget was broken."""
         return self.means("cost_ratio")
 
     def intervals(self, measure: str = "retained") -> dict[float, Interval]:
-        """Where each mean lies with 95% certainty, drawn by session; empty for a single session.
+        """Return the 95% interval of each mean, drawn by session; empty for a single session.
 
-        The cases of one session are not independent: sessions are drawn anew, never cases.
+        The cases of one session are not independent, so whole sessions are drawn, never cases.
         """
         drawn = {
             ratio: by_session(
@@ -153,7 +153,7 @@ class Retention:
         return {ratio: interval for ratio, interval in drawn.items() if interval is not None}
 
     def by_ratio(self) -> dict[float, list[Score]]:
-        """The scores at each ratio."""
+        """Return the scores at each ratio."""
         groups: dict[float, list[Score]] = {}
         for score in self.scores:
             groups.setdefault(score.ratio, []).append(score)
@@ -169,28 +169,28 @@ class Cut:
     needed: frozenset[str]
     format: str = "plain"
     session: str = ""
-    """Whose it is: all cuts of one session have one name."""
+    """Name of its session; all cuts of one session share it."""
     ahead: list[Message] = field(default_factory=list)
-    """What came after it, as far as it was looked at."""
+    """The messages after the cut, as far as the horizon."""
 
     def mentioned(self, messages: Iterable[Message]) -> frozenset[str]:
-        """The needed names that stand somewhere in these messages."""
+        """Return the needed names that occur in these messages."""
         text = "\n".join(text_of(message) for message in messages)
         return frozenset(name for name in self.needed if name in text)
 
     @cached_property
     def laid_down(self) -> tuple[str, ...]:
-        """What the user laid down before it."""
+        """The user's binding instructions before it."""
         return laid_down(self.messages)
 
     @cached_property
     def last_turn(self) -> str:
-        """What the user said last before it."""
+        """The last user text before it."""
         return next(filter(None, map(said_by_user, reversed(self.messages))), "")
 
     @cached_property
     def violations(self) -> int:
-        """Rules of the provider that it breaks as it stands."""
+        """Number of provider rules that it breaks before compaction."""
         return len(formats.validate(self.messages, self.format))
 
 
@@ -205,9 +205,9 @@ def cut_sessions(
 ) -> list[Cut]:
     """Cut each conversation at these shares of its steps, never between a tool call and its result.
 
-    Left out: conversations under `min_messages` and cuts after which fewer than `min_needed` names
-    of what came before are used. `horizon_steps` says how far ahead to look; None is to the end.
-    `used_by` is what a later message uses names in: the inputs of its tool calls.
+    Left out: conversations under `min_messages`, and cuts after which fewer than `min_needed`
+    earlier names are used. `horizon_steps` is how far ahead to look; None: to the end. `used_by`
+    returns the text of a later message that uses names: by default the inputs of its tool calls.
     """
     cuts: list[Cut] = []
     for conversation in conversations:
@@ -235,7 +235,7 @@ def cut_before(
     ahead: list[Message],
     used_by: Callable[[Message], str] = tool_inputs,
 ) -> Cut:
-    """A cut of this conversation between what came before and what comes ahead."""
+    """Cut this conversation between `before` and `ahead`."""
     used = names_in("\n".join(map(used_by, ahead)))
     needed = Cut(name, before, used).mentioned(before)
     return Cut(name, before, needed, conversation.format, conversation.name, ahead)
@@ -269,9 +269,9 @@ def measure_cuts(
     *,
     cost: Callable[[Message], int] = estimate_cost,
 ) -> Retention:
-    """Compact what came before each cut, without a query.
+    """Compact the messages before each cut, without a query.
 
-    Retained is the share of the needed names still mentioned in what is kept.
+    Retained is the share of the needed names still mentioned in the output.
     """
     return Retention(
         tuple(score_cut(cut, compact, ratio, cost) for cut in cuts for ratio in ratios)
@@ -286,7 +286,7 @@ def score_question(
     ratio: float,
     cost: Callable[[Message], int] = estimate_cost,
 ) -> Score:
-    """One question of a conversation at one ratio."""
+    """Score one question of a conversation at one ratio."""
     messages = conversation.messages
     started = time.perf_counter()
     kept = compact(list(messages), question.text, ratio)
@@ -308,7 +308,7 @@ def score_cut(
     ratio: float,
     cost: Callable[[Message], int] = estimate_cost,
 ) -> Score:
-    """One cut at one ratio, by every measure."""
+    """Score one cut at one ratio, by every measure."""
     started = time.perf_counter()
     kept = compact(list(cut.messages), None, ratio)
     seconds = time.perf_counter() - started
@@ -326,7 +326,7 @@ def score_cut(
 
 
 def places(kept: list[Message], messages: Sequence[Message]) -> set[int]:
-    """Where the kept messages stood."""
+    """Return the indices of the kept messages."""
     if isinstance(kept, Kept):
         return set(kept.indices)
     there = {id(message) for message in kept}
@@ -334,7 +334,7 @@ def places(kept: list[Message], messages: Sequence[Message]) -> set[int]:
 
 
 def _says(messages: Sequence[Message], said: str) -> bool:
-    """Whether one of them says it, whatever the white space in it."""
+    """Return whether one of them contains the text, ignoring differences in white space."""
     texts = [text_of(message) for message in messages]
     if any(said in text for text in texts):
         return True

@@ -1,7 +1,7 @@
-"""A minimal reading of messages in any format: role, text, tool inputs, and the steps of a session.
+"""A minimal reader of messages in any format: role, text, tool inputs, and a session's steps.
 
-This is deliberately not the product's parser: a measure that shares its code with what it
-measures shares its mistakes.
+It does not use the product's parser on purpose: a measure that shares code with what it measures
+shares its mistakes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MIN_CHARS = 4
 
 
 def names_in(text: str) -> frozenset[str]:
-    """The paths, identifiers, ids and numbers of at least four characters in a text.
+    """Return the paths, identifiers, ids and numbers of at least four characters in a text.
 
     >>> sorted(names_in("Fix parse_row in src/rows.py, order HAT017, and the userName there."))
     ['HAT017', 'parse_row', 'src/rows.py', 'userName']
@@ -36,20 +36,20 @@ def names_in(text: str) -> frozenset[str]:
 Message = dict[str, Any]
 _Object = Mapping[str, Any]
 
-# What a harness writes into the user's messages, around or beside what the user says.
+# Text that a harness writes into the user's messages, around or beside the user's own.
 _HARNESS = re.compile(
     r"<(system-reminder|command-[a-z]+|local-command-[a-z]+|bash-[a-z]+)>.*?</\1>", re.S
 )
 
 
 def payload(message: Message) -> _Object:
-    """The API message itself: a transcript entry carries it under `message`."""
+    """Return the API message itself; a transcript entry holds it under `message`."""
     inner = message.get("message")
     return inner if isinstance(inner, Mapping) else message
 
 
 def role_of(message: Message) -> str:
-    """The role as written, or that of the item type for OpenAI Responses items."""
+    """Return the role as written; for OpenAI Responses items, that of the item type."""
     body = payload(message)
     if body.get("type") == "function_call":
         return "assistant"
@@ -59,7 +59,7 @@ def role_of(message: Message) -> str:
 
 
 def text_of(message: Message) -> str:
-    """Everything a reader of the message sees: text, tool calls with their inputs, tool results.
+    """Return all text of the message: text, tool calls with their inputs, tool results.
 
     Thinking is left out, since providers drop it, and so is every payload that is no text.
     """
@@ -67,7 +67,7 @@ def text_of(message: Message) -> str:
 
 
 def tool_inputs(message: Message) -> str:
-    """The values that the message passes to tools, one a line, without the parameters' names."""
+    """Return the values that the message passes to tools, one a line, without parameter names."""
     body = payload(message)
     inputs = [block.get("input") for block in _blocks(body) if block.get("type") == "tool_use"]
     inputs += [_arguments(call.get("function", {})) for call in _calls(body)]
@@ -77,14 +77,14 @@ def tool_inputs(message: Message) -> str:
 
 
 def is_tool_result(message: Message) -> bool:
-    """Whether the message answers a tool call."""
+    """Return whether the message answers a tool call."""
     return role_of(message) == "tool" or any(
         block.get("type") == "tool_result" for block in _blocks(payload(message))
     )
 
 
 def said_by_user(message: Message) -> str:
-    """What the user says in it: no tool result, and nothing that a harness says in the user's name.
+    """Return the user's own words in it: no tool result, and nothing that a harness adds.
 
     >>> said_by_user({"role": "user", "content": "Go on. <system-reminder>x</system-reminder>"})
     'Go on.'
@@ -98,25 +98,25 @@ def said_by_user(message: Message) -> str:
 
 
 def is_summary(message: Message) -> bool:
-    """Whether an agent wrote it in place of what came before, when its window was full."""
+    """Return whether it is an agent's summary, written when its window was full."""
     return message.get("isCompactSummary") is True
 
 
 def count_messages(messages: Sequence[Message]) -> int:
-    """How many messages these are, where a transcript's entries with one id count once."""
+    """Return the number of messages; a transcript's entries with one id count once."""
     return len({str(payload(m).get("id") or f"#{i}") for i, m in enumerate(messages)})
 
 
 def estimate_cost(message: Message) -> int:
-    """Tokens by characters, for when no exact counter is at hand: ceil(chars / 3.5)."""
+    """Estimate tokens by characters, without an exact counter: ceil(chars / 3.5)."""
     return math.ceil(len(text_of(message)) / 3.5)
 
 
 def steps(messages: Sequence[Message]) -> list[range]:
-    """The indices of the messages, grouped so that no tool call stands apart from its results.
+    """Group the indices of the messages into steps, so that no tool call is apart from its results.
 
-    A step starts at a message that answers no tool call and continues no assistant message begun
-    before: transcripts write one message as several entries with one id, results in between.
+    A step starts at a message that answers no tool call and continues no earlier assistant message:
+    transcripts write one message as several entries with one id, results in between.
 
     >>> call = {"role": "assistant", "tool_calls": []}
     >>> steps([{"role": "user", "content": "Hi"}, call, {"role": "tool", "content": "42"}])
@@ -169,7 +169,7 @@ def _calls(body: _Object) -> list[_Object]:
 
 
 def _arguments(function: _Object) -> Any:
-    """The arguments of a call, decoded; the raw text where it is no JSON."""
+    """Return the arguments of a call, decoded; the raw text where it is no JSON."""
     raw = function.get("arguments")
     if not isinstance(raw, str):
         return raw
@@ -213,15 +213,14 @@ _WORD = re.compile(r"\w+")
 _BLANK = re.compile(r"\s+")
 
 SHORTEST, LONGEST = 12, 400
-"""Characters of a sentence that counts: less says nothing, more is something that was pasted."""
-MOST = 200
-"""Sentences of one session that count, the first ones: a user who pastes a handbook lays it down
-once."""
+"""Length in characters of a sentence that counts: shorter is empty talk, longer is pasted."""
+MAX_SENTENCES = 200
+"""Maximum number of sentences of one session, the first ones: a user pastes a handbook once."""
 WORDS_SHARE = 0.75
 
 
 def laid_down(messages: Iterable[Message]) -> tuple[str, ...]:
-    """The sentences of the user's own turns that bind what follows, each once.
+    """Return the sentences of user turns that bind the rest of the session, each once.
 
     >>> laid_down([{"role": "user", "content": "Fix the test. Never touch src/engine.rs! Thanks."}])
     ('Never touch src/engine.rs!',)
@@ -237,13 +236,13 @@ def laid_down(messages: Iterable[Message]) -> tuple[str, ...]:
                     continue
                 if _BINDING.search(sentence):
                     found[sentence] = None
-        if len(found) >= MOST:
+        if len(found) >= MAX_SENTENCES:
             break
-    return tuple(found)[:MOST]
+    return tuple(found)[:MAX_SENTENCES]
 
 
 def share_laid_down(sentences: Sequence[str], kept: Sequence[Message]) -> float | None:
-    """The share of these sentences that is still there; None where there are none.
+    """Return the share of these sentences that is still there; None where there are none.
 
     >>> summary = {"role": "user", "content": "Rules: src/engine.rs is never touched."}
     >>> share_laid_down(["Never touch src/engine.rs!"], [summary])
@@ -273,5 +272,5 @@ def _plain(text: str) -> str:
 
 
 def _words(text: str) -> frozenset[str]:
-    """The words by their first letters, so that `touch` is `touched`."""
+    """Return the words cut to their first letters, so that `touch` equals `touched`."""
     return frozenset(word[:5] for word in _WORD.findall(text.casefold()))

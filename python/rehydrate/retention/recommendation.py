@@ -1,4 +1,4 @@
-"""recommend: the smallest ratio and the settings that keep enough, and how sure that is."""
+"""recommend: the smallest ratio and the settings that keep enough, and how certain that is."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from rehydrate.retention.measure import Interval, Retention, Score, by_session
 from rehydrate.retention.strategies import Strategy
 
 GOAL = 0.9
-"""The share of what is used later that has to be kept."""
+"""The share of the names used later that must be kept."""
 SIMPLER_WITHIN = 0.01
-"""A simpler setting is taken where it keeps so little less."""
+"""A simpler setting is chosen if it keeps at most this much less."""
 FEW_SESSIONS = 5
 NEAR_GOAL = 0.02
-"""So far under the goal the sessions left out, and the interval, may lie where it is sure."""
+"""The results of the left-out sessions, and the interval, may be this far below the goal for a high
+certainty."""
 BASELINE = "keep last"
 USED_LATER, ANSWERS = "what is used later", "what answers the questions"
 
@@ -40,34 +41,34 @@ class Recommendation:
     reached: bool
     """Whether the goal is reached; else this is the largest ratio that was measured."""
     basis: str
-    """What the share is of: what is used later, or what answers the questions; where both were
-    measured, the one of which less is kept."""
+    """What the share refers to: names used later, or messages that answer the questions. Where both
+    were measured, the one with the smaller share."""
     kept: float
-    """The mean share of it that is kept."""
+    """Mean share that is kept."""
     interval: Interval | None
     laid_down: float | None
-    """The share of what users laid down that is kept."""
+    """Share of the users' binding instructions that is kept."""
     over_baseline: float | None
     """How much more it keeps than the last messages do at the same ratio."""
     over_baseline_interval: Interval | None
     tokens_before: int
-    """Of a session, on the average."""
+    """Mean tokens of a session."""
     tokens_after: int
     sessions: int
     held_out: float | None
-    """What sessions keep on the average where it was chosen without them; None for a single one."""
+    """Mean share kept by sessions left out of the choice; None for a single session."""
     held_out_worst: float | None
     agreement: float | None
-    """The share of the choices, each without one session, that are this one."""
+    """Share of the leave-one-out choices that agree with this one."""
     otherwise: str
-    """What most of the other choices are; empty where all agree."""
+    """The most frequent other choice; empty where all agree."""
     certainty: str
     """``"none"`` for one session, else ``"low"``, ``"fair"`` or ``"high"``."""
     code: str
     command: str
 
     def sentences(self) -> list[str]:
-        """What it keeps, what it costs, and how sure it is, in words."""
+        """Return what it keeps, what it costs, and how certain it is, in words."""
         interval = f" ({self.interval})" if self.interval else ""
         kept = f"It keeps {self.kept:.2f}{interval} of {self.basis}"
         if self.over_baseline is not None:
@@ -99,7 +100,7 @@ class Recommendation:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """As values that JSON has."""
+        """Return it as JSON values."""
         found = asdict(self) | {"sentences": self.sentences()}
         for name in ("interval", "over_baseline_interval"):
             interval: Interval | None = getattr(self, name)
@@ -108,7 +109,7 @@ class Recommendation:
 
 
 class _Measured:
-    """All scores, of cuts and of questions apart: the goal has to be reached by each."""
+    """All scores, separate for cuts and for questions: each must reach the goal."""
 
     def __init__(self, work: Mapping[str, Retention], asked: Mapping[str, Retention]) -> None:
         self._scores = {
@@ -120,7 +121,7 @@ class _Measured:
         self.sessions = sorted({s.session for group in self._scores.values() for s in group})
 
     def at(self, name: str, ratio: float) -> dict[str, list[Score]]:
-        """The scores of a strategy at a ratio, by what they are of."""
+        """Return the scores of a strategy at a ratio, by kind of case."""
         return {
             basis: [score for score in scores if score.ratio == ratio]
             for (basis, other), scores in self._scores.items()
@@ -128,7 +129,7 @@ class _Measured:
         }
 
     def kept(self, name: str, ratio: float, without: str | None = None) -> float:
-        """The smaller of its means, without one session."""
+        """Return the smaller of its means, without one session."""
         return min(
             fmean(values)
             for scores in self.at(name, ratio).values()
@@ -144,11 +145,11 @@ def recommend(
     tokens: Mapping[str, int],
     goal: float = GOAL,
 ) -> Recommendation | None:
-    """The smallest ratio at which a setting of `compact_context` keeps the goal, and that setting.
+    """Return the smallest ratio at which a setting of `compact_context` reaches the goal, with it.
 
-    Where several sessions were measured it is chosen without each of them in turn, and tried on
-    the one that was left out: what most of these choices agree on is recommended. None where no
-    strategy is one of ours.
+    With several sessions, the choice is made without each of them in turn, and tried on the one
+    left out. The choice that most of these agree on is recommended. None where no strategy is one
+    of ours.
     """
     settings = {each.name: each for each in strategies if each.options is not None}
     measured = _Measured(work, asked)
@@ -161,7 +162,7 @@ def recommend(
         choices[choice] += 1
         for basis, scores in measured.at(*choice).items():
             held_out.setdefault(basis, []).extend(s for s in scores if s.session == session)
-    # What most of them choose; of two that are chosen as often, the larger ratio.
+    # The most frequent choice; of two equally frequent ones, the larger ratio.
     ranked = sorted(choices, key=lambda choice: (-choices[choice], -choice[1]))
     name, ratio = ranked[0] if ranked else _choose(list(settings), ratios, measured, goal)
     means = {
@@ -208,9 +209,9 @@ def _choose(
     goal: float,
     without: str | None = None,
 ) -> tuple[str, float]:
-    """The setting with the smallest ratio that reaches the goal, or with the largest there is.
+    """Return the setting with the smallest ratio that reaches the goal, or else the largest ratio.
 
-    Settings come the simplest first, and a simpler one is taken where it keeps hardly less.
+    Settings come the simplest first; a simpler one is chosen if it keeps hardly less.
     """
     best, ratio = names[0], ratios[-1]
     for ratio in ratios:
@@ -224,7 +225,7 @@ def _choose(
 
 
 def _worst(held_out: Mapping[str, Sequence[Score]]) -> float | None:
-    """The mean of the session that keeps the least."""
+    """Return the mean of the session that keeps the least."""
     values: dict[str, list[float]] = {}
     for scores in held_out.values():
         for score in scores:
@@ -233,7 +234,7 @@ def _worst(held_out: Mapping[str, Sequence[Score]]) -> float | None:
 
 
 def _certainty(advice: Recommendation) -> str:
-    """How sure it is: enough sessions, choices that agree, a mean that others would reach too."""
+    """Return the certainty: enough sessions, agreeing choices, and a mean that holds for others."""
     if advice.agreement is None or advice.held_out is None or advice.interval is None:
         return "none"
     if not advice.reached or advice.sessions < FEW_SESSIONS or advice.agreement < 0.6:

@@ -1,4 +1,4 @@
-"""Cases to measure on: cuts, questions and summaries of many sessions, as many as time allows."""
+"""Cases to measure on: cuts, questions and summaries of many sessions, limited in number."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 MIN_MESSAGES = 20
 """A shorter session needs no compaction, and leaves too little to measure on."""
 MIN_NEEDED = 3
-"""Names that must be used after a cut: a share of fewer says nothing."""
+"""Minimum number of names used after a cut: a share of fewer means nothing."""
 MAX_CUTS = 60
 MAX_QUESTIONS = 100
 LONG_SESSION_STEPS = 100
-"""From so many steps on, a session is cut five times; before, once."""
+"""Minimum steps of a session that is cut five times; a shorter one is cut once."""
 
 
 class Asked(NamedTuple):
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
 
 
 class Summarized(NamedTuple):
-    """What an agent had before it when it wrote a summary, as a cut; and the summary."""
+    """The input of an agent's summary as a cut, and the summary."""
 
     cut: Cut
     summary: Message
@@ -40,7 +40,7 @@ class Summarized(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The cases to measure on, and what was left out of them."""
+    """The cases to measure on, and what was left out."""
 
     conversations: tuple[Conversation, ...]
     cuts: tuple[Cut, ...]
@@ -52,12 +52,12 @@ class Sample:
     """Files and sessions that were left out before."""
 
     def cases(self, ratios: int) -> int:
-        """How many times each strategy will be asked at so many ratios."""
+        """Return how many times each strategy is called for this number of ratios."""
         return (len(self.cuts) + len(self.questions)) * ratios + len(self.summaries)
 
 
 def too_short(min_messages: int = MIN_MESSAGES) -> Callable[[Conversation], str]:
-    """Why a session is too short to measure on, or nothing."""
+    """Return a function that says why a session is too short to measure on, or ""."""
 
     def why(conversation: Conversation) -> str:
         is_short = count_messages(conversation.messages) < min_messages
@@ -74,10 +74,10 @@ def sample_cases(
     min_needed: int = MIN_NEEDED,
     seed: int = 0,
 ) -> Sample:
-    """Cuts and questions of these sessions, evenly over the sessions; the same ones every time.
+    """Return cuts and questions of these sessions, spread over the sessions; always the same ones.
 
-    A session of tool calls is cut where its later calls use names of what came before. In one
-    without any, what is said later has to use them; in one with questions these are asked instead.
+    A session with tool calls is cut where its later calls use earlier names. Without calls, later
+    messages must use them; a session with questions uses the questions instead.
     """
     read = conversations if isinstance(conversations, Sessions) else Sessions(tuple(conversations))
     sessions = read.conversations
@@ -128,7 +128,7 @@ def _fractions(session: Conversation) -> Sequence[float]:
 
 
 def _summarized(session: Conversation, min_needed: int) -> Iterable[Summarized]:
-    """Each summary with what it was made of: the summary before it, and the messages since."""
+    """Yield each summary with its input: the previous summary, and the messages since."""
     earlier: Summary | None = None
     for summary in session.summaries:
         before = session.messages[summary.start : summary.end]
@@ -142,16 +142,16 @@ def _summarized(session: Conversation, min_needed: int) -> Iterable[Summarized]:
 
 
 def _evenly(
-    groups: Sequence[Sequence[T]], most: int, seed: int, what: str, notes: list[str]
+    groups: Sequence[Sequence[T]], limit: int, seed: int, what: str, notes: list[str]
 ) -> list[T]:
-    """At most so many of all: one of each group, in a random order, then a second of each."""
+    """Return at most `limit`: one of each group, in a random order, then a second of each."""
     total = sum(map(len, groups))
-    if total <= most:
+    if total <= limit:
         return [case for group in groups for case in group]
-    places = evenly(groups, most, seed)
-    over = _plural(len({group for group, _ in places}), "session")
-    notes.append(f"{most:,} of {total:,} {what}s, evenly over {over}")
-    return [groups[group][case] for group, case in places]
+    chosen = evenly(groups, limit, seed)
+    over = _plural(len({group for group, _ in chosen}), "session")
+    notes.append(f"{limit:,} of {total:,} {what}s, evenly over {over}")
+    return [groups[group][case] for group, case in chosen]
 
 
 def _plural(count: int, noun: str) -> str:

@@ -2,7 +2,7 @@
 
 A file is a JSON array of messages, JSON Lines, a Claude Code transcript, the body of a request or
 of a response, a trajectory (SWE-agent's ``.traj``, tau-bench), a LoCoMo file, or several of these:
-an array of conversations, or one a line. What cannot be read is named with the reason and skipped.
+an array of conversations, or one a line. Unreadable files are skipped and listed with the reason.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from rehydrate.retention.datasets import Conversation, Summary, locomo, tau_benc
 from rehydrate.retention.reading import Message, is_summary, role_of
 
 SUFFIXES = (".jsonl", ".json", ".traj", ".ndjson")
-"""The files of a folder that may hold a session."""
+"""Suffixes of files in a folder that may hold a session."""
 EXPECTED = "pass a JSON array of messages, JSON Lines, or a Claude Code transcript"
 _SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
-# Where an object keeps its messages, best first: a request, a trajectory, a Responses request, a
-# response.
+# The keys under which an object keeps its messages, best first: a request, a trajectory, a
+# Responses request, a response.
 _LISTS = ("messages", "history", "traj", "trajectory", "conversation", "input", "output")
 
 
@@ -39,14 +39,14 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """What was read, what was skipped, and how many files there were."""
+    """The conversations read, those skipped, and the number of files."""
 
     conversations: tuple[Conversation, ...]
     skipped: tuple[Skipped, ...] = ()
     files: int = 0
     files_read: int = 0
     more: int = 0
-    """Sessions that were read and not taken, since there were enough."""
+    """Sessions that were read but not taken, since there were enough."""
 
 
 def read_sessions(
@@ -57,11 +57,11 @@ def read_sessions(
     seed: int = 0,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Sessions:
-    """The sessions of these files and folders; one that cannot be read is skipped, with the reason.
+    """Read the sessions of these files and folders; an unreadable one is skipped, with the reason.
 
-    ``is_wanted`` says why a session will not do, or nothing. With a ``limit``, so many sessions are
-    taken, evenly over the files; where there are more files than that, they are read in a random
-    order (the same for the same ``seed``) until so many hold one that will do. ``advance`` is
+    ``is_wanted`` returns why a session is not suitable, or "". With a ``limit``, at most that many
+    sessions are taken, spread over the files. If there are more files than that, they are read in a
+    random order (the same for the same ``seed``) until enough hold a suitable one. ``advance`` is
     called after each file.
 
     Raises UnreadableSessionError for a path that does not exist.
@@ -88,34 +88,34 @@ def read_sessions(
     groups = [found[path] for path in files if path in found]
     count = sum(map(len, groups))
     chosen = evenly(groups, count if limit is None else limit, seed)
-    conversations = _apart([groups[group][place] for group, place in chosen])
+    conversations = _apart([groups[group][index] for group, index in chosen])
     return Sessions(
         tuple(conversations), tuple(skipped), len(files), read, count - len(conversations)
     )
 
 
-def evenly(groups: Sequence[Sequence[Any]], most: int, seed: int = 0) -> list[tuple[int, int]]:
-    """At most so many of all, as (group, place): one of each group, then a second of each.
+def evenly(groups: Sequence[Sequence[Any]], limit: int, seed: int = 0) -> list[tuple[int, int]]:
+    """Choose at most `limit` of all, as (group, index): one of each group, then a second of each.
 
-    Both the groups and what is in them come in a random order, the same for the same seed; the
-    result is in theirs.
+    Groups and their members are chosen in a random order, the same for the same seed. The result is
+    in the order of the groups.
 
     >>> evenly(["ab", "cdefgh"], 4)
     [(0, 0), (0, 1), (1, 0), (1, 2)]
     """
-    if sum(map(len, groups)) <= most:
-        return [(group, place) for group, each in enumerate(groups) for place in range(len(each))]
+    if sum(map(len, groups)) <= limit:
+        return [(group, index) for group, each in enumerate(groups) for index in range(len(each))]
     draw = random.Random(seed)
     order = draw.sample(range(len(groups)), len(groups))
     shuffled = [
-        [(g, place) for place in draw.sample(range(len(groups[g])), len(groups[g]))] for g in order
+        [(g, index) for index in draw.sample(range(len(groups[g])), len(groups[g]))] for g in order
     ]
     in_turn = [each for turn in zip_longest(*shuffled) for each in turn if each is not None]
-    return sorted(in_turn[:most])
+    return sorted(in_turn[:limit])
 
 
 def session_files(paths: Iterable[str | Path]) -> list[Path]:
-    """The files that are named, and those in the folders that may hold sessions, each once."""
+    """Return the files named, and those in folders that may hold sessions, each once."""
     files: dict[Path, None] = {}
     for named in paths:
         path = Path(named)
@@ -131,16 +131,16 @@ def session_files(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def read_session_file(path: str | Path) -> list[Conversation]:
-    """Every session in a file; raises UnreadableSessionError where one cannot be read."""
+    """Return every session in a file; raises UnreadableSessionError where one cannot be read."""
     path = Path(path)
     return _last_of_each([_conversation(*each, path) for each in _values(path)])
 
 
 def read_session(messages: Sequence[Message], name: str = "session") -> Conversation:
-    """The messages of one session as a model saw them: no progress lines, and no system prompt.
+    """Return a session's messages as a model saw them: no progress lines, and no system prompt.
 
-    A summary that an agent wrote where its window was full stands beside the messages that it was
-    written for. Raises InvalidMessageError for what is no message.
+    A summary that an agent wrote when its window was full is kept beside the messages that it
+    replaced. Raises InvalidMessageError for an entry that is no message.
 
     >>> prompt, hi = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}
     >>> read_session([prompt, hi]).messages
@@ -165,7 +165,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
 
 
 def _readable(path: Path) -> tuple[list[Conversation], list[Skipped]]:
-    """The sessions of a file that can be read, and why others cannot."""
+    """Return the readable sessions of a file, and why others are not readable."""
     sessions: list[Conversation] = []
     skipped: list[Skipped] = []
     try:
@@ -177,13 +177,13 @@ def _readable(path: Path) -> tuple[list[Conversation], list[Skipped]]:
             sessions.append(_conversation(value, name, path))
         except UnreadableSessionError as error:
             skipped.append(Skipped(f"{path}, {name}", f"{error.problem}; {error.remedy}"))
-    if not sessions:  # the first reason will do for all of them
+    if not sessions:  # the first reason stands for all of them
         return [], [Skipped(str(path), skipped[0].reason)]
     return _last_of_each(sessions), skipped
 
 
 def _values(path: Path) -> list[tuple[Any, str]]:
-    """The conversations in a file as they stand there, with a name for each."""
+    """Return the raw conversations in a file, with a name for each."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -202,7 +202,7 @@ def _values(path: Path) -> list[tuple[Any, str]]:
 
 
 def _parsed(text: str, path: Path) -> list[Any]:
-    """The values of a file: those of its array, of its lines, or its only one."""
+    """Return the values of a file: those of its array, of its lines, or its only one."""
     try:
         value = json.loads(text)
     except RecursionError:
@@ -231,7 +231,7 @@ def _lines(text: str, path: Path) -> list[Any]:
 
 
 def _unwrapped(value: Any) -> Any:
-    """A conversation out of the object around it; datasets that are known stay as they are."""
+    """Return the conversation inside a wrapping object; known datasets stay as they are."""
     if not isinstance(value, Mapping) or _is_entry(value) or _is_dataset(value):
         return value
     return next((value[key] for key in _LISTS if isinstance(value.get(key), list)), value)
@@ -242,7 +242,7 @@ def _is_dataset(value: Mapping[str, Any]) -> bool:
 
 
 def _is_entry(value: Any) -> bool:
-    """Whether it is one message, or one line of a transcript."""
+    """Return whether it is one message, or one line of a transcript."""
     return isinstance(value, Mapping) and (
         "role" in value or (isinstance(value.get("type"), str) and "messages" not in value)
     )
@@ -266,7 +266,7 @@ def _conversation(value: Any, name: str, path: Path) -> Conversation:
 
 
 def _apart(conversations: Sequence[Conversation]) -> list[Conversation]:
-    """With a number behind each name that came before: several files may be called alike."""
+    """Add a number to each name that came before: several files may have one name."""
     seen: dict[str, int] = {}
     named: list[Conversation] = []
     for each in conversations:
@@ -276,7 +276,7 @@ def _apart(conversations: Sequence[Conversation]) -> list[Conversation]:
 
 
 def _last_of_each(sessions: list[Conversation]) -> list[Conversation]:
-    """Without those that the next one goes on from: the requests of one session, one a line."""
+    """Drop each session that the next one continues: the requests of one session, one a line."""
     return [
         session
         for session, following in zip_longest(sessions, sessions[1:])

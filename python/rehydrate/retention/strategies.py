@@ -1,4 +1,4 @@
-"""Strategies to compare: `compact_context` and its settings, the last messages, and one's own."""
+"""Strategies to compare: `compact_context` and its settings, the last messages, and your own."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from rehydrate.retention.reading import Message
 from rehydrate.tokens import count_tokens
 
 SMALLEST_RATIO = 0.05
-"""`compact_context` takes no smaller one; a budget in tokens may be smaller."""
-MOST_COUNTS = 50_000
-"""Messages whose count is held."""
+"""The smallest ratio that `compact_context` takes; a budget in tokens may be smaller."""
+MAX_CACHED_COUNTS = 50_000
+"""Maximum number of messages whose count is cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,38 +31,38 @@ class Strategy:
     name: str
     compact: Compact
     options: tuple[tuple[str, Any], ...] | None = None
-    """Of `compact_context`, where that is what it is: only such strategies are recommended."""
+    """Options, if it is `compact_context`; only such strategies are recommended."""
 
     def code(self, ratio: float) -> str:
-        """How to call it at this ratio."""
+        """Return the Python call at this ratio."""
         options = "".join(f", {name}={value!r}" for name, value in self.options or ())
         return f"compact_context(messages, target_ratio={ratio:g}{options})"
 
     def command(self, ratio: float) -> str:
-        """The same on the command line."""
+        """Return the command line at this ratio."""
         options = "".join(f" --{name} {value}" for name, value in self.options or ())
         return f"rehydrate compact FILE --ratio {ratio:g}{options}"
 
 
 def standard_strategies(cost: Callable[[Message], int]) -> list[Strategy]:
-    """What people do, and what this package does, the simplest first in both."""
+    """Return the usual baselines and this package's settings, each the simplest first."""
     found = [Strategy("keep last", keep_last(cost))]
     with suppress(MissingPackageError):  # "keep last" stands for it: it keeps the same
         found.append(Strategy("trim_messages", trim_messages(cost)))
     found.append(_ours("compact_context"))
     found.append(_ours("excerpts", granularity="excerpt"))
-    # Not to be recommended: it keeps the names that the measure looks for, and not what they meant.
+    # Not to be recommended: it keeps the names that the measure looks for, but not their meaning.
     found.append(Strategy("outline", compacted(outline=True, thinking="keep")))
     return found
 
 
 def _ours(name: str, **options: Any) -> Strategy:
-    # The thinking stays: no request is made of what is kept, and an open tool loop would wait.
+    # The thinking stays: no request is made of the output, and an open tool loop would wait.
     return Strategy(name, compacted(**options, thinking="keep"), tuple(options.items()))
 
 
 def compacted(**options: Any) -> Compact:
-    """`compact_context` with these options, as the measures call a compactor."""
+    """Return `compact_context` with these options as a `Compact` function."""
 
     def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
         budget = None if ratio >= SMALLEST_RATIO else int(count_tokens(messages) * ratio)
@@ -72,7 +72,7 @@ def compacted(**options: Any) -> Compact:
             return {dropped.index: dropped.reason for dropped in compaction.dropped}
 
         indices = [*compaction.indices]
-        if compaction.outline is not None:  # it names what went, and brings nothing back
+        if compaction.outline is not None:  # it lists what was removed, and brings nothing back
             del indices[compaction.outline.position]
         return Kept(compaction.messages, indices, reasons)
 
@@ -80,11 +80,11 @@ def compacted(**options: Any) -> Compact:
 
 
 def named_strategy(name: str) -> Strategy:
-    """The function that ``module:function`` names, as a strategy.
+    """Return the function that ``module:function`` names, as a strategy.
 
-    It is called with the messages, the query or None, and the ratio of the tokens to keep, and
-    returns the messages that are left, its own among them if it likes. Modules of the current
-    folder are found too. Raises InvalidArgumentError where there is no such function.
+    It is called with the messages, the query or None, and the ratio of the tokens to keep. It
+    returns the messages that are left; some may be its own. Modules of the current folder are found
+    too. Raises InvalidArgumentError where there is no such function.
 
     >>> named_strategy("json:nothing")
     Traceback (most recent call last):
@@ -99,7 +99,7 @@ a function (messages, query, ratio) -> messages
         sys.path.insert(0, folder)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # whatever runs when it is imported
+    except Exception as error:  # any error of the import
         raise InvalidArgumentError(
             f"strategy {name!r}: {module_name} cannot be imported ({type(error).__name__}: "
             f"{error}); run it in the folder of the module, or install it"
@@ -116,8 +116,8 @@ a function (messages, query, ratio) -> messages
 
 
 def checked(function: Callable[..., Any], name: str) -> Compact:
-    """A caller's function as a compactor: what it returns is checked, and copies of messages are
-    known for what they are copies of."""
+    """Wrap a caller's function as a compactor: its result is checked, and copies of messages are
+    matched to the originals."""
 
     def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
         returned = function(list(messages), query, ratio)
@@ -138,22 +138,22 @@ def checked(function: Callable[..., Any], name: str) -> Compact:
 
 
 def exact_cost() -> Callable[[Message], int]:
-    """Exact tokens of a message, counted once: the unit of all budgets."""
-    known: dict[int, tuple[Message, int]] = {}
+    """Return a function that counts a message's tokens exactly, once: the unit of budgets."""
+    counts: dict[int, tuple[Message, int]] = {}
 
     def cost(message: Message) -> int:
-        if id(message) not in known:
-            if len(known) >= MOST_COUNTS:
-                known.clear()
+        if id(message) not in counts:
+            if len(counts) >= MAX_CACHED_COUNTS:
+                counts.clear()
             # The message is held, so that its id stays its own.
-            known[id(message)] = (message, count_tokens([message]))
-        return known[id(message)][1]
+            counts[id(message)] = (message, count_tokens([message]))
+        return counts[id(message)][1]
 
     return cost
 
 
 def _indices(kept: Sequence[Message], messages: Sequence[Message]) -> list[int]:
-    """Where the kept messages stood: the very objects, then those that are equal."""
+    """Return the indices of the kept messages: the same objects, then those that are equal."""
     by_id = {id(message): index for index, message in enumerate(messages)}
     found = [by_id[id(message)] for message in kept if id(message) in by_id]
     others = [message for message in kept if id(message) not in by_id]

@@ -1,8 +1,7 @@
 """JSON-RPC 2.0 on a pair of streams: `compact_context` for programs that are not Python.
 
-
-    bytes -> reading.Splitter -> values -> answering.Server -> replies, a line each
-                                              `-> tools.compact_context
+    bytes -> splitter.Splitter -> values -> server.Server -> replies, a line each
+                                                `-> tool.call
 
 `serve` joins them; `rehydrate rpc` runs it on standard input and output. docs/rpc.md is the
 user's page.

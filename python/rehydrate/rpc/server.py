@@ -1,17 +1,15 @@
-"""The protocol: which request gets which reply, and which error code says what.
+"""The JSON-RPC server: replies, error codes, and `serve`, the loop from bytes to replies.
 
 | code | when |
 |---|---|
-| -32700 | what came is no JSON |
+| -32700 | the input is no JSON |
 | -32600 | JSON, but no request of JSON-RPC 2.0 |
 | -32601 | no such method, or no such tool |
-| -32602 | params or a tool's arguments are not what they have to be |
-| -32603 | no reply can be made: it would be nested too deeply to be written, for one |
+| -32602 | params or a tool's arguments are wrong |
+| -32603 | no reply can be made, as when it would be nested too deeply to be written |
 
-An error inside a tool that is not its arguments' fault is a result with `isError`, as the Model
-Context Protocol has it: the model that called the tool gets to read it.
-
-serve: from bytes that come in to replies that go out, one after the other.
+An error inside a tool that is not caused by its arguments is a result with `isError`, as the Model
+Context Protocol requires: the model that called the tool can read it.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 PROTOCOL_VERSION = "2025-06-18"
-"""The version of the Model Context Protocol that is named to a client that names none."""
+"""The version of the Model Context Protocol for a client that names none."""
 
 _MISSING = object()
 
@@ -44,20 +42,20 @@ class Refusal(Exception):  # noqa: N818  not ours to report, the client's to rea
     """Ends a request with an error reply."""
 
     def __init__(self, code: int, message: str) -> None:
-        """Take the code of the table above and what to say."""
+        """Take the code of the table above and the message."""
         super().__init__(message)
         self.code = code
 
 
 class Server:
-    """Values in, replies out; it keeps no state between requests but the memory it is given.
+    """Turns values into replies; it keeps no state but the memory that it is given.
 
     >>> Server().answer({"jsonrpc": "2.0", "id": "a", "method": "ping"})
     '{"jsonrpc":"2.0","id":"a","result":{}}'
     """
 
     def __init__(self, memory: Memory | None = None) -> None:
-        """Know the methods, and the memory that tools work with."""
+        """Set up the methods, and the memory that tools work with."""
         self._methods: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
             "initialize": _initialize,
             "ping": lambda _params: {},
@@ -66,14 +64,14 @@ class Server:
         }
 
     def answer(self, value: object) -> str | None:
-        """The reply to a request or a batch of them, as JSON; None where none is due."""
+        """Return the reply to a request or a batch of them, as JSON; None where none is due."""
         if isinstance(value, list) and value:
             replies = [reply for entry in value if (reply := self._one(entry))]
             return f"[{','.join(replies)}]" if replies else None
         return self._one(value)
 
     def refuse(self, reason: str) -> str:
-        """The reply to what is no JSON."""
+        """Return the reply to input that is no JSON."""
         return _refusal(None, PARSE_ERROR, f"this is no JSON: {reason}")
 
     def _one(self, request: object) -> str | None:
@@ -85,7 +83,7 @@ class Server:
         if problem := _problem(request, identity):
             return _refusal(usable, INVALID_REQUEST, problem)
         if identity is _MISSING:
-            return None  # a notification: nothing here has an effect that it could be sent for
+            return None  # a notification: no method here has an effect, so there is nothing to do
         try:
             result = self._run(request["method"], request.get("params", {}))
             return _encode({"jsonrpc": "2.0", "id": usable, "result": result})
@@ -111,7 +109,7 @@ class Server:
 def _initialize(params: Mapping[str, Any]) -> dict[str, Any]:
     asked = params.get("protocolVersion")
     return {
-        # Nothing that was ever added to the protocol touches a server of one stateless tool.
+        # No later addition to the protocol affects a server of one stateless tool.
         "protocolVersion": asked if isinstance(asked, str) else PROTOCOL_VERSION,
         "capabilities": {"tools": {}},
         "serverInfo": {"name": "rehydrate", "version": __version__},
@@ -153,7 +151,7 @@ def _call(memory: Memory | None, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _problem(request: Mapping[str, Any], identity: object) -> str | None:
-    """What makes an object no request."""
+    """Return why an object is no request; None if it is one."""
     if request.get("jsonrpc") != "2.0":
         given = _named(request["jsonrpc"]) if "jsonrpc" in request else "missing"
         return f"jsonrpc is {given}; send the string '2.0'"
@@ -184,7 +182,7 @@ def _encode(value: object) -> str:
 
 
 def _named(value: object) -> str:
-    """A value as JSON calls it, without repeating what may be huge."""
+    """Return the JSON type of a value; the value itself may be huge."""
     match value:
         case None | True | False:
             return json.dumps(value)
@@ -198,8 +196,8 @@ def _named(value: object) -> str:
             return "an object"
 
 
-def _nearest(name: str, known: Mapping[str, Any]) -> str:
-    near = get_close_matches(name, known, n=1)
+def _nearest(name: str, names: Mapping[str, Any]) -> str:
+    near = get_close_matches(name, names, n=1)
     return f", did you mean {near[0]!r}?" if near else ""
 
 
@@ -209,11 +207,11 @@ READ_BYTES = 2**20
 def serve(
     read: Callable[[int], bytes], write: Callable[[str], None], memory: Memory | None = None
 ) -> None:
-    r"""Answer requests until `read` gives no more bytes.
+    r"""Answer requests until `read` returns no more bytes.
 
-    ``read(n)`` waits for some bytes, at most n; ``write`` takes a whole reply, line end included,
+    ``read(n)`` waits for some bytes, at most n. ``write`` takes a whole reply, line end included,
     and sends it at once. A sender that puts `Content-Length` headers before its requests gets
-    replies with such headers. What is compacted is compacted with the ``memory``.
+    replies with such headers. Compactions use the ``memory``.
 
     >>> import io
     >>> stream = io.BytesIO(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}')
@@ -232,7 +230,7 @@ def serve(
             if reply is None:
                 continue
             if splitter.has_headers:
-                # Escaped or not, what the header counts are bytes.
+                # Escaped or not, the header counts bytes.
                 write(f"Content-Length: {len(reply.encode())}\r\n\r\n{reply}")
             else:
                 write(reply + "\n")

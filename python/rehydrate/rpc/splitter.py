@@ -1,13 +1,13 @@
-"""Splitting a stream of bytes into JSON values, however they are laid out and wherever reads end.
+"""Splitting a stream of bytes into JSON values, in any layout and with reads that end anywhere.
 
 Values may be pretty-printed, concatenated, a line each or several a line, with or without
-`Content-Length` headers: a value ends where its own brackets do, so nothing else is needed to tell
-where the next one begins. Only the value being read is held in memory.
+`Content-Length` headers. A value ends where its own brackets do, so nothing else is needed to find
+the next one. Only the value being read is held in memory.
 
-What is no JSON is reported once and read past. A truncated request shows early, by a bracket where
-none can stand or a line end inside a string; then reading goes on at the next line that begins a
-value and is indented no deeper than the broken one. Whole requests that the broken one had seemed
-to contain are found again, line by line. Every byte is looked at a fixed number of times at most.
+Input that is no JSON is reported once and skipped. A truncated request is detected early, by a
+bracket that cannot be there or a line end inside a string. Reading goes on at the next line that
+begins a value and is indented no deeper than the broken one. Whole requests inside the broken one
+are found again, line by line. Every byte is read at most a fixed number of times.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _BLANK = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 _HEADERS = (b"content-length:", b"content-type:")
 
-# Possessive (++, *+): what is matched once is never tried again.
+# Possessive (++, *+): a match is never tried again.
 _blanks = re.compile(rb"[ \t\r\n]*+")
 _word = re.compile(rb'[^ \t\r\n{\["]++')
 _run = re.compile(rb'(?:[^"{}\[\]]++|"(?:[^"\\\x00-\x1f]++|\\[^\x00-\x1f])*+")*+')
-"""Everything up to the next bracket, or to a string that does not end within what was read."""
+"""Everything up to the next bracket, or to a string that does not end within the buffer."""
 _string = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\[^\x00-\x1f])*+')
 _line_of_a_value = re.compile(rb"\n([ \t\r]*+)[{\[]")
 
@@ -46,7 +46,7 @@ class Parsed(NamedTuple):
 
 
 class Malformed(NamedTuple):
-    """Something between values that is none; `reason` says where it went wrong."""
+    """Input between values that is no JSON; `reason` says what is wrong."""
 
     reason: str
 
@@ -55,7 +55,7 @@ Piece = Parsed | Malformed
 
 
 class Splitter:
-    """Bytes in, in pieces of any size; values out, as soon as they are complete.
+    """Takes bytes in pieces of any size; returns values as soon as they are complete.
 
     >>> splitter = Splitter()
     >>> splitter.feed(b'{"a": '), splitter.feed(b'[1]} {"b"')
@@ -77,18 +77,18 @@ class Splitter:
         self._last = 0
         """The last byte that was not blank: tells whether a value can begin here."""
         self._indent = 0
-        """How deep the line on which the present value began is indented."""
+        """Indentation of the line on which the present value began."""
         self._line_start = True
         """Whether the buffer begins where a line does."""
         self._skipping = False
 
     def feed(self, data: bytes) -> list[Piece]:
-        """What is complete with these bytes."""
+        """Return the values that these bytes complete."""
         self._buffer += data
         return list(self._advance(ended=False))
 
     def close(self) -> list[Piece]:
-        """What is left when nothing more will come."""
+        """Return what is left at the end of the stream."""
         rest = list(self._advance(ended=True))
         if self._open or self._in_string:
             rest.append(Malformed("it ends before its brackets do"))
@@ -108,7 +108,7 @@ class Splitter:
                 return
 
     def _skip(self) -> bool:
-        """Past the rest of what is broken; the buffer begins somewhere inside it."""
+        """Skip the rest of a broken value; the buffer begins somewhere inside it."""
         buffer = self._buffer
         position = 0
         while found := _line_of_a_value.search(buffer, position):
@@ -125,14 +125,14 @@ class Splitter:
         return False
 
     def _between(self, *, ended: bool) -> Generator[Piece, None, bool]:
-        """Blanks, headers and single words, up to the bracket or quote that begins a value."""
+        """Read blanks, headers and single words, up to the bracket or quote that begins a value."""
         buffer = self._buffer
         start = _end(_blanks, buffer)
         line = buffer.rfind(b"\n", 0, start)
         if line >= 0 or self._line_start:
             self._indent = start - line - 1
         if start == len(buffer):
-            if line >= 0:  # nothing but the indentation of a line to come is kept
+            if line >= 0:  # only the indentation of the next line is kept
                 del buffer[: line + 1]
                 self._line_start = True
             elif start > self._max:
@@ -154,7 +154,7 @@ class Splitter:
         return (yield from self._read_word(start, ended=ended))
 
     def _read_word(self, start: int, *, ended: bool) -> Generator[Piece, None, bool]:
-        """A number, a literal, the name of a header, or rubbish."""
+        """Read a number, a literal, the name of a header, or rubbish."""
         buffer = self._buffer
         end = _end(_word, buffer, start, start + self._max + 1)
         is_too_large = end - start > self._max
@@ -164,7 +164,7 @@ class Splitter:
         if word.lower().startswith(_HEADERS):
             line = buffer.find(b"\n", end)
             if line < 0:
-                del buffer[end:]  # what the header says is of no use
+                del buffer[end:]  # the header's value is not needed
                 return False
             self.has_headers = self._line_start = True
             del buffer[: line + 1]
@@ -179,7 +179,7 @@ class Splitter:
         return True
 
     def _inside(self) -> Generator[Piece, None, bool]:
-        """From bracket to bracket, until the value is complete or turns out to be broken."""
+        """Read from bracket to bracket, until the value is complete or broken."""
         buffer, brackets = self._buffer, self._open
         limit = min(len(buffer), self._max)
         at, last = self._at, self._last
@@ -212,7 +212,7 @@ class Splitter:
         return False
 
     def _meet(self, byte: int, last: int) -> str | None:
-        """Open or close what this bracket or quote does; what is wrong with it standing here."""
+        """Apply this bracket or quote; return why it cannot be here, if so."""
         if byte == _QUOTE:
             self._in_string = True
         elif byte in _CLOSES:
@@ -233,7 +233,7 @@ class Splitter:
         return _parse(data)
 
     def _fail(self, reason: str, position: int) -> Iterator[Piece]:
-        """Report what is broken, and find what it had swallowed up to the byte that shows it."""
+        """Report a broken value, and find the requests in it up to the byte of the error."""
         yield Malformed(f"{reason}, at byte {position} of it")
         line = self._buffer.rfind(b"\n", 0, position + 1)
         resume = line if line >= 0 else position
@@ -243,7 +243,7 @@ class Splitter:
         self._in_string, self._skipping = False, True
 
     def _swallowed(self, end: int) -> Iterator[Parsed]:
-        """Requests that stand whole on a line of their own inside what is broken."""
+        """Yield requests that are whole lines inside a broken value."""
         for line in bytes(self._buffer[:end]).splitlines()[1:]:
             if b'"jsonrpc"' in line:
                 found = _parse(line.strip(_BLANK))
@@ -254,7 +254,7 @@ class Splitter:
 def _end(
     pattern: re.Pattern[bytes], buffer: bytearray, start: int = 0, end: int = sys.maxsize
 ) -> int:
-    """Where what a pattern matches from `start` ends; the patterns match anywhere."""
+    """Return the end of a pattern's match from `start`; the patterns match anywhere."""
     found = pattern.match(buffer, start, end)
     return found.end() if found else start
 

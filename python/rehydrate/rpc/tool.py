@@ -1,4 +1,4 @@
-"""The tool that is served: what compact_context takes and gives, as JSON Schema, and calling it."""
+"""The served tool: the arguments and results of compact_context as JSON Schema, and its call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rehydrate.messages import PROVIDERS
 NAME = "compact_context"
 
 WRONG_ARGUMENTS = (InvalidArgumentError, InvalidMessageError)
-"""What `call` raises where the arguments are at fault."""
+"""The errors of `call` where the arguments are at fault."""
 
 DESCRIPTION = (
     "Make a conversation fit a token budget without rewriting it: whole messages are kept word for "
@@ -124,7 +124,7 @@ ARGUMENTS: Mapping[str, dict[str, Any]] = {
         "description": "Messages that are always kept: their indices, from the end if negative.",
     },
 }
-"""The arguments that cross as JSON; their defaults are those of the Python function."""
+"""The arguments that JSON can carry; their defaults are those of the Python function."""
 
 NOT_SERVED = {
     "memory": "the server's own: `rehydrate rpc --memory FILE --namespace NAME`",
@@ -143,7 +143,7 @@ _JSON_TYPES: Mapping[Any, dict[str, Any]] = {
 
 
 def describe() -> dict[str, Any]:
-    """The tool as `tools/list` shows it.
+    """Return the tool as `tools/list` shows it.
 
     >>> describe()["inputSchema"]["required"]
     ['messages']
@@ -175,10 +175,10 @@ def describe() -> dict[str, Any]:
 
 
 def call(arguments: Mapping[str, Any], memory: Memory | None = None) -> dict[str, Any]:
-    """``{"messages": [...], "stats": {...}}`` of what is kept, given what the memory holds.
+    """Return ``{"messages": [...], "stats": {...}}`` of the kept messages, with the memory's help.
 
-    Raises one of ``WRONG_ARGUMENTS`` for arguments outside their limits; each names the value,
-    the limit and the remedy. The caller has made sure that all names are among ``ARGUMENTS``.
+    Raises one of ``WRONG_ARGUMENTS`` for arguments outside their limits; each names the value, the
+    limit and the remedy. The caller has checked that all names are among ``ARGUMENTS``.
 
     >>> call({"messages": [{"role": "user", "content": "hello"}]})["messages"]
     [{'role': 'user', 'content': 'hello'}]
@@ -188,7 +188,7 @@ def call(arguments: Mapping[str, Any], memory: Memory | None = None) -> dict[str
     if memory is None:
         _refuse_writing(arguments)
     given = {name: _whole(value) for name, value in arguments.items()}
-    if given.pop("distill_novel", False):  # as chitta's clients say it
+    if given.pop("distill_novel", False):  # the spelling of chitta's clients
         given.setdefault("archive", {"dropped": False, "novel": True})
     if isinstance(given.get("archive"), Mapping):
         given["archive"] = _archive(given["archive"])
@@ -214,7 +214,7 @@ def _archive(wishes: Mapping[str, Any]) -> Archive:
 
 
 def _whole(value: Any) -> Any:
-    """JSON has one kind of number: 20000.0 is an integer to it and to JSON Schema."""
+    """Convert 20000.0 to an integer, which it is in JSON and JSON Schema."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return [_whole(entry) for entry in value] if _are_numbers(value) else value

@@ -1,4 +1,4 @@
-"""For tests: a model whose answers are written beforehand, the laws of a memory's backend."""
+"""Helpers for tests: a model with scripted answers, and the checks of a memory's backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ScriptedModel: a model whose answers are written beforehand, for tests and demos."""
+"""ScriptedModel: a model with scripted answers, for tests and demos."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rehydrate.messages import PROVIDERS, Provider
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.tokens import count_tokens
 
-# What it costs is nobody's business here: only how the provider's cache works.
+# The price does not matter here; only the rules of the provider's cache do.
 _CACHES: Mapping[Provider, Price] = {
     "anthropic": Price(3, 15),
     "openai_chat": Price(1, 5, write=1.0, automatic=True, step_tokens=128),
@@ -31,14 +31,14 @@ _CACHES: Mapping[Provider, Price] = {
 
 @dataclass(frozen=True, slots=True)
 class ScriptedCall:
-    """A call of a tool that the script has the model make."""
+    """A tool call that the script makes the model do."""
 
     name: str
     arguments: Mapping[str, Any]
 
 
 def call(name: str, /, **arguments: Any) -> ScriptedCall:
-    """A tool call for a script.
+    """Return a tool call for a script.
 
     >>> call("ls", path="src")
     ScriptedCall(name='ls', arguments={'path': 'src'})
@@ -49,24 +49,23 @@ def call(name: str, /, **arguments: Any) -> ScriptedCall:
 Scripted: TypeAlias = (
     str | ScriptedCall | Sequence[str | ScriptedCall] | Reply | Exception | type[Exception]
 )
-"""One reply of a script: a text, a call, texts and calls in order, a Reply as it is, or what is
-raised instead."""
+"""One reply of a script: a text, a call, texts and calls in order, a Reply unchanged, or an error
+to raise."""
 Script: TypeAlias = Callable[[CompiledPrompt], Scripted | Awaitable[Scripted]]
 """A reply that depends on the prompt."""
 
 
 class ScriptedModel:
-    """Answers as the script says, in the shape of the provider that it stands for.
+    """Answers as the script says, in the shape of a provider.
 
-    ``replies`` are what it answers, one after the other: each a text, a `call`, a list of these, an
-    exception to raise, a `Reply` to give as it is, or a function of the prompt, sync or async, that
-    gives one of these. A function in place of the list answers every prompt. Asked once more than
-    it has replies, it raises RequestRefusedError. Any number of conversations may use it at once;
-    which gets the next reply is then a matter of who asks first.
+    ``replies`` are its answers in order. Each is a text, a `call`, a list of these, an exception to
+    raise, a `Reply` to return as it is, or a function of the prompt, sync or async, that returns
+    one of these. One function in place of the list answers every prompt. After the last reply it
+    raises RequestRefusedError. Any number of conversations may use it at once; the first to ask
+    gets the next reply.
 
-    Its ids depend on the prompt alone, so that they are the same in every run and no two in a
-    conversation are. Its usage is what the prompt's tokens would be billed by a provider with a
-    cache that it has for itself.
+    Its ids depend only on the prompt: they are the same in every run, and unique in a conversation.
+    Its usage is the bill of a provider whose cache it has for itself.
 
     >>> import anyio
     >>> from rehydrate import Context
@@ -84,7 +83,7 @@ class ScriptedModel:
         provider: Provider = "anthropic",
         name: str = "scripted",
     ) -> None:
-        """Take the script, and for whom its prompts are compiled."""
+        """Take the script, and the provider for which its prompts are compiled."""
         if provider not in PROVIDERS:
             names = ", ".join(map(repr, PROVIDERS))
             raise InvalidArgumentError(f"provider is {provider!r}; choose one of {names}")
@@ -99,11 +98,11 @@ class ScriptedModel:
         self._lock = ForkSafeLock()
         self._given = 0
         self.prompts: list[CompiledPrompt] = []
-        """What it was asked, in order."""
+        """The prompts it was given, in order."""
 
     @property
     def provider(self) -> Provider:
-        """For whom its prompts are compiled."""
+        """The provider for which its prompts are compiled."""
         return self._provider
 
     @property
@@ -112,19 +111,19 @@ class ScriptedModel:
         return self._name
 
     async def reply(self, prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:
-        """The script's next reply; with ``on_text`` its text comes word by word."""
+        """Return the script's next reply; with ``on_text`` its text comes word by word."""
         import anyio.lowlevel
 
         check_compiled_for(self, prompt)
         await anyio.lowlevel.checkpoint()
-        said: Any = self._next(prompt)
-        if callable(said) and not isinstance(said, type):
-            said = said(prompt)
-        if inspect.isawaitable(said):
-            said = await said
-        if isinstance(said, BaseException) or _is_exception_type(said):
-            raise said
-        reply = said if isinstance(said, Reply) else self._reply(_parts(said), prompt)
+        scripted: Any = self._next(prompt)
+        if callable(scripted) and not isinstance(scripted, type):
+            scripted = scripted(prompt)
+        if inspect.isawaitable(scripted):
+            scripted = await scripted
+        if isinstance(scripted, BaseException) or _is_exception_type(scripted):
+            raise scripted
+        reply = scripted if isinstance(scripted, Reply) else self._reply(_parts(scripted), prompt)
         if reply.usage == Usage():
             reply = self._billed(reply, prompt)
         if on_text is not None:
@@ -173,7 +172,7 @@ class ScriptedModel:
 
 
 class _Ids:
-    """Ids that are the same whenever the same prompt is answered, and different for all others."""
+    """Ids that are the same for the same prompt, and different for all others."""
 
     def __init__(self, prompt: CompiledPrompt) -> None:
         digests = "".join([segment.digest for segment in prompt.segments])
@@ -186,7 +185,7 @@ class _Ids:
 
 
 _Written: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
-"""What goes into the history, and the calls that are in it."""
+"""The entries for the history, and the calls in them."""
 
 
 def _anthropic(parts: Sequence[str | ScriptedCall], ids: _Ids) -> _Written:
@@ -250,24 +249,24 @@ _WRITERS: Mapping[Provider, Callable[[Sequence[str | ScriptedCall], _Ids], _Writ
 }
 
 
-def _parts(said: Any) -> Sequence[str | ScriptedCall]:
-    """Texts and calls of a reply; an empty text is nothing."""
-    parts = [said] if isinstance(said, (str, ScriptedCall)) else said
+def _parts(scripted: Any) -> Sequence[str | ScriptedCall]:
+    """Return texts and calls of a reply; an empty text is dropped."""
+    parts = [scripted] if isinstance(scripted, (str, ScriptedCall)) else scripted
     if not isinstance(parts, Sequence):
-        raise _no_reply(said)
+        raise _no_reply(scripted)
     for part in parts:
         if not isinstance(part, (str, ScriptedCall)):
             raise _no_reply(part)
     return [part for part in parts if part != ""]
 
 
-def _is_exception_type(said: Any) -> bool:
-    return isinstance(said, type) and issubclass(said, BaseException)
+def _is_exception_type(scripted: Any) -> bool:
+    return isinstance(scripted, type) and issubclass(scripted, BaseException)
 
 
-def _no_reply(said: Any) -> InvalidArgumentError:
+def _no_reply(item: Any) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"the script has a reply of type {type(said).__name__}; give a text, call(...), a list of "
+        f"the script has a reply of type {type(item).__name__}; give a text, call(...), a list of "
         "these, a Reply, an exception, or a function that gives one of them"
     )
 

@@ -1,12 +1,12 @@
-"""What every backend of a memory must do, as checks that need no test framework.
+"""The checks that every backend of a memory must pass; they need no test framework.
 
-    from rehydrate.memory import conformance
+    from rehydrate.testing import check_all
 
     def test_my_backend(tmp_path):
-        conformance.check_all(lambda: MyStore(tmp_path / secrets.token_hex(4)))
+        check_all(lambda: MyStore(tmp_path / secrets.token_hex(4)))
 
 Each check takes a function that makes an empty store, and raises AssertionError where the store
-does something else. `CHECKS` lists them, so that a framework can run each as a test of its own.
+behaves otherwise. `CHECKS` lists them, so that a test framework can run each as one test.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def check_a_batch_is_added_whole_or_not_at_all(make: Make) -> None:
 
 
 def check_handles_follow_from_namespace_source_and_text(make: Make) -> None:
-    """So that what was exported comes back under the same handles, in whatever store."""
+    """An export keeps its handles in any store."""
     store, other = make(), make()
     handle = _add(store, "what was said", time=_START)
     item = store.get(handle, namespace=A)
@@ -116,7 +116,7 @@ def check_handles_follow_from_namespace_source_and_text(make: Make) -> None:
 
 
 def check_items_are_listed_in_the_order_in_which_they_came(make: Make) -> None:
-    """Newest first or oldest first, page after page, none twice."""
+    """Lists are newest first or oldest first, page after page, no item twice."""
     store = make()
     texts = [f"note {number}" for number in range(2_345)]
     store.add(
@@ -132,7 +132,7 @@ def check_items_are_listed_in_the_order_in_which_they_came(make: Make) -> None:
 
 
 def check_filters_narrow_lists_and_searches(make: Make) -> None:
-    """Each by itself and all together, as a plain look at each item says."""
+    """Filters select the right items, each by itself and all together."""
     store = make()
     items = [
         MemoryItem(
@@ -171,7 +171,7 @@ def check_filters_narrow_lists_and_searches(make: Make) -> None:
 
 
 def check_what_was_added_is_found_at_once(make: Make) -> None:
-    """By its words, whatever the language, by parts of words, and by one or two characters."""
+    """Items are found by words in any language, by parts of words, and by one or two characters."""
     store = make()
     texts = {
         "The staging server listens on port 8443.": ("staging port", "8443", "STAGING"),
@@ -191,7 +191,7 @@ def check_what_was_added_is_found_at_once(make: Make) -> None:
 
 
 def check_the_best_comes_first_with_a_snippet_of_it(make: Make) -> None:
-    """Scores fall, the snippet stands in the text, and it is about the query."""
+    """Scores fall; the snippet is part of the text, and about the query."""
     store = make()
     filler = "Nothing of interest happened on this day, and the weather was as ever. "
     long = (
@@ -210,7 +210,7 @@ def check_the_best_comes_first_with_a_snippet_of_it(make: Make) -> None:
 
 
 def check_recall_gives_the_nearest_of_each_text(make: Make) -> None:
-    """A row a text, at most k long, the nearest first, 1 for the same text."""
+    """A row for each text has at most k entries, the nearest first, 1 for the same text."""
     store = make()
     texts = [
         "The database moved to Postgres last spring.",
@@ -231,7 +231,7 @@ def check_recall_gives_the_nearest_of_each_text(make: Make) -> None:
 
 
 def check_forgotten_is_gone(make: Make) -> None:
-    """From every list, search, recall and link; forgetting again counts nothing."""
+    """Forgotten items leave every list, search, recall and link; forgetting again counts 0."""
     store = make()
     keep, drop = _add(store, "keep this apple"), _add(store, "drop this pear")
     store.link(keep, "supersedes", drop, namespace=A)
@@ -249,7 +249,7 @@ def check_forgotten_is_gone(make: Make) -> None:
 
 
 def check_purging_takes_what_was_named_and_no_more(make: Make) -> None:
-    """A source, a thread, or all of one namespace."""
+    """A purge removes a source, a thread, or all of one namespace."""
     store = make()
     for n in range(6):
         _add(store, f"note {n}", source=f"source{n % 2}", thread=f"thread{n % 3}")
@@ -265,7 +265,7 @@ def check_purging_takes_what_was_named_and_no_more(make: Make) -> None:
 
 
 def check_tiers_can_be_changed(make: Make) -> None:
-    """And lists, searches and figures say so."""
+    """Lists, searches and figures show the new tier."""
     store = make()
     handles = [_add(store, f"apple {n}") for n in range(3)]
     _equal(store.set_tier(handles[:2], "hot", namespace=A), 2, "how many were moved")
@@ -278,7 +278,7 @@ def check_tiers_can_be_changed(make: Make) -> None:
 
 
 def check_links_are_kept_and_overwrite_nothing(make: Make) -> None:
-    """Both items stay as they are; both ends know; an unknown end is an error."""
+    """Both items stay unchanged and show the link; an unknown item is an error."""
     store = make()
     old, new = _add(store, "the port is 80"), _add(store, "the port is 443")
     _equal(store.link(new, "contradicts", old, namespace=A), True, "whether the link is new")
@@ -292,7 +292,7 @@ def check_links_are_kept_and_overwrite_nothing(make: Make) -> None:
 
 
 def check_namespaces_know_nothing_of_each_other(make: Make) -> None:
-    """Random operations: never an item of another namespace, whatever is asked."""
+    """Random operations never return an item of another namespace."""
     store = make()
     chance = random.Random(4)
     names = [f"tenant {n}" for n in range(5)]
@@ -331,7 +331,7 @@ def check_namespaces_know_nothing_of_each_other(make: Make) -> None:
 
 
 def check_what_has_expired_is_not_found(make: Make) -> None:
-    """It is as if it were not there."""
+    """An expired item is treated as missing."""
     store = make()
     past, future = datetime.now(UTC) - _DAY, datetime.now(UTC) + _DAY
     _add(store, "an apple of the past", expires=past)
@@ -341,7 +341,7 @@ def check_what_has_expired_is_not_found(make: Make) -> None:
 
 
 def check_the_store_says_that_it_is_sound(make: Make) -> None:
-    """verify, rebuild and figures, on a full store and on an empty one."""
+    """verify, rebuild and figures work, on a full store and on an empty one."""
     store = make()
     _equal(store.verify().ok, True, "an empty store")
     _equal(store.stats(namespace=A).items, 0, "the items of an unknown namespace")
@@ -377,7 +377,7 @@ def _add(store: MemoryStore, text: str, *, namespace: str = A, **fields: Any) ->
 
 
 def _is_meant(item: MemoryItem, filters: Filters) -> bool:
-    """The meaning of the filters, spelled out."""
+    """Return whether the item passes the filters, in plain code."""
     assert item.time is not None
     named = {"tiers": item.tier, "kinds": item.kind, "sources": item.source}
     named["threads"] = item.thread

@@ -1,4 +1,4 @@
-"""The knocks as a command: `python -m tests.memory.stress kill --trials 500`."""
+"""The stress tests as a command: `python -m tests.memory.stress kill --trials 500`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import tempfile
 import time
 from pathlib import Path
 
-KNOCKS = ("kill", "damage", "disk", "crowd", "tenants")
+TESTS = ("kill", "damage", "disk", "crowd", "tenants")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.memory.stress", description=__doc__)
-    parser.add_argument("knock", choices=KNOCKS)
+    parser.add_argument("test", choices=TESTS)
     parser.add_argument("--trials", type=int, default=500, help="of a crowd: its seconds")
     parser.add_argument("--seed", type=int, default=None)
     asked = parser.parse_args()
     seed = random.randrange(1 << 30) if asked.seed is None else asked.seed
-    knock = importlib.import_module(f"tests.memory.stress.{asked.knock}").knock
+    run_trials = importlib.import_module(f"tests.memory.stress.{asked.test}").run_trials
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="knock-") as folder:
-        Path(folder).chmod(0o755)  # some knocks are done by an unprivileged user
-        told = knock(
+    with tempfile.TemporaryDirectory(prefix="stress-") as folder:
+        Path(folder).chmod(0o755)  # an unprivileged user runs some of the tests
+        told = run_trials(
             Path(folder), asked.trials, seed, lambda line: print(line, file=sys.stderr, flush=True)
         )
     print(f"{told} (seed {seed}, {time.monotonic() - start:.0f} s)", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Many processes of many threads on one file: nothing lost, none twice, nobody locked out."""
+"""Many processes of many threads on one file: no item lost or doubled, no process locked out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROCESSES = 8
 THREADS = 16
 SPACE = "all"
 STRIDE = 1_000_000
-"""Numbers of items of one thread; so a number says whose it is."""
+"""Range of item numbers for one thread, so that a number tells its thread."""
 
 
 def number_of(process: int, thread: int, serial: int) -> int:
@@ -26,7 +26,7 @@ def number_of(process: int, thread: int, serial: int) -> int:
 
 
 def work(path: str, process: int, seconds: float, board: Any, out: Any) -> None:
-    """All threads of a process; tells how many items each added and what went wrong."""
+    """Run all threads of a process; report how many items each added and what went wrong."""
     failures: list[str] = []
     counts = [0] * THREADS
     seen: set[int] = set()
@@ -50,7 +50,7 @@ def work(path: str, process: int, seconds: float, board: Any, out: Any) -> None:
                 counts[thread] += many
                 board[place] = counts[thread]
                 find(memory, chance.choice(numbers))
-                # What another one, mostly of another process, says that it has added.
+                # An item that another thread, mostly of another process, reports as added.
                 other = chance.randrange(PROCESSES * THREADS)
                 if there := board[other]:
                     find(memory, number_of(0, other, chance.randrange(there)))
@@ -68,8 +68,8 @@ def work(path: str, process: int, seconds: float, board: Any, out: Any) -> None:
     out.put((process, counts, sorted(seen), failures))
 
 
-def knock(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
-    """So many seconds of it; what was seen, in a line."""
+def run_trials(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
+    """Run for `trials` seconds; return what was seen, in a line."""
     path = folder / "memory.db"
     context = multiprocessing.get_context("spawn")
     board, out = context.RawArray("q", PROCESSES * THREADS), context.Queue()

@@ -1,4 +1,4 @@
-"""Index files damaged at random: never a crash, never another answer, and made anew."""
+"""Index files damaged at random: no crash, no other answer, and the index is rebuilt."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ DAMAGES = _OFTEN * 3 + _SELDOM
 
 
 def make_store(path: Path) -> None:
-    """Several files a namespace, with deletions and changes across them."""
+    """Write several files for each namespace, with deletions and changes across them."""
     with Memory.open(path) as memory:
         for space in SPACES:
             serial = 1
@@ -143,7 +143,7 @@ def make_store(path: Path) -> None:
 
 
 def answers(memory: Memory, words: list[str]) -> Any:
-    """What is found, in its order, with its scores."""
+    """Return the results of searches, in their order, with their scores."""
     found: list[Any] = []
     for space in SPACES:
         for word in words:
@@ -159,7 +159,7 @@ def open_and_compare(path: Path, words: list[str], wanted: Any, chance: random.R
     with Memory.open(path) as memory:
         assert answers(memory, words) == wanted, "another answer"
         if chance.random() < 0.3:
-            # Goes on as if nothing had been.
+            # The memory goes on as before.
             memory.add("a new one of leftitem999999q", namespace="left")
             assert memory.search("leftitem999999q", 3, namespace="left", fusion=(1.0, 0.0, 0.0))
             memory.purge(namespace="left", source="")
@@ -211,8 +211,8 @@ def one(folder: Path, words: list[str], wanted: Any, chance: random.Random) -> N
         raise AssertionError(f"after {names}: {error!r}") from error
 
 
-def knock(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
-    """All trials, as a user whom permissions bind; what was seen, in a line."""
+def run_trials(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
+    """Run all trials as a user whom permissions bind; return what was seen, in a line."""
     chance = random.Random(seed)
     if os.geteuid() == 0:
         os.chown(folder, NOBODY, NOBODY)

@@ -1,4 +1,4 @@
-"""No room, and places that may not be written: typed errors, old data readable, then on."""
+"""No disk space, and read-only places: typed errors, old data readable, then normal work."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ KIB = 1 << 10
 
 
 def held(memory: Memory, wanted: int, chance: random.Random) -> None:
-    """Exactly the first so many items are there, and are found."""
+    """Check that exactly the first `wanted` items are there, and are found."""
     items = listed(memory, SPACE)
     assert items.keys() == set(range(wanted)), f"{len(items)} items for {wanted}"
     check_found(memory, SPACE, items, range(wanted, wanted + 300), chance)
 
 
 def fill(memory: Memory, start: int, chance: random.Random) -> int:
-    """Add until there is no room; how many items are there then."""
+    """Add items until there is no room; return how many are there."""
     count = start
     for _ in range(2_000):
         many = chance.choice([1, 10, 200, 900])
@@ -46,10 +46,10 @@ def fill(memory: Memory, start: int, chance: random.Random) -> int:
 def run_full(
     path: Path, chance: random.Random, narrow: Callable[[], Any], widen: Callable[[], Any]
 ) -> None:
-    """Fill what room there is; everything that was there stays; with room again it goes on."""
+    """Fill the room; every earlier item stays; with room again the work goes on."""
     count = 500
     beside = path.with_suffix(".probe")
-    beside.write_text("somebody's")  # whether there is room is not to be tried out on it
+    beside.write_text("somebody's")  # this file must not be used to test for room
     with Memory.open(path) as memory:
         memory.add([text_of(SPACE, number) for number in range(count)], namespace=SPACE)
         narrow()
@@ -60,7 +60,7 @@ def run_full(
             memory.rebuild()
         held(memory, count, chance)
         if chance.random() < 0.5:
-            # In another process's place: opened anew while there is still no room.
+            # As another process: opened again while there is still no room.
             with Memory.open(path) as other:
                 held(other, count, chance)
             with Memory.open(path, read_only=True) as other:
@@ -81,7 +81,7 @@ def run_full(
 
 
 def full_by_limit(folder: Path, chance: random.Random) -> None:
-    """No file may grow beyond a limit: what a quota does."""
+    """Limit the size of every file, as a quota does."""
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     size = chance.randrange(300 * KIB, 3_000 * KIB)
 
@@ -93,7 +93,7 @@ def full_by_limit(folder: Path, chance: random.Random) -> None:
 
 @contextmanager
 def small_disk(folder: Path, size: int) -> Any:
-    """A file system of its own; only for root, in a mount namespace of its own."""
+    """Mount a small file system; only for root, in a mount namespace of its own."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "disk", folder], check=True)
     try:
         yield
@@ -102,7 +102,7 @@ def small_disk(folder: Path, size: int) -> Any:
 
 
 def full_disk(folder: Path, chance: random.Random) -> None:
-    """A disk of a few megabytes; other files take up the rest of it."""
+    """Use a disk of a few megabytes; other files take up the rest of it."""
     with small_disk(folder, 12 << 20):
         ballast = folder / "ballast"
         left = chance.randrange(0, 3_000 * KIB)
@@ -115,7 +115,7 @@ def full_disk(folder: Path, chance: random.Random) -> None:
 
 
 def read_only_disk(folder: Path, chance: random.Random) -> None:
-    """A disk that becomes read-only under an open store, as after an error, and writable again."""
+    """Make a disk read-only under an open store, as after an error, then writable again."""
 
     def remount(mode: str) -> None:
         subprocess.run(["mount", "-o", f"remount,{mode}", folder], check=True)
@@ -139,7 +139,7 @@ def read_only_disk(folder: Path, chance: random.Random) -> None:
 
 
 def no_permission(folder: Path, chance: random.Random) -> None:
-    """A folder and files that may be read and not written."""
+    """Use a folder and files that are readable but not writable."""
     path = folder / "memory.db"
     memory = Memory.open(path)
     memory.add([text_of(SPACE, number) for number in range(400)], namespace=SPACE)
@@ -186,8 +186,8 @@ def _may_mount() -> bool:
     return done.returncode == 0
 
 
-def _in_a_child(knock: Callable[..., None], folder: Path, seed: int, *, mounts: bool) -> None:
-    """By a user whom permissions bind, or with mounts that nobody else sees."""
+def _in_a_child(trial: Callable[..., None], folder: Path, seed: int, *, mounts: bool) -> None:
+    """Run a trial as a user whom permissions bind, or with mounts that no other process sees."""
     folder.mkdir()
     os.chown(folder, NOBODY if not mounts else 0, -1) if os.geteuid() == 0 else None
     process = os.fork()
@@ -199,13 +199,13 @@ def _in_a_child(knock: Callable[..., None], folder: Path, seed: int, *, mounts: 
             elif os.geteuid() == 0:
                 os.setgid(NOBODY)
                 os.setuid(NOBODY)
-            knock(folder, random.Random(seed))
+            trial(folder, random.Random(seed))
             code = 0
         except BaseException:
             traceback.print_exc()
         os._exit(code)
     ended = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    assert ended == 0, f"{knock.__name__} ended with {ended} (--seed {seed}, one trial)"
+    assert ended == 0, f"{trial.__name__} ended with {ended} (--seed {seed}, one trial)"
 
 
 def _unshare_mounts() -> None:
@@ -218,20 +218,20 @@ def _unshare_mounts() -> None:
     subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 
 
-def knock(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
-    """All trials, each in a process of its own; what was seen, in a line."""
+def run_trials(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
+    """Run all trials, each in a process of its own; return what was seen, in a line."""
     mounts = _may_mount()
-    knocks: list[tuple[Callable[..., None], bool]] = [
+    kinds: list[tuple[Callable[..., None], bool]] = [
         (full_by_limit, False),
         (no_permission, False),
     ]
     if mounts:
-        knocks += [(full_disk, True), (read_only_disk, True)]
+        kinds += [(full_disk, True), (read_only_disk, True)]
     for trial in range(trials):
-        for work, is_mounted in knocks:
+        for work, is_mounted in kinds:
             place = folder / f"{work.__name__}{trial}"
             _in_a_child(work, place, seed + trial, mounts=is_mounted)
         if trial % 10 == 9:
-            say(f"{trial + 1} times each of {len(knocks)}")
-    names = ", ".join(work.__name__ for work, _ in knocks)
+            say(f"{trial + 1} times each of {len(kinds)}")
+    names = ", ".join(work.__name__ for work, _ in kinds)
     return f"{trials} times each: {names}"

@@ -1,4 +1,4 @@
-"""kill -9 amid writing: what was acknowledged is there, once, and in the index."""
+"""kill -9 amid writing: every acknowledged item is there, once, and in the index."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from rehydrate import Memory
 from tests.memory.stress.truth import WORDS_ONLY, check_found, listed, name_of, text_of
 
 SPACES = ("left", "right")
-"""Namespaces; each is written by a thread of its own, so that its operations have an order."""
+"""Namespaces; one thread writes each, so that its operations have an order."""
 LONGEST_SECONDS = 1.0
 LINEAGE = 25
-"""One file lives through at most so many kills: files grow, are merged, are opened damaged."""
+"""Maximum kills of one file: files grow, are merged, are opened damaged."""
 LARGEST_FILE = 12_000
 
 State = dict[int, str]
-"""Of a namespace: the tier of each item, by its number."""
+"""The tier of each item of a namespace, by its number."""
 
 
 class Operation(NamedTuple):
-    """What is about to be done; one line in the pipe."""
+    """The next operation; one line in the pipe."""
 
     space: str
     kind: str
@@ -36,7 +36,7 @@ class Operation(NamedTuple):
     numbers: tuple[int, ...]
 
     def after(self, state: State) -> State:
-        """What holds when it was done."""
+        """Return the state after the operation."""
         if self.kind == "forget":
             return {number: tier for number, tier in state.items() if number not in self.numbers}
         tier = "warm" if self.kind == "add" else self.kind
@@ -96,7 +96,7 @@ def write_for_ever(
 
 
 def child(path: Path, seed: int, pipe: int) -> None:
-    """Write in two threads until killed; a failure is told and ends the process."""
+    """Write in two threads until killed; a failure is reported and ends the process."""
 
     def work(space: str) -> None:
         try:
@@ -117,11 +117,11 @@ def child(path: Path, seed: int, pipe: int) -> None:
 
 
 def void(_: object) -> None:
-    """For a function that is to return nothing."""
+    """Accept the result of a function that returns nothing."""
 
 
 def run_and_kill(path: Path, seed: int, chance: random.Random) -> list[str]:
-    """What a process told before it was killed at a random moment."""
+    """Return what a process reported before it was killed at a random moment."""
     ours, theirs = os.pipe()
     process = os.fork()
     if process == 0:
@@ -150,7 +150,7 @@ def run_and_kill(path: Path, seed: int, chance: random.Random) -> list[str]:
 
 
 def possible(states: dict[str, State], lines: list[str]) -> dict[str, list[State]]:
-    """What each namespace may hold: all that was acknowledged, and the last operation or not."""
+    """Return the possible states of each namespace: with or without the last operation."""
     open_: dict[str, Operation] = {}
     states = dict(states)
     for line in lines:
@@ -168,15 +168,15 @@ def possible(states: dict[str, State], lines: list[str]) -> dict[str, list[State
 
 
 def left_over(path: Path, memory: Memory) -> int:
-    """Index files that no table names."""
+    """Count index files that no table names."""
     memory.rebuild()
     files = sum(1 for entry in Path(f"{path}-index").glob("*.segment"))
     named = sum(1 for space in SPACES if memory.stats(namespace=space).indexed)
     return max(0, files - named)
 
 
-def knock(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
-    """All trials; what was seen, in a line."""
+def run_trials(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
+    """Run all trials; return what was seen, in a line."""
     chance = random.Random(seed)
     acknowledged = kills_amid = 0
     path, age, states = folder / "none.db", LINEAGE, {space: State() for space in SPACES}
@@ -215,7 +215,7 @@ def knock(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> s
 
 
 def check(memory: Memory, space: str, allowed: list[State], chance: random.Random) -> State:
-    """Hold a namespace to what it may be; which of these it is."""
+    """Check that a namespace has one of the allowed states; return it."""
     items = listed(memory, space)
     state = {number: item.tier for number, item in items.items()}
     if state not in allowed:

@@ -1,4 +1,4 @@
-"""Random operations of tenants whose items are nearly the same: never an item of another one."""
+"""Random operations of tenants with nearly equal items: no tenant sees another's item."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.memory.plain import is_meant
 from tests.memory.stress.truth import VOCABULARY
 
 TENANTS = ("acme", "Acme", "acme ", "acme/sub", "ac'me\" OR 1=1 --", "עברית", "a\u0301cme", "ácme")
-"""Names that a careless comparison would take for one another."""
+"""Names that a careless comparison would mix up."""
 START = datetime(2024, 1, 1, tzinfo=UTC)
 KINDS, SOURCES, SESSIONS = ("note", "fact", "rule"), ("s0", "s1", "s2", "s3"), ("", "x", "y")
 WORDS = VOCABULARY[:60]
 
 
 def new_item(tenant: int, chance: random.Random) -> MemoryItem:
-    """The same few texts for every tenant; whose it is stands where no search reads: its tool."""
+    """Return an item with one of a few texts; its tool, which no search reads, names the tenant."""
     text = " ".join(chance.choices(WORDS, k=4)) + chance.choice(
         ["", " the shared sentence", " מילה"]
     )
@@ -40,7 +40,7 @@ def new_item(tenant: int, chance: random.Random) -> MemoryItem:
 
 
 def filters(chance: random.Random) -> Any:
-    """Some of all filters there are."""
+    """Return a random subset of the filters."""
     every = {
         "kinds": chance.sample(KINDS, 2),
         "sources": chance.sample(SOURCES, 2),
@@ -70,7 +70,7 @@ def query(chance: random.Random) -> str:
 def check(
     memory: Memory, place: int, held: list[dict[str, MemoryItem]], chance: random.Random
 ) -> None:
-    """One random query of a tenant."""
+    """Run one random query of a tenant."""
     mine, tenant = held[place], TENANTS[place]
     other = chance.choice([n for n in range(len(TENANTS)) if n != place])
     fusion = chance.choice([None, "calibrated", "weighted", "reciprocal_rank", (0.0, 0.0, 1.0)])
@@ -140,8 +140,8 @@ def _are_own(items: list[MemoryItem], place: int, mine: dict[str, MemoryItem]) -
         assert item.text == mine[item.handle].text
 
 
-def knock(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
-    """All queries; what was seen, in a line."""
+def run_trials(folder: Path, trials: int, seed: int, say: Callable[[str], None]) -> str:
+    """Run all queries; return what was seen, in a line."""
     chance = random.Random(seed)
     held: list[dict[str, MemoryItem]] = [{} for _ in TENANTS]
     with Memory.open(folder / "memory.db") as memory:

@@ -203,7 +203,7 @@ def test_closing_while_others_use_it_is_an_error_of_its_own_for_them(path: Path)
 
 @posix
 def test_a_sigterm_handler_that_closes_amid_a_write_lets_it_end_and_closes(path: Path):
-    # Redaction and columns are made before: the signal comes when the native call is under way.
+    # Redaction and columns come first: the signal arrives during the native call.
     ended = run_python(
         """
         import os, signal, sys, threading, time
@@ -248,7 +248,7 @@ def test_a_sigterm_handler_that_closes_amid_a_write_lets_it_end_and_closes(path:
 
 
 def test_a_memory_that_is_dropped_does_not_wait_for_another_process(path: Path):
-    # With a patience without end, waiting would be a hang.
+    # With unlimited patience, waiting would be a hang.
     ended = run_python(
         """
         import gc, subprocess, sys
@@ -284,7 +284,7 @@ def test_a_memory_that_is_dropped_does_not_wait_for_another_process(path: Path):
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="needs two users")
 def test_a_purge_that_leaves_files_names_them_and_a_later_one_finishes():
-    # The index's folder is another user's. (What our own user forbids is allowed again.)
+    # The index's folder is another user's. (A ban on our own user is lifted again.)
     ended = run_python(
         """
         import os, shutil, tempfile
@@ -344,8 +344,8 @@ def test_several_memories_of_one_file_in_one_process_see_each_other(path: Path):
 
 
 def test_another_program_that_reads_the_file_costs_nobody_a_write(path: Path):
-    # SQLite's last user of a file removes its log. Another program would take itself for the last
-    # one if opening a second memory of the file had cost the first one its locks.
+    # SQLite's last user of a file removes its log. If opening a second memory of the file had cost
+    # the first one its locks, another program would believe that it is the last one.
     program = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1])

@@ -1,4 +1,4 @@
-"""What every knock asks: is all there, once, and does the index say what the rows say?"""
+"""Checks of every stress test: all items are there, once, and the index agrees with the rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ VOCABULARY = [
     for third in _SYLLABLES[:6]
 ]
 GROUPS = 61
-"""So many words of which each item holds one."""
+"""Number of shared words; each item holds one of them."""
 PROBES = 8
 WORDS_ONLY = (1.0, 0.0, 0.0)
-"""The fusion of a search whose answer a plain look at the texts can foretell."""
+"""The fusion of a search whose answer a scan of the texts can predict."""
 
 
 def name_of(namespace: str, number: int) -> str:
-    """The word that only this item holds."""
+    """Return the word that only this item holds."""
     return f"{namespace}item{number}q"
 
 
@@ -35,7 +35,7 @@ def group_of(number: int) -> str:
 
 
 def text_of(namespace: str, number: int) -> str:
-    """Some words, a word shared with few others, a word of its own."""
+    """Return some words, a word shared with few others, and a word of its own."""
     words = [VOCABULARY[(number * 7919 + place * 104_729) % 1_999] for place in range(8)]
     return " ".join([*words, group_of(number), name_of(namespace, number)])
 
@@ -45,7 +45,7 @@ def number_in(text: str) -> int:
 
 
 def listed(memory: Memory, namespace: str) -> dict[int, MemoryItem]:
-    """All items by number; one that is there twice fails."""
+    """Return all items by number; a doubled one fails."""
     items = memory.list(namespace=namespace, limit=None)
     found = {number_in(item.text): item for item in items}
     assert len(found) == len(items), f"{len(items) - len(found)} items of {namespace!r} twice"
@@ -62,7 +62,7 @@ def check_found(
     gone: Iterable[int],
     chance: random.Random,
 ) -> None:
-    """Search and recall against a plain look at the rows."""
+    """Compare search and recall with a scan of the rows."""
     handles = {item.handle for item in items.values()}
     probes = chance.sample(sorted(items), min(PROBES, len(items)))
     for number in probes:

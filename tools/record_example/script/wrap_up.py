@@ -1,4 +1,4 @@
-"""The end: everything once more, then the commits as they were asked for at the beginning."""
+"""The end: every task once more, then the commits, as requested at the beginning."""
 # ruff: noqa: E501  the code and the commands of a session are as wide as they are
 
 from __future__ import annotations

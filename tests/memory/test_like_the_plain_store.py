@@ -1,4 +1,4 @@
-"""Whatever is done to a file and to the plain twin, both hold the same afterwards."""
+"""After any operations, the file and the plain reference store hold the same."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ RELATIONS = st.sampled_from(["supersedes", "explains"])
 Key = tuple[str, str]
 
 
-class Twins(RuleBasedStateMachine):
-    """The same calls to both; items are told apart by source and text, for handles differ."""
+class BothStores(RuleBasedStateMachine):
+    """Makes each call on both stores; items are matched by source and text, not by handle."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Twins(RuleBasedStateMachine):
         return next(item.handle for item in items if (item.source, item.text) == key)
 
     def both(self, call: Callable[[Any], Any]) -> None:
-        """Call each; the answers, or that there is none, must be the same."""
+        """Call each store; the answers or errors must be the same."""
         answers = []
         for store in self.stores:
             try:
@@ -101,7 +101,7 @@ class Twins(RuleBasedStateMachine):
 
     @rule(namespace=NAMESPACES, query=WORDS)
     def search(self, namespace: str, query: str) -> None:
-        """What holds the words is found by both; meaning may find more."""
+        """Both stores find items with the words; search by meaning may find more."""
         found = []
         for store in self.stores:
             hits = store.search(query, 500, namespace=namespace)
@@ -144,5 +144,5 @@ class Twins(RuleBasedStateMachine):
         return data.draw(st.sampled_from(keys)) if keys else None
 
 
-TestTwins = Twins.TestCase
-TestTwins.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestBothStores = BothStores.TestCase
+TestBothStores.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
