@@ -1,11 +1,11 @@
 //! Memories in one SQLite file: items of many namespaces, written safely, found fast.
 //!
 //! ```text
-//! connections   one writer, a few readers, patience;  gate: nothing of it crosses a fork
+//! connections   one writer, a few readers, patience;  fork_guard: nothing of it crosses a fork
 //!   schema      tables and versions                   problem: errors with path and remedy
 //!   write, limits, purge | read, scan, snippet        each within one transaction
 //! segments      index files                           builder: makes and merges them in the background
-//!   shelf       a namespace's index in memory         shelves: of all that are in use
+//!   index_snapshot  a namespace's index in memory     index_cache: of all that are in use
 //! search, verify                                      what callers ask for
 //! ```
 //! The file is the truth. An acknowledged write survives the process and the machine; several threads and processes use
@@ -13,7 +13,9 @@
 mod builder;
 mod connections;
 mod files;
-mod gate;
+mod fork_guard;
+mod index_cache;
+mod index_snapshot;
 mod item;
 mod limits;
 mod namespace;
@@ -24,8 +26,6 @@ mod scan;
 mod schema;
 mod search;
 mod segments;
-mod shelf;
-mod shelves;
 mod snippet;
 mod verify;
 mod write;
@@ -39,7 +39,7 @@ use std::time::{Duration, SystemTime};
 use rustc_hash::FxHashMap;
 
 pub use builder::settle;
-pub use gate::{Hold, hold};
+pub use fork_guard::{ForkGuard, guard_fork};
 pub use item::{Added, Filter, Item, Link, NewItem, Tier};
 pub use limits::Limits;
 pub use purge::Purge;
@@ -51,11 +51,11 @@ use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 use builder::{Background, FILED_ITEMS, Site};
 use connections::{Connections, lock};
+use index_cache::IndexCache;
 use item::{verify_namespace, verify_relation};
 use namespace::{Namespace, Numbered};
 use read::Reading;
 use segments::Folder;
-use shelves::Shelves;
 use write::Writing;
 
 /// Bytes of indexes in memory, unless said otherwise: a million short items take about half of it.
@@ -120,7 +120,7 @@ pub struct Store {
     notes: Mutex<Notes>,
 }
 
-/// What is remembered between calls. Locked inside the gate only.
+/// What is remembered between calls. Locked inside the fork guard only.
 #[derive(Default)]
 struct Notes {
     /// How often searches showed items since the last write: written with the next one.
@@ -165,8 +165,8 @@ impl Store {
         let path = std::path::absolute(path).map_err(|error| problem::io(path, &error))?;
         let connections = Connections::open(path, options.is_read_only, options.busy)?;
         let folder = Folder::of(&connections.path);
-        let shelves = Arc::new(Shelves::new(options.index_bytes));
-        let site = Site { connections: Arc::clone(&connections), folder, shelves };
+        let index_cache = Arc::new(IndexCache::new(options.index_bytes));
+        let site = Site { connections: Arc::clone(&connections), folder, index_cache };
         Ok(Self { connections, options, site, background: Background::default(), notes: Mutex::default() })
     }
 
@@ -226,7 +226,7 @@ impl Store {
         if self.options.is_read_only {
             return Ok(());
         }
-        let _inside = gate::enter(self.path())?;
+        let _inside = fork_guard::enter(self.path())?;
         let uses = &mut lock(&self.notes).uses;
         if uses.len() < NOTED_USES {
             ids.for_each(|id| *uses.entry(id).or_default() += 1);
@@ -294,7 +294,7 @@ impl Store {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
         let purged = self.connections.write(|transaction| purge::purge(transaction, namespace, what, now_ms))?;
-        self.site.shelves.forget(&self.connections, Some(namespace))?;
+        self.site.index_cache.forget(&self.connections, Some(namespace))?;
         let swept = self.site.sweep_all(&purged.files);
         self.wipe()?;
         let remaining = swept?;
@@ -418,7 +418,7 @@ impl Store {
 
     /// If nobody is in the way: nobody misses a count.
     fn write_last_uses(&self) {
-        let is_noted = gate::enter(self.path()).is_ok_and(|_inside| !lock(&self.notes).uses.is_empty());
+        let is_noted = fork_guard::enter(self.path()).is_ok_and(|_inside| !lock(&self.notes).uses.is_empty());
         if is_noted {
             let now_ms = (self.options.clock)();
             let _ = self.connections.write_within(Duration::ZERO, |transaction| self.write_uses(transaction, now_ms));

@@ -16,10 +16,10 @@ use crate::lexical;
 /// Entries between two checkpoints.
 const STRIDE: usize = 256;
 
-pub(super) fn build(entries: &[Entry<'_>], gone: &[u64], settings: &Settings<'_>) -> Vec<u8> {
+pub(super) fn build(entries: &[Entry<'_>], tombstones: &[u64], settings: &Settings<'_>) -> Vec<u8> {
     let entries = in_order(entries);
     let mut writer = Writer::new();
-    columns(&entries, gone, &mut writer);
+    columns(&entries, tombstones, &mut writer);
     let length = text(&entries, &mut writer);
     let (builtin, own) = vectors(&entries, settings, &mut writer);
     let dim = settings.dim.unwrap_or(0) as u64;
@@ -38,15 +38,15 @@ fn in_order<'e, 'a>(entries: &'e [Entry<'a>]) -> Vec<&'e Entry<'a>> {
     kept
 }
 
-fn columns(entries: &[&Entry<'_>], gone: &[u64], writer: &mut Writer) {
+fn columns(entries: &[&Entry<'_>], tombstones: &[u64], writer: &mut Writer) {
     let mut by_id: Vec<u32> = (0..entries.len() as u32).collect();
     by_id.sort_unstable_by_key(|&ordinal| entries[ordinal as usize].id);
-    let mut gone = gone.to_vec();
-    gone.sort_unstable();
-    gone.dedup();
+    let mut tombstones = tombstones.to_vec();
+    tombstones.sort_unstable();
+    tombstones.dedup();
     writer.put(Section::Ids, entries.iter().map(|entry| entry.id));
     writer.put(Section::ById, by_id);
-    writer.put(Section::Gone, gone);
+    writer.put(Section::Tombstones, tombstones);
     writer.put(Section::Time, entries.iter().map(|entry| entry.meta.time_ms));
     writer.put(Section::Source, entries.iter().map(|entry| entry.meta.source));
     writer.put(Section::Kind, entries.iter().map(|entry| entry.meta.kind));

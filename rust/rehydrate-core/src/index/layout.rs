@@ -33,7 +33,7 @@ sections! {
     /// u32: ordinals by ascending id.
     ById,
     /// u64: ids deleted from older segments, ascending.
-    Gone,
+    Tombstones,
     /// i64 a number: when.
     Time,
     /// u32.

@@ -148,7 +148,7 @@ impl View {
         for part in &self.parts {
             let lengths = part.segment.column::<u16>(Section::Length).raw();
             let scored = &mut scored[part.base..][..part.segment.len()];
-            // Scores of dead entries are nobody's: they pass no gate.
+            // Scores of deleted entries are nobody's: they pass no gate.
             let length = |ordinal: u32| usize::from(u16::from_le_bytes(lengths[ordinal as usize]));
             let repeated = part.segment.postings(term.hash).each(|ordinal| {
                 let entry = &mut scored[ordinal as usize];
@@ -165,7 +165,7 @@ impl View {
     /// In how many live entries a term stands.
     pub(super) fn entries_with(&self, term: u64) -> usize {
         let in_part = |part: &Part| {
-            if part.dead.is_empty() {
+            if part.deleted.is_empty() {
                 return part.segment.entries_with(term);
             }
             let mut live = 0;

@@ -19,11 +19,11 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The bytes of a segment of `entries`, which replaces what older segments hold of the same ids, and deletes `gone`
+    /// The bytes of a segment of `entries`, which replaces what older segments hold of the same ids, and deletes `tombstones`
     /// from them. Of two entries with one id the later counts.
     #[must_use]
-    pub fn build(entries: &[Entry<'_>], gone: &[u64], settings: &Settings<'_>) -> Vec<u8> {
-        build::build(entries, gone, settings)
+    pub fn build(entries: &[Entry<'_>], tombstones: &[u64], settings: &Settings<'_>) -> Vec<u8> {
+        build::build(entries, tombstones, settings)
     }
 
     /// Read what [`Segment::build`] wrote. The checksum covers every byte.
@@ -73,8 +73,8 @@ impl Segment {
     }
 
     /// Ids that this segment deletes from older ones, ascending.
-    pub fn gone(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
-        self.column(Section::Gone).iter()
+    pub fn tombstones(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        self.column(Section::Tombstones).iter()
     }
 
     /// The ordinal of an id.

@@ -102,7 +102,8 @@ fn an_entry_that_holds_all_of_twenty_words_holds_the_whole_query() {
 
 #[test]
 fn what_newer_segments_replace_or_delete_is_not_found() {
-    let build = |entries: &[Entry<'_>], gone: &[u64]| open(Segment::build(entries, gone, &Settings::default()));
+    let build =
+        |entries: &[Entry<'_>], tombstones: &[u64]| open(Segment::build(entries, tombstones, &Settings::default()));
     let old = build(&[entry(1, "apples are red"), entry(2, "apples are green"), entry(3, "apples are sour")], &[]);
     let new = build(&[entry(2, "bananas are yellow")], &[3]);
     let again = build(&[entry(3, "apples came back")], &[3, 7]);
@@ -114,7 +115,8 @@ fn what_newer_segments_replace_or_delete_is_not_found() {
 
 #[test]
 fn a_segment_that_only_deletes_may_stand_anywhere() {
-    let build = |entries: &[Entry<'_>], gone: &[u64]| open(Segment::build(entries, gone, &Settings::default()));
+    let build =
+        |entries: &[Entry<'_>], tombstones: &[u64]| open(Segment::build(entries, tombstones, &Settings::default()));
     let (none, some) = (build(&[], &[7]), build(&[entry(1, "apples"), entry(2, "pears"), entry(7, "plums")], &[]));
     let mut all = found(&View::new(vec![none.clone(), some, none]), "apples");
     all.sort_unstable();
@@ -334,8 +336,8 @@ proptest! {
                     piece.insert(id, None);
                 }
                 Step::Cut => {
-                    let (entries, gone) = entries_of(&piece);
-                    segments.push(open(Segment::build(&entries, &gone, &Settings::default())));
+                    let (entries, tombstones) = entries_of(&piece);
+                    segments.push(open(Segment::build(&entries, &tombstones, &Settings::default())));
                     piece.clear();
                 }
             }

@@ -17,12 +17,12 @@ pub(super) struct Part {
     /// Entries of the view are numbered on from segment to segment: where this one begins.
     pub base: usize,
     /// By ordinal, whether a newer segment replaces or deletes it; empty: none.
-    pub dead: Vec<bool>,
+    pub deleted: Vec<bool>,
 }
 
 impl Part {
     pub fn is_live(&self, ordinal: usize) -> bool {
-        !self.dead.get(ordinal).copied().unwrap_or(false)
+        !self.deleted.get(ordinal).copied().unwrap_or(false)
     }
 }
 
@@ -32,7 +32,7 @@ const DENSE_KEPT: usize = 4;
 /// What some segments hold together, at one moment. Cheap to make and to throw away.
 pub struct View {
     pub(super) parts: Vec<Part>,
-    /// Number of entries, dead ones too.
+    /// Number of entries, deleted ones too.
     pub(super) entries: usize,
     pub(super) live: usize,
     /// Average number of terms of a live entry.
@@ -54,14 +54,14 @@ impl View {
                 mask(older, &segment);
             }
             let length = segment.len();
-            parts.push(Part { segment, base, dead: Vec::new() });
+            parts.push(Part { segment, base, deleted: Vec::new() });
             base += length;
         }
         let (mut live, mut total) = (base, 0);
         for part in &parts {
             total += part.segment.total_length();
             let length = part.segment.column::<u16>(Section::Length);
-            for (ordinal, _) in part.dead.iter().enumerate().filter(|(_, dead)| **dead) {
+            for (ordinal, _) in part.deleted.iter().enumerate().filter(|(_, deleted)| **deleted) {
                 live -= 1;
                 total -= u64::from(length.get(ordinal));
             }
@@ -85,7 +85,7 @@ impl View {
     /// Bytes of memory: its segments, what is worked out once, and what searches leave for the next ones.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        let segments: usize = self.parts.iter().map(|part| part.segment.held_bytes() + part.dead.len()).sum();
+        let segments: usize = self.parts.iter().map(|part| part.segment.held_bytes() + part.deleted.len()).sum();
         let vocabulary = self.parts.first().map_or(0, |part| part.segment.section(Section::TokenWeights).len());
         let once = size_of::<f32>() * (usize::from(u16::MAX) + vocabulary);
         let searches = self.dense.try_lock().map_or(1, |kept| kept.len().max(1));
@@ -103,7 +103,7 @@ impl View {
                 if all.token_count.is_empty() {
                     continue;
                 }
-                for (ordinal, _) in part.dead.iter().enumerate().filter(|(_, dead)| **dead) {
+                for (ordinal, _) in part.deleted.iter().enumerate().filter(|(_, deleted)| **deleted) {
                     packed.clear();
                     part.segment.bag(ordinal, &mut packed);
                     PackedBag::read(&packed).ids().for_each(|token| all.token_count[token as usize] -= 1);
@@ -161,7 +161,7 @@ impl View {
             if sources.len() == 0 || source < sources.get(0) || source > sources.get(last) {
                 continue;
             }
-            // Another version of the entry itself may stand here, dead.
+            // Another version of the entry itself may stand here, deleted.
             let here = if std::ptr::eq(part, home) { ordinal } else { part.segment.place(source, id) };
             let near = |&at: &usize| sources.get(at) == source;
             let take = |at: usize| (ids.get(at).abs_diff(id), part.base + at);
@@ -181,16 +181,16 @@ impl View {
 
 /// Mark what `newer` replaces or deletes.
 fn mask(older: &mut Part, newer: &Segment) {
-    let Part { segment, dead, .. } = older;
+    let Part { segment, deleted, .. } = older;
     let mut mark = |id| {
         if let Some(ordinal) = segment.find(id) {
-            if dead.is_empty() {
-                dead.resize(segment.len(), false);
+            if deleted.is_empty() {
+                deleted.resize(segment.len(), false);
             }
-            dead[ordinal as usize] = true;
+            deleted[ordinal as usize] = true;
         }
     };
-    newer.gone().for_each(&mut mark);
+    newer.tombstones().for_each(&mut mark);
     if let (Some((low, high)), Some((own_low, own_high))) = (segment.id_range(), newer.id_range())
         && low <= own_high
         && own_low <= high
@@ -205,7 +205,7 @@ pub(super) struct Gate<'a> {
     expires: Column<'a, i64>,
     filter: &'a Filter<'a>,
     now_ms: i64,
-    /// Whether only what is dead or expired is held back.
+    /// Whether only what is deleted or expired is held back.
     pub is_open: bool,
 }
 

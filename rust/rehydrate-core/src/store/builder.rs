@@ -16,11 +16,11 @@ use rusqlite::OptionalExtension;
 use rustc_hash::FxHashSet;
 
 use super::connections::{Connections, lock};
+use super::index_cache::IndexCache;
+use super::index_snapshot::{InMemory, IndexedRange, MAX_SEGMENT_ITEMS, PlannedRange, Rows, plan_ranges, state};
 use super::namespace::Namespace;
 use super::segments::{self, Folder, Lock, Row};
-use super::shelf::{Known, LARGEST_PART, Part, Rows, Stretch, state, stretches};
-use super::shelves::Shelves;
-use super::{gate, problem};
+use super::{fork_guard, problem};
 use crate::error::{Error, Result, StoreProblem};
 use crate::interrupt::{interruptible, poll};
 
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct Site {
     pub connections: Arc<Connections>,
     pub folder: Folder,
-    pub shelves: Arc<Shelves>,
+    pub index_cache: Arc<IndexCache>,
 }
 
 /// What is to be built of a namespace.
@@ -47,11 +47,11 @@ pub(super) enum Extent {
     All,
 }
 
-/// A file to be built: of `(low, high]`, behind `older` parts, in place of `replaced` ones.
+/// A file to be built: of `(low, high]`, behind `older` ranges, in place of `replaced` ones.
 struct Job {
     low: i64,
     high: i64,
-    older: Vec<Part>,
+    older: Vec<IndexedRange>,
     replaced: Vec<Row>,
 }
 
@@ -63,24 +63,27 @@ impl Site {
         let Some(_lock) = self.lock(patience)? else { return Ok(()) };
         self.sweep()?;
         // Who asks for large files waits for them; else the process may end at any moment.
-        let mut most = if extent == Extent::All { LARGEST_PART } else { FILED_ITEMS };
+        let mut most = if extent == Extent::All { MAX_SEGMENT_ITEMS } else { FILED_ITEMS };
         while let Some((namespace, generation, job)) = self.next_job(name, least, most, extent)? {
             poll()?;
             self.build(name, namespace, generation, &job)?;
             // Who has come so far is likely to come further.
-            most = (2 * most).min(LARGEST_PART);
+            most = (2 * most).min(MAX_SEGMENT_ITEMS);
         }
         Ok(())
     }
 
     /// Whether so many items of a namespace are in no file, nor in memory, that they are worth one.
     pub fn is_behind(&self, name: &str) -> Result<bool> {
-        let shelf = self.shelves.peek(&self.connections, name)?;
+        let snapshot = self.index_cache.peek(&self.connections, name)?;
         self.connections.read(|transaction| {
             let Some(row) = Namespace::find(transaction, name)? else { return Ok(false) };
-            let known = shelf.as_ref().filter(|shelf| shelf.namespace == row.id).map_or(0, |shelf| shelf.rev);
-            // Every item has a rev of its own.
-            if row.rev - known < FILED_ITEMS as i64 {
+            let known = snapshot
+                .as_ref()
+                .filter(|snapshot| snapshot.namespace == row.id)
+                .map_or(0, |snapshot| snapshot.sequence);
+            // Every item has a sequence number of its own.
+            if row.sequence - known < FILED_ITEMS as i64 {
                 return Ok(false);
             }
             let filed = segments::rows(transaction, row.id)?.last().map_or(0, |file| file.high);
@@ -166,12 +169,14 @@ impl Site {
     /// The next file to be built, of at most `most` new items; its namespace and that one's generation.
     fn next_job(&self, name: &str, least: usize, most: usize, extent: Extent) -> Result<Option<(i64, i64, Job)>> {
         let Some((row, files)) = state(&self.connections, name)? else { return Ok(None) };
-        let shelf = self.shelves.peek(&self.connections, name)?.filter(|shelf| shelf.namespace == row.id);
+        let snapshot = self.index_cache.peek(&self.connections, name)?.filter(|snapshot| snapshot.namespace == row.id);
         // What is in memory only is what files are to be built of.
-        let parts: Vec<Part> =
-            shelf.iter().flat_map(|shelf| shelf.parts.iter().filter(|part| part.row.is_some()).cloned()).collect();
-        let known = Known { parts: &parts, generation: row.generation };
-        let stretches = stretches(&self.folder, &row, &files, known);
+        let ranges: Vec<IndexedRange> = snapshot
+            .iter()
+            .flat_map(|snapshot| snapshot.ranges.iter().filter(|range| range.row.is_some()).cloned())
+            .collect();
+        let known = InMemory { ranges: &ranges, generation: row.generation };
+        let planned = plan_ranges(&self.folder, &row, &files, known);
         let count = |low: i64, high: i64| {
             self.connections.read(|transaction| {
                 let query = "SELECT count(*) FROM items WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3";
@@ -180,33 +185,33 @@ impl Site {
             })
         };
         let job = |from: usize, to: usize, most: usize| -> Result<_> {
-            let low = stretches[from].low;
-            let high = self.high_of(row.id, low, stretches[to].high, most)?;
-            let older = stretches[..from].iter().filter_map(|stretch| stretch.part.clone()).collect();
+            let low = planned[from].low;
+            let high = self.high_of(row.id, low, planned[to].high, most)?;
+            let older = planned[..from].iter().filter_map(|range| range.indexed.clone()).collect();
             // Damaged files lie between the others, and are replaced with what takes their place.
             let replaced = files.iter().filter(|file| file.high > low && file.high <= high).cloned().collect();
             Ok(Some((row.id, row.generation, Job { low, high, older, replaced })))
         };
         let filed = files.last().map_or(0, |file| file.high);
-        for (at, stretch) in stretches.iter().enumerate() {
-            let items = count(stretch.low, stretch.high)?;
-            match &stretch.part {
-                None if stretch.is_damaged || stretch.low < filed => return job(at, at, LARGEST_PART),
+        for (at, range) in planned.iter().enumerate() {
+            let items = count(range.low, range.high)?;
+            match &range.indexed {
+                None if range.is_damaged || range.low < filed => return job(at, at, MAX_SEGMENT_ITEMS),
                 None if items >= least.max(1) => return job(at, at, most),
                 // Most of it was deleted or replaced since.
-                Some(part) if extent == Extent::All && part.segment.len() > 2 * items + RATIO => {
-                    return job(at, at, LARGEST_PART);
+                Some(range) if extent == Extent::All && range.segment.len() > 2 * items + RATIO => {
+                    return job(at, at, MAX_SEGMENT_ITEMS);
                 }
                 _ => {}
             }
         }
         if extent == Extent::All {
-            let sizes: Vec<usize> = stretches.iter().map_while(size).collect();
+            let sizes: Vec<usize> = planned.iter().map_while(size).collect();
             if let Some((newest, older)) = sizes.split_last()
                 && let start = merge_start(older, *newest)
                 && start < older.len()
             {
-                return job(start, older.len(), LARGEST_PART);
+                return job(start, older.len(), MAX_SEGMENT_ITEMS);
             }
         }
         Ok(None)
@@ -227,7 +232,7 @@ impl Site {
         let bytes = rows.build(&job.older);
         poll()?;
         let written = {
-            let _inside = gate::enter(&self.connections.path)?;
+            let _inside = fork_guard::enter(&self.connections.path)?;
             self.folder.write(&bytes)
         };
         let (file, checksum) = written.map_err(|error| problem::io(&self.connections.path, &error))?;
@@ -258,8 +263,8 @@ impl Site {
 }
 
 /// Items of a file; None for what is in no file.
-fn size(stretch: &Stretch) -> Option<usize> {
-    stretch.part.as_ref().filter(|part| part.row.is_some()).map(|part| part.segment.len())
+fn size(range: &PlannedRange) -> Option<usize> {
+    range.indexed.as_ref().filter(|range| range.row.is_some()).map(|range| range.segment.len())
 }
 
 /// The first of the files, oldest first, that are made one with the newest one, of `items`.
@@ -269,7 +274,7 @@ fn merge_start(sizes: &[usize], items: usize) -> usize {
     for from in (0..sizes.len()).rev() {
         let newer = &sizes[from..];
         let total = newer.iter().sum::<usize>() + items;
-        if total > LARGEST_PART {
+        if total > MAX_SEGMENT_ITEMS {
             break;
         }
         let own = level(newer[0]);
@@ -337,7 +342,7 @@ impl Drop for Filing {
 /// The thread that builds in the background, started when there is something to do.
 #[derive(Default)]
 pub(super) struct Background {
-    /// Locked inside the gate only.
+    /// Locked inside the fork guard only.
     state: Mutex<State>,
     stop: Arc<AtomicBool>,
     /// Namespaces that the thread, or a search, files or is to file.
@@ -361,7 +366,7 @@ impl Background {
         if site.connections.is_read_only || self.stop.load(Ordering::SeqCst) {
             return Ok(());
         }
-        let _inside = gate::enter(&site.connections.path)?;
+        let _inside = fork_guard::enter(&site.connections.path)?;
         let mut state = lock(&self.state);
         let here = std::process::id();
         {
@@ -421,7 +426,7 @@ impl Background {
     pub fn finish(&self, site: &Site, patience: Duration) {
         self.is_leaving.store(true, Ordering::SeqCst);
         let is_here = || {
-            let Ok(_inside) = gate::enter(&site.connections.path) else { return false };
+            let Ok(_inside) = fork_guard::enter(&site.connections.path) else { return false };
             lock(&self.state).thread.as_ref().is_some_and(|(process, _)| *process == std::process::id())
         };
         let end = Instant::now() + patience;
@@ -433,7 +438,7 @@ impl Background {
     /// End the thread, and wait for that so long; what it was building is left undone.
     pub fn stop(&self, site: &Site, patience: Duration) {
         self.stop.store(true, Ordering::SeqCst);
-        let Ok(inside) = gate::enter(&site.connections.path) else { return };
+        let Ok(inside) = fork_guard::enter(&site.connections.path) else { return };
         let thread = {
             let mut state = lock(&self.state);
             lock(&state.wanted).clear();
@@ -471,7 +476,7 @@ fn work(site: &Site, wanted: &Wanted, stop: &Arc<AtomicBool>, is_leaving: &Atomi
     let tend = |name: &str, extent| drop(interruptible(is_stopped, || site.tend(name, FILED_ITEMS, extent, false)));
     while !is_stopped() {
         let next = {
-            let Ok(_inside) = gate::enter(&site.connections.path) else { return };
+            let Ok(_inside) = fork_guard::enter(&site.connections.path) else { return };
             lock(wanted).pop()
         };
         match next {
@@ -505,15 +510,15 @@ mod tests {
         }
         let total = 256 * FILED_ITEMS;
         assert_eq!(sizes.iter().sum::<usize>(), total);
-        assert!(sizes.len() <= 3 * 4 + total / LARGEST_PART, "{sizes:?}");
+        assert!(sizes.len() <= 3 * 4 + total / MAX_SEGMENT_ITEMS, "{sizes:?}");
         assert!(written <= 5 * total, "an item was written {} times", written / total);
-        assert!(sizes.iter().all(|&size| size <= LARGEST_PART));
+        assert!(sizes.iter().all(|&size| size <= MAX_SEGMENT_ITEMS));
     }
 
     #[test]
     fn many_new_items_swallow_smaller_files() {
         assert_eq!(merge_start(&[100_000, 2048, 2048], 40_000), 1);
         assert_eq!(merge_start(&[], 5), 0);
-        assert_eq!(merge_start(&[LARGEST_PART], 5), 1);
+        assert_eq!(merge_start(&[MAX_SEGMENT_ITEMS], 5), 1);
     }
 }

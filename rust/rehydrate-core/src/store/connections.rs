@@ -15,7 +15,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::files::Identity;
 use super::problem::{self, Attempt};
-use super::{files, gate, schema};
+use super::{files, fork_guard, schema};
 use crate::error::{Result, StoreProblem};
 use crate::interrupt::poll;
 
@@ -51,10 +51,10 @@ thread_local! {
     static USES: RefCell<Vec<(usize, Use)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A call that is under way, inside the gate. Whoever is the last to leave closed connections lets go of them.
+/// A call that is under way, inside the fork guard. Whoever is the last to leave closed connections lets go of them.
 struct Using<'a> {
     of: &'a Connections,
-    _inside: gate::Inside,
+    _inside: fork_guard::Inside,
 }
 
 impl Drop for Using<'_> {
@@ -69,8 +69,8 @@ impl Drop for Using<'_> {
 impl Connections {
     /// Open the file, and make it where there is none.
     pub fn open(path: PathBuf, is_read_only: bool, busy: Duration) -> Result<Arc<Self>> {
-        let inside = gate::enter(&path)?;
-        let connections = gate::register(|others| {
+        let inside = fork_guard::enter(&path)?;
+        let connections = fork_guard::register(|others| {
             if !is_read_only {
                 files::make(&path)?;
             }
@@ -97,7 +97,7 @@ impl Connections {
     }
 
     fn using(&self, how: Use) -> Result<Using<'_>> {
-        let inside = gate::enter(&self.path)?;
+        let inside = fork_guard::enter(&self.path)?;
         USES.with_borrow_mut(|uses| uses.push((self.address(), how)));
         Ok(Using { of: self, _inside: inside })
     }
@@ -260,12 +260,12 @@ impl Connections {
     /// The same without waiting for a write, whose end then closes: false.
     pub fn try_close(&self) -> Result<bool> {
         self.is_closed.store(true, Ordering::SeqCst);
-        let _inside = gate::enter(&self.path)?;
+        let _inside = fork_guard::enter(&self.path)?;
         Ok(self.release())
     }
 
     fn release(&self) -> bool {
-        if !gate::is_home() {
+        if !fork_guard::is_home() {
             return true; // a child copied amid a call: see `drop`
         }
         let Some(mut writer) = try_lock(&self.writer) else { return false };
@@ -337,7 +337,7 @@ impl Connections {
         let mut patience = Patience::new(self, self.busy);
         loop {
             {
-                let _inside = gate::enter(&self.path)?;
+                let _inside = fork_guard::enter(&self.path)?;
                 let mode = self.connect().and_then(|connection| {
                     let mode = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get::<_, String>(0));
                     mode.map_err(|error| problem::sqlite(&self.path, &error))
@@ -362,7 +362,7 @@ impl Connections {
 
 impl Drop for Connections {
     fn drop(&mut self) {
-        if !gate::is_home() {
+        if !fork_guard::is_home() {
             // SQLite in a child that was copied amid its work may wait for ever, or take the parent's log away.
             std::mem::forget(std::mem::take(self.readers.get_mut().unwrap_or_else(PoisonError::into_inner)));
             std::mem::forget(self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).take());
@@ -384,7 +384,7 @@ fn check_header(path: &Path) -> Result<()> {
 /// What every connection is told.
 fn settle(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.progress_handler(STEPS, Some(|| poll().is_err()))?;
-    connection.busy_timeout(Duration::ZERO)?; // waiting is done outside of the gate
+    connection.busy_timeout(Duration::ZERO)?; // waiting is done outside of the fork guard
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;

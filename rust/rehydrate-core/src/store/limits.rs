@@ -98,15 +98,15 @@ pub(super) fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(us
         }
         demoted += writing.set_tier(&cooled, Tier::Cold as u8)?;
         candidates.sort_by_key(|item| item.id);
-        let mut gone = Vec::new();
+        let mut deleted = Vec::new();
         for item in candidates.iter().filter(|item| item.tier == Tier::Cold as u8) {
             if held.is_within(limit.part(0.95)) {
                 break;
             }
             held.remove(item.bytes);
-            gone.push(item.id);
+            deleted.push(item.id);
         }
-        dropped += writing.delete(&gone)?;
+        dropped += writing.delete(&deleted)?;
     }
     writing.namespace.demoted += demoted as i64;
     writing.namespace.dropped += dropped as i64;

@@ -25,7 +25,7 @@ pub(super) const UNNAMED: u32 = 0;
 #[derive(Debug, Clone)]
 pub(super) struct Namespace {
     pub id: i64,
-    pub rev: i64,
+    pub sequence: i64,
     pub generation: i64,
     pub items: i64,
     pub bytes: i64,
@@ -34,7 +34,7 @@ pub(super) struct Namespace {
     pub aged_ms: i64,
     pub space: Option<String>,
     pub dim: i64,
-    /// Tombstones up to this rev are gone.
+    /// Tombstones up to this sequence number are deleted.
     pub pruned: i64,
 }
 
@@ -44,7 +44,7 @@ impl Namespace {
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             id: row.get(0)?,
-            rev: row.get(1)?,
+            sequence: row.get(1)?,
             generation: row.get(2)?,
             items: row.get(3)?,
             bytes: row.get(4)?,
@@ -88,8 +88,8 @@ impl Namespace {
     pub fn save(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         let update = "UPDATE namespaces SET rev = ?2, generation = ?3, items = ?4, bytes = ?5, demoted = ?6, dropped = ?7, \
                       aged = ?8, space = ?9, dim = ?10, pruned = ?11 WHERE id = ?1";
-        let Self { id, rev, generation, items, bytes, demoted, dropped, aged_ms, space, dim, pruned } = self;
-        let row = (id, rev, generation, items, bytes, demoted, dropped, aged_ms, space, dim, pruned);
+        let Self { id, sequence, generation, items, bytes, demoted, dropped, aged_ms, space, dim, pruned } = self;
+        let row = (id, sequence, generation, items, bytes, demoted, dropped, aged_ms, space, dim, pruned);
         transaction.prepare_cached(update)?.execute(row)?;
         Ok(())
     }

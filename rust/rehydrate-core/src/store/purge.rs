@@ -80,7 +80,7 @@ fn take(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) ->
     let mut writing = Writing::begin(transaction, namespace, now_ms)?;
     let items = writing.delete(&ids)?;
     transaction.execute("DELETE FROM names WHERE id = ?1", [number])?;
-    // An item was never in a segment that ends before its first rev.
+    // An item was never in a segment that ends before its first sequence number.
     let files = transaction
         .prepare("DELETE FROM segments WHERE namespace = ?1 AND high >= ?2 RETURNING file")?
         .query_map((writing.namespace.id, oldest), |row| row.get(0))?

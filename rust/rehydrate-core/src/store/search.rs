@@ -1,12 +1,12 @@
-//! Search and recall over a namespace's shelf, with the items of what is found.
+//! Search and recall over a namespace's snapshot, with the items of what is found.
 use std::ops::Range;
 
 use super::builder::FILED_ITEMS;
+use super::index_snapshot::{IndexSnapshot, step_of};
 use super::item::{Filter, Item, handle_of, verify_namespace};
 use super::namespace::{Namespace, Numbered, print_of};
 use super::problem::Attempt;
 use super::read::Reading;
-use super::shelf::{Shelf, step_of};
 use super::{Store, scan, snippet};
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
@@ -76,7 +76,7 @@ impl Store {
             }
         };
         self.note_uses(found.iter().map(|(found, _)| found.id as i64))?;
-        // Behind the gate: a text may be long, and a fork waits for whoever is inside.
+        // Behind the fork guard: a text may be long, and a fork waits for whoever is inside.
         Ok(found.into_iter().map(|(found, item)| hit(&found, item, request.query)).collect())
     }
 
@@ -95,15 +95,15 @@ impl Store {
 
     /// Hits, and whether none of them was deleted before it could be read.
     fn search_once(&self, name: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<(Vec<Found>, bool)> {
-        let Some(shelf) = self.shelf(name)? else { return Ok((Vec::new(), true)) };
+        let Some(snapshot) = self.snapshot(name)? else { return Ok((Vec::new(), true)) };
         if let Some((vector, space)) = request.vector {
-            verify_index_space(&shelf, vector.len(), space)?;
+            verify_index_space(&snapshot, vector.len(), space)?;
         }
         let filter = self.connections.read(|transaction| {
             if let (Some((vector, space)), Some(row)) = (request.vector, Namespace::find(transaction, name)?) {
                 verify_space(&row, vector.len(), space)?;
             }
-            Numbered::of(&request.filter, transaction, shelf.namespace)
+            Numbered::of(&request.filter, transaction, snapshot.namespace)
         })?;
         let query = Query {
             text: request.query,
@@ -123,7 +123,7 @@ impl Store {
             },
             now_ms,
         };
-        let found = shelf.view.search(&query);
+        let found = snapshot.view.search(&query);
         let (mut hits, is_whole) = self.connections.read(|transaction| {
             let Some(mut reading) = Reading::begin(transaction, name, now_ms)? else { return Ok((Vec::new(), true)) };
             let mut hits = Vec::with_capacity(found.len());
@@ -182,17 +182,17 @@ impl Store {
     ) -> Result<Vec<Vec<Near>>> {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
-        let Some(shelf) = self.shelf(namespace)? else { return Ok(vec![Vec::new(); count]) };
+        let Some(snapshot) = self.snapshot(namespace)? else { return Ok(vec![Vec::new(); count]) };
         if let (Likeness::Vectors([vector, ..]), Some(space)) = (of, space) {
-            verify_index_space(&shelf, vector.len(), space)?;
+            verify_index_space(&snapshot, vector.len(), space)?;
         }
         let recall = index::Recall { of, k, centred, filter: index::Filter::default(), now_ms };
-        let found = shelf.view.recall(&recall);
+        let found = snapshot.view.recall(&recall);
         self.connections.read(|transaction| {
             let query = "SELECT handle FROM items WHERE id = ?1 AND namespace = ?2";
             let mut statement = transaction.prepare_cached(query)?;
             let mut handle = |id: u64| -> Attempt<Option<String>> {
-                let mut rows = statement.query((id as i64, shelf.namespace))?;
+                let mut rows = statement.query((id as i64, snapshot.namespace))?;
                 Ok(rows.next()?.map(|row| row.get(0).map(handle_of)).transpose()?)
             };
             let named = found.iter().map(|near| {
@@ -207,13 +207,13 @@ impl Store {
     }
 
     /// The index of a namespace as it is now.
-    pub(super) fn shelf(&self, namespace: &str) -> Result<Option<std::sync::Arc<Shelf>>> {
+    pub(super) fn snapshot(&self, namespace: &str) -> Result<Option<std::sync::Arc<IndexSnapshot>>> {
         self.background.file(&self.site, namespace)?;
-        let shelf = self.site.shelves.get(&self.connections, &self.site.folder, namespace)?;
-        if shelf.as_ref().is_some_and(|shelf| shelf.damaged > 0 || shelf.unfiled() >= FILED_ITEMS) {
+        let snapshot = self.site.index_cache.get(&self.connections, &self.site.folder, namespace)?;
+        if snapshot.as_ref().is_some_and(|snapshot| snapshot.damaged > 0 || snapshot.unfiled() >= FILED_ITEMS) {
             self.background.want(&self.site, namespace)?;
         }
-        Ok(shelf)
+        Ok(snapshot)
     }
 }
 
@@ -229,8 +229,8 @@ fn hit(found: &index::Hit, item: Item, query: &str) -> Hit {
 }
 
 /// The index may be of a moment before or after the row that was looked at.
-fn verify_index_space(shelf: &Shelf, dim: usize, space: &str) -> Result<()> {
-    match shelf.space {
+fn verify_index_space(snapshot: &IndexSnapshot, dim: usize, space: &str) -> Result<()> {
+    match snapshot.space {
         Some(held) if held != print_of(space, dim as i64) => Err(Error::Argument(format!(
             "a vector of {space:?} ({dim} components) where this namespace has those of another model; use that one"
         ))),

@@ -1,7 +1,7 @@
 //! Index files: written whole, checked whole when opened, and dispensable.
 //!
 //! They are read, not mapped: whoever cuts a file that is mapped ends every process that looks into it (SIGBUS), and nothing
-//! keeps others from doing so. How much is held at once is bounded in bytes (`shelves`).
+//! keeps others from doing so. How much is held at once is bounded in bytes (`index_cache.rs`).
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ const FOLDER: &str = "-index";
 const ENDING: &str = ".segment";
 const LOCK: &str = "lock";
 
-/// What the table says of an index file, which holds the items whose rev is in `(low, high]`.
+/// What the table says of an index file, which holds the items whose sequence number is in `(low, high]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub low: i64,
@@ -251,8 +251,8 @@ mod tests {
         store.flush().unwrap();
         let expected = found();
         for spoil in ["cut", "empty", "overwrite"] {
-            let held = store.shelf("alice").unwrap().unwrap();
-            assert!(held.parts.iter().any(|part| part.row.is_some()), "{spoil}: nothing is read from a file");
+            let held = store.snapshot("alice").unwrap().unwrap();
+            assert!(held.ranges.iter().any(|range| range.row.is_some()), "{spoil}: nothing is read from a file");
             let files = std::fs::read_dir(folder.path().join("memory.db-index")).unwrap().flatten();
             for file in files.map(|file| file.path()).filter(|path| path.extension().is_some()) {
                 let bytes = std::fs::read(&file).unwrap();
@@ -264,7 +264,7 @@ mod tests {
                 }
             }
             // Both what a search under way holds, and the next search.
-            assert!(held.parts.iter().all(|part| part.segment.ids().len() == 300), "{spoil}");
+            assert!(held.ranges.iter().all(|range| range.segment.ids().len() == 300), "{spoil}");
             assert_eq!(found(), expected, "{spoil}");
             assert_eq!(store.verify().unwrap().damaged, 1, "{spoil}");
             assert_eq!(found(), expected, "{spoil}, read again");

@@ -4,11 +4,11 @@ use rustc_hash::FxHashSet;
 
 use super::Store;
 use super::builder::Extent;
+use super::index_snapshot::{InMemory, IndexSnapshot, plan_ranges, state};
 use super::item::{Key, handle_of, is_key_of, verify_namespace};
 use super::namespace::Namespace;
 use super::problem::Attempt;
 use super::segments::rows;
-use super::shelf::{Known, Shelf, state, stretches};
 use crate::error::Result;
 use crate::interrupt::{checkpoint, poll};
 
@@ -105,11 +105,11 @@ impl Store {
         for name in self.namespaces()? {
             let Some((row, files)) = state(&self.connections, &name)? else { continue };
             // Read from the disk again, whatever is in memory.
-            let stretches = stretches(&self.site.folder, &row, &files, Known::default());
-            let damaged = stretches.iter().filter(|stretch| stretch.is_damaged).count();
+            let planned = plan_ranges(&self.site.folder, &row, &files, InMemory::default());
+            let damaged = planned.iter().filter(|range| range.is_damaged).count();
             if damaged > 0 {
                 report.damaged += damaged as u64;
-                self.site.shelves.forget(&self.connections, Some(&name))?;
+                self.site.index_cache.forget(&self.connections, Some(&name))?;
             }
             report.items += row.items.unsigned_abs();
             report.problems.extend(self.altered_texts(&name, row.id)?);
@@ -158,16 +158,17 @@ impl Store {
     /// Whether the index of a namespace holds its items and nothing else, as of one moment.
     fn is_index_right(&self, name: &str) -> Result<bool> {
         loop {
-            let Some(shelf) = self.shelf(name)? else { return Ok(true) };
+            let Some(snapshot) = self.snapshot(name)? else { return Ok(true) };
             let compared = self.connections.read(|transaction| {
                 let row = Namespace::find(transaction, name)?;
-                if !row.is_some_and(|row| shelf.is_current(&row)) {
+                if !row.is_some_and(|row| snapshot.is_current(&row)) {
                     return Ok(None);
                 }
                 let mut statement =
                     transaction.prepare_cached("SELECT id FROM items WHERE namespace = ?1 ORDER BY id")?;
-                let ids = statement.query_map([shelf.namespace], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))?;
-                Ok(Some(ids.collect::<rusqlite::Result<Vec<u64>>>()? == live_ids(&shelf)))
+                let ids =
+                    statement.query_map([snapshot.namespace], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))?;
+                Ok(Some(ids.collect::<rusqlite::Result<Vec<u64>>>()? == live_ids(&snapshot)))
             })?;
             if let Some(is_right) = compared {
                 return Ok(is_right);
@@ -192,7 +193,7 @@ impl Store {
         for name in &names {
             self.discard(name)?;
             self.site.tend(name, 1, Extent::All, true)?;
-            items += self.shelf(name)?.map_or(0, |shelf| shelf.view.len() as u64);
+            items += self.snapshot(name)?.map_or(0, |snapshot| snapshot.view.len() as u64);
         }
         self.sweep()?;
         Ok(items)
@@ -219,7 +220,7 @@ impl Store {
             row.save(transaction)?;
             Ok(files)
         })?;
-        self.site.shelves.forget(&self.connections, Some(name))?;
+        self.site.index_cache.forget(&self.connections, Some(name))?;
         self.site.folder.remove(&files);
         Ok(())
     }
@@ -233,15 +234,15 @@ impl Store {
     }
 }
 
-/// What can be found in a shelf, ascending.
-fn live_ids(shelf: &Shelf) -> Vec<u64> {
+/// What can be found in a snapshot, ascending.
+fn live_ids(snapshot: &IndexSnapshot) -> Vec<u64> {
     let mut hidden = FxHashSet::default();
-    let mut live = Vec::with_capacity(shelf.view.len());
-    for part in shelf.parts.iter().rev() {
+    let mut live = Vec::with_capacity(snapshot.view.len());
+    for range in snapshot.ranges.iter().rev() {
         checkpoint();
-        live.extend(part.segment.ids().filter(|id| !hidden.contains(id)));
-        hidden.extend(part.segment.ids());
-        hidden.extend(part.segment.gone());
+        live.extend(range.segment.ids().filter(|id| !hidden.contains(id)));
+        hidden.extend(range.segment.ids());
+        hidden.extend(range.segment.tombstones());
     }
     live.sort_unstable();
     live

@@ -1,4 +1,4 @@
-//! Writing: every change is one transaction that gives each item it touches a new rev.
+//! Writing: every change is one transaction that gives each item it touches a new sequence number.
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::item::{Added, Key, NewItem, handle_of, join, key_in, key_of, verify_name};
@@ -23,9 +23,9 @@ impl<'a> Writing<'a> {
         Ok(Self { transaction, namespace, now_ms, clock })
     }
 
-    fn next_rev(&mut self) -> i64 {
+    fn next_sequence(&mut self) -> i64 {
         self.clock += 1;
-        self.namespace.rev = self.clock;
+        self.namespace.sequence = self.clock;
         self.clock
     }
 
@@ -148,7 +148,7 @@ impl<'a> Writing<'a> {
     }
 
     fn insert(&mut self, key: Key, item: &NewItem, names: &mut Names) -> Attempt<i64> {
-        let id = self.next_rev();
+        let id = self.next_sequence();
         let (transaction, namespace) = (self.transaction, self.namespace.id);
         let mut number = |role, name: &str| names.number(transaction, namespace, role, name);
         let bytes = item.held_bytes() as i64;
@@ -210,10 +210,10 @@ impl<'a> Writing<'a> {
             transaction.prepare_cached("DELETE FROM bodies WHERE id = ?1")?.execute([id])?;
             transaction.prepare_cached("DELETE FROM links WHERE source = ?1")?.execute([id])?;
             transaction.prepare_cached("DELETE FROM links WHERE target = ?1")?.execute([id])?;
-            let rev = self.next_rev();
+            let sequence = self.next_sequence();
             transaction
                 .prepare_cached("INSERT INTO tombstones (namespace, rev, id) VALUES (?1, ?2, ?3)")?
-                .execute((self.namespace.id, rev, id))?;
+                .execute((self.namespace.id, sequence, id))?;
             self.namespace.items -= 1;
             self.namespace.bytes -= bytes;
             deleted += 1;
@@ -226,9 +226,9 @@ impl<'a> Writing<'a> {
         let mut changed = 0;
         for &id in ids {
             poll()?;
-            let rev = self.next_rev();
+            let sequence = self.next_sequence();
             let update = "UPDATE items SET tier = ?2, rev = ?3 WHERE id = ?1 AND tier <> ?2";
-            changed += self.transaction.prepare_cached(update)?.execute((id, tier, rev))?;
+            changed += self.transaction.prepare_cached(update)?.execute((id, tier, sequence))?;
         }
         Ok(changed)
     }
@@ -246,7 +246,7 @@ impl<'a> Writing<'a> {
     }
 
     fn set_vector(&mut self, id: i64, vector: Option<Vec<u8>>) -> Attempt<()> {
-        let rev = self.next_rev();
+        let sequence = self.next_sequence();
         let before: Option<i64> = self
             .transaction
             .prepare_cached("SELECT length(vector) FROM bodies WHERE id = ?1")?
@@ -255,7 +255,7 @@ impl<'a> Writing<'a> {
         self.transaction.prepare_cached("UPDATE bodies SET vector = ?2 WHERE id = ?1")?.execute((id, vector))?;
         self.transaction
             .prepare_cached("UPDATE items SET rev = ?2, bytes = bytes + ?3 WHERE id = ?1")?
-            .execute((id, rev, more))?;
+            .execute((id, sequence, more))?;
         self.namespace.bytes += more;
         Ok(())
     }
@@ -288,7 +288,7 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// Count how often searches showed items. That is no change of them: it takes no rev.
+/// Count how often searches showed items. That is no change of them: it takes no sequence number.
 pub(super) fn count_uses(transaction: &Transaction<'_>, uses: &[(i64, u64)], now_ms: i64) -> Attempt<()> {
     for &(id, count) in uses {
         transaction.prepare_cached("UPDATE items SET uses = uses + ?2, used = ?3 WHERE id = ?1")?.execute((

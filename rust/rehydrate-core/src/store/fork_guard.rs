@@ -1,10 +1,10 @@
-//! The gate that a fork closes: no thread is inside SQLite when a process is copied.
+//! The fork guard: no thread is inside SQLite when a process is copied.
 //!
 //! SQLite keeps per process which locks it holds on which file. A copy of that would be believed by the child, which holds
 //! none of them, so the parent closes every connection before it forks, and both open their own afterwards. All of this is
 //! atomics: a child must not wait for threads that it does not have.
 //!
-//! The gate is no lock. Between closing and the fork, hooks of other libraries run, and they may wait for a lock whose owner
+//! The guard is no lock. Between closing and the fork, hooks of other libraries run, and they may wait for a lock whose owner
 //! waits here (`logging` has such a hook). So nobody waits for a fork longer than [`HOOKS_PATIENCE`]: who goes in after that
 //! is counted, and a child that was copied then is refused every store.
 use std::cell::Cell;
@@ -31,7 +31,7 @@ static ENTRIES: AtomicU64 = AtomicU64::new(0);
 static FORKING: AtomicUsize = AtomicUsize::new(0);
 /// The process that may use SQLite; [`NOBODY`] before the first use.
 static HOME: AtomicU32 = AtomicU32::new(NOBODY);
-/// What has connections. Locked inside the gate or while it is closed only, so never by a thread that a child lacks.
+/// What has connections. Locked inside the guard or while it is closed only, so never by a thread that a child lacks.
 static OPEN: Mutex<Vec<Weak<Connections>>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -91,7 +91,7 @@ pub(super) fn is_home() -> bool {
 }
 
 /// Make what has connections, and have them closed before a fork; `make` is told of all that are there already, one call at
-/// a time. Called inside the gate.
+/// a time. Called inside the guard.
 pub(super) fn register(make: impl FnOnce(&[Arc<Connections>]) -> Result<Connections>) -> Result<Arc<Connections>> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|other| other.strong_count() > 0);
@@ -101,16 +101,16 @@ pub(super) fn register(make: impl FnOnce(&[Arc<Connections>]) -> Result<Connecti
     Ok(made)
 }
 
-/// The closed gate.
-pub struct Hold {
+/// The closed guard.
+pub struct ForkGuard {
     parent: u32,
     /// [`ENTRIES`] when every connection was closed; None: some were in use.
     entries: Option<u64>,
 }
 
-/// Close the gate for a fork: waits for calls that are under way and closes every connection.
+/// Close the guard for a fork: waits for calls that are under way and closes every connection.
 #[must_use]
-pub fn hold() -> Hold {
+pub fn guard_fork() -> ForkGuard {
     // Forks one by one: the connections that one closes are half closed for another's child.
     let end = Instant::now() + HOOKS_PATIENCE;
     while FORKING.compare_exchange(0, 1, SeqCst, SeqCst).is_err() {
@@ -127,7 +127,7 @@ pub fn hold() -> Hold {
     }
     let is_quiet = INSIDE.load(SeqCst) == 0 && is_home();
     let entries = is_quiet.then(|| ENTRIES.fetch_add(1, SeqCst) + 1).filter(|_| close_all());
-    Hold { parent: std::process::id(), entries }
+    ForkGuard { parent: std::process::id(), entries }
 }
 
 /// Close every connection; false where one is in use.
@@ -140,7 +140,7 @@ fn close_all() -> bool {
     open.iter().filter_map(Weak::upgrade).all(|connections| connections.let_go())
 }
 
-impl Drop for Hold {
+impl Drop for ForkGuard {
     fn drop(&mut self) {
         let here = std::process::id();
         if here == self.parent {
@@ -161,18 +161,18 @@ impl Drop for Hold {
 mod tests {
     use super::*;
 
-    /// One at a time: the gate is the process's.
+    /// One at a time: the guard is the process's.
     static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn who_waits_for_a_fork_that_does_not_come_goes_in_and_the_child_is_told() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let path = Path::new("/memory.db");
-        let mut holding = hold();
+        let mut holding = guard_fork();
         // Other tests of this process use stores too.
         while holding.entries.is_none() {
             drop(holding);
-            holding = hold();
+            holding = guard_fork();
         }
         let entries = holding.entries;
         drop(enter(path).unwrap());
@@ -183,10 +183,10 @@ mod tests {
     #[test]
     fn a_second_fork_does_not_wait_for_ever_for_the_first() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = hold();
+        let first = guard_fork();
         std::thread::scope(|scope| {
             // Would hang the test: nothing lets go of the first meanwhile.
-            scope.spawn(|| drop(hold())).join().unwrap();
+            scope.spawn(|| drop(guard_fork())).join().unwrap();
         });
         drop(first);
     }

@@ -1,6 +1,6 @@
-//! The shelves that are in memory, one a namespace, each refreshed by one thread at a time.
+//! The snapshots that are in memory, one a namespace, each refreshed by one thread at a time.
 //!
-//! The lock is taken inside the gate only and for a moment, so that no fork leaves it locked.
+//! The lock is taken inside the fork guard only and for a moment, so that no fork leaves it locked.
 use std::sync::{Arc, Mutex, TryLockError};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -8,30 +8,30 @@ use std::time::Duration;
 use rustc_hash::FxHashMap;
 
 use super::connections::{Connections, lock};
+use super::index_snapshot::{self, IndexSnapshot};
 use super::segments::Folder;
-use super::shelf::{self, Shelf};
-use super::{gate, namespace::Namespace};
+use super::{fork_guard, namespace::Namespace};
 use crate::error::Result;
 use crate::interrupt::poll;
 
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// The shelves of one store: so many bytes of them, those that were used last.
-pub(super) struct Shelves {
+/// The snapshots of one store: so many bytes of them, those that were used last.
+pub(super) struct IndexCache {
     most_bytes: u64,
-    places: Mutex<Places>,
+    slots: Mutex<Slots>,
 }
 
 #[derive(Default)]
-struct Places {
-    by_name: FxHashMap<String, Place>,
+struct Slots {
+    by_name: FxHashMap<String, Slot>,
     /// Counts what is asked for.
     clock: u64,
 }
 
 #[derive(Default)]
-struct Place {
-    shelf: Option<Arc<Shelf>>,
+struct Slot {
+    snapshot: Option<Arc<IndexSnapshot>>,
     /// The thread that is refreshing it, and its process: a forked child does not have that thread.
     refreshing: Option<(u32, ThreadId)>,
     used: u64,
@@ -41,31 +41,31 @@ fn this_thread() -> (u32, ThreadId) {
     (std::process::id(), std::thread::current().id())
 }
 
-impl Shelves {
+impl IndexCache {
     pub fn new(most_bytes: u64) -> Self {
-        Self { most_bytes, places: Mutex::default() }
+        Self { most_bytes, slots: Mutex::default() }
     }
 
-    /// The shelf of a namespace as it is now; None where it does not exist.
-    pub fn get(&self, connections: &Connections, folder: &Folder, name: &str) -> Result<Option<Arc<Shelf>>> {
+    /// The snapshot of a namespace as it is now; None where it does not exist.
+    pub fn get(&self, connections: &Connections, folder: &Folder, name: &str) -> Result<Option<Arc<IndexSnapshot>>> {
         loop {
             let row = connections.read(|transaction| Namespace::find(transaction, name).map_err(Into::into))?;
             let Some(row) = row else { return Ok(None) };
             let before = {
-                let _inside = gate::enter(&connections.path)?;
-                let mut places = lock(&self.places);
-                places.clock += 1;
-                let used = places.clock;
-                let place = places.by_name.entry(name.to_owned()).or_default();
-                place.used = used;
+                let _inside = fork_guard::enter(&connections.path)?;
+                let mut slots = lock(&self.slots);
+                slots.clock += 1;
+                let used = slots.clock;
+                let slot = slots.by_name.entry(name.to_owned()).or_default();
+                slot.used = used;
                 let here = this_thread();
-                match &place.shelf {
-                    Some(shelf) if shelf.is_current(&row) => return Ok(Some(Arc::clone(shelf))),
+                match &slot.snapshot {
+                    Some(snapshot) if snapshot.is_current(&row) => return Ok(Some(Arc::clone(snapshot))),
                     // A signal handler amid a refresh would wait for the thread that it runs on.
-                    shelf if place.refreshing == Some(here) => Some((shelf.clone(), None)),
-                    shelf if place.refreshing.is_none_or(|(process, _)| process != here.0) => {
-                        let before = shelf.clone();
-                        place.refreshing = Some(here);
+                    snapshot if slot.refreshing == Some(here) => Some((snapshot.clone(), None)),
+                    snapshot if slot.refreshing.is_none_or(|(process, _)| process != here.0) => {
+                        let before = snapshot.clone();
+                        slot.refreshing = Some(here);
                         Some((before, Some(Turn { of: self, connections, name })))
                     }
                     _ => None,
@@ -73,11 +73,11 @@ impl Shelves {
             };
             match before {
                 Some((before, turn)) => {
-                    let shelf = shelf::refresh(connections, folder, name, before.as_deref())?.map(Arc::new);
+                    let snapshot = index_snapshot::refresh(connections, folder, name, before.as_deref())?.map(Arc::new);
                     if let Some(turn) = turn {
-                        turn.done(shelf.clone())?;
+                        turn.done(snapshot.clone())?;
                     }
-                    return Ok(shelf);
+                    return Ok(snapshot);
                 }
                 None => {
                     poll()?;
@@ -88,35 +88,35 @@ impl Shelves {
     }
 
     /// What is in memory of a namespace, as it was.
-    pub fn peek(&self, connections: &Connections, name: &str) -> Result<Option<Arc<Shelf>>> {
-        let _inside = gate::enter(&connections.path)?;
-        Ok(lock(&self.places).by_name.get(name).and_then(|place| place.shelf.clone()))
+    pub fn peek(&self, connections: &Connections, name: &str) -> Result<Option<Arc<IndexSnapshot>>> {
+        let _inside = fork_guard::enter(&connections.path)?;
+        Ok(lock(&self.slots).by_name.get(name).and_then(|slot| slot.snapshot.clone()))
     }
 
     /// Forget a namespace, or all.
     pub fn forget(&self, connections: &Connections, name: Option<&str>) -> Result<()> {
-        let _inside = gate::enter(&connections.path)?;
-        let mut places = lock(&self.places);
-        places.by_name.retain(|key, place| {
+        let _inside = fork_guard::enter(&connections.path)?;
+        let mut slots = lock(&self.slots);
+        slots.by_name.retain(|key, slot| {
             if name.is_none_or(|name| name == key) {
-                place.shelf = None;
+                slot.snapshot = None;
             }
-            place.shelf.is_some() || place.refreshing.is_some()
+            slot.snapshot.is_some() || slot.refreshing.is_some()
         });
         Ok(())
     }
 }
 
-impl Places {
+impl Slots {
     /// Let go of what was not used for longest, until all of it together is small enough; `name` stays.
     fn shrink(&mut self, name: &str, most_bytes: u64) {
-        let held = |place: &Place| place.shelf.as_ref().map_or(0, |shelf| shelf.held_bytes());
+        let held = |slot: &Slot| slot.snapshot.as_ref().map_or(0, |snapshot| snapshot.held_bytes());
         let mut bytes: u64 = self.by_name.values().map(held).sum();
         if bytes <= most_bytes {
             return;
         }
-        let others = self.by_name.iter().filter(|(key, place)| *key != name && place.refreshing.is_none());
-        let mut idle: Vec<(u64, String)> = others.map(|(key, place)| (place.used, key.clone())).collect();
+        let others = self.by_name.iter().filter(|(key, slot)| *key != name && slot.refreshing.is_none());
+        let mut idle: Vec<(u64, String)> = others.map(|(key, slot)| (slot.used, key.clone())).collect();
         idle.sort_unstable();
         for (_, key) in idle {
             if bytes <= most_bytes {
@@ -127,26 +127,26 @@ impl Places {
     }
 }
 
-/// The right to refresh a shelf, given back when dropped.
+/// The right to refresh a snapshot, given back when dropped.
 struct Turn<'a> {
-    of: &'a Shelves,
+    of: &'a IndexCache,
     connections: &'a Connections,
     name: &'a str,
 }
 
 impl Turn<'_> {
-    fn done(self, shelf: Option<Arc<Shelf>>) -> Result<()> {
-        let _inside = gate::enter(&self.connections.path)?;
-        let mut places = lock(&self.of.places);
-        match shelf {
-            Some(shelf) => {
-                if let Some(place) = places.by_name.get_mut(self.name) {
-                    place.shelf = Some(shelf);
+    fn done(self, snapshot: Option<Arc<IndexSnapshot>>) -> Result<()> {
+        let _inside = fork_guard::enter(&self.connections.path)?;
+        let mut slots = lock(&self.of.slots);
+        match snapshot {
+            Some(snapshot) => {
+                if let Some(slot) = slots.by_name.get_mut(self.name) {
+                    slot.snapshot = Some(snapshot);
                 }
-                places.shrink(self.name, self.of.most_bytes);
+                slots.shrink(self.name, self.of.most_bytes);
             }
             // It was purged.
-            None => drop(places.by_name.remove(self.name)),
+            None => drop(slots.by_name.remove(self.name)),
         }
         Ok(())
     }
@@ -154,18 +154,18 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let inside = gate::enter(&self.connections.path);
-        let places = match self.of.places.try_lock() {
+        let inside = fork_guard::enter(&self.connections.path);
+        let slots = match self.of.slots.try_lock() {
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
             // In a child that may not use the store, whoever holds the lock may not exist.
             Err(TryLockError::WouldBlock) if inside.is_err() => Err(()),
-            Err(TryLockError::WouldBlock) => Ok(lock(&self.of.places)),
-            Ok(places) => Ok(places),
+            Err(TryLockError::WouldBlock) => Ok(lock(&self.of.slots)),
+            Ok(slots) => Ok(slots),
         };
-        if let Ok(mut places) = places
-            && let Some(place) = places.by_name.get_mut(self.name)
+        if let Ok(mut slots) = slots
+            && let Some(slot) = slots.by_name.get_mut(self.name)
         {
-            place.refreshing = None;
+            slot.refreshing = None;
         }
     }
 }
@@ -175,8 +175,8 @@ mod tests {
     use crate::store::{NewItem, Options, SearchRequest, Store};
 
     fn names(store: &Store) -> Vec<String> {
-        let places = store.site.shelves.places.lock().unwrap();
-        let mut names: Vec<String> = places.by_name.keys().cloned().collect();
+        let slots = store.site.index_cache.slots.lock().unwrap();
+        let mut names: Vec<String> = slots.by_name.keys().cloned().collect();
         names.sort();
         names
     }
@@ -196,7 +196,7 @@ mod tests {
             ask(&store, name);
         }
         assert_eq!(names(&store), ["a", "b", "c"]);
-        let one = store.shelf("a").unwrap().unwrap().held_bytes();
+        let one = store.snapshot("a").unwrap().unwrap().held_bytes();
         drop(store);
         let store = open(2 * one + one / 2);
         for name in ["a", "b", "a", "c"] {

@@ -1,6 +1,6 @@
 //! A namespace's index in memory: what its files hold, and the newest items, which no file holds yet.
 //!
-//! Every part holds the items whose rev is in `(low, high]`. The parts are made from the rows again wherever a file is
+//! Each indexed range holds the items whose sequence number is in `(low, high]`. It is made from the rows again wherever a file is
 //! missing or damaged, so a search never knows.
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ use crate::interrupt::checkpoint;
 const PAGE_ROWS: usize = 4096;
 /// How often what came in meanwhile is looked for, where writers never pause.
 const ROUNDS: usize = 20;
-/// Items of one part, so that building it takes bounded memory.
-pub(super) const LARGEST_PART: usize = 1 << 18;
+/// Items of one range, so that building it takes bounded memory.
+pub(super) const MAX_SEGMENT_ITEMS: usize = 1 << 18;
 
-/// Items of a stretch of revs, indexed.
+/// Items of a range of sequence numbers, indexed.
 #[derive(Clone)]
-pub(super) struct Part {
+pub(super) struct IndexedRange {
     pub low: i64,
     pub high: i64,
     pub segment: Arc<Segment>,
@@ -32,31 +32,31 @@ pub(super) struct Part {
     pub row: Option<Row>,
 }
 
-impl Part {
-    /// Whether its vectors are of the model that the namespace is held to: those of two models are never compared. A part
+impl IndexedRange {
+    /// Whether its vectors are of the model that the namespace is held to: those of two models are never compared. A range
     /// without vectors goes with any.
     fn is_of(&self, namespace: &Namespace) -> bool {
         self.segment.space().is_none_or(|space| Some(space) == namespace.space_print())
     }
 }
 
-/// A namespace's index as of one rev.
-pub(super) struct Shelf {
+/// A namespace's index as of one sequence number.
+pub(super) struct IndexSnapshot {
     pub namespace: i64,
     pub generation: i64,
-    pub rev: i64,
+    pub sequence: i64,
     /// The mark of the model that the namespace was held to.
     pub space: Option<u64>,
-    pub parts: Vec<Part>,
+    pub ranges: Vec<IndexedRange>,
     pub view: View,
     /// Files that the table names and that could not be used.
     pub damaged: usize,
 }
 
-impl Shelf {
+impl IndexSnapshot {
     /// Items that no file holds.
     pub fn unfiled(&self) -> usize {
-        self.parts.iter().filter(|part| part.row.is_none()).map(|part| part.segment.len()).sum()
+        self.ranges.iter().filter(|range| range.row.is_none()).map(|range| range.segment.len()).sum()
     }
 
     /// Bytes of memory, and what searches leave behind for the next ones.
@@ -66,80 +66,90 @@ impl Shelf {
 
     /// Whether it is what the row says.
     pub fn is_current(&self, row: &Namespace) -> bool {
-        (self.namespace, self.generation, self.rev) == (row.id, row.generation, row.rev)
+        (self.namespace, self.generation, self.sequence) == (row.id, row.generation, row.sequence)
     }
 }
 
-fn view(parts: &[Part]) -> View {
-    View::new(parts.iter().map(|part| Arc::clone(&part.segment)).collect())
+fn view(ranges: &[IndexedRange]) -> View {
+    View::new(ranges.iter().map(|range| Arc::clone(&range.segment)).collect())
 }
 
-/// A stretch of revs: a part, or what has to be made of the rows.
-pub(super) struct Stretch {
+/// A range of sequence numbers: indexed, or what has to be made of the rows.
+pub(super) struct PlannedRange {
     pub low: i64,
     pub high: i64,
-    pub part: Option<Part>,
+    pub indexed: Option<IndexedRange>,
     /// A file should hold it, and is missing or damaged.
     pub is_damaged: bool,
 }
 
 /// What was in memory before.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Known<'a> {
-    pub parts: &'a [Part],
+pub(super) struct InMemory<'a> {
+    pub ranges: &'a [IndexedRange],
     pub generation: i64,
 }
 
-impl Known<'_> {
-    /// The parts that cover `(low, high]`, and what is left of it.
+impl InMemory<'_> {
+    /// The ranges that cover `(low, high]`, and what is left of it.
     ///
-    /// A part in memory hides what was deleted in its stretch, and may show what was deleted later. So it is good only as
-    /// long as nobody removed the tombstones that newer parts need to hide that, or that it should have read itself.
-    fn cover(self, covered: &mut Vec<Stretch>, row: &Namespace, low: i64, high: i64) {
+    /// A range in memory hides what was deleted in its range, and may show what was deleted later. So it is good only as
+    /// long as nobody removed the tombstones that newer ranges need to hide that, or that it should have read itself.
+    fn cover(self, covered: &mut Vec<PlannedRange>, row: &Namespace, low: i64, high: i64) {
         let mut low = low;
-        for part in self.parts.iter().filter(|part| part.row.is_none()) {
-            let is_good = (self.generation == row.generation || part.low >= row.pruned) && part.is_of(row);
-            if is_good && part.low == low && part.high <= high {
-                low = part.high;
-                covered.push(Stretch { low: part.low, high: part.high, part: Some(part.clone()), is_damaged: false });
+        for range in self.ranges.iter().filter(|range| range.row.is_none()) {
+            let is_good = (self.generation == row.generation || range.low >= row.pruned) && range.is_of(row);
+            if is_good && range.low == low && range.high <= high {
+                low = range.high;
+                covered.push(PlannedRange {
+                    low: range.low,
+                    high: range.high,
+                    indexed: Some(range.clone()),
+                    is_damaged: false,
+                });
             }
         }
         if low < high {
-            covered.push(Stretch { low, high, part: None, is_damaged: false });
+            covered.push(PlannedRange { low, high, indexed: None, is_damaged: false });
         }
     }
 }
 
-/// The stretches from rev 0 to `row.rev`, with the parts that are in memory or in files.
+/// The ranges from sequence number 0 to `row.sequence`, with the ranges that are in memory or in files.
 ///
-/// What a damaged file should hold stays a stretch of its own: made of the same rows again, it gives the same answers.
-pub(super) fn stretches(folder: &Folder, row: &Namespace, files: &[Row], known: Known<'_>) -> Vec<Stretch> {
+/// What a damaged file should hold stays a range of its own: made of the same rows again, it gives the same answers.
+pub(super) fn plan_ranges(folder: &Folder, row: &Namespace, files: &[Row], known: InMemory<'_>) -> Vec<PlannedRange> {
     let (mut covered, mut low) = (Vec::new(), 0);
-    for file in files.iter().filter(|file| file.low < file.high && file.high <= row.rev) {
+    for file in files.iter().filter(|file| file.low < file.high && file.high <= row.sequence) {
         checkpoint();
         if file.low < low {
             continue; // no table of ours says that; what it says first is enough
         }
         known.cover(&mut covered, row, low, file.low);
-        let is_here = |part: &&Part| part.row.as_ref() == Some(file);
-        let part = known.parts.iter().find(is_here).cloned().or_else(|| {
+        let is_here = |range: &&IndexedRange| range.row.as_ref() == Some(file);
+        let range = known.ranges.iter().find(is_here).cloned().or_else(|| {
             let segment = Arc::new(folder.open(file)?);
-            Some(Part { low: file.low, high: file.high, segment, row: Some(file.clone()) })
+            Some(IndexedRange { low: file.low, high: file.high, segment, row: Some(file.clone()) })
         });
-        let part = part.filter(|part| part.is_of(row));
+        let range = range.filter(|range| range.is_of(row));
         let first = covered.len();
-        match part {
-            Some(part) => {
-                covered.push(Stretch { low: part.low, high: part.high, part: Some(part), is_damaged: false });
+        match range {
+            Some(range) => {
+                covered.push(PlannedRange {
+                    low: range.low,
+                    high: range.high,
+                    indexed: Some(range),
+                    is_damaged: false,
+                });
             }
             None => known.cover(&mut covered, row, file.low, file.high),
         }
-        covered[first..].iter_mut().for_each(|stretch| {
-            stretch.is_damaged = stretch.part.as_ref().is_none_or(|part| part.row.is_none());
+        covered[first..].iter_mut().for_each(|range| {
+            range.is_damaged = range.indexed.as_ref().is_none_or(|range| range.row.is_none());
         });
         low = file.high;
     }
-    known.cover(&mut covered, row, low, row.rev);
+    known.cover(&mut covered, row, low, row.sequence);
     covered
 }
 
@@ -151,11 +161,11 @@ struct Loaded {
     vector: Option<Vec<f32>>,
 }
 
-/// Items and deletions of a stretch of revs.
+/// Items and deletions of a range of sequence numbers.
 #[derive(Default)]
 pub(super) struct Rows {
     items: Vec<Loaded>,
-    gone: Vec<u64>,
+    deleted: Vec<u64>,
     dim: usize,
     space: Option<u64>,
     /// How far they reach.
@@ -167,8 +177,8 @@ impl Rows {
         self.items.len()
     }
 
-    /// Those in `(low, high]`, page by page: what changes between two pages gets a rev beyond `high` and is in the next
-    /// stretch. Ends early after `limit` items.
+    /// Those in `(low, high]`, page by page: what changes between two pages gets a sequence number beyond `high` and is in the next
+    /// range. Ends early after `limit` items.
     pub fn read(connections: &Connections, namespace: i64, low: i64, high: i64, limit: usize) -> Result<Self> {
         let mut rows = Self { high: low, ..Self::default() };
         while rows.high < high && rows.len() < limit {
@@ -176,7 +186,7 @@ impl Rows {
             let page = (limit - rows.len()).min(PAGE_ROWS);
             let next = connections.read(|transaction| Self::page(transaction, namespace, rows.high, high, page))?;
             rows.items.extend(next.items);
-            rows.gone.extend(next.gone);
+            rows.deleted.extend(next.deleted);
             (rows.high, rows.dim, rows.space) = (next.high, next.dim, next.space);
         }
         Ok(rows)
@@ -212,27 +222,27 @@ impl Rows {
         }
         let mut statement =
             transaction.prepare_cached("SELECT id FROM tombstones WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3")?;
-        let gone = statement.query_map((namespace, low, rows.high), |row| row.get::<_, i64>(0))?;
-        rows.gone = gone.map(|id| id.map(i64::unsigned_abs)).collect::<rusqlite::Result<_>>()?;
+        let deleted = statement.query_map((namespace, low, rows.high), |row| row.get::<_, i64>(0))?;
+        rows.deleted = deleted.map(|id| id.map(i64::unsigned_abs)).collect::<rusqlite::Result<_>>()?;
         Ok(rows)
     }
 
-    /// The bytes of a segment of them, to stand behind `older` parts.
-    pub fn build(&self, older: &[Part]) -> Vec<u8> {
+    /// The bytes of a segment of them, to stand behind `older` ranges.
+    pub fn build(&self, older: &[IndexedRange]) -> Vec<u8> {
         let entries: Vec<Entry<'_>> = self
             .items
             .iter()
             .map(|item| Entry { id: item.id, meta: item.meta, text: &item.text, vector: item.vector.as_deref() })
             .collect();
-        let mut gone = self.gone.clone();
-        gone.sort_unstable();
+        let mut deleted = self.deleted.clone();
+        deleted.sort_unstable();
         let older = (!older.is_empty()).then(|| view(older));
         let settings = Settings {
             dim: Some(self.dim).filter(|&dim| dim > 0),
             space: self.space.unwrap_or_default(),
             older: older.as_ref().map(View::statistics),
         };
-        Segment::build(&entries, &gone, &settings)
+        Segment::build(&entries, &deleted, &settings)
     }
 }
 
@@ -255,70 +265,70 @@ pub(super) fn refresh(
     connections: &Connections,
     folder: &Folder,
     name: &str,
-    before: Option<&Shelf>,
-) -> Result<Option<Shelf>> {
+    before: Option<&IndexSnapshot>,
+) -> Result<Option<IndexSnapshot>> {
     let Some((mut row, mut files)) = state(connections, name)? else { return Ok(None) };
-    let before = before.filter(|shelf| shelf.namespace == row.id);
-    let mut parts: Vec<Part> = before.map_or_else(Vec::new, |shelf| shelf.parts.clone());
-    let mut generation = before.map_or(row.generation, |shelf| shelf.generation);
+    let before = before.filter(|snapshot| snapshot.namespace == row.id);
+    let mut ranges: Vec<IndexedRange> = before.map_or_else(Vec::new, |snapshot| snapshot.ranges.clone());
+    let mut generation = before.map_or(row.generation, |snapshot| snapshot.generation);
     for round in 1.. {
-        let stretches = stretches(folder, &row, &files, Known { parts: &parts, generation });
-        let damaged = stretches.iter().filter(|stretch| stretch.is_damaged).count();
+        let planned = plan_ranges(folder, &row, &files, InMemory { ranges: &ranges, generation });
+        let damaged = planned.iter().filter(|range| range.is_damaged).count();
         let filed = files.last().map_or(0, |file| file.high);
-        let mut made = Vec::with_capacity(stretches.len());
-        for stretch in stretches {
-            match stretch.part {
-                Some(part) => made.push(part),
-                None => append(connections, row.id, &mut made, (stretch.low, stretch.high), filed)?,
+        let mut made = Vec::with_capacity(planned.len());
+        for range in planned {
+            match range.indexed {
+                Some(range) => made.push(range),
+                None => append(connections, row.id, &mut made, (range.low, range.high), filed)?,
             }
         }
-        // Reading took a while. What came in meanwhile is a stretch of its own, down to a moment when nothing came in.
+        // Reading took a while. What came in meanwhile is a range of its own, down to a moment when nothing came in.
         let Some((now, now_files)) = state(connections, name)?.filter(|(now, _)| now.id == row.id) else {
             return Ok(None);
         };
-        if (now.rev, now.generation) == (row.rev, row.generation) || round == ROUNDS {
+        if (now.sequence, now.generation) == (row.sequence, row.generation) || round == ROUNDS {
             let view = view(&made);
-            let (namespace, generation, rev, space) = (row.id, row.generation, row.rev, row.space_print());
-            return Ok(Some(Shelf { namespace, generation, rev, space, parts: made, view, damaged }));
+            let (namespace, generation, sequence, space) = (row.id, row.generation, row.sequence, row.space_print());
+            return Ok(Some(IndexSnapshot { namespace, generation, sequence, space, ranges: made, view, damaged }));
         }
-        (parts, generation) = (made, row.generation);
+        (ranges, generation) = (made, row.generation);
         (row, files) = (now, now_files);
     }
     Ok(None)
 }
 
-/// Make parts of `(low, high]` behind those that are there. Small parts beyond the files are made one, the sizes of those
+/// Make ranges of `(low, high]` behind those that are there. Small ranges beyond the files are made one, the sizes of those
 /// that stay at least doubling, so that an item is indexed again a few times only.
 fn append(
     connections: &Connections,
     namespace: i64,
-    parts: &mut Vec<Part>,
+    ranges: &mut Vec<IndexedRange>,
     (low, high): (i64, i64),
     filed: i64,
 ) -> Result<()> {
-    let mut rows = Rows::read(connections, namespace, low, high, LARGEST_PART)?;
+    let mut rows = Rows::read(connections, namespace, low, high, MAX_SEGMENT_ITEMS)?;
     let (mut start, mut items) = (low, rows.len());
-    while let Some(last) = parts.last()
+    while let Some(last) = ranges.last()
         && last.low >= filed
         && last.high == start
         && last.segment.len() <= 2 * items.max(1)
-        && last.segment.len() + items <= LARGEST_PART / 4
+        && last.segment.len() + items <= MAX_SEGMENT_ITEMS / 4
     {
         (start, items) = (last.low, items + last.segment.len());
-        parts.pop();
+        ranges.pop();
     }
     if start < low {
-        rows = Rows::read(connections, namespace, start, high, LARGEST_PART)?;
+        rows = Rows::read(connections, namespace, start, high, MAX_SEGMENT_ITEMS)?;
     }
     loop {
         // What was just built is whole.
         let segment =
-            Segment::open(Arc::new(rows.build(parts))).map_err(|damaged| Error::Model(damaged.to_string()))?;
-        parts.push(Part { low: start, high: rows.high, segment: Arc::new(segment), row: None });
+            Segment::open(Arc::new(rows.build(ranges))).map_err(|damaged| Error::Model(damaged.to_string()))?;
+        ranges.push(IndexedRange { low: start, high: rows.high, segment: Arc::new(segment), row: None });
         if rows.high >= high {
             return Ok(());
         }
         start = rows.high;
-        rows = Rows::read(connections, namespace, start, high, LARGEST_PART)?;
+        rows = Rows::read(connections, namespace, start, high, MAX_SEGMENT_ITEMS)?;
     }
 }
