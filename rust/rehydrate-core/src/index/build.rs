@@ -2,12 +2,13 @@
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::entry::{Entry, Settings};
 use super::layout::{Section, Writer};
 use super::postings::List;
-use super::rows::{self, RowsWriter};
 use super::statistics::{Statistics, of_step};
+use super::vector_sections;
+use super::vector_writer::RowsWriter;
 use super::words::{self, Run};
-use super::{Entry, Settings};
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
 use crate::embed::normalize;
 use crate::interrupt::{checkpoint, stretches};
@@ -137,8 +138,8 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
     writer.put(Section::Length, lengths);
     writer.put(Section::Speaker, entries.iter().map(|entry| words::speaker(entry.text)));
     writer.put(Section::Asks, entries.iter().map(|entry| u8::from(lexical::asks(entry.text))));
-    let place = postings(vocabulary.lists, writer);
-    trigrams(&vocabulary.words, &place, writer);
+    let term_index = postings(vocabulary.lists, writer);
+    trigrams(&vocabulary.words, &term_index, writer);
     total
 }
 
@@ -146,12 +147,12 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
 fn postings(lists: Vec<(u64, List)>, writer: &mut Writer) -> Vec<u32> {
     let mut order: Vec<u32> = (0..lists.len() as u32).collect();
     order.sort_unstable_by_key(|&term| lists[term as usize].0);
-    let mut place = vec![0; lists.len()];
+    let mut term_index = vec![0; lists.len()];
     let sorted = || order.iter().map(|&term| &lists[term as usize]);
     let mut bytes = Vec::with_capacity(lists.iter().map(|(_, list)| list.len()).sum());
     let mut at = Vec::with_capacity(lists.len() + 1);
     for (to, (&term, (_, list))) in order.iter().zip(sorted()).enumerate() {
-        place[term as usize] = to as u32;
+        term_index[term as usize] = to as u32;
         at.push(bytes.len() as u64);
         list.write(&mut bytes);
     }
@@ -160,11 +161,11 @@ fn postings(lists: Vec<(u64, List)>, writer: &mut Writer) -> Vec<u32> {
     writer.put(Section::TermCount, sorted().map(|(_, list)| list.entries));
     writer.put(Section::TermAt, at);
     writer.bytes(Section::Postings, bytes);
-    place
+    term_index
 }
 
-fn trigrams(words: &[(u32, Vec<u32>)], place: &[u32], writer: &mut Writer) {
-    writer.put(Section::WordTerm, words.iter().map(|(term, _)| place[*term as usize]));
+fn trigrams(words: &[(u32, Vec<u32>)], term_index: &[u32], writer: &mut Writer) {
+    writer.put(Section::WordTerm, words.iter().map(|(term, _)| term_index[*term as usize]));
     writer.put(Section::WordTrigrams, words.iter().map(|(_, trigrams)| trigrams.len().min(255) as u8));
     let of_word = |(word, (_, trigrams)): (usize, &(u32, Vec<u32>))| {
         trigrams.iter().map(|&trigram| u64::from(trigram) << 32 | word as u64).collect::<Vec<_>>()
@@ -201,7 +202,7 @@ fn vectors(entries: &[&Entry<'_>], settings: &Settings<'_>, writer: &mut Writer)
         rows.push(&vector);
     }
     let older = settings.older.map(|older| (older.own_sum.as_slice(), older.own_present));
-    (builtin, rows.finish(older, rows::OWN, writer))
+    (builtin, rows.finish(older, vector_sections::OWN, writer))
 }
 
 fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistics>, writer: &mut Writer) -> u32 {
@@ -240,5 +241,9 @@ fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistic
     writer.bytes(Section::TokenWeights, weights);
     writer.put(Section::BagAt, at);
     writer.put(Section::Bags, bags);
-    rows.finish(older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present)), rows::BUILTIN, writer)
+    rows.finish(
+        older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present)),
+        vector_sections::BUILTIN,
+        writer,
+    )
 }

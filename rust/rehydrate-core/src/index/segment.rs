@@ -1,10 +1,11 @@
 //! One immutable piece of an index, read where it lies.
 use std::sync::Arc;
 
+use super::build;
+use super::entry::{Entry, Meta, Settings};
 use super::layout::{Column, Damaged, Fixed, Layout, Section};
 use super::postings::Postings;
 use super::statistics::Statistics;
-use super::{Entry, Meta, Settings, build};
 use crate::embed::Embedder;
 use crate::embed::builtin::StaticModel;
 
@@ -132,7 +133,7 @@ impl Segment {
     }
 
     /// The entries with a source and an id from `(source, id)` on begin here.
-    pub(super) fn place(&self, source: u32, id: u64) -> usize {
+    pub(super) fn lower_bound(&self, source: u32, id: u64) -> usize {
         let (sources, ids) = (self.column::<u32>(Section::Source), self.column::<u64>(Section::Ids));
         let (mut from, mut to) = (0, self.len);
         while from < to {
@@ -142,7 +143,7 @@ impl Segment {
         from
     }
 
-    /// The place of a term.
+    /// The index of a term.
     pub(super) fn find_term(&self, hash: u64) -> Option<usize> {
         self.column::<u64>(Section::Terms).find(hash)
     }
@@ -157,7 +158,7 @@ impl Segment {
         self.find_term(hash).map_or(0, |term| self.column::<u32>(Section::TermCount).get(term) as usize)
     }
 
-    /// The postings of the term at that place.
+    /// The postings of the term at that index.
     pub(super) fn postings_at(&self, term: usize) -> Postings<'_> {
         let at = self.column::<u64>(Section::TermAt);
         let bytes = &self.section(Section::Postings)[at.get(term) as usize..at.get(term + 1) as usize];

@@ -45,7 +45,7 @@ fn an_empty_view_finds_nothing() {
     for view in [View::new(Vec::new()), view_of(&[])] {
         assert!(view.is_empty() && view.search(&Query::new("anything", 5)).is_empty());
         let recall =
-            Recall { of: Likeness::Texts(&["anything"]), k: 3, centred: true, filter: Filter::default(), now_ms: 0 };
+            Recall { of: KnnTarget::Texts(&["anything"]), k: 3, centred: true, filter: Filter::default(), now_ms: 0 };
         assert_eq!(view.recall(&recall), [vec![]]);
     }
     let view = view_of(&[entry(1, "apples")]);
@@ -162,7 +162,7 @@ fn filters_and_expiry_hold_for_every_leg_and_for_neighbours() {
             let mut ids: Vec<u64> = view.search(&query).iter().map(|hit| hit.id).collect();
             ids.sort_unstable();
             assert_eq!(ids, expected, "{filter:?}");
-            let recall = Recall { of: Likeness::Texts(&["apples"]), k: 50, centred: false, filter, now_ms };
+            let recall = Recall { of: KnnTarget::Texts(&["apples"]), k: 50, centred: false, filter, now_ms };
             let mut ids: Vec<u64> = view.recall(&recall)[0].iter().map(|(id, _)| *id).collect();
             ids.sort_unstable();
             assert_eq!(ids, expected, "{filter:?}");
@@ -194,7 +194,7 @@ fn vectors_of_the_caller_find_and_broken_ones_are_missing() {
     let view = View::new(vec![open(Segment::build(&entries, &[], &settings))]);
     let vectors: [&[f32]; 5] = [&[3.0, 4.0], &broken, &[0.0, 0.0], &[1.0], &[-1.0, 0.0]];
     let filter = Filter::default();
-    let recall = Recall { of: Likeness::Vectors(&vectors), k: 3, centred: false, filter, now_ms: 0 };
+    let recall = Recall { of: KnnTarget::Vectors(&vectors), k: 3, centred: false, filter, now_ms: 0 };
     let answers = view.recall(&recall);
     let ids = |at: usize| answers[at].iter().map(|(id, _)| *id).collect::<Vec<_>>();
     assert_eq!([ids(0), ids(1), ids(2), ids(3), ids(4)], [vec![1, 0], vec![], vec![], vec![], vec![1, 0]]);
@@ -269,7 +269,7 @@ fn cells_find_what_a_scan_finds() {
     let asked: Vec<&[f32]> = vectors.iter().step_by(45).map(Vec::as_slice).collect();
     for centred in [false, true] {
         let filter = Filter::default();
-        let answers = view.recall(&Recall { of: Likeness::Vectors(&asked), k: 3, centred, filter, now_ms: 0 });
+        let answers = view.recall(&Recall { of: KnnTarget::Vectors(&asked), k: 3, centred, filter, now_ms: 0 });
         let mut right = 0;
         for (asked, answer) in asked.iter().zip(&answers) {
             let asked = unit(asked);

@@ -45,9 +45,9 @@ impl Amount {
         self.items <= limit.items && self.bytes <= limit.bytes
     }
 
-    fn part(self, share: f64) -> Self {
-        let part = |whole: i64| if whole == i64::MAX { whole } else { (whole as f64 * share) as i64 };
-        Self { items: part(self.items), bytes: part(self.bytes) }
+    fn scaled(self, share: f64) -> Self {
+        let scaled = |whole: i64| if whole == i64::MAX { whole } else { (whole as f64 * share) as i64 };
+        Self { items: scaled(self.items), bytes: scaled(self.bytes) }
     }
 
     fn remove(&mut self, bytes: i64) {
@@ -89,7 +89,7 @@ pub(super) fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(us
         candidates.sort_by(|a, b| a.worth.total_cmp(&b.worth).then(a.id.cmp(&b.id)));
         let mut cooled = Vec::new();
         for item in candidates.iter_mut().filter(|item| item.tier == Tier::Warm as u8) {
-            if kept.is_within(limit.part(0.75)) {
+            if kept.is_within(limit.scaled(0.75)) {
                 break;
             }
             kept.remove(item.bytes);
@@ -100,7 +100,7 @@ pub(super) fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(us
         candidates.sort_by_key(|item| item.id);
         let mut deleted = Vec::new();
         for item in candidates.iter().filter(|item| item.tier == Tier::Cold as u8) {
-            if held.is_within(limit.part(0.95)) {
+            if held.is_within(limit.scaled(0.95)) {
                 break;
             }
             held.remove(item.bytes);

@@ -10,7 +10,7 @@ use super::read::Reading;
 use super::{Store, scan, snippet};
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
-use crate::index::{self, Fusion, Likeness, Query};
+use crate::index::{self, Fusion, KnnTarget, Query};
 use crate::interrupt::checkpoint;
 
 /// How often a search begins again because what it found was deleted meanwhile.
@@ -147,7 +147,7 @@ impl Store {
     /// # Errors
     /// What keeps a file from being read.
     pub fn recall(&self, namespace: &str, texts: &[&str], k: usize, centred: bool) -> Result<Vec<Vec<Near>>> {
-        self.recall_like(namespace, Likeness::Texts(texts), texts.len(), k, centred, None)
+        self.recall_like(namespace, KnnTarget::Texts(texts), texts.len(), k, centred, None)
     }
 
     /// The same by vectors of the model `space`.
@@ -168,13 +168,13 @@ impl Store {
             (Some(row), Some(vector)) => Ok(verify_space(&row, vector.len(), space)?),
             _ => Ok(()),
         })?;
-        self.recall_like(namespace, Likeness::Vectors(vectors), vectors.len(), k, centred, Some(space))
+        self.recall_like(namespace, KnnTarget::Vectors(vectors), vectors.len(), k, centred, Some(space))
     }
 
     fn recall_like(
         &self,
         namespace: &str,
-        of: Likeness<'_>,
+        of: KnnTarget<'_>,
         count: usize,
         k: usize,
         centred: bool,
@@ -183,7 +183,7 @@ impl Store {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
         let Some(snapshot) = self.snapshot(namespace)? else { return Ok(vec![Vec::new(); count]) };
-        if let (Likeness::Vectors([vector, ..]), Some(space)) = (of, space) {
+        if let (KnnTarget::Vectors([vector, ..]), Some(space)) = (of, space) {
             verify_index_space(&snapshot, vector.len(), space)?;
         }
         let recall = index::Recall { of, k, centred, filter: index::Filter::default(), now_ms };

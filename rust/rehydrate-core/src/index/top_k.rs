@@ -4,14 +4,14 @@
 const SLACK: usize = 4;
 
 /// The best few of many scores.
-pub(super) struct Best {
+pub(super) struct TopK {
     limit: usize,
     /// Nothing up to this is among the best.
     pub floor: f32,
     kept: Vec<(f32, u32)>,
 }
 
-impl Best {
+impl TopK {
     pub fn new(limit: usize, floor: f32) -> Self {
         Self { limit, floor, kept: Vec::with_capacity(2 * limit + SLACK) }
     }
@@ -40,7 +40,7 @@ impl Best {
         }
     }
 
-    /// Best first.
+    /// TopK first.
     pub fn finish(mut self) -> Vec<(f32, u32)> {
         if self.limit > 0 {
             self.tighten();

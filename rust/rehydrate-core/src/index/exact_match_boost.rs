@@ -14,9 +14,9 @@ impl View {
         let mut hold = vec![false; entries.len()];
         let rarest = words.iter().map(|&(term, _)| (self.entries_with(term), term)).min();
         if let Some((_, term)) = rarest.filter(|(number, _)| (1..=FEW).contains(number)) {
-            for part in &self.parts {
-                part.segment.postings(term).each(|ordinal| {
-                    if let Ok(at) = entries.binary_search(&(part.base + ordinal as usize)) {
+            for reader in &self.readers {
+                reader.segment.postings(term).each(|ordinal| {
+                    if let Ok(at) = entries.binary_search(&(reader.base + ordinal as usize)) {
                         hold[at] = signals[at].trigram >= ALL;
                     }
                 });

@@ -1,107 +1,23 @@
-//! The legs that go by words: BM25, and the share of a query's words found as words or parts of words.
+//! The legs that go by words: BM25, and the share of a query's words found as words or readers of words.
 //!
 //! Both read a term's postings, so both are worked out in one go: BM25 is added up, and which words of the query an entry
 //! holds is a bit each. What a set of words weighs is looked up in the end.
 use super::layout::Section;
 use super::postings::Postings;
+use super::score_buffer::{ScoreBuffer, WORDS, WordScore, WordWeights};
 use super::segment::Segment;
-use super::view::{Part, View};
+use super::segment_reader::SegmentReader;
+use super::view::View;
 use super::words::Asked;
 use crate::interrupt::checkpoint;
 use crate::lexical::{K1, idf};
 
 /// A longer query is judged by its rarest terms.
 const TERMS: usize = 64;
-/// Trigrams are sought for so many words of a query: a bit each.
-const WORDS: usize = 32;
 /// Share of a query word's trigrams from which a word of the vocabulary holds it.
 const HELD: f32 = 0.6;
 /// A word of the query stands for so many words of a segment's vocabulary at most.
 const EXPANSIONS: usize = 64;
-
-/// What the words of a query say of an entry.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Scored {
-    /// BM25.
-    pub text: f32,
-    /// Which words it holds, as words or as parts of words.
-    pub words: u32,
-}
-
-/// Scores by entry. Kept from search to search: fresh pages of zeros would cost more than most searches.
-#[derive(Default)]
-pub(super) struct Dense {
-    pub scored: Vec<Scored>,
-    /// What is missing of words that are held in part; zeros but for [`Dense::partial`].
-    lacking: Vec<f32>,
-    partial: Vec<u32>,
-    /// By word of a vocabulary, the trigrams shared with a word of the query; zeros in between.
-    shared: Vec<u8>,
-}
-
-impl Dense {
-    /// Bytes an entry takes.
-    pub const ENTRY_BYTES: usize = size_of::<Scored>() + size_of::<f32>();
-
-    /// All zeros, one an entry.
-    pub fn clear(&mut self, entries: usize) {
-        self.scored.clear();
-        self.scored.resize(entries, Scored::default());
-        self.partial.drain(..).for_each(|entry| self.lacking[entry as usize] = 0.0);
-        self.lacking.resize(entries, 0.0);
-    }
-
-    /// What the query's words that an entry holds weigh.
-    #[inline(always)]
-    pub fn held(&self, entry: usize, weights: &Weights) -> f32 {
-        weights.of(self.scored[entry].words) - self.lacking[entry]
-    }
-
-    /// The same as a share of all words.
-    pub fn trigram(&self, entry: usize, weights: &Weights) -> f32 {
-        (self.held(entry, weights) / weights.sum).max(0.0)
-    }
-}
-
-/// The largest BM25 of some entries, and all words that any of them holds.
-#[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
-pub(super) fn most(scored: &[Scored]) -> (f32, u32) {
-    // Bits of numbers that are not negative are ordered as they are, and integers need no care for NaN.
-    let (mut text, mut words) = (0, 0);
-    for entry in scored {
-        text = text.max(entry.text.to_bits().cast_signed());
-        words |= entry.words;
-    }
-    (f32::from_bits(text.cast_unsigned()), words)
-}
-
-/// What each set of words of a query weighs, eight words at a time.
-pub(super) struct Weights {
-    tables: [[f32; 256]; WORDS / 8],
-    sum: f32,
-}
-
-impl Weights {
-    fn new(rarity: &[f32]) -> Self {
-        let mut tables = [[0.0; 256]; WORDS / 8];
-        for (table, rarity) in tables.iter_mut().zip(rarity.chunks(8)) {
-            let of_set = |set: usize| (0..).zip(rarity).filter(|(bit, _)| set >> bit & 1 == 1).map(|(_, x)| x).sum();
-            *table = std::array::from_fn(of_set);
-        }
-        let sum: f32 = rarity.iter().sum();
-        Self { tables, sum: if sum > 0.0 { sum } else { 1.0 } }
-    }
-
-    #[inline(always)]
-    pub fn of(&self, words: u32) -> f32 {
-        let [first, rest @ ..] = words.to_le_bytes();
-        let mut weight = self.tables[0][usize::from(first)];
-        if words > 0xFF {
-            weight += self.tables[1..].iter().zip(rest).map(|(table, byte)| table[usize::from(byte)]).sum::<f32>();
-        }
-        weight
-    }
-}
 
 /// A term of the query.
 struct Term {
@@ -113,7 +29,7 @@ struct Term {
 
 impl View {
     /// BM25 of every entry, and which words of the query it holds; returns what those weigh.
-    pub(super) fn by_words(&self, asked: &Asked, dense: &mut Dense) -> Weights {
+    pub(super) fn by_words(&self, asked: &Asked, buffer: &mut ScoreBuffer) -> WordWeights {
         let words = &asked.words[..asked.words.len().min(WORDS)];
         let bits = |hash: u64| {
             let of_term = (0..).zip(words).filter(|(_, (term, _))| *term == hash);
@@ -131,26 +47,26 @@ impl View {
         terms.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
         for (rank, term) in terms.iter().enumerate().filter(|(rank, term)| *rank < TERMS || term.words > 0) {
             checkpoint();
-            self.add_term(term, if rank < TERMS { term.rarity } else { 0.0 }, &mut dense.scored);
+            self.add_term(term, if rank < TERMS { term.rarity } else { 0.0 }, &mut buffer.scored);
         }
         let mut rarity = Vec::with_capacity(words.len());
         for (word, (term, trigrams)) in words.iter().enumerate() {
             checkpoint();
-            rarity.push(self.add_holders(word, *term, trigrams, entries_with[word], dense));
+            rarity.push(self.add_holders(word, *term, trigrams, entries_with[word], buffer));
         }
-        Weights::new(&rarity)
+        WordWeights::new(&rarity)
     }
 
     /// Add what a term that weighs so much gives to the entries that hold it.
-    fn add_term(&self, term: &Term, rarity: f32, scored: &mut [Scored]) {
+    fn add_term(&self, term: &Term, rarity: f32, scored: &mut [WordScore]) {
         let most = rarity * (K1 as f32 + 1.0);
         let shares = self.share_of_one();
-        for part in &self.parts {
-            let lengths = part.segment.column::<u16>(Section::Length).raw();
-            let scored = &mut scored[part.base..][..part.segment.len()];
-            // Scores of deleted entries are nobody's: they pass no gate.
+        for reader in &self.readers {
+            let lengths = reader.segment.column::<u16>(Section::Length).raw();
+            let scored = &mut scored[reader.base..][..reader.segment.len()];
+            // Scores of deleted entries are nobody's: they pass no doc_filter.
             let length = |ordinal: u32| usize::from(u16::from_le_bytes(lengths[ordinal as usize]));
-            let repeated = part.segment.postings(term.hash).each(|ordinal| {
+            let repeated = reader.segment.postings(term.hash).each(|ordinal| {
                 let entry = &mut scored[ordinal as usize];
                 entry.text += most * shares[length(ordinal)];
                 entry.words |= term.words;
@@ -164,29 +80,29 @@ impl View {
 
     /// In how many live entries a term stands.
     pub(super) fn entries_with(&self, term: u64) -> usize {
-        let in_part = |part: &Part| {
-            if part.deleted.is_empty() {
-                return part.segment.entries_with(term);
+        let in_part = |reader: &SegmentReader| {
+            if reader.deleted.is_empty() {
+                return reader.segment.entries_with(term);
             }
             let mut live = 0;
-            part.segment.postings(term).each(|ordinal| live += usize::from(part.is_live(ordinal as usize)));
+            reader.segment.postings(term).each(|ordinal| live += usize::from(reader.is_live(ordinal as usize)));
             live
         };
-        self.parts.iter().map(in_part).sum()
+        self.readers.iter().map(in_part).sum()
     }
 
     /// Note which entries hold a word of the query as a part of their words; returns what the word weighs. `whole`: how
     /// many hold it as a word, which is noted already.
-    fn add_holders(&self, word: usize, term: u64, trigrams: &[u32], whole: usize, dense: &mut Dense) -> f32 {
-        let Dense { scored, lacking, partial, shared } = dense;
+    fn add_holders(&self, word: usize, term: u64, trigrams: &[u32], whole: usize, buffer: &mut ScoreBuffer) -> f32 {
+        let ScoreBuffer { scored, lacking, partial, shared } = buffer;
         let bit = 1 << word;
         let mut found: Vec<(u32, f32)> = Vec::new();
         let mut number = whole;
-        for part in &self.parts {
-            for (held, postings) in holders(&part.segment, term, trigrams, shared) {
+        for reader in &self.readers {
+            for (held, postings) in holders(&reader.segment, term, trigrams, shared) {
                 postings.each(|ordinal| {
-                    let entry = part.base + ordinal as usize;
-                    if scored[entry].words & bit == 0 && part.is_live(ordinal as usize) {
+                    let entry = reader.base + ordinal as usize;
+                    if scored[entry].words & bit == 0 && reader.is_live(ordinal as usize) {
                         scored[entry].words |= bit;
                         number += 1;
                         if held < 1.0 {

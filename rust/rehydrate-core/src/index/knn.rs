@@ -1,26 +1,28 @@
 //! Recall: the entries most like each of many texts or vectors.
 use std::ops::Range;
 
-use super::Filter;
-use super::best::Best;
+use super::filter::DocFilter;
+use super::filter::Filter;
 use super::layout::Section;
-use super::rows::{self, Probe, Rows, Scratch};
+use super::probe::{Probe, Scratch};
 use super::statistics::of_step;
-use super::view::{Gate, View};
+use super::top_k::TopK;
+use super::vector_sections::{self, Rows};
+use super::view::View;
 use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::normalize;
 use crate::interrupt::{both, checkpoint};
 
 /// What entries are to be like.
 #[derive(Debug, Clone, Copy)]
-pub enum Likeness<'a> {
+pub enum KnnTarget<'a> {
     /// By the built-in model.
     Texts(&'a [&'a str]),
     /// By the caller's.
     Vectors(&'a [&'a [f32]]),
 }
 
-impl Likeness<'_> {
+impl KnnTarget<'_> {
     fn len(&self) -> usize {
         match self {
             Self::Texts(texts) => texts.len(),
@@ -32,7 +34,7 @@ impl Likeness<'_> {
 /// A batch of questions for the nearest entries.
 #[derive(Debug, Clone, Copy)]
 pub struct Recall<'a> {
-    pub of: Likeness<'a>,
+    pub of: KnnTarget<'a>,
     /// Entries a question.
     pub k: usize,
     /// Take what all entries have in common from both sides: what is left of unrelated texts is about 0.
@@ -45,14 +47,14 @@ pub struct Recall<'a> {
 const BATCH: usize = 2048;
 /// From so many on two threads share a batch.
 const SHARED: usize = 64;
-/// Share of the cells that are looked into: the third nearest is on average within 0.01 of the true (`cargo bench --bench
+/// Share of the lists that are looked into: the third nearest is on average within 0.01 of the true (`cargo bench --bench
 /// index`); how much is remembered of a text asks for no more.
-const CELLS_SHARE: usize = 32;
+const PROBED_SHARE: usize = 32;
 /// So many are looked into in any case.
-const CELLS: usize = 20;
-/// Rows of a segment without cells that all questions are held against before the next.
+const MIN_PROBED: usize = 20;
+/// Rows of a segment without lists that all questions are held against before the next.
 const ROWS_AT_ONCE: usize = 128;
-/// Looks into cells between two checkpoints.
+/// Looks into lists between two checkpoints.
 const VISITS_AT_ONCE: usize = 256;
 
 impl View {
@@ -76,64 +78,72 @@ impl View {
     }
 
     fn recall_some(&self, recall: &Recall<'_>, questions: &[usize]) -> Vec<Vec<(u64, f32)>> {
-        let mut best: Vec<Best> = questions.iter().map(|_| Best::new(recall.k, f32::NEG_INFINITY)).collect();
+        let mut best: Vec<TopK> = questions.iter().map(|_| TopK::new(recall.k, f32::NEG_INFINITY)).collect();
         let mut scratch = Scratch::default();
         let bag = |&question: &usize| match recall.of {
-            Likeness::Texts(texts) => StaticModel::builtin().map(|model| model.bag(texts[question])),
-            Likeness::Vectors(_) => None,
+            KnnTarget::Texts(texts) => StaticModel::builtin().map(|model| model.bag(texts[question])),
+            KnnTarget::Vectors(_) => None,
         };
         let bags: Vec<Option<Bag>> = questions.iter().map(bag).collect();
-        let place = if matches!(recall.of, Likeness::Texts(_)) { rows::BUILTIN } else { rows::OWN };
-        for part in &self.parts {
-            let Some(rows) = Rows::of(&part.segment, place) else { continue };
-            let gate = Gate::new(part, &recall.filter, recall.now_ms);
+        let sections =
+            if matches!(recall.of, KnnTarget::Texts(_)) { vector_sections::BUILTIN } else { vector_sections::OWN };
+        for reader in &self.readers {
+            let Some(rows) = Rows::of(&reader.segment, sections) else { continue };
+            let doc_filter = DocFilter::new(reader, &recall.filter, recall.now_ms);
             let probe = |(&question, bag): (&usize, &Option<Bag>)| {
                 checkpoint();
                 let mut vector = match recall.of {
-                    Likeness::Texts(_) => vector(part.segment.section(Section::TokenWeights), bag.as_ref()?)?,
-                    Likeness::Vectors(vectors) => vectors[question].to_vec(),
+                    KnnTarget::Texts(_) => vector(reader.segment.section(Section::TokenWeights), bag.as_ref()?)?,
+                    KnnTarget::Vectors(vectors) => vectors[question].to_vec(),
                 };
                 normalize(&mut vector);
                 Probe::new(&vector, &rows, recall.centred)
             };
             let probes: Vec<Option<Probe>> = questions.iter().zip(&bags).map(probe).collect();
             let asking = || (0_u32..).zip(&probes).filter_map(|(question, probe)| Some((question, probe.as_ref()?)));
-            if rows.cells() == 0 {
-                let mut offer = |probe: &Probe, question: u32, places: Range<usize>| {
+            if rows.lists() == 0 {
+                let mut scan = |probe: &Probe, question: u32, slots: Range<usize>| {
                     let best = &mut best[question as usize];
-                    probe.offer(&rows, places, &gate, part.base, best, &mut scratch.products);
+                    probe.scan(&rows, slots, &doc_filter, reader.base, best, &mut scratch.products);
                 };
                 for from in (0..rows.len()).step_by(ROWS_AT_ONCE) {
                     checkpoint();
-                    let places = from..rows.len().min(from + ROWS_AT_ONCE);
-                    asking().for_each(|(question, probe)| offer(probe, question, places.clone()));
+                    let slots = from..rows.len().min(from + ROWS_AT_ONCE);
+                    asking().for_each(|(question, probe)| scan(probe, question, slots.clone()));
                 }
                 continue;
             }
-            // Cell by cell, so that all who look into one find its rows in the processor's cache.
-            let number = (rows.cells() / CELLS_SHARE).max(CELLS);
+            // List by list, so that all who look into one find its rows in the processor's cache.
+            let number = (rows.lists() / PROBED_SHARE).max(MIN_PROBED);
             let mut visits: Vec<(bool, u32, u32)> = Vec::new();
             for (question, probe) in asking() {
                 checkpoint();
-                let cells = probe.cells(&rows, number, &mut scratch);
-                visits.extend((0..).zip(cells).map(|(rank, cell)| (rank > 0, cell, question)));
+                let lists = probe.lists(&rows, number, &mut scratch);
+                visits.extend((0..).zip(lists).map(|(rank, list)| (rank > 0, list, question)));
             }
-            // The nearest cells first: what is found there lets most of the rest be passed over.
+            // The nearest lists first: what is found there lets most of the rest be passed over.
             visits.sort_unstable();
             for some in visits.chunks(VISITS_AT_ONCE) {
                 checkpoint();
-                for &(_, cell, question) in some {
+                for &(_, list, question) in some {
                     if let Some(probe) = &probes[question as usize] {
                         let best = &mut best[question as usize];
-                        probe.offer_near(&rows, rows.cell(cell as usize), &gate, part.base, best, &mut scratch);
+                        probe.pruned_scan(
+                            &rows,
+                            rows.list(list as usize),
+                            &doc_filter,
+                            reader.base,
+                            best,
+                            &mut scratch,
+                        );
                     }
                 }
             }
         }
-        let answer = |best: Best| {
+        let answer = |best: TopK| {
             best.finish().into_iter().map(|(cosine, entry)| {
-                let (part, ordinal) = self.locate(entry as usize);
-                (part.segment.column::<u64>(Section::Ids).get(ordinal), cosine)
+                let (reader, ordinal) = self.locate(entry as usize);
+                (reader.segment.column::<u64>(Section::Ids).get(ordinal), cosine)
             })
         };
         best.into_iter().map(|best| answer(best).collect()).collect()
@@ -162,11 +172,12 @@ mod tests {
             [entry(4, "staging listens on port 8443"), entry(5, "a note about penguins"), entry(6, "Anna prefers tea")];
         for order in [[&alone[..], &others, &twice], [&twice, &alone, &others], [&others, &twice, &alone]] {
             let build = |entries: &&[Entry<'_>]| Segment::build(entries, &[], &Settings::default());
-            let view =
-                View::new(order.iter().map(|part| Arc::new(Segment::open(Arc::new(build(part))).unwrap())).collect());
+            let view = View::new(
+                order.iter().map(|reader| Arc::new(Segment::open(Arc::new(build(reader))).unwrap())).collect(),
+            );
             for one in order.concat() {
                 let filter = Filter::default();
-                let recall = Recall { of: Likeness::Texts(&[one.text]), k: 6, centred: true, filter, now_ms: 0 };
+                let recall = Recall { of: KnnTarget::Texts(&[one.text]), k: 6, centred: true, filter, now_ms: 0 };
                 let near = view.recall(&recall).remove(0);
                 let own = near.iter().find(|(id, _)| *id == one.id).unwrap().1;
                 assert_eq!(near.len(), 6);
