@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
 use rehydrate_core::engine::{DEFAULT_CACHE_BYTES, Engine};
-use rehydrate_core::select::{Request, Selection};
+use rehydrate_core::selection::{Request, Selection};
 use rehydrate_core::text::Needs;
 use rehydrate_core::tokens::Counter;
 

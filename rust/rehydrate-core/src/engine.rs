@@ -9,7 +9,6 @@ use crate::cache::ContentCache;
 use crate::embed::is_present;
 use crate::error::Result;
 use crate::interrupt::checkpoint;
-use crate::laid_down::said_by_users;
 use crate::parts::{CachedDivision, DividedText, Excerpting, Parts, in_json};
 use crate::prepared::Prepared;
 use crate::text::{Needs, TextAnalysis, Wanted};
@@ -70,7 +69,7 @@ impl Engine {
         conversation.verify()?;
         let wanted = Wanted { counter: counts.is_none().then_some(counter), needs, is_users: false };
         let mut analyses = Vec::with_capacity(conversation.pieces.len());
-        for (&piece, is_users) in conversation.pieces.iter().zip(said_by_users(&conversation)) {
+        for (&piece, is_users) in conversation.pieces.iter().zip(conversation.said_by_users()) {
             checkpoint();
             analyses.push(self.analysis(piece, &Wanted { is_users, ..wanted }));
         }
@@ -108,7 +107,7 @@ impl Engine {
         excerpting.verify(&conversation)?;
         let rounding = Rounding { counter, is_own: counts.is_some() };
         let wanted = Wanted { counter: counts.is_none().then_some(counter), needs, is_users: false };
-        let said_by_users = said_by_users(&conversation);
+        let said_by_users = conversation.said_by_users();
         let counted_only = Wanted { needs: Needs::default(), ..wanted };
         let mut own_block_counts = excerpting.block_counts.into_iter().flatten().copied();
         let mut parts = Parts::default();

@@ -36,7 +36,7 @@ mod sketch;
 mod statistics;
 mod text_match;
 mod top_k;
-mod vector_sections;
+mod vector_rows;
 mod vector_writer;
 mod view;
 mod words;

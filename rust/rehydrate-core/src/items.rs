@@ -3,7 +3,7 @@ use crate::pack::{Packing, Problem};
 use crate::parts::Parts;
 use crate::prepared::Prepared;
 use crate::score::{self, Signals};
-use crate::select::BlockChoice;
+use crate::selection::BlockChoice;
 
 impl Prepared {
     /// Recency of each part: its message's.
@@ -82,15 +82,15 @@ impl Prepared {
         best.into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    /// From the items that are kept to units and their blocks; `lead` sees to a valid first survivor among the units.
+    /// From the items that are kept to units and their blocks; `repair` sees to a valid first survivor among the units.
     pub(crate) fn settle(
         &self,
         problem: &Problem<'_>,
         mut packing: Packing,
-        lead: impl FnOnce(&Problem<'_>, &mut Packing) -> Option<usize>,
+        repair: impl FnOnce(&Problem<'_>, &mut Packing) -> Option<usize>,
     ) -> (Packing, Vec<BlockChoice>, Option<usize>) {
         let Some(parts) = &self.parts else {
-            let leader = lead(problem, &mut packing);
+            let leader = repair(problem, &mut packing);
             return (packing, Vec::new(), leader);
         };
         let units = self.units.len();
@@ -101,7 +101,7 @@ impl Prepared {
             gain: self.gain_of_units(parts, &packing),
             ..packing.clone()
         };
-        let leader = lead(&Problem { token_cost: &token_cost, ..*problem }, &mut by_unit);
+        let leader = repair(&Problem { token_cost: &token_cost, ..*problem }, &mut by_unit);
         for (index, block) in parts.blocks.iter().enumerate() {
             packing.kept[units + index] &= by_unit.kept[self.messages[block.part].unit];
         }

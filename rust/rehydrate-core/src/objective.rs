@@ -27,7 +27,7 @@ const HALF_COVERAGE: f64 = 100.0;
 const CONTRAST: i32 = 4;
 
 /// What the query asks for.
-pub(crate) struct Asked {
+pub(crate) struct QueryGoal {
     /// 0 to 1: how far it asks for something that stands out here, times its weight.
     standing_out: f64,
     weight: f64,
@@ -37,7 +37,7 @@ pub(crate) struct Asked {
     words: usize,
 }
 
-impl Asked {
+impl QueryGoal {
     pub fn new(query: &str, standing_out: f64, weight: f64) -> Self {
         let names = mentions(query).iter().filter(|name| name.class != Class::Word).map(|name| name.hash).collect();
         let mut words = lexical::words(query);
@@ -66,7 +66,7 @@ impl Prepared {
         &self,
         signals: &[Signals],
         weights: &Weights,
-        asked: Option<&Asked>,
+        asked: Option<&QueryGoal>,
         item_tokens: &[u32],
         pinned: &[bool],
     ) -> Objective {

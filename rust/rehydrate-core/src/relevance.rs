@@ -43,12 +43,12 @@ pub(crate) struct Relevance {
 }
 
 /// The query as the three opinions read it.
-pub(crate) struct Query {
+pub(crate) struct AnalysedQuery {
     words: Vec<u32>,
     bag: Option<Bag>,
 }
 
-impl Query {
+impl AnalysedQuery {
     pub fn new(text: &str, model: Option<&StaticModel>) -> Self {
         let mut words = lexical::words(text);
         words.sort_unstable();
@@ -62,7 +62,7 @@ impl Prepared {
     /// a message has none. `candidate` marks what is not kept anyway: the rest neither sets the scale nor lends.
     pub(crate) fn relevance(
         &self,
-        query: &Query,
+        query: &AnalysedQuery,
         dense: Option<Vec<f64>>,
         candidate: &[bool],
         semantic_weight: f64,

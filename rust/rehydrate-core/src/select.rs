@@ -1,111 +1,14 @@
 //! Selection: score every message, pack the units, make sure that the first survivor may lead.
 use crate::error::{Error, Result};
 use crate::fuse::worth_asking;
-use crate::objective::{Asked, Objective};
+use crate::objective::{Objective, QueryGoal};
 use crate::pack::{Packing, Problem, pack_coverage_in_parts, pack_greedy_in_parts};
 use crate::parts::Parts;
 use crate::prepared::Prepared;
-use crate::relevance::{Query, USUAL_SEMANTIC_WEIGHT};
-use crate::score::{Signals, Weights, clamp_coverage};
-use crate::{coverage, laid_down, lead};
-
-/// How the signals are measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SignalMode {
-    /// Plain cosine, linear recency: chitta's formula to the letter.
-    Raw,
-    /// Spread within the conversation, with BM25 and neighbours.
-    Calibrated,
-}
-
-/// How the budget is filled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PackMode {
-    /// By score alone.
-    Greedy,
-    /// By score and by what is mentioned nowhere else.
-    Coverage,
-}
-
-/// Vectors of one space for messages and the query, from an embedder of the caller's.
-#[derive(Clone, Copy, Debug)]
-pub struct Vectors<'a> {
-    /// Components of a vector.
-    pub dim: usize,
-    /// One row each for the messages that `places` names; zeros or NaN stand for "no vector".
-    pub messages: &'a [f32],
-    /// Whose rows these are. None: every message's, in order.
-    pub places: Option<&'a [usize]>,
-    /// The query's, where there is a query.
-    pub query: Option<&'a [f32]>,
-}
-
-/// One compaction asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    /// What the next turn is about.
-    pub query: Option<&'a str>,
-    /// How much the query counts, 0 to 1: less where it was read from a turn that much has followed.
-    pub query_weight: f64,
-    /// The caller's vectors; without them the built-in model's, if the conversation was prepared for it.
-    pub vectors: Option<Vectors<'a>>,
-    /// Per message the largest cosine against memory; none: nothing is covered.
-    pub memory_coverage: Option<&'a [f64]>,
-    /// Weights of the three signals.
-    pub weights: Weights,
-    /// How the signals are measured.
-    pub signals: SignalMode,
-    /// How the budget is filled.
-    pub packing: PackMode,
-    /// Tokens that the whole result may have, system messages included.
-    pub target_tokens: u64,
-}
-
-/// What became of one block of a divided text.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct BlockChoice {
-    /// Which of the divided texts it is of.
-    pub text: usize,
-    /// Its place in that text.
-    pub place: usize,
-    /// Its tokens.
-    pub tokens: u32,
-    /// What it added, or would still add.
-    pub gain: f64,
-    /// Whether it is kept.
-    pub kept: bool,
-}
-
-/// The outcome of one compaction: what is kept, and every signal behind it.
-#[derive(Clone, Debug)]
-pub struct Selection {
-    /// Which units are kept, what each added, the tokens used.
-    pub packing: Packing,
-    /// What is kept of the texts that are divided, by unit.
-    pub blocks: Vec<BlockChoice>,
-    /// Per message, its signals.
-    pub signals: Vec<Signals>,
-    /// Per message, its score.
-    pub message_scores: Vec<f64>,
-    /// Per unit, its best message, whose score is the unit's.
-    pub best_message: Vec<usize>,
-    /// Per unit, its tokens when it is whole.
-    pub unit_tokens: Vec<u32>,
-    /// Per unit, what its score alone is worth in the objective that was packed.
-    pub unit_worth: Vec<f64>,
-    /// Per unit, the summed weights of the features it mentions, whoever else mentions them.
-    pub feature_worth: Vec<f64>,
-    /// Per unit, whether something that a user laid down stands in what is kept of it.
-    pub laid_down: Vec<bool>,
-    /// What the query's part of the objective is, 0 to 1.
-    pub query_share: f64,
-    /// Tokens of the pinned units, system included.
-    pub pinned_tokens: u64,
-    /// The unit pulled in so that a user turn comes first, if that was needed.
-    pub leader: Option<usize>,
-    /// Whether vectors were really computed; without a query the newest text alone is embedded.
-    pub embedding: bool,
-}
+use crate::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
+use crate::score::{Signals, clamp_coverage};
+use crate::selection::{PackMode, Request, Selection, SignalMode};
+use crate::{coverage, directive_worth, first_turn_repair};
 
 impl Prepared {
     /// Score every message, pack the units into `request.target_tokens`, and see to a valid first survivor.
@@ -136,8 +39,8 @@ impl Prepared {
         let (unit_tokens, item_tokens) = (self.unit_tokens(), self.item_tokens());
         let pinned_tokens = (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(item_tokens[u])).sum();
         let free_tokens = request.target_tokens.saturating_sub(pinned_tokens);
-        let rules = match (request.packing, request.signals) {
-            (PackMode::Coverage, SignalMode::Calibrated) => self.rule_strengths(item_tokens.len(), &pinned),
+        let directives = match (request.packing, request.signals) {
+            (PackMode::Coverage, SignalMode::Calibrated) => self.directive_strengths(item_tokens.len(), &pinned),
             _ => vec![0; item_tokens.len()],
         };
         let objective = match request.packing {
@@ -152,22 +55,24 @@ impl Prepared {
                 // A weight of 0 of the semantic signal switches the query off.
                 let weight = request.query_weight * request.weights.semantic / USUAL_SEMANTIC_WEIGHT;
                 let query = request.query.zip(measured.standing_out);
-                let asked = query.map(|(query, standing_out)| Asked::new(query, standing_out, weight));
+                let asked = query.map(|(query, standing_out)| QueryGoal::new(query, standing_out, weight));
                 let pinned_items = self.items_of(&pinned, &vec![false; pinned.len()]);
                 self.objective(&signals, &request.weights, asked.as_ref(), &item_tokens, &pinned_items)
             }
         };
         let Objective { mut item_worth, features, query_share, naming_share, feature_share } = objective;
         if request.packing == PackMode::Coverage {
-            // A question narrows what counts: at a small budget it gets what it asks for before every rule does.
+            // A question narrows what counts: at a small budget it gets what it asks for before every directive does.
             let weight = feature_share * (1.0 - query_share).powi(3);
-            laid_down::add_worth(&mut item_worth, &rules, &item_tokens, free_tokens, weight);
+            directive_worth::add_worth(&mut item_worth, &directives, &item_tokens, free_tokens, weight);
         }
         // What is kept with all its blocks, before anything competes.
         let whole: Vec<bool> = match request.packing {
             _ if self.fits_whole(request.target_tokens) => vec![true; self.units.len()],
             PackMode::Greedy => vec![false; self.units.len()],
-            PackMode::Coverage => self.heard_users(&unit_tokens, &pinned, &rules, free_tokens, feature_share),
+            PackMode::Coverage => {
+                self.reserved_user_turns(&unit_tokens, &pinned, &directives, free_tokens, feature_share)
+            }
         };
         let first: Vec<bool> = pinned.iter().zip(&whole).map(|(&pinned, &whole)| pinned || whole).collect();
         let problem = Problem {
@@ -184,16 +89,18 @@ impl Prepared {
             PackMode::Coverage => pack_coverage_in_parts(&problem, &blocks),
         };
         let may_lead: Vec<bool> = self.units.iter().map(|unit| unit.may_lead).collect();
-        let lead = |units: &Problem<'_>, packing: &mut Packing| lead::repair_lead(units, &system, &may_lead, packing);
-        let (packing, kept_blocks, leader) = self.settle(&Problem { pinned: &pinned, ..problem }, packing, lead);
+        let repair = |units: &Problem<'_>, packing: &mut Packing| {
+            first_turn_repair::repair_first_turn(units, &system, &may_lead, packing)
+        };
+        let (packing, kept_blocks, leader) = self.settle(&Problem { pinned: &pinned, ..problem }, packing, repair);
 
-        let laid_down = self.units_with_rules(&rules, &packing.kept, &kept_blocks);
+        let has_directive = self.units_with_directives(&directives, &packing.kept, &kept_blocks);
         let worth = features.worth_of_items(item_tokens.len());
         let (message_signals, message_scores) = self.best_of_messages(signals, part_scores);
         let best_message = self.best_of_units(&message_scores);
         Ok(Selection {
             leader,
-            laid_down,
+            has_directive,
             feature_worth: self.units_of(&worth),
             unit_worth: self.units_of(&item_worth),
             query_share: query_share + naming_share,
@@ -247,7 +154,7 @@ impl Prepared {
     #[must_use]
     pub fn rank(&self, query: &str) -> Vec<usize> {
         let candidate = self.candidates(&self.kept_anyway(&self.system_units()));
-        let query = Query::new(query, self.model());
+        let query = AnalysedQuery::new(query, self.model());
         let relevance = self.relevance(&query, None, &candidate, USUAL_SEMANTIC_WEIGHT).relevance;
         let mut ranked: Vec<usize> = (0..candidate.len()).filter(|&message| candidate[message]).collect();
         ranked.sort_by(|&a, &b| relevance[b].total_cmp(&relevance[a]).then(b.cmp(&a)));

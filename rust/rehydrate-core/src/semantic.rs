@@ -3,9 +3,9 @@ use std::borrow::Cow;
 
 use crate::embed::{Embedder, dot, is_present, normalize};
 use crate::prepared::Prepared;
-use crate::relevance::{Query, centred_cosine};
+use crate::relevance::{AnalysedQuery, centred_cosine};
 use crate::score::NEUTRAL_SIMILARITY;
-use crate::select::{Request, SignalMode};
+use crate::selection::{Request, SignalMode};
 
 /// The similarity signal of each message.
 pub(crate) struct Measured {
@@ -57,7 +57,7 @@ impl Prepared {
                 // The built-in model is weighted anew for each conversation, so it goes by the texts, not by vectors.
                 let own = if request.vectors.is_some() { self.space(request) } else { None };
                 let dense = own.and_then(|space| space.centred_cosines(messages));
-                let query = Query::new(query, self.model());
+                let query = AnalysedQuery::new(query, self.model());
                 let found = self.relevance(&query, dense, candidate, request.weights.semantic);
                 Measured {
                     similarity: found.relevance,

@@ -3,11 +3,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::cache::{Cached, ContentHash, content_hash};
+use crate::directives;
 use crate::embed::Embedder;
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
 use crate::features::{self, PackedMentions};
 use crate::interrupt::Pace;
-use crate::laid_down;
 use crate::lexical::{self, PackedTerms};
 use crate::tokens::Counter;
 use crate::unit::{Piece, PieceKind};
@@ -18,7 +18,7 @@ const LONG_TEXT_TOKENS: usize = 256;
 /// Everything derived from one text so far, in one allocation: ten thousand short texts would otherwise take more room
 /// for pointers than for what they point to.
 ///
-/// The first word is a bit set of the parts that are there. A word follows for each of them, in the order of [`Part`]: a
+/// The first word is a bit set of the parts that are there. A word follows for each of them, in the order of [`Section`]: a
 /// count itself, or the length in words of a section. Then come the sections, as their rooms pack them.
 ///
 /// It never changes. A text of which more is asked gets a new one, which takes over what is there.
@@ -27,20 +27,20 @@ pub struct TextAnalysis(Arc<[u32]>);
 
 /// What may be derived from a text, by its bit.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum Section {
     Mentions = 8,
     Terms = 9,
     Bag = 10,
     /// Sum of the bag's plain token vectors, for long texts only: there it saves the most and weighs the least.
     Sum = 11,
-    /// Rules, of what users say only.
-    Rules = 12,
+    /// Directives, of what users say only.
+    Directives = 12,
 }
 
 /// The bits under the sections', one a counter.
 const COUNT_BITS: u32 = 0xFF;
 
-const SECTIONS: [Part; 5] = [Part::Mentions, Part::Terms, Part::Bag, Part::Sum, Part::Rules];
+const SECTIONS: [Section; 5] = [Section::Mentions, Section::Terms, Section::Bag, Section::Sum, Section::Directives];
 
 impl TextAnalysis {
     /// Key of a piece: tool inputs are read as JSON, so the same text elsewhere is another key.
@@ -62,17 +62,17 @@ impl TextAnalysis {
         }
         let readable = readable(piece);
         let mut sections = Vec::new();
-        for part in SECTIONS {
+        for section in SECTIONS {
             let start = sections.len();
-            if let Some(there) = before.and_then(|before| before.section(part)) {
+            if let Some(there) = before.and_then(|before| before.section(section)) {
                 sections.extend_from_slice(there);
-            } else if wanted.part(part) {
-                match (part, wanted.needs.model) {
-                    (Part::Mentions, _) => features::pack(&features::mentions(&readable), &mut sections),
-                    (Part::Rules, _) => laid_down::pack(&laid_down::rules(&readable), &mut sections),
-                    (Part::Terms, _) => lexical::terms(&readable).pack(&mut sections),
-                    (Part::Bag, Some(model)) => pack_bag(&model.bag(&readable), &mut sections),
-                    (Part::Sum, Some(model)) => {
+            } else if wanted.has(section) {
+                match (section, wanted.needs.model) {
+                    (Section::Mentions, _) => features::pack(&features::mentions(&readable), &mut sections),
+                    (Section::Directives, _) => directives::pack(&directives::directives(&readable), &mut sections),
+                    (Section::Terms, _) => lexical::terms(&readable).pack(&mut sections),
+                    (Section::Bag, Some(model)) => pack_bag(&model.bag(&readable), &mut sections),
+                    (Section::Sum, Some(model)) => {
                         let bag =
                             before.and_then(Self::bag).map_or_else(|| model.bag(&readable), |bag| bag.iter().collect());
                         if bag.len() < LONG_TEXT_TOKENS {
@@ -85,7 +85,7 @@ impl TextAnalysis {
             } else {
                 continue;
             }
-            present |= 1 << part as u32;
+            present |= 1 << section as u32;
             directory.push(u32::try_from(sections.len() - start).expect("under 16 GiB"));
         }
         directory[0] = present;
@@ -96,10 +96,10 @@ impl TextAnalysis {
     /// Whether all that `wanted` names is here.
     #[must_use]
     pub fn suffices(&self, wanted: &Wanted) -> bool {
-        let missing = wanted.parts() & !self.0[0];
+        let missing = wanted.bits() & !self.0[0];
         // A short text has no sum of its own.
         let short = || self.bag().is_some_and(|bag| bag.len() < LONG_TEXT_TOKENS);
-        missing == 0 || (missing == 1 << Part::Sum as u32 && short())
+        missing == 0 || (missing == 1 << Section::Sum as u32 && short())
     }
 
     /// The counter's raw count of the text, once it has been asked for: words, characters or tokens.
@@ -112,30 +112,30 @@ impl TextAnalysis {
     /// The WordPiece bag of the text, once it has been asked for.
     #[must_use]
     pub(crate) fn bag(&self) -> Option<PackedBag<'_>> {
-        self.section(Part::Bag).map(PackedBag::read)
+        self.section(Section::Bag).map(PackedBag::read)
     }
 
     /// The words of the text for BM25, once they have been asked for.
     #[must_use]
     pub(crate) fn terms(&self) -> Option<PackedTerms<'_>> {
-        self.section(Part::Terms).map(PackedTerms::read)
+        self.section(Section::Terms).map(PackedTerms::read)
     }
 
     /// The names the text mentions, once they have been asked for.
     #[must_use]
     pub(crate) fn mentions(&self) -> Option<PackedMentions<'_>> {
-        self.section(Part::Mentions).map(PackedMentions::read)
+        self.section(Section::Mentions).map(PackedMentions::read)
     }
 
-    /// The rules in the text, once they have been asked for; see [`laid_down::read`].
+    /// The directives in the text, once they have been asked for; see [`directives::read`].
     #[must_use]
-    pub(crate) fn rules(&self) -> Option<&[u32]> {
-        self.section(Part::Rules)
+    pub(crate) fn directives(&self) -> Option<&[u32]> {
+        self.section(Section::Directives)
     }
 
     /// Add the plain vectors of the text's tokens to `out`.
     pub(crate) fn add_to(&self, out: &mut [f32], model: &StaticModel) {
-        if let Some(sum) = self.section(Part::Sum) {
+        if let Some(sum) = self.section(Section::Sum) {
             out.iter_mut().zip(sum).for_each(|(out, &sum)| *out += f32::from_bits(sum));
             return;
         }
@@ -148,17 +148,17 @@ impl TextAnalysis {
         out.iter_mut().zip(sum).for_each(|(out, sum)| *out += sum);
     }
 
-    fn section(&self, part: Part) -> Option<&[u32]> {
+    fn section(&self, section: Section) -> Option<&[u32]> {
         let words = &*self.0;
-        let (present, bit) = (words[0], 1 << part as u32);
+        let (present, bit) = (words[0], 1 << section as u32);
         if present & bit == 0 {
             return None;
         }
         let counts = (present & COUNT_BITS).count_ones() as usize;
         let before = (present & (bit - 1)).count_ones() as usize;
-        let parts = present.count_ones() as usize;
+        let entries = present.count_ones() as usize;
         let skipped: u32 = words[1 + counts..=before].iter().sum();
-        let start = 1 + parts + skipped as usize;
+        let start = 1 + entries + skipped as usize;
         Some(&words[start..start + words[1 + before] as usize])
     }
 }
@@ -198,18 +198,23 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    fn part(&self, part: Part) -> bool {
-        self.parts() & 1 << part as u32 != 0
+    fn has(&self, section: Section) -> bool {
+        self.bits() & 1 << section as u32 != 0
     }
 
-    fn parts(&self) -> u32 {
+    fn bits(&self) -> u32 {
         let needs = &self.needs;
         let with_model = |needed: bool| needed && needs.model.is_some();
-        let rules = needs.mentions && self.is_users;
-        let sections =
-            [needs.mentions, needs.terms, with_model(needs.bags || needs.vectors), with_model(needs.vectors), rules];
+        let directives = needs.mentions && self.is_users;
+        let sections = [
+            needs.mentions,
+            needs.terms,
+            with_model(needs.bags || needs.vectors),
+            with_model(needs.vectors),
+            directives,
+        ];
         let count = self.counter.map_or(0, |counter| 1 << counter as u32);
-        SECTIONS.iter().zip(sections).fold(count, |parts, (&part, wanted)| parts | u32::from(wanted) << part as u32)
+        SECTIONS.iter().zip(sections).fold(count, |bits, (&section, wanted)| bits | u32::from(wanted) << section as u32)
     }
 }
 

@@ -65,6 +65,14 @@ impl TryFrom<u8> for Role {
     }
 }
 
+impl Role {
+    /// Whether texts of its messages may be a user's: a message that answers tool calls is a tool's, whatever the user
+    /// says in it.
+    pub(crate) fn may_be_users(self) -> bool {
+        matches!(self, Self::User | Self::Tool)
+    }
+}
+
 /// One message: a range of pieces and what the formula asks about it.
 #[derive(Clone, Debug)]
 pub struct Message {
@@ -109,6 +117,17 @@ pub struct Conversation<'a> {
 }
 
 impl Conversation<'_> {
+    /// Per piece, whether a user says it: what stands beside tool results too.
+    pub(crate) fn said_by_users(&self) -> Vec<bool> {
+        let mut said = vec![false; self.pieces.len()];
+        for message in self.messages.iter().filter(|message| message.role.may_be_users()) {
+            for at in message.pieces.clone() {
+                said[at] = self.pieces[at].kind == PieceKind::Text;
+            }
+        }
+        said
+    }
+
     /// Check that the columns fit each other.
     ///
     /// # Errors

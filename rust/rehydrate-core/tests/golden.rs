@@ -1,7 +1,7 @@
 //! The golden cases that `tests/test_golden.py` reads too.
 use rehydrate_core::engine::Engine;
 use rehydrate_core::score::Weights;
-use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
+use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
 use rehydrate_core::text::Needs;
 use rehydrate_core::tokens::Counter;
 use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};

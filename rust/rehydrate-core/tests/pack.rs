@@ -1,6 +1,6 @@
 //! Packing against the optimum by brute force, and the laws of the first survivor.
 use proptest::prelude::*;
-use rehydrate_core::lead::repair_lead;
+use rehydrate_core::first_turn_repair::repair_first_turn;
 use rehydrate_core::pack::{
     Blocks, FeatureLists, Packing, Problem, pack_coverage, pack_coverage_in_parts, pack_greedy, pack_greedy_in_parts,
 };
@@ -130,7 +130,7 @@ proptest! {
         let first_turn = (0..n).find(|&unit| !system[unit]);
         let mut packing = case.with(pack_coverage);
         let before = packing.clone();
-        let pulled_in = case.with(|problem| repair_lead(problem, &system[..n], &lead[..n], &mut packing));
+        let pulled_in = case.with(|problem| repair_first_turn(problem, &system[..n], &lead[..n], &mut packing));
         prop_assert_eq!(packing.used_tokens, case.tokens(&packing.kept));
         prop_assert!((0..n).all(|unit| packing.kept[unit] || !case.pinned[unit]));
         if first_turn.is_some_and(|first| lead[first]) {

@@ -9,7 +9,7 @@ use rehydrate_core::engine::Engine;
 use rehydrate_core::error::{Error, Result};
 use rehydrate_core::parts::{Excerpting, PartPlace};
 use rehydrate_core::score::Weights;
-use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
+use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
 use rehydrate_core::text::Needs;
 use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 
@@ -183,7 +183,7 @@ impl Prepared {
 /// Which units are kept, and every signal behind it.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Selection {
-    core: rehydrate_core::select::Selection,
+    core: rehydrate_core::selection::Selection,
 }
 
 #[pymethods]
@@ -239,7 +239,7 @@ impl Selection {
     /// Per unit, whether something that a user laid down stands in what is kept of it.
     #[getter]
     fn laid_down(&self) -> Vec<bool> {
-        self.core.laid_down.clone()
+        self.core.has_directive.clone()
     }
 
     /// The unit pulled in so that a user turn comes first, if that was needed.

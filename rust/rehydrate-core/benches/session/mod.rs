@@ -6,7 +6,7 @@
 
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::score::Weights;
-use rehydrate_core::select::{PackMode, Request, SignalMode};
+use rehydrate_core::selection::{PackMode, Request, SignalMode};
 use rehydrate_core::text::Needs;
 use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 

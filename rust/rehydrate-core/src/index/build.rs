@@ -3,10 +3,9 @@ use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::entry::{Entry, Settings};
-use super::layout::{Section, Writer};
+use super::layout::{self, Section, Writer};
 use super::postings::List;
 use super::statistics::{Statistics, of_step};
-use super::vector_sections;
 use super::vector_writer::RowsWriter;
 use super::words::{self, Run};
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
@@ -202,7 +201,7 @@ fn vectors(entries: &[&Entry<'_>], settings: &Settings<'_>, writer: &mut Writer)
         rows.push(&vector);
     }
     let older = settings.older.map(|older| (older.own_sum.as_slice(), older.own_present));
-    (builtin, rows.finish(older, vector_sections::OWN, writer))
+    (builtin, rows.finish(older, layout::OWN, writer))
 }
 
 fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistics>, writer: &mut Writer) -> u32 {
@@ -241,9 +240,5 @@ fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistic
     writer.bytes(Section::TokenWeights, weights);
     writer.put(Section::BagAt, at);
     writer.put(Section::Bags, bags);
-    rows.finish(
-        older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present)),
-        vector_sections::BUILTIN,
-        writer,
-    )
+    rows.finish(older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present)), layout::BUILTIN, writer)
 }

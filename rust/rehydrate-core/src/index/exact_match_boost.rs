@@ -9,8 +9,8 @@ const ALL: f32 = 0.999;
 
 impl View {
     /// Whether each of `entries`, which ascend, holds the rarest word of a query itself and all others at least as parts of
-    /// words; `words` are those of [`super::words::Asked`].
-    pub(super) fn hold_all(&self, words: &[(u64, Vec<u32>)], entries: &[usize], signals: &[Signals]) -> Vec<bool> {
+    /// words; `words` are those of [`super::words::QueryTerms`].
+    pub(super) fn exact_matches(&self, words: &[(u64, Vec<u32>)], entries: &[usize], signals: &[Signals]) -> Vec<bool> {
         let mut hold = vec![false; entries.len()];
         let rarest = words.iter().map(|&(term, _)| (self.entries_with(term), term)).min();
         if let Some((_, term)) = rarest.filter(|(number, _)| (1..=FEW).contains(number)) {
@@ -33,7 +33,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::Signals;
-    use crate::index::words::Asked;
+    use crate::index::words::QueryTerms;
     use crate::index::{Entry, Meta, Query, Segment, Settings, View};
 
     const PEOPLE: [&str; 5] = ["Anna", "Boris", "Clara", "Dmitri", "Elena"];
@@ -110,7 +110,7 @@ mod tests {
         let entries: Vec<usize> = (0..60).collect();
         let signals = [Signals { text: 1.0, trigram: 1.0, builtin: 0.0, own: 0.0, soft: 0.0 }; 60];
         let held = |query| {
-            let held = view.hold_all(&Asked::of(query).words, &entries, &signals);
+            let held = view.exact_matches(&QueryTerms::of(query).words, &entries, &signals);
             held.into_iter().filter(|holds| *holds).count()
         };
         assert_eq!((held("apple"), held("pear"), held("plum"), held("")), (0, 20, 0, 0));

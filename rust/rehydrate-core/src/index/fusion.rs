@@ -3,7 +3,7 @@
 /// How the legs of a search come together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Fusion {
-    /// Each opinion is spread over 0..1 within the search; a candidate borrows from its neighbours in its source.
+    /// Each opinion is spread over 0..1 within the search; each candidate is smoothed by its neighbours in its source.
     #[default]
     Calibrated,
     /// A weighted sum: BM25 over the best BM25, the share of words found by trigrams, the cosine.
@@ -43,10 +43,10 @@ const CONTRAST: f32 = 1.5;
 const SPEAKER: f32 = 0.5;
 /// What a candidate counts that ends in a question: the answer says more.
 const QUESTION: f32 = 0.75;
-/// What a candidate lends its neighbour, to the power of the distance.
-const LENDING: f32 = 0.5;
-/// Of the best lender's own score, how far borrowing lifts what holds no word of the query.
-const BELOW: f32 = 0.99;
+/// What a candidate adds to its neighbour, to the power of the distance.
+const NEIGHBOUR_SHARE: f32 = 0.5;
+/// Of the best neighbour's own score, how far smoothing lifts what holds no word of the query.
+const MAX_SMOOTHED: f32 = 0.99;
 /// Neighbours on each side.
 pub(super) const REACH: usize = 2;
 const RANK_OFFSET: f32 = 60.0;
@@ -61,7 +61,7 @@ pub(super) struct Marks<'a> {
     /// Whether it ends in a question.
     pub asks: &'a [bool],
     /// Whether it is one of the few that hold every word asked for.
-    pub whole: &'a [bool],
+    pub exact: &'a [bool],
 }
 
 /// One score a candidate.
@@ -97,9 +97,9 @@ fn largest(values: impl Iterator<Item = f32>) -> f32 {
 
 type Leg = fn(&Signals) -> f32;
 
-/// Opinions spread over 0..1 and added up, sharpened, with what neighbours lend; what was said by someone whom the query
+/// Opinions spread over 0..1 and added up, sharpened, smoothed by neighbours; what was said by someone whom the query
 /// names counts more, what ends in a question less. The few that hold every word asked for come before all that do not, however like it those are.
-fn calibrated(signals: &[Signals], Marks { beside, named, asks, whole }: Marks<'_>) -> Vec<f32> {
+fn calibrated(signals: &[Signals], Marks { beside, named, asks, exact }: Marks<'_>) -> Vec<f32> {
     let legs: [(f32, Leg); 5] = [
         (1.0, |of| of.text),
         (1.0, |of| of.soft),
@@ -115,21 +115,21 @@ fn calibrated(signals: &[Signals], Marks { beside, named, asks, whole }: Marks<'
         fused.iter_mut().zip(signals).for_each(|(fused, signals)| *fused += weight * leg(signals).max(0.0) / best);
     }
     fused.iter_mut().for_each(|x| *x = (*x / sum.max(TRIGRAM)).powf(CONTRAST));
-    let lent = |&(other, distance): &(usize, i32)| fused[other] * LENDING.powi(distance);
-    let with_lent = |at: usize| {
-        let lifted = fused[at] + beside[at].iter().map(lent).sum::<f32>();
+    let from_neighbour = |&(other, distance): &(usize, i32)| fused[other] * NEIGHBOUR_SHARE.powi(distance);
+    let smoothed = |at: usize| {
+        let lifted = fused[at] + beside[at].iter().map(from_neighbour).sum::<f32>();
         if signals[at].text > 0.0 {
             return lifted;
         }
-        // What only borrowed does not overtake whom it borrowed from.
-        let most = beside[at].iter().map(|&(other, _)| fused[other]).fold(0.0, f32::max) * BELOW;
+        // What only neighbours lift does not overtake them.
+        let most = beside[at].iter().map(|&(other, _)| fused[other]).fold(0.0, f32::max) * MAX_SMOOTHED;
         fused[at].max(most.min(lifted))
     };
     let of_speaker = |at: usize| if named[at] { 1.0 + SPEAKER } else { 1.0 };
     let of_question = |at: usize| if asks[at] { QUESTION } else { 1.0 };
-    let score = |at: usize| with_lent(at) * of_speaker(at) * of_question(at);
+    let score = |at: usize| smoothed(at) * of_speaker(at) * of_question(at);
     let mut scores: Vec<f32> = (0..fused.len()).map(score).collect();
     let best = largest(scores.iter().copied());
-    scores.iter_mut().zip(whole).filter(|(_, whole)| **whole).for_each(|(score, _)| *score += best);
+    scores.iter_mut().zip(exact).filter(|(_, exact)| **exact).for_each(|(score, _)| *score += best);
     scores
 }

@@ -3,11 +3,11 @@ use std::ops::Range;
 
 use super::filter::DocFilter;
 use super::filter::Filter;
-use super::layout::Section;
+use super::layout::{self, Section};
 use super::probe::{Probe, Scratch};
 use super::statistics::of_step;
 use super::top_k::TopK;
-use super::vector_sections::{self, Rows};
+use super::vector_rows::Rows;
 use super::view::View;
 use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::normalize;
@@ -85,8 +85,7 @@ impl View {
             KnnTarget::Vectors(_) => None,
         };
         let bags: Vec<Option<Bag>> = questions.iter().map(bag).collect();
-        let sections =
-            if matches!(recall.of, KnnTarget::Texts(_)) { vector_sections::BUILTIN } else { vector_sections::OWN };
+        let sections = if matches!(recall.of, KnnTarget::Texts(_)) { layout::BUILTIN } else { layout::OWN };
         for reader in &self.readers {
             let Some(rows) = Rows::of(&reader.segment, sections) else { continue };
             let doc_filter = DocFilter::new(reader, &recall.filter, recall.now_ms);

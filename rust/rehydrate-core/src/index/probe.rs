@@ -5,7 +5,7 @@ use super::filter::DocFilter;
 use super::quantise::{BLOCK, Quantised, int_dot, int_dots, int_dots_at};
 use super::sketch;
 use super::top_k::TopK;
-use super::vector_sections::Rows;
+use super::vector_rows::Rows;
 use crate::embed::{dot, is_present, normalize};
 
 /// So many times as many lists as are wanted are compared by more than their sketches.

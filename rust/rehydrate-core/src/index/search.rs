@@ -1,29 +1,29 @@
-//! Hybrid search: every leg nominates, the nominated and their neighbours are judged by all legs.
+//! Hybrid search: every leg names candidates, these and their neighbours are judged by all legs.
 use rustc_hash::FxHashMap;
 
 use super::filter::DocFilter;
 use super::fusion::Fusion;
 use super::fusion::{Marks, REACH, Signals, fuse};
 use super::knn::vector;
-use super::layout::Section;
+use super::layout::{self, Section};
 use super::probe::{Probe, Scratch};
 use super::query::{Hit, Query};
 use super::score_buffer::{ScoreBuffer, WordWeights, most};
 use super::top_k::TopK;
-use super::vector_sections::{self, Rows};
+use super::vector_rows::Rows;
 use super::view::View;
-use super::words::Asked;
+use super::words::QueryTerms;
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::embed::normalize;
 use crate::interrupt::checkpoint;
 use crate::soft_match::soft_match;
 
-/// Each leg nominates this many, or as many as the caller wants.
-const NOMINATED: usize = 32;
-/// So many of the nominated and their neighbours are matched token by token.
+/// Each leg names this many candidates, or as many as the caller wants.
+const CANDIDATES_PER_LEG: usize = 32;
+/// So many of the candidates and their neighbours are matched token by token.
 const MATCHED: usize = 64;
 /// Entries whose scores are looked at together.
-const TOGETHER: usize = 64;
+const BLOCK: usize = 64;
 /// Entries under a label from which it is a speaker's.
 const SPEAKER_ENTRIES: usize = 3;
 
@@ -34,16 +34,16 @@ impl View {
         if query.limit == 0 || self.live == 0 {
             return Vec::new();
         }
-        let asked = Asked::of(query.text);
+        let query_terms = QueryTerms::of(query.text);
         let mut buffer = self.take_buffer();
-        let weights = self.by_words(&asked, &mut buffer);
+        let weights = self.by_words(&query_terms, &mut buffer);
         let bag = StaticModel::builtin().map(|model| model.bag(query.text)).unwrap_or_default();
         let probes = self.probes(query, &bag);
-        let nominated = self.nominate(query, &buffer, &weights, &probes);
+        let candidates = self.candidates(query, &buffer, &weights, &probes);
         let (entries, beside) = if query.fusion == Fusion::Calibrated {
-            self.with_neighbours(query, &nominated)
+            self.with_neighbours(query, &candidates)
         } else {
-            (nominated, Vec::new())
+            (candidates, Vec::new())
         };
         let mut signals: Vec<Signals> = entries
             .iter()
@@ -56,9 +56,9 @@ impl View {
         self.keep_buffer(buffer);
         let marks = Marks {
             beside: &beside,
-            named: &self.named_speakers(&entries, &asked.terms),
+            named: &self.named_speakers(&entries, &query_terms.terms),
             asks: &self.asking(&entries),
-            whole: &self.hold_all(&asked.words, &entries, &signals),
+            exact: &self.exact_matches(&query_terms.words, &entries, &signals),
         };
         let mut scores = fuse(query.fusion, &signals, marks);
         if query.fusion == Fusion::Calibrated {
@@ -86,11 +86,11 @@ impl View {
         self.readers
             .iter()
             .map(|reader| {
-                let builtin = Rows::of(&reader.segment, vector_sections::BUILTIN).and_then(|rows| {
+                let builtin = Rows::of(&reader.segment, layout::BUILTIN).and_then(|rows| {
                     let vector = vector(reader.segment.section(Section::TokenWeights), bag)?;
                     Some((Probe::new(&vector, &rows, true)?, rows))
                 });
-                let own = Rows::of(&reader.segment, vector_sections::OWN)
+                let own = Rows::of(&reader.segment, layout::OWN)
                     .and_then(|rows| Some((Probe::new(&own, &rows, true)?, rows)));
                 [builtin, own]
             })
@@ -98,14 +98,14 @@ impl View {
     }
 
     /// The best entries of each leg.
-    fn nominate(
+    fn candidates(
         &self,
         query: &Query<'_>,
         buffer: &ScoreBuffer,
         weights: &WordWeights,
         probes: &[[Option<(Probe, Rows<'_>)>; 2]],
     ) -> Vec<usize> {
-        let each = NOMINATED.max(query.limit);
+        let each = CANDIDATES_PER_LEG.max(query.limit);
         let (mut by_text, mut by_trigram) = (TopK::new(each, 0.0), TopK::new(each, 0.0));
         let mut by_vector = [TopK::new(each, 0.0), TopK::new(each, 0.0)];
         let wants_meaning = !matches!(query.fusion, Fusion::Weighted { vector, .. } if vector == 0.0);
@@ -114,8 +114,8 @@ impl View {
             checkpoint();
             let doc_filter = DocFilter::new(reader, &query.filter, query.now_ms);
             let entries = reader.base..reader.base + reader.segment.len();
-            for from in entries.clone().step_by(TOGETHER) {
-                let to = entries.end.min(from + TOGETHER);
+            for from in entries.clone().step_by(BLOCK) {
+                let to = entries.end.min(from + BLOCK);
                 let scored = &buffer.scored[from..to];
                 // Most stretches hold nothing that is good enough, which vector instructions see at once.
                 let (text, words) = most(scored);
@@ -142,43 +142,47 @@ impl View {
         }
         let [builtin, own] = by_vector;
         let legs = [by_text, by_trigram, builtin, own].into_iter();
-        let mut nominated: Vec<usize> = legs.flat_map(TopK::finish).map(|(_, entry)| entry as usize).collect();
-        nominated.sort_unstable();
-        nominated.dedup();
-        nominated
+        let mut candidates: Vec<usize> = legs.flat_map(TopK::finish).map(|(_, entry)| entry as usize).collect();
+        candidates.sort_unstable();
+        candidates.dedup();
+        candidates
     }
 
-    /// The nominated entries and their neighbours; beside each the indices and distances of those that it borrows from.
-    fn with_neighbours(&self, query: &Query<'_>, nominated: &[usize]) -> (Vec<usize>, Vec<Vec<(usize, i32)>>) {
+    /// The candidates and their neighbours; beside each the indices and distances of its neighbours among them.
+    fn with_neighbours(&self, query: &Query<'_>, candidates: &[usize]) -> (Vec<usize>, Vec<Vec<(usize, i32)>>) {
         let mut found = Vec::new();
-        let of_nominated: Vec<_> =
-            nominated.iter().map(|&entry| (entry, self.lenders(query, entry, &mut found))).collect();
-        let mut entries: Vec<usize> = nominated.to_vec();
-        entries.extend(of_nominated.iter().flat_map(|(_, lenders)| lenders).map(|(lender, _)| *lender));
+        let of_candidates: Vec<_> =
+            candidates.iter().map(|&entry| (entry, self.findable_neighbours(query, entry, &mut found))).collect();
+        let mut entries: Vec<usize> = candidates.to_vec();
+        entries.extend(of_candidates.iter().flat_map(|(_, neighbours)| neighbours).map(|(neighbour, _)| *neighbour));
         entries.sort_unstable();
         entries.dedup();
         let known: FxHashMap<usize, usize> = entries.iter().enumerate().map(|(at, &entry)| (entry, at)).collect();
-        let mut lenders: FxHashMap<usize, Vec<(usize, i32)>> = of_nominated.into_iter().collect();
+        let mut neighbours: FxHashMap<usize, Vec<(usize, i32)>> = of_candidates.into_iter().collect();
         let mut beside = |entry: usize| {
-            let lenders = lenders.remove(&entry).unwrap_or_else(|| self.lenders(query, entry, &mut found));
-            lenders.into_iter().filter_map(|(lender, distance)| Some((*known.get(&lender)?, distance))).collect()
+            let neighbours =
+                neighbours.remove(&entry).unwrap_or_else(|| self.findable_neighbours(query, entry, &mut found));
+            neighbours
+                .into_iter()
+                .filter_map(|(neighbour, distance)| Some((*known.get(&neighbour)?, distance)))
+                .collect()
         };
         let beside = entries.iter().map(|&entry| beside(entry)).collect();
         (entries, beside)
     }
 
     /// The neighbours of an entry that may be found, and how far they are.
-    fn lenders(&self, query: &Query<'_>, entry: usize, found: &mut Vec<(u64, usize)>) -> Vec<(usize, i32)> {
-        let mut lenders = Vec::with_capacity(2 * REACH);
+    fn findable_neighbours(&self, query: &Query<'_>, entry: usize, found: &mut Vec<(u64, usize)>) -> Vec<(usize, i32)> {
+        let mut passing = Vec::with_capacity(2 * REACH);
         for after in [false, true] {
             self.neighbours(entry, after, REACH, found);
             let neighbours = found.iter().map(|(_, neighbour)| *neighbour).zip(1..);
-            lenders.extend(neighbours.filter(|&(other, _)| {
+            passing.extend(neighbours.filter(|&(other, _)| {
                 let (reader, ordinal) = self.locate(other);
                 DocFilter::new(reader, &query.filter, query.now_ms).passes(ordinal)
             }));
         }
-        lenders
+        passing
     }
 
     /// Whether each entry was said by someone whom the query names: a label seen but once or twice is no speaker.

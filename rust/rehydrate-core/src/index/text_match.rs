@@ -1,4 +1,4 @@
-//! The legs that go by words: BM25, and the share of a query's words found as words or readers of words.
+//! The legs that go by words: BM25, and the share of a query's words found as words or parts of words.
 //!
 //! Both read a term's postings, so both are worked out in one go: BM25 is added up, and which words of the query an entry
 //! holds is a bit each. What a set of words weighs is looked up in the end.
@@ -8,7 +8,7 @@ use super::score_buffer::{ScoreBuffer, WORDS, WordScore, WordWeights};
 use super::segment::Segment;
 use super::segment_reader::SegmentReader;
 use super::view::View;
-use super::words::Asked;
+use super::words::QueryTerms;
 use crate::interrupt::checkpoint;
 use crate::lexical::{K1, idf};
 
@@ -29,15 +29,15 @@ struct Term {
 
 impl View {
     /// BM25 of every entry, and which words of the query it holds; returns what those weigh.
-    pub(super) fn by_words(&self, asked: &Asked, buffer: &mut ScoreBuffer) -> WordWeights {
-        let words = &asked.words[..asked.words.len().min(WORDS)];
+    pub(super) fn by_words(&self, query_terms: &QueryTerms, buffer: &mut ScoreBuffer) -> WordWeights {
+        let words = &query_terms.words[..query_terms.words.len().min(WORDS)];
         let bits = |hash: u64| {
             let of_term = (0..).zip(words).filter(|(_, (term, _))| *term == hash);
             of_term.fold(0, |bits, (word, _)| bits | 1_u32 << word)
         };
         let mut entries_with = [0; WORDS];
-        let mut terms: Vec<Term> = Vec::with_capacity(asked.terms.len());
-        for &hash in &asked.terms {
+        let mut terms: Vec<Term> = Vec::with_capacity(query_terms.terms.len());
+        for &hash in &query_terms.terms {
             let (entries, words) = (self.entries_with(hash), bits(hash));
             (0..WORDS).filter(|word| words >> word & 1 == 1).for_each(|word| entries_with[word] = entries);
             if entries > 0 {
@@ -64,7 +64,7 @@ impl View {
         for reader in &self.readers {
             let lengths = reader.segment.column::<u16>(Section::Length).raw();
             let scored = &mut scored[reader.base..][..reader.segment.len()];
-            // Scores of deleted entries are nobody's: they pass no doc_filter.
+            // Scores of deleted entries are nobody's: they pass no filter.
             let length = |ordinal: u32| usize::from(u16::from_le_bytes(lengths[ordinal as usize]));
             let repeated = reader.segment.postings(term.hash).each(|ordinal| {
                 let entry = &mut scored[ordinal as usize];
@@ -80,7 +80,7 @@ impl View {
 
     /// In how many live entries a term stands.
     pub(super) fn entries_with(&self, term: u64) -> usize {
-        let in_part = |reader: &SegmentReader| {
+        let in_segment = |reader: &SegmentReader| {
             if reader.deleted.is_empty() {
                 return reader.segment.entries_with(term);
             }
@@ -88,7 +88,7 @@ impl View {
             reader.segment.postings(term).each(|ordinal| live += usize::from(reader.is_live(ordinal as usize)));
             live
         };
-        self.readers.iter().map(in_part).sum()
+        self.readers.iter().map(in_segment).sum()
     }
 
     /// Note which entries hold a word of the query as a part of their words; returns what the word weighs. `whole`: how

@@ -1,9 +1,8 @@
 //! Vectors of one space on their way into a segment: int8 rows with a scale each, residual norms, inverted lists of many.
 use super::inverted_lists::StoredRows;
-use super::layout::Writer;
+use super::layout::{VectorSections, Writer};
 use super::quantise::{Quantised, int_dot, push_int8};
 use super::sketch;
-use super::vector_sections::VectorSections;
 use crate::embed::{dot, is_present};
 
 /// The square of a mean's length from which all rows are one: nothing would be left of them without it.

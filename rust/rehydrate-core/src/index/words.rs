@@ -128,16 +128,16 @@ pub(super) fn speaker(text: &str) -> u64 {
 
 /// What a query asks for.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct QueryTerms {
     /// Distinct terms.
     pub terms: Vec<u64>,
     /// Of each distinct telling word its term and its trigrams; where nothing stands between words each n-gram, without.
     pub words: Vec<(u64, Vec<u32>)>,
 }
 
-impl Asked {
+impl QueryTerms {
     pub fn of(text: &str) -> Self {
-        let mut asked = Self::default();
+        let mut query_terms = Self::default();
         let mut seen: FxHashMap<String, ()> = FxHashMap::default();
         for run in runs(text) {
             match run {
@@ -146,20 +146,20 @@ impl Asked {
                     if let Some(&term) = terms.first()
                         && seen.insert(form.clone(), ()).is_none()
                     {
-                        asked.words.push((term, trigrams(&form)));
-                        asked.terms.extend(terms);
+                        query_terms.words.push((term, trigrams(&form)));
+                        query_terms.terms.extend(terms);
                     }
                 }
                 Run::Unspaced(script, run) => {
                     let grams = scripts::grams(run, script).map(|gram| xxh3_64(gram.as_bytes()));
-                    asked.words.extend(grams.map(|term| (term, Vec::new())));
-                    asked.terms.extend(unspaced(script, run));
+                    query_terms.words.extend(grams.map(|term| (term, Vec::new())));
+                    query_terms.terms.extend(unspaced(script, run));
                 }
             }
         }
-        asked.terms.sort_unstable();
-        asked.terms.dedup();
-        asked
+        query_terms.terms.sort_unstable();
+        query_terms.terms.dedup();
+        query_terms
     }
 }
 
@@ -208,9 +208,9 @@ mod tests {
     fn ideographs_stand_alone_and_in_pairs() {
         let terms = |run| unspaced(Script::Ideographs, run).collect::<Vec<_>>();
         assert_eq!(terms("漢字典").len(), 5);
-        assert!(Asked::of("漢字").terms.iter().all(|term| terms("大漢字").contains(term)));
-        assert_eq!(Asked::of("漢字典").words.len(), 2);
-        assert_eq!(Asked::of("ภาษาไทย").words.len(), 5);
+        assert!(QueryTerms::of("漢字").terms.iter().all(|term| terms("大漢字").contains(term)));
+        assert_eq!(QueryTerms::of("漢字典").words.len(), 2);
+        assert_eq!(QueryTerms::of("ภาษาไทย").words.len(), 5);
     }
 
     #[test]

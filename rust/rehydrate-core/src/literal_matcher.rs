@@ -1,17 +1,17 @@
-//! Needles: where any of some hundred short strings begins in a text, whatever its case, in one pass over it.
+//! Literal matching: where any of some hundred short strings begins in a text, whatever its case, in one pass over it.
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input};
 
 use crate::error::{Error, Result};
 use crate::interrupt::{STRETCH_BYTES, checkpoint};
 
 /// Strings to look for, in groups, made ready once.
-pub struct Needles {
+pub struct LiteralMatcher {
     automaton: AhoCorasick,
-    /// Of each needle its group and its length.
+    /// Of each literal its group and its length.
     known: Vec<(usize, usize)>,
 }
 
-/// The needles of one group that were found.
+/// The literals of one group that were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     pub group: usize,
@@ -19,26 +19,26 @@ pub struct Found {
     pub starts: Vec<u32>,
 }
 
-impl Needles {
+impl LiteralMatcher {
     /// # Errors
-    /// A needle that is empty or not ASCII: case and length are plain for ASCII only.
+    /// A literal that is empty or not ASCII: case and length are plain for ASCII only.
     pub fn new<S: AsRef<str>>(groups: &[Vec<S>]) -> Result<Self> {
-        let needles: Vec<&str> = groups.iter().flatten().map(AsRef::as_ref).collect();
-        if let Some(odd) = needles.iter().find(|needle| needle.is_empty() || !needle.is_ascii()) {
+        let literals: Vec<&str> = groups.iter().flatten().map(AsRef::as_ref).collect();
+        if let Some(odd) = literals.iter().find(|literal| literal.is_empty() || !literal.is_ascii()) {
             return Err(Error::Argument(format!("needle {odd:?}; look for ASCII, and for at least one character")));
         }
         let automaton = AhoCorasick::builder()
             .ascii_case_insensitive(true)
             .kind(Some(AhoCorasickKind::DFA))
-            .build(&needles)
-            .map_err(|error| Error::Argument(format!("{} needles: {error}; look for fewer", needles.len())))?;
-        let lengths_of = |(group, needles): (usize, &Vec<S>)| {
-            needles.iter().map(|needle| (group, needle.as_ref().len())).collect::<Vec<_>>()
+            .build(&literals)
+            .map_err(|error| Error::Argument(format!("{} needles: {error}; look for fewer", literals.len())))?;
+        let lengths_of = |(group, literals): (usize, &Vec<S>)| {
+            literals.iter().map(|literal| (group, literal.as_ref().len())).collect::<Vec<_>>()
         };
         Ok(Self { automaton, known: groups.iter().enumerate().flat_map(lengths_of).collect() })
     }
 
-    /// All needles in `text`, also those within others; the groups in order, those without any left out.
+    /// All literals in `text`, also those within others; the groups in order, those without any left out.
     #[must_use]
     pub fn find(&self, text: &str) -> Vec<Found> {
         let bytes = text.as_bytes();
@@ -76,10 +76,10 @@ mod tests {
     fn looked_for(groups: &[Vec<&str>], text: &str) -> Vec<Found> {
         let lower = text.to_ascii_lowercase();
         let mut found = Vec::new();
-        for (group, needles) in groups.iter().enumerate() {
+        for (group, literals) in groups.iter().enumerate() {
             let mut starts = Vec::new();
             for (start, (at, _)) in lower.char_indices().enumerate() {
-                let here = needles.iter().filter(|needle| lower[at..].starts_with(**needle));
+                let here = literals.iter().filter(|literal| lower[at..].starts_with(**literal));
                 starts.extend(here.map(|_| start as u32));
             }
             if !starts.is_empty() {
@@ -91,27 +91,27 @@ mod tests {
 
     #[test]
     fn needles_are_found_in_any_case_within_each_other_and_behind_other_letters() {
-        let needles = Needles::new(&[vec!["sk"], vec!["none"], vec!["://", "k-a", "sk-"]]).unwrap();
+        let literals = LiteralMatcher::new(&[vec!["sk"], vec!["none"], vec!["://", "k-a", "sk-"]]).unwrap();
         let expected = [(0, vec![2]), (2, vec![2, 3, 8])].map(|(group, starts)| Found { group, starts });
-        assert_eq!(needles.find("\u{e9} SK-a \u{8a18}://"), expected);
-        assert_eq!(needles.find(""), []);
-        assert_eq!(Needles::new::<&str>(&[]).unwrap().find("text"), []);
+        assert_eq!(literals.find("\u{e9} SK-a \u{8a18}://"), expected);
+        assert_eq!(literals.find(""), []);
+        assert_eq!(LiteralMatcher::new::<&str>(&[]).unwrap().find("text"), []);
     }
 
     #[test]
     fn a_needle_across_two_stretches_is_found_once() {
-        let needles = Needles::new(&[vec!["token=", "en", "="]]).unwrap();
+        let literals = LiteralMatcher::new(&[vec!["token=", "en", "="]]).unwrap();
         for before in STRETCH_BYTES - 8..STRETCH_BYTES + 3 {
             let text = format!("{}token={}", "\u{e9}".repeat(before / 2) + &"a".repeat(before % 2), "x".repeat(9));
             let start = (before / 2 + before % 2) as u32;
-            assert_eq!(needles.find(&text), [Found { group: 0, starts: vec![start, start + 3, start + 5] }]);
+            assert_eq!(literals.find(&text), [Found { group: 0, starts: vec![start, start + 3, start + 5] }]);
         }
     }
 
     #[test]
     fn what_is_no_needle_is_refused() {
         for odd in ["", "\u{e9}"] {
-            assert!(Needles::new(&[vec!["fine", odd]]).is_err());
+            assert!(LiteralMatcher::new(&[vec!["fine", odd]]).is_err());
         }
     }
 
@@ -119,7 +119,7 @@ mod tests {
         #[test]
         fn it_finds_what_a_search_at_every_character_finds(text in "[aAbB=\u{e9}K\u{8a18}]{0,40}") {
             let groups = [vec!["a", "ab"], vec!["b=", "bab", "aa"], vec!["k"]];
-            prop_assert_eq!(Needles::new(&groups).unwrap().find(&text), looked_for(&groups, &text));
+            prop_assert_eq!(LiteralMatcher::new(&groups).unwrap().find(&text), looked_for(&groups, &text));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The user's own words: a small share of the budget is theirs before anything competes for it.
 //!
 //! What a user said once is short and never said again, and no later tool call shows that it was needed: a measure of
-//! reuse cannot see its worth, so it is not left to the objective alone. What lays something down (`laid_down.rs`) goes
+//! reuse cannot see its worth, so it is not left to the objective alone. What holds a directive (`directives.rs`) goes
 //! first, and has the share whatever is asked.
 use crate::prepared::Prepared;
 use crate::unit::Role;
@@ -11,13 +11,13 @@ const SHARE: f64 = 0.05;
 
 impl Prepared {
     /// The user turns, newest first, that fit into their share of `free_tokens`; what does not fit is passed over.
-    /// What laid something down goes first, by strength; `weight`, 0 to 1, is how much the others count where a query
+    /// What holds a directive goes first, by strength; `weight`, 0 to 1, is how much the others count where a query
     /// decides what matters.
-    pub(crate) fn heard_users(
+    pub(crate) fn reserved_user_turns(
         &self,
         unit_tokens: &[u32],
         pinned: &[bool],
-        rules: &[u32],
+        directives: &[u32],
         free_tokens: u64,
         weight: f64,
     ) -> Vec<bool> {
@@ -26,15 +26,15 @@ impl Prepared {
             users[message.unit] = false;
         }
         let mut order: Vec<usize> = (0..self.units.len()).rev().filter(|&unit| users[unit] && !pinned[unit]).collect();
-        order.sort_by_key(|&unit| std::cmp::Reverse(rules[unit]));
-        let mut heard = vec![false; self.units.len()];
+        order.sort_by_key(|&unit| std::cmp::Reverse(directives[unit]));
+        let mut reserved = vec![false; self.units.len()];
         let (share, mut used) = (free_tokens as f64 * SHARE, 0.0);
         for unit in order {
             let tokens = f64::from(unit_tokens[unit]);
-            let room = if rules[unit] > 0 { share } else { share * weight };
-            heard[unit] = used < room && used + tokens <= room;
-            used += if heard[unit] { tokens } else { 0.0 };
+            let room = if directives[unit] > 0 { share } else { share * weight };
+            reserved[unit] = used < room && used + tokens <= room;
+            used += if reserved[unit] { tokens } else { 0.0 };
         }
-        heard
+        reserved
     }
 }

@@ -1,7 +1,7 @@
-//! Looking for needles, from Python.
+//! The literal matcher for Python, where its literals are called needles.
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use rehydrate_core::needles;
+use rehydrate_core::literal_matcher::LiteralMatcher;
 
 use crate::convert::Text;
 use crate::errors::{detached, to_py};
@@ -12,14 +12,14 @@ const SHORT_BYTES: usize = 4 << 10;
 /// Groups of ASCII strings to look for in texts, whatever their case.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Needles {
-    core: needles::Needles,
+    core: LiteralMatcher,
 }
 
 #[pymethods]
 impl Needles {
     #[new]
     fn new(py: Python<'_>, groups: Vec<Vec<String>>) -> PyResult<Self> {
-        Ok(Self { core: needles::Needles::new(&groups).map_err(|error| to_py(py, &error))? })
+        Ok(Self { core: LiteralMatcher::new(&groups).map_err(|error| to_py(py, &error))? })
     }
 
     /// Per group that was found, how many characters stand before each of its needles, as 32-bit numbers.

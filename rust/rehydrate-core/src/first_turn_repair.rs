@@ -7,7 +7,12 @@ use crate::pack::{Packing, Problem};
 /// gain make room; where even that is not enough, the survivors before the first one that may lead are dropped instead.
 /// `skip` marks units that stand outside the order (system), `may_lead` those a conversation may begin with. A
 /// conversation that did not begin with a leader in the first place is left as it is. Returns the unit pulled in.
-pub fn repair_lead(problem: &Problem<'_>, skip: &[bool], may_lead: &[bool], packing: &mut Packing) -> Option<usize> {
+pub fn repair_first_turn(
+    problem: &Problem<'_>,
+    skip: &[bool],
+    may_lead: &[bool],
+    packing: &mut Packing,
+) -> Option<usize> {
     let turns = |range: std::ops::Range<usize>| range.filter(|&unit| !skip[unit]);
     let units = packing.kept.len();
     if turns(0..units).next().is_none_or(|first| !may_lead[first]) {

@@ -1,10 +1,10 @@
-//! What users laid down: rules, constraints, prohibitions, limits, goals, preferences and corrections, in plain prose.
+//! Directives: what users lay down in plain prose. Directives, constraints, prohibitions, limits, goals, preferences, corrections.
 //!
 //! Such a sentence is short, is never said again, and no later tool call shows that it was needed; lost, it is broken. It
 //! is recognised by what it is, sentence by sentence: words that lay something down by themselves (`cues.rs`), or two signs
 //! of different kinds ("use X" and "instead of Y", "keep" and "under 200"). What tells of somebody ("I never knew") and
-//! what asks needs more. Each rule has a strength and the words of its subject, so that a later one on the same subject
-//! takes the place of the earlier. It is derived once from a text and cached with it.
+//! what asks needs more. Each directive has a strength and the words of its subject. It is derived once from a text and
+//! cached with it.
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
@@ -13,16 +13,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::interrupt::checkpoint;
 use crate::lexical;
-use crate::prepared::Prepared;
 use crate::scripts;
-use crate::select::BlockChoice;
-use crate::unit::{Conversation, PieceKind, Role};
 
 mod cues;
 
 use cues::{AMOUNT, CUES, Cue, DUTY, MANNER, PLEA};
 
-/// Signs of different kinds that make a rule.
+/// Signs of different kinds that make a directive.
 const SIGNS: u32 = 2;
 /// What laying down by itself counts, in signs.
 const STRONG: u32 = 2;
@@ -30,12 +27,6 @@ const STRONG: u32 = 2;
 const WISH: u32 = DUTY.bit() | MANNER.bit();
 /// What more signs than these add is no matter.
 const STRONGEST: u32 = 6;
-/// Strength of a rule that a later one replaces: the least there is.
-const REPLACED: u32 = 1;
-/// Share of the shorter rule's words that the other has, where both are on the same subject.
-const SAME_SUBJECT: f64 = 0.6;
-/// A word's last rules, which a rule is compared with.
-const COMPARED: usize = 16;
 /// In front of a colon, up to so many words are a label.
 const MAX_LABEL_WORDS: usize = 4;
 /// What harnesses put into user turns in their own name, from its opening to its closing tag.
@@ -45,22 +36,17 @@ const HARNESS_TAGS: [&str; 5] =
 /// A longer one is no sentence that a person laid down: minified code, a dump.
 const MAX_SENTENCE_BYTES: usize = 1_000;
 
-/// What all rules together are worth in the objective, where all that is mentioned is worth 1.
-const LAID_DOWN_SHARE: f64 = 4.0;
-/// What would take more than this share of the free budget is not kept for the sake of a rule in it.
-const MOST_OF_BUDGET: f64 = 0.25;
-
 /// One sentence that lays something down.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub(crate) struct Directive {
     /// 2 to 6.
     pub strength: u32,
     /// The content words of the sentence, ascending.
     pub subject: Vec<u32>,
 }
 
-/// The rules in `text`.
-pub(crate) fn rules(text: &str) -> Vec<Rule> {
+/// The directives in `text`.
+pub(crate) fn directives(text: &str) -> Vec<Directive> {
     let finder = Finder::get();
     let (mut found, mut clauses) = (Vec::new(), String::new());
     for said in outside_harness_tags(text) {
@@ -71,130 +57,31 @@ pub(crate) fn rules(text: &str) -> Vec<Rule> {
                 let mut subject = lexical::words(sentence);
                 subject.sort_unstable();
                 subject.dedup();
-                found.push(Rule { strength, subject });
+                found.push(Directive { strength, subject });
             }
         }
     }
     found
 }
 
-/// Append `rules` to `out`: of each its strength, the number of its words, and these.
-pub(crate) fn pack(rules: &[Rule], out: &mut Vec<u32>) {
-    for rule in rules {
-        out.push(rule.strength);
-        out.push(u32::try_from(rule.subject.len()).expect("a sentence has under 2^32 words"));
-        out.extend_from_slice(&rule.subject);
+/// Append `directives` to `out`: of each its strength, the number of its words, and these.
+pub(crate) fn pack(directives: &[Directive], out: &mut Vec<u32>) {
+    for directive in directives {
+        out.push(directive.strength);
+        out.push(u32::try_from(directive.subject.len()).expect("a sentence has under 2^32 words"));
+        out.extend_from_slice(&directive.subject);
     }
 }
 
-/// Strength and subject of each rule, as [`pack`] lays them out.
+/// Strength and subject of each directive, as [`pack`] lays them out.
 pub(crate) fn read(mut section: &[u32]) -> impl DoubleEndedIterator<Item = (u32, &[u32])> {
-    let mut rules = Vec::new();
+    let mut directives = Vec::new();
     while let [strength, words, rest @ ..] = section {
         let (subject, after) = rest.split_at(*words as usize);
-        rules.push((*strength, subject));
+        directives.push((*strength, subject));
         section = after;
     }
-    rules.into_iter()
-}
-
-/// Per piece of a conversation, whether a user says it: what stands beside tool results too.
-pub(crate) fn said_by_users(conversation: &Conversation<'_>) -> Vec<bool> {
-    let mut said = vec![false; conversation.pieces.len()];
-    for message in conversation.messages.iter().filter(|message| is_users(message.role)) {
-        for at in message.pieces.clone() {
-            said[at] = conversation.pieces[at].kind == PieceKind::Text;
-        }
-    }
-    said
-}
-
-/// A message that answers tool calls is a tool's, whatever the user says in it.
-pub(crate) fn is_users(role: Role) -> bool {
-    matches!(role, Role::User | Role::Tool)
-}
-
-impl Prepared {
-    /// Per item to be packed, how strong the strongest rule in it is; 0: there is none, or the item is kept anyway. Read
-    /// from the newest, so that a rule on the subject of a later one counts as replaced.
-    pub(crate) fn rule_strengths(&self, items: usize, pinned: &[bool]) -> Vec<u32> {
-        let mut strengths = vec![0; items];
-        let mut later = Later::default();
-        // The cache may know rules of a text that here somebody else says.
-        let users = self.messages.iter().enumerate().filter(|(_, message)| is_users(message.role));
-        for (index, message) in users.rev() {
-            let block = self.parts.as_ref().and_then(|parts| parts.block[index]);
-            let item = block.map_or(message.unit, |block| self.units.len() + block);
-            let said = message.pieces.clone().rev().filter(|&at| self.kinds[at] == PieceKind::Text);
-            for at in said {
-                for (strength, subject) in self.analyses[at].rules().into_iter().flat_map(read).rev() {
-                    checkpoint();
-                    let strength = if later.replaces(subject) { REPLACED } else { strength };
-                    if !pinned[message.unit] {
-                        strengths[item] = strengths[item].max(strength);
-                    }
-                    later.push(subject);
-                }
-            }
-        }
-        strengths
-    }
-
-    /// Per unit, whether a rule stands in what is kept of it.
-    pub(crate) fn units_with_rules(&self, strengths: &[u32], kept: &[bool], blocks: &[BlockChoice]) -> Vec<bool> {
-        let units = self.units.len();
-        let mut found: Vec<bool> = (0..units).map(|unit| kept[unit] && strengths[unit] > 0).collect();
-        for (index, part) in self.parts.iter().flat_map(|parts| &parts.blocks).enumerate() {
-            found[self.messages[part.part].unit] |= blocks[index].kept && strengths[units + index] > 0;
-        }
-        found
-    }
-}
-
-/// Add to the scores of items what the rules in them are worth: a share of the whole, divided by strength. `weight`, 0 to
-/// 1, is how much counts beside a query.
-pub(crate) fn add_worth(item_scores: &mut [f64], strengths: &[u32], tokens: &[u32], free_tokens: u64, weight: f64) {
-    let affordable = free_tokens as f64 * MOST_OF_BUDGET;
-    let strength_of =
-        |item: usize| if f64::from(tokens[item]) <= affordable { f64::from(strengths[item]) } else { 0.0 };
-    let all: f64 = (0..strengths.len()).map(strength_of).sum();
-    if all > 0.0 {
-        for (item, score) in item_scores.iter_mut().enumerate() {
-            *score += weight * LAID_DOWN_SHARE * strength_of(item) / all;
-        }
-    }
-}
-
-/// The rules that were read so far, newest first, by the words of their subjects.
-#[derive(Default)]
-struct Later {
-    words: Vec<usize>,
-    by_word: FxHashMap<u32, Vec<usize>>,
-}
-
-impl Later {
-    fn push(&mut self, subject: &[u32]) {
-        let rule = self.words.len();
-        self.words.push(subject.len());
-        for &word in subject {
-            let rules = self.by_word.entry(word).or_default();
-            if rules.len() < COMPARED {
-                rules.push(rule);
-            }
-        }
-    }
-
-    /// Whether one of them is on the same subject.
-    fn replaces(&self, subject: &[u32]) -> bool {
-        let mut shared: FxHashMap<usize, usize> = FxHashMap::default();
-        for rule in subject.iter().filter_map(|word| self.by_word.get(word)).flatten() {
-            *shared.entry(*rule).or_default() += 1;
-        }
-        shared.into_iter().any(|(rule, shared)| {
-            let shorter = subject.len().min(self.words[rule]);
-            shared >= 2 && shared as f64 >= SAME_SUBJECT * shorter as f64
-        })
-    }
+    directives.into_iter()
 }
 
 /// The phrases of [`CUES`], by their first words.
@@ -206,7 +93,7 @@ struct Finder {
     open: FxHashMap<String, Vec<usize>>,
     /// Those that a few letters may stand before.
     behind_prefix: FxHashMap<String, Vec<usize>>,
-    /// Those of scripts without spaces: a needle that is found is the phrase of its place.
+    /// Those of scripts without spaces: a literal that is found is the phrase of its index.
     unspaced: Unspaced,
     labels: FxHashSet<String>,
     unspaced_labels: Vec<String>,
@@ -221,7 +108,7 @@ struct Phrase {
 
 #[derive(Default)]
 struct Unspaced {
-    needles: Vec<String>,
+    literals: Vec<String>,
     cues: Vec<Cue>,
     /// Made when the first text wants it.
     automaton: OnceBox<AhoCorasick>,
@@ -256,7 +143,7 @@ impl Finder {
             (Cue::Label, true) => self.unspaced_labels.push(phrase),
             (Cue::Label, false) => drop(self.labels.insert(phrase)),
             (_, true) => {
-                self.unspaced.needles.push(phrase);
+                self.unspaced.literals.push(phrase);
                 self.unspaced.cues.push(cue);
             }
             (_, false) => {
@@ -313,7 +200,7 @@ impl Finder {
         }
     }
 
-    /// How strong a rule `sentence` is; 0: it is none. `clauses` is scratch.
+    /// How strong a directive `sentence` is; 0: it is none. `clauses` is scratch.
     fn strength(&self, sentence: &str, asks: bool, clauses: &mut String) -> u32 {
         let letters = in_clauses(sentence, clauses);
         let (mut signs, mut strong, mut figure) = (if letters.has_digit { AMOUNT } else { 0 }, false, false);
@@ -337,12 +224,12 @@ impl Finder {
         }
         let own = signs.count_ones() + u32::from(demoted) + u32::from(letters.has_capitals && is_stressed(sentence));
         let strength = own + STRONG * (u32::from(strong || unless) + u32::from(label));
-        let is_rule = strong || unless || label || own >= SIGNS + u32::from(tells);
+        let is_directive = strong || unless || label || own >= SIGNS + u32::from(tells);
         let is_plea = !asks || (signs & PLEA.bit() != 0 && strength > STRONG);
-        if is_rule && is_plea { strength.clamp(SIGNS, STRONGEST) } else { 0 }
+        if is_directive && is_plea { strength.clamp(SIGNS, STRONGEST) } else { 0 }
     }
 
-    /// Whether it begins with a label that says so, such as "Rule:" or "HARD CONSTRAINT:".
+    /// Whether it begins with a label that says so, such as "Directive:" or "HARD CONSTRAINT:".
     fn has_label(&self, clauses: &str, sentence: &str) -> bool {
         let Some(colon) = sentence.find([':', '：']) else { return false };
         let words = sentence[..colon].split_whitespace().count();
@@ -359,7 +246,7 @@ impl Unspaced {
             let made = AhoCorasick::builder()
                 .match_kind(MatchKind::Standard)
                 .kind(Some(AhoCorasickKind::ContiguousNFA))
-                .build(&self.needles);
+                .build(&self.literals);
             Box::new(made.expect("some hundred phrases, none of them empty"))
         })
     }
@@ -506,22 +393,22 @@ mod tests {
     use super::*;
 
     fn strength(text: &str) -> u32 {
-        rules(text).iter().map(|rule| rule.strength).max().unwrap_or(0)
+        directives(text).iter().map(|directive| directive.strength).max().unwrap_or(0)
     }
 
-    fn is_rule(text: &str) -> bool {
+    fn is_directive(text: &str) -> bool {
         strength(text) > 0
     }
 
     #[track_caller]
-    fn all_are_rules(texts: &[&str]) {
-        let missed: Vec<&&str> = texts.iter().filter(|text| !is_rule(text)).collect();
+    fn all_are_directives(texts: &[&str]) {
+        let missed: Vec<&&str> = texts.iter().filter(|text| !is_directive(text)).collect();
         assert!(missed.is_empty(), "{missed:?}");
     }
 
     #[test]
-    fn what_is_laid_down_in_english_is_recognised() {
-        all_are_rules(&[
+    fn directives_in_english_are_recognised() {
+        all_are_directives(&[
             "Never force-push to the main branch.",
             "please don’t rename any public API",
             "Do not book anything without my approval.",
@@ -539,40 +426,40 @@ mod tests {
     }
 
     #[test]
-    fn what_is_laid_down_in_other_languages_is_recognised() {
-        all_are_rules(&[
+    fn directives_in_other_languages_are_recognised() {
+        all_are_directives(&[
             "Lösche niemals Kundendaten.",
             "Maximal drei Versuche, dann abbrechen.",
             "Ich bevorzuge kurze Antworten.",
         ]);
-        all_are_rules(&[
+        all_are_directives(&[
             "Ne supprime jamais les sauvegardes.",
             "Le budget est de 500 euros.",
             "N’oublie pas de lancer les tests.",
         ]);
-        all_are_rules(&[
+        all_are_directives(&[
             "Nunca subas cambios a la rama principal.",
             "No más de tres intentos.",
             "Hay que ejecutar las pruebas.",
         ]);
-        all_are_rules(&["Não apague os arquivos de log.", "O orçamento é de 500 reais."]);
-        all_are_rules(&["Non cancellare i file di log.", "D'ora in poi usa Postgres invece di SQLite."]);
-        all_are_rules(&[
+        all_are_directives(&["Não apague os arquivos de log.", "O orçamento é de 500 reais."]);
+        all_are_directives(&["Non cancellare i file di log.", "D'ora in poi usa Postgres invece di SQLite."]);
+        all_are_directives(&[
             "Не трогай основную ветку.",
             "Максимум три попытки.",
             "Всегда спрашивай меня перед удалением.",
         ]);
-        all_are_rules(&["לעולם אל תמחק גיבויים.", "לא יותר משלושה ניסיונות."]);
-        all_are_rules(&["لا تقم أبدا بحذف السجلات.", "ثلاث محاولات كحد أقصى."]);
-        all_are_rules(&["लॉग फ़ाइलें कभी मत हटाओ।", "अधिकतम तीन प्रयास।"]);
-        all_are_rules(&["不要删除日志文件。", "回答不要超过一百字。", "改用Postgres,而不是SQLite。"]);
-        all_are_rules(&["ログは削除しないでください。", "試行は最大三回までです。"]);
-        all_are_rules(&[
+        all_are_directives(&["לעולם אל תמחק גיבויים.", "לא יותר משלושה ניסיונות."]);
+        all_are_directives(&["لا تقم أبدا بحذف السجلات.", "ثلاث محاولات كحد أقصى."]);
+        all_are_directives(&["लॉग फ़ाइलें कभी मत हटाओ।", "अधिकतम तीन प्रयास।"]);
+        all_are_directives(&["不要删除日志文件。", "回答不要超过一百字。", "改用Postgres,而不是SQLite。"]);
+        all_are_directives(&["ログは削除しないでください。", "試行は最大三回までです。"]);
+        all_are_directives(&[
             "로그 파일을 삭제하지 마세요.",
             "Verwijder nooit de logbestanden.",
             "Nie usuwaj plików z logami.",
         ]);
-        all_are_rules(&["Her zaman önce testleri çalıştırmalısın."]);
+        all_are_directives(&["Her zaman önce testleri çalıştırmalısın."]);
     }
 
     #[test]
@@ -592,65 +479,43 @@ mod tests {
             "¿Qué dice el registro?",
             "看一下日志。",
         ] {
-            assert!(!is_rule(text), "{text}");
+            assert!(!is_directive(text), "{text}");
         }
-        assert!(is_rule("Could you please never touch that file?"), "asked for politely");
+        assert!(is_directive("Could you please never touch that file?"), "asked for politely");
     }
 
     #[test]
     fn a_label_and_capitals_make_it_stronger() {
-        assert!(is_rule("Goal: the importer reads every row."));
-        assert!(is_rule("目标:启动更快"));
+        assert!(is_directive("Goal: the importer reads every row."));
+        assert!(is_directive("目标:启动更快"));
         assert!(strength("IMPORTANT: the office is closed") > strength("Important: the office is closed"));
-        assert!(!is_rule("Melanie: the importer reads every row"), "a speaker");
+        assert!(!is_directive("Melanie: the importer reads every row"), "a speaker");
     }
 
     #[test]
     fn a_sentence_is_found_in_a_long_text_and_a_dump_is_not_read() {
         let notes = "The meeting began at nine. ".repeat(200);
-        assert_eq!(rules(&format!("{notes}Never touch the ledger. {notes}")).len(), 1);
-        assert!(rules(&"must;".repeat(MAX_SENTENCE_BYTES)).is_empty());
+        assert_eq!(directives(&format!("{notes}Never touch the ledger. {notes}")).len(), 1);
+        assert!(directives(&"must;".repeat(MAX_SENTENCE_BYTES)).is_empty());
     }
 
     #[test]
     fn what_a_harness_says_in_a_user_turn_is_not_the_users() {
         let said = "<system-reminder>Never mention this. You must not answer.</system-reminder>";
-        assert!(!is_rule(said));
-        assert_eq!(rules(&format!("Never push. {said} Always test.")).len(), 2);
-        assert!(!is_rule("<task-notification>You must read it"), "never closed");
-        assert!(is_rule("<rules>You must read it</rules>"), "the user's own tags");
+        assert!(!is_directive(said));
+        assert_eq!(directives(&format!("Never push. {said} Always test.")).len(), 2);
+        assert!(!is_directive("<task-notification>You must read it"), "never closed");
+        assert!(is_directive("<rules>You must read it</rules>"), "the user's own tags");
     }
 
     #[test]
-    fn a_later_rule_on_the_same_subject_replaces_the_earlier() {
-        let replaced = |later: &str, earlier: &str| {
-            let mut seen = Later::default();
-            seen.push(&rules(later)[0].subject);
-            seen.replaces(&rules(earlier)[0].subject)
-        };
-        assert!(replaced("The total budget is now 700 dollars.", "The total budget is 500 dollars."));
-        assert!(replaced("Scratch that, we deploy to Frankfurt and not to Dublin.", "You must deploy to Dublin."));
-        assert!(!replaced("Never push to the main branch.", "Never mock the database."));
-        assert!(!replaced("Never push.", "Never mock."), "one word is no subject");
-    }
-
-    #[test]
-    fn packed_rules_are_read_as_they_were_found() {
-        let found = rules("Never touch the ledger. Thanks. You must ask before each release!");
+    fn packed_directives_are_read_as_they_were_found() {
+        let found = directives("Never touch the ledger. Thanks. You must ask before each release!");
         assert_eq!(found.len(), 2);
         let mut packed = Vec::new();
         pack(&found, &mut packed);
-        let again: Vec<Rule> =
-            read(&packed).map(|(strength, subject)| Rule { strength, subject: subject.to_vec() }).collect();
+        let again: Vec<Directive> =
+            read(&packed).map(|(strength, subject)| Directive { strength, subject: subject.to_vec() }).collect();
         assert_eq!(again, found);
-    }
-
-    #[test]
-    fn worth_is_shared_by_strength_and_not_given_to_what_takes_most_of_the_budget() {
-        let mut scores = [0.0; 4];
-        add_worth(&mut scores, &[2, 6, 0, 4], &[10, 10, 10, 500], 1_000, 0.5);
-        assert_eq!(scores, [0.5, 1.5, 0.0, 0.0]);
-        add_worth(&mut scores, &[0; 4], &[1; 4], 1_000, 1.0);
-        assert_eq!(scores, [0.5, 1.5, 0.0, 0.0]);
     }
 }
