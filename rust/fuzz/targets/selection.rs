@@ -82,16 +82,16 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let in_parts = input.arbitrary()?;
     let roles: Vec<(Role, usize)> = conversation.messages.iter().map(|message| (message.role, message.unit)).collect();
     let prepare = || match in_parts {
-        true => engine.prepare_in_parts(conversation.clone(), &excerpting, counter, None, needs),
+        true => engine.prepare_with_excerpts(conversation.clone(), &excerpting, counter, None, needs),
         false => engine.prepare(conversation.clone(), counter, None, needs),
     };
     let Ok(prepared) = prepare() else { return Ok(()) };
     assert_eq!(prepared.message_tokens().len(), roles.len());
     // Whatever an embedder or a memory may give: NaN and infinity too, and vectors of some messages only.
     let rows = prepared.rows();
-    let places: Vec<usize> = (0..rows).filter(|_| input.arbitrary().unwrap_or(true)).collect();
+    let positions: Vec<usize> = (0..rows).filter(|_| input.arbitrary().unwrap_or(true)).collect();
     let of_some = input.arbitrary()?;
-    let given = if of_some { places.len() } else { rows };
+    let given = if of_some { positions.len() } else { rows };
     let numbers: Vec<f32> = (0..given * DIM).map(|_| input.arbitrary()).collect::<Result<_>>()?;
     let covered: Vec<f64> = (0..rows).map(|_| input.arbitrary()).collect::<Result<_>>()?;
     let request = Request {
@@ -100,7 +100,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
         vectors: with_vectors.then_some(Vectors {
             dim: DIM,
             messages: &numbers,
-            places: of_some.then_some(&places[..]),
+            positions: of_some.then_some(&positions[..]),
             query: query.map(|_| &query_vector[..]),
         }),
         memory_coverage: with_memory.then_some(&covered),
@@ -147,7 +147,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     assert_eq!(again.blocks, selection.blocks, "selected twice, divided differently");
     for choice in selection.blocks.iter().filter(|choice| choice.kept) {
         let text = &prepared.divided_texts()[choice.text];
-        assert!(choice.place < text.division.blocks.len(), "a block out of nowhere");
+        assert!(choice.position < text.division.blocks.len(), "a block out of nowhere");
     }
     Ok(())
 }

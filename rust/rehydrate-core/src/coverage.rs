@@ -59,7 +59,7 @@ impl Prepared {
         let mut ids = Vec::new();
         for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
             let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit)).map(|block| vec![block.part]);
-            for (place, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
+            for (index, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
                 checkpoint();
                 let turn = u32::try_from(unit_of_turn.len()).expect("under 4 billion items");
                 unit_of_turn.push(unit);
@@ -75,12 +75,12 @@ impl Prepared {
                     if coverage > 0.0 {
                         covered.resize(interned.len(), 0.0);
                         for mention in mentions.iter() {
-                            let id = interned.places[interned.place(mention.hash)].id as usize;
+                            let id = interned.slots[interned.slot(mention.hash)].id as usize;
                             covered[id] = covered[id].max(coverage);
                         }
                     }
                 }
-                let lists = if place == 0 { &mut of_units } else { &mut of_blocks };
+                let lists = if index == 0 { &mut of_units } else { &mut of_blocks };
                 lists.push(ids.drain(..));
             }
         }
@@ -101,7 +101,7 @@ impl Prepared {
 #[derive(Clone, Copy)]
 struct Feature {
     hash: u32,
-    /// Its number, in the order of first mentions; `NONE` marks a free place.
+    /// Its number, in the order of first mentions; `NONE` marks a free slot.
     id: u32,
     /// The item that mentioned it last, in the order in which items are read.
     last_turn: u32,
@@ -127,8 +127,8 @@ pub(crate) fn worth(class: Class, acted_on: bool, age_units: usize) -> f64 {
 /// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by
 /// ascending hash too, so that each text walks through the table once, forwards.
 struct Interned {
-    places: Vec<Feature>,
-    /// Bits by which a hash is shifted to its place.
+    slots: Vec<Feature>,
+    /// Bits by which a hash is shifted to its slot.
     shift: u32,
     taken: u32,
 }
@@ -136,17 +136,17 @@ struct Interned {
 impl Interned {
     fn with_room_for(features: usize) -> Self {
         let bits = (2 * features.max(32)).next_power_of_two().trailing_zeros().min(31);
-        Self { places: vec![FREE; 1 << bits], shift: u32::BITS - bits, taken: 0 }
+        Self { slots: vec![FREE; 1 << bits], shift: u32::BITS - bits, taken: 0 }
     }
 
     /// Make room for so many more.
     fn reserve(&mut self, more: usize) {
         let needed = self.taken as usize + more;
-        if 2 * needed > self.places.len() && self.shift > 1 {
+        if 2 * needed > self.slots.len() && self.shift > 1 {
             let mut larger = Self::with_room_for(2 * needed);
             for feature in self.features() {
-                let place = larger.place(feature.hash);
-                larger.places[place] = *feature;
+                let slot = larger.slot(feature.hash);
+                larger.slots[slot] = *feature;
             }
             *self = Self { taken: self.taken, ..larger };
         }
@@ -160,17 +160,17 @@ impl Interned {
         ids.resize(first + mentions.len(), 0);
         let (new_ids, mut found) = (&mut ids[first..], 0);
         mentions.iter().for_each(|mention| {
-            let place = self.place(mention.hash);
-            let there = self.places[place];
+            let slot = self.slot(mention.hash);
+            let there = self.slots[slot];
             // Whether a mention is the first of its feature, or of its item, is a coin's toss: no branch hangs on it.
             let is_new = there.id == NONE;
             let id = if is_new { taken } else { there.id };
             taken += u32::from(is_new);
-            self.places[place] = Feature {
+            self.slots[slot] = Feature {
                 hash: mention.hash,
                 id,
                 last_turn: turn,
-                class: there.class.min(mention.class), // a free place has the weakest
+                class: there.class.min(mention.class), // a free slot has the weakest
                 acted_on: there.acted_on | acted_on,
             };
             new_ids[found] = id;
@@ -182,21 +182,21 @@ impl Interned {
 
     /// Where the feature of that hash is, or would be.
     #[inline]
-    fn place(&self, hash: u32) -> usize {
-        let mut place = (hash >> self.shift) as usize;
-        while self.places[place].id != NONE && self.places[place].hash != hash {
-            place = (place + 1) & (self.places.len() - 1);
+    fn slot(&self, hash: u32) -> usize {
+        let mut slot = (hash >> self.shift) as usize;
+        while self.slots[slot].id != NONE && self.slots[slot].hash != hash {
+            slot = (slot + 1) & (self.slots.len() - 1);
         }
-        place
+        slot
     }
 
     /// The number of the feature with that hash.
     fn find(&self, hash: u32) -> Option<u32> {
-        Some(self.places[self.place(hash)].id).filter(|&id| id != NONE)
+        Some(self.slots[self.slot(hash)].id).filter(|&id| id != NONE)
     }
 
     fn features(&self) -> impl Iterator<Item = &Feature> {
-        self.places.iter().filter(|feature| feature.id != NONE)
+        self.slots.iter().filter(|feature| feature.id != NONE)
     }
 
     fn len(&self) -> usize {

@@ -9,7 +9,7 @@ use crate::cache::ContentCache;
 use crate::embed::is_present;
 use crate::error::Result;
 use crate::interrupt::checkpoint;
-use crate::parts::{CachedDivision, DividedText, Excerpting, Parts, in_json};
+use crate::parts::{CachedDivision, DividedText, Excerpting, MessageParts, in_json};
 use crate::prepared::Prepared;
 use crate::text::{Needs, TextAnalysis, Wanted};
 use crate::tokens::Counter;
@@ -95,7 +95,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::prepare`].
-    pub fn prepare_in_parts(
+    pub fn prepare_with_excerpts(
         &self,
         conversation: Conversation<'_>,
         excerpting: &Excerpting<'_>,
@@ -110,7 +110,7 @@ impl Engine {
         let said_by_users = conversation.said_by_users();
         let counted_only = Wanted { needs: Needs::default(), ..wanted };
         let mut own_block_counts = excerpting.block_counts.into_iter().flatten().copied();
-        let mut parts = Parts::default();
+        let mut parts = MessageParts::default();
         let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(conversation.pieces.len());
         let mut prepared = Prepared { units: conversation.units, needs, ..Prepared::default() };
         for (index, message) in conversation.messages.iter().enumerate() {
@@ -148,13 +148,13 @@ impl Engine {
                 let whole = conversation.pieces[at];
                 let wanted = Wanted { is_users: said_by_users[at], ..wanted };
                 parts.texts.push(DividedText { piece: at, division: Arc::clone(&division) });
-                for (place, block) in division.blocks.iter().enumerate() {
+                for (position, block) in division.blocks.iter().enumerate() {
                     checkpoint();
                     let piece = Piece { text: &whole.text[block.bytes.clone()], ..whole };
                     let analysis = self.analysis(piece, &wanted);
                     let count = own_block_counts.next();
                     let count = count.unwrap_or_else(|| self.count_in_place(piece, &analysis, counter));
-                    parts.push_block(index, place, rounding.sum([count], 0));
+                    parts.push_block(index, position, rounding.sum([count], 0));
                     let only = pieces.len()..pieces.len() + 1;
                     prepared.messages.push(Message { pieces: only, media_tokens: 0, ..message.clone() });
                     prepared.analyses.push(analysis);

@@ -36,7 +36,7 @@ const CLASSES_A_WORD: usize = 32 / CLASS_BITS;
 /// Append `mentions` to `out`: their number, their classes, then their hashes.
 pub(crate) fn pack(mentions: &[Mention], out: &mut Vec<u32>) {
     out.push(u32::try_from(mentions.len()).expect("a text has under 2^32 words"));
-    let word = |word, (place, mention): (usize, &Mention)| word | (mention.class as u32) << (place * CLASS_BITS);
+    let word = |word, (index, mention): (usize, &Mention)| word | (mention.class as u32) << (index * CLASS_BITS);
     out.extend(mentions.chunks(CLASSES_A_WORD).map(|some| some.iter().enumerate().fold(0, word)));
     out.extend(mentions.iter().map(|mention| mention.hash));
 }
@@ -61,8 +61,8 @@ impl<'a> PackedMentions<'a> {
     /// All of them, by ascending hash.
     pub fn iter(self) -> impl Iterator<Item = Mention> + use<'a> {
         self.hashes.chunks(CLASSES_A_WORD).zip(self.classes).flat_map(|(hashes, &classes)| {
-            let class = move |place: usize| CLASSES[(classes >> (place * CLASS_BITS) & 0b11) as usize];
-            hashes.iter().enumerate().map(move |(place, &hash)| Mention { hash, class: class(place) })
+            let class = move |index: usize| CLASSES[(classes >> (index * CLASS_BITS) & 0b11) as usize];
+            hashes.iter().enumerate().map(move |(index, &hash)| Mention { hash, class: class(index) })
         })
     }
 }

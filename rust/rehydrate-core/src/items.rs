@@ -1,6 +1,6 @@
 //! From messages to items and back: what is packed are units and blocks, what is reported are messages and units.
 use crate::pack::{Packing, Problem};
-use crate::parts::Parts;
+use crate::parts::MessageParts;
 use crate::prepared::Prepared;
 use crate::score::{self, Signals};
 use crate::selection::BlockChoice;
@@ -118,9 +118,9 @@ impl Prepared {
                 }
             }
         }
-        let choice = |(index, block): (usize, &crate::parts::PartBlock)| BlockChoice {
+        let choice = |(index, block): (usize, &crate::parts::ExcerptBlock)| BlockChoice {
             text: block.text,
-            place: block.place,
+            position: block.position,
             tokens: parts.tokens[block.part],
             gain: packing.gain[units + index],
             kept: packing.kept[units + index],
@@ -130,7 +130,7 @@ impl Prepared {
     }
 
     /// What a unit added: its skeleton and its kept blocks, or all of them where it is dropped.
-    fn gain_of_units(&self, parts: &Parts, packing: &Packing) -> Vec<f64> {
+    fn gain_of_units(&self, parts: &MessageParts, packing: &Packing) -> Vec<f64> {
         let units = self.units.len();
         let mut gain = packing.gain[..units].to_vec();
         for (index, block) in parts.blocks.iter().enumerate() {
@@ -144,7 +144,7 @@ impl Prepared {
 }
 
 /// Drop the units of which nothing is kept but the marks of their gaps.
-fn drop_hollow(prepared: &Prepared, parts: &Parts, problem: &Problem<'_>, packing: &mut Packing) {
+fn drop_hollow(prepared: &Prepared, parts: &MessageParts, problem: &Problem<'_>, packing: &mut Packing) {
     let units = prepared.units.len();
     let mut says_something = vec![false; units];
     for (index, part) in prepared.messages.iter().enumerate() {
@@ -159,7 +159,7 @@ fn drop_hollow(prepared: &Prepared, parts: &Parts, problem: &Problem<'_>, packin
 }
 
 /// What leads may have taken more room than the units that may go had: drop blocks of those that stay, of least gain.
-fn shed_blocks(parts: &Parts, problem: &Problem<'_>, packing: &mut Packing, used_tokens: &mut u64) {
+fn shed_blocks(parts: &MessageParts, problem: &Problem<'_>, packing: &mut Packing, used_tokens: &mut u64) {
     let (blocks, units) = (parts.for_packing(), packing.kept.len() - parts.blocks.len());
     let pinned = (0..units).filter(|&unit| problem.pinned[unit]);
     let mut kept: Vec<usize> =
@@ -174,7 +174,7 @@ fn shed_blocks(parts: &Parts, problem: &Problem<'_>, packing: &mut Packing, used
     }
 }
 
-impl Parts {
+impl MessageParts {
     /// Tokens of each unit as it would be kept: with its kept blocks, or, dropped so far, with none.
     fn tokens_of_units(&self, units: usize, problem: &Problem<'_>, kept: &[bool]) -> Vec<u32> {
         let blocks = self.for_packing();

@@ -56,7 +56,7 @@ impl<'a> PackedTerms<'a> {
         self.speaker
     }
 
-    /// How often the word of that hash occurs. Hashes are spread evenly, so its place is guessed and then walked to: half
+    /// How often the word of that hash occurs. Hashes are spread evenly, so its index is guessed and then walked to: half
     /// the time of a binary search.
     pub fn count(self, word: u32) -> u32 {
         let hashes = self.hashes;
@@ -368,12 +368,12 @@ pub(crate) fn match_words(documents: usize, texts: &[(usize, PackedTerms<'_>)], 
         for (matched, counts) in matched.iter_mut().zip(&counts) {
             *matched += counts.iter().sum::<u32>();
         }
-        for place in 0..words.len() {
-            let with_it = counts.iter().filter(|counts| counts[place] > 0).count();
+        for index in 0..words.len() {
+            let with_it = counts.iter().filter(|counts| counts[index] > 0).count();
             let rarity = idf(documents, with_it as f64);
             found.rarity_of_query += rarity;
-            for (document, counts) in counts.iter().enumerate().filter(|(_, counts)| counts[place] > 0) {
-                let (count, length) = (f64::from(counts[place]), lengths[document]);
+            for (document, counts) in counts.iter().enumerate().filter(|(_, counts)| counts[index] > 0) {
+                let (count, length) = (f64::from(counts[index]), lengths[document]);
                 found.rarity[document] += rarity;
                 found.bm25[document] += rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
             }

@@ -119,12 +119,12 @@ fn worth_of_names(features: &Features, pinned: &[bool]) -> (Vec<f64>, usize) {
     if features.named.is_empty() {
         return (worth, found);
     }
-    let mut place = vec![usize::MAX; features.weight.len()];
-    features.named.iter().enumerate().for_each(|(at, &id)| place[id as usize] = at);
+    let mut position = vec![usize::MAX; features.weight.len()];
+    features.named.iter().enumerate().for_each(|(at, &id)| position[id as usize] = at);
     let mut items = vec![Vec::new(); features.named.len()];
     for item in (0..pinned.len()).filter(|&item| !pinned[item]) {
         for &id in features.of_item.of(item) {
-            if let Some(items) = items.get_mut(place[id as usize]) {
+            if let Some(items) = items.get_mut(position[id as usize]) {
                 items.push(item);
             }
         }

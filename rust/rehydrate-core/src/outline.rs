@@ -61,13 +61,13 @@ struct Seen {
 pub fn names(texts: &[Text<'_>], limit: usize) -> Vec<Name> {
     let mut seen: HashMap<&str, Seen> = HashMap::new();
     let said = texts.iter().enumerate().filter(|(_, part)| part.kind != PieceKind::Thinking);
-    for (place, part) in said.clone().filter(|(_, part)| !part.shown) {
+    for (position, part) in said.clone().filter(|(_, part)| !part.shown) {
         checkpoint();
-        let acted = (part.kind == PieceKind::ToolInput).then_some(place);
+        let acted = (part.kind == PieceKind::ToolInput).then_some(position);
         scan(part.text, part.kind == PieceKind::Text, |name, spoken| {
             let number = seen.len();
             let entry = seen.entry(name).or_insert(Seen { last: 0, acted: None, uses: 0, spoken, number });
-            entry.last = place;
+            entry.last = position;
             entry.acted = acted.or(entry.acted);
             entry.uses += 1;
             entry.spoken &= spoken;

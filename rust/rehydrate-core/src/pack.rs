@@ -90,13 +90,13 @@ pub struct Packing {
 /// Keep units best score first; one that does not fit is skipped and the walk goes on; ties go to the newer.
 #[must_use]
 pub fn pack_greedy(problem: &Problem<'_>) -> Packing {
-    pack_greedy_in_parts(problem, &Blocks::default())
+    pack_greedy_with_blocks(problem, &Blocks::default())
 }
 
 /// The same walk over units and blocks alike. A block brings its unit's skeleton with it; a skeleton worth nothing by
 /// itself comes with a block or not at all.
 #[must_use]
-pub fn pack_greedy_in_parts(problem: &Problem<'_>, blocks: &Blocks<'_>) -> Packing {
+pub fn pack_greedy_with_blocks(problem: &Problem<'_>, blocks: &Blocks<'_>) -> Packing {
     let items = problem.score.len();
     let units = blocks.units(items);
     let mut room = Room::with_pinned(problem, blocks);
@@ -186,13 +186,13 @@ const MANY_ITEMS: usize = 2_000;
 /// packs alike.
 #[must_use]
 pub fn pack_coverage(problem: &Problem<'_>) -> Packing {
-    pack_coverage_in_parts(problem, &Blocks::default())
+    pack_coverage_with_blocks(problem, &Blocks::default())
 }
 
 /// The same over units and blocks. A unit that is not taken yet is judged by its best bundle, its skeleton with the blocks
 /// that are worth more per token than the bundle as a whole; once it is taken, each of its blocks competes by itself.
 #[must_use]
-pub fn pack_coverage_in_parts(problem: &Problem<'_>, blocks: &Blocks<'_>) -> Packing {
+pub fn pack_coverage_with_blocks(problem: &Problem<'_>, blocks: &Blocks<'_>) -> Packing {
     let worths = Worths::of(problem);
     let best = if problem.score.len() < MANY_ITEMS {
         let passes = EXPONENTS.iter().map(|&exponent| worths.greedy(problem, blocks, exponent));

@@ -69,8 +69,8 @@ pub struct DividedText {
     pub division: Arc<Division>,
 }
 
-/// A part's message, and of a block its place among [`Prepared::divided_texts`] and in that text.
-pub type PartPlace = (usize, Option<(usize, usize)>);
+/// A part's message, and of a block its position among [`Prepared::divided_texts`] and in that text.
+pub type MessagePart = (usize, Option<(usize, usize)>);
 
 /// A text as it stands in a string of JSON, its quotes left out.
 pub(crate) fn in_json(text: &str) -> String {
@@ -91,7 +91,7 @@ pub(crate) fn in_json(text: &str) -> String {
 
 /// What the parts of a conversation are.
 #[derive(Default)]
-pub(crate) struct Parts {
+pub(crate) struct MessageParts {
     /// Per part, the message that it is a part of.
     pub message: Vec<usize>,
     /// Per part, which block it is; None for a skeleton, and for a message that is not divided.
@@ -102,8 +102,8 @@ pub(crate) struct Parts {
     pub texts: Vec<DividedText>,
     /// Per text, the tokens of a mark in it.
     pub mark_tokens: Vec<u32>,
-    /// Per block, its part, its text and its place in it.
-    pub blocks: Vec<PartBlock>,
+    /// Per block, its part, its text and its position in it.
+    pub blocks: Vec<ExcerptBlock>,
     /// Per unit, the blocks up to and with its own.
     pub ends: Vec<u32>,
     /// Per block, its text.
@@ -112,13 +112,13 @@ pub(crate) struct Parts {
 
 /// One block among those of all texts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PartBlock {
+pub(crate) struct ExcerptBlock {
     pub part: usize,
     pub text: usize,
-    pub place: usize,
+    pub position: usize,
 }
 
-impl Parts {
+impl MessageParts {
     /// A skeleton, or a message that is whole.
     pub fn push_skeleton(&mut self, message: usize, tokens: u32) {
         self.message.push(message);
@@ -127,12 +127,12 @@ impl Parts {
     }
 
     /// The next block of the text that was pushed last.
-    pub fn push_block(&mut self, message: usize, place: usize, tokens: u32) {
+    pub fn push_block(&mut self, message: usize, position: usize, tokens: u32) {
         let part = self.message.len();
         self.message.push(message);
         self.block.push(Some(self.blocks.len()));
         self.tokens.push(tokens);
-        self.blocks.push(PartBlock { part, text: self.texts.len() - 1, place });
+        self.blocks.push(ExcerptBlock { part, text: self.texts.len() - 1, position });
     }
 
     /// Order the blocks by unit, as packing wants them; units may interleave.
@@ -152,7 +152,7 @@ impl Parts {
     }
 
     /// The blocks of one unit.
-    pub fn blocks_of(&self, unit: usize) -> &[PartBlock] {
+    pub fn blocks_of(&self, unit: usize) -> &[ExcerptBlock] {
         let start = if unit == 0 { 0 } else { self.ends[unit - 1] as usize };
         &self.blocks[start..self.ends[unit] as usize]
     }
@@ -171,10 +171,11 @@ impl Prepared {
 
     /// Each part in order. None where the parts are the messages.
     #[must_use]
-    pub fn parts(&self) -> Option<Vec<PartPlace>> {
+    pub fn parts(&self) -> Option<Vec<MessagePart>> {
         let parts = self.parts.as_ref()?;
-        let place = |block: Option<usize>| block.map(|block| (parts.blocks[block].text, parts.blocks[block].place));
-        Some(parts.message.iter().zip(&parts.block).map(|(&message, &block)| (message, place(block))).collect())
+        let position =
+            |block: Option<usize>| block.map(|block| (parts.blocks[block].text, parts.blocks[block].position));
+        Some(parts.message.iter().zip(&parts.block).map(|(&message, &block)| (message, position(block))).collect())
     }
 
     /// Whether part `part` is a block.

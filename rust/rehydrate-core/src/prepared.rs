@@ -2,7 +2,7 @@
 use crate::embed::builtin::StaticModel;
 use crate::embed::{Embedder, normalize};
 use crate::interrupt::checkpoint;
-use crate::parts::Parts;
+use crate::parts::MessageParts;
 use crate::text::{Needs, TextAnalysis};
 use crate::unit::{Message, PieceKind, Unit};
 
@@ -22,7 +22,7 @@ pub struct Prepared {
     /// What was derived.
     pub(crate) needs: Needs,
     /// What the parts are; None where they are the messages.
-    pub(crate) parts: Option<Parts>,
+    pub(crate) parts: Option<MessageParts>,
 }
 
 impl Prepared {

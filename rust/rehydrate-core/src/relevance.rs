@@ -2,7 +2,7 @@
 //!
 //! Three opinions are spread over 0..1 and averaged: BM25; the cosine of IDF-weighted, mean-subtracted vectors; and a soft
 //! match, in which each token of the query looks for its nearest token in the message. An expensive model may add a
-//! fourth (fuse.rs). The average is sharpened, a message borrows from its neighbours, what was said by someone whom the query
+//! fourth (fuse.rs). The average is sharpened, each message is smoothed by its neighbours, what was said by someone whom the query
 //! names counts more, and what ends in a question counts less. Ablations and figures: DESIGN.md, relevance.
 use rustc_hash::FxHashMap;
 
@@ -16,11 +16,11 @@ use crate::text::TextAnalysis;
 
 /// Lets one strong match outweigh several weak ones.
 const CONTRAST: f64 = 1.5;
-/// What a message lends its neighbours, to the power of the distance.
-const LENDING: f64 = 0.5;
+/// What a message adds to its neighbours, to the power of the distance.
+const NEIGHBOUR_SHARE: f64 = 0.5;
 /// Bonus of what was said by someone whom the query names.
 const SPEAKER: f64 = 0.7;
-/// What a message counts that ends in a question: the answer says more. What it lends its neighbours it lends whole.
+/// What a message counts that ends in a question: the answer says more. Its neighbours get its whole share.
 const QUESTION: f64 = 0.75;
 /// A label seen on fewer messages is no speaker.
 const MIN_SPEAKER_MESSAGES: usize = 3;
@@ -59,7 +59,7 @@ impl AnalysedQuery {
 
 impl Prepared {
     /// Relevance of each message to `query`. `dense` are cosines from vectors of the caller's, if there are any, NaN where
-    /// a message has none. `candidate` marks what is not kept anyway: the rest neither sets the scale nor lends.
+    /// a message has none. `candidate` marks what is not kept anyway: the rest sets no scale.
     pub(crate) fn relevance(
         &self,
         query: &AnalysedQuery,
@@ -83,7 +83,7 @@ impl Prepared {
         }
         let mut fused = Opinions { words: by_word.bm25, builtin, dense }.fuse(candidate);
         fused.iter_mut().for_each(|x| *x = x.powf(CONTRAST));
-        borrow_from_neighbours(&mut fused);
+        smooth_by_neighbours(&mut fused);
         for (x, named) in fused.iter_mut().zip(named_speakers(messages, &texts, &query.words)) {
             *x *= if named { 1.0 + SPEAKER } else { 1.0 };
         }
@@ -175,17 +175,17 @@ fn usual(values: &[f64], candidate: &[bool]) -> f64 {
     (best.iter().sum::<f64>() - best.iter().copied().fold(0.0, f64::max)) / fifth as f64
 }
 
-/// Add what every other message lends: `LENDING ^ distance` of its own. Two passes.
-fn borrow_from_neighbours(x: &mut [f64]) {
+/// Add a share of every other message: `NEIGHBOUR_SHARE ^ distance` of its own. Two passes.
+fn smooth_by_neighbours(x: &mut [f64]) {
     let mut forward = x.to_vec();
     for i in 1..x.len() {
-        forward[i] += LENDING * forward[i - 1];
+        forward[i] += NEIGHBOUR_SHARE * forward[i - 1];
     }
-    let mut lent_back = 0.0;
+    let mut from_behind = 0.0;
     for i in (0..x.len()).rev() {
         let own = x[i];
-        x[i] = forward[i] + lent_back;
-        lent_back = LENDING * (lent_back + own);
+        x[i] = forward[i] + from_behind;
+        from_behind = NEIGHBOUR_SHARE * (from_behind + own);
     }
 }
 
@@ -209,9 +209,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn borrowing_adds_what_the_others_lend() {
+    fn smoothing_adds_a_share_of_the_others() {
         let mut x = [0.0, 8.0, 0.0, 0.0, 4.0];
-        borrow_from_neighbours(&mut x);
+        smooth_by_neighbours(&mut x);
         assert_eq!(x, [4.0 + 0.25, 8.0 + 0.5, 4.0 + 1.0, 2.0 + 2.0, 4.0 + 1.0]);
     }
 

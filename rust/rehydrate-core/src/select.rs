@@ -2,8 +2,8 @@
 use crate::error::{Error, Result};
 use crate::fuse::worth_asking;
 use crate::objective::{Objective, QueryGoal};
-use crate::pack::{Packing, Problem, pack_coverage_in_parts, pack_greedy_in_parts};
-use crate::parts::Parts;
+use crate::pack::{Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
+use crate::parts::MessageParts;
 use crate::prepared::Prepared;
 use crate::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
 use crate::score::{Signals, clamp_coverage};
@@ -83,10 +83,10 @@ impl Prepared {
             feature_weight: &features.weight,
             budget_tokens: request.target_tokens,
         };
-        let blocks = self.parts.as_ref().map(Parts::for_packing).unwrap_or_default();
+        let blocks = self.parts.as_ref().map(MessageParts::for_packing).unwrap_or_default();
         let packing = match request.packing {
-            PackMode::Greedy => pack_greedy_in_parts(&problem, &blocks),
-            PackMode::Coverage => pack_coverage_in_parts(&problem, &blocks),
+            PackMode::Greedy => pack_greedy_with_blocks(&problem, &blocks),
+            PackMode::Coverage => pack_coverage_with_blocks(&problem, &blocks),
         };
         let may_lead: Vec<bool> = self.units.iter().map(|unit| unit.may_lead).collect();
         let repair = |units: &Problem<'_>, packing: &mut Packing| {
@@ -134,10 +134,10 @@ impl Prepared {
             return Err(Error::Argument(format!("{} coverages for {messages} messages", coverage.len())));
         }
         if let Some(vectors) = request.vectors {
-            let rows = vectors.places.map_or(messages, <[usize]>::len);
+            let rows = vectors.positions.map_or(messages, <[usize]>::len);
             if vectors.messages.len() != rows * vectors.dim
                 || vectors.query.is_some_and(|query| query.len() != vectors.dim)
-                || vectors.places.is_some_and(|places| places.iter().any(|&place| place >= messages))
+                || vectors.positions.is_some_and(|positions| positions.iter().any(|&position| position >= messages))
             {
                 return Err(Error::Argument(format!(
                     "{} vector components for {rows} of {messages} messages, {} dimensions",

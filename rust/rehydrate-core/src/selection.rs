@@ -25,10 +25,10 @@ pub enum PackMode {
 pub struct Vectors<'a> {
     /// Components of a vector.
     pub dim: usize,
-    /// One row each for the messages that `places` names; zeros or NaN stand for "no vector".
+    /// One row each for the messages that `positions` names; zeros or NaN stand for "no vector".
     pub messages: &'a [f32],
     /// Whose rows these are. None: every message's, in order.
-    pub places: Option<&'a [usize]>,
+    pub positions: Option<&'a [usize]>,
     /// The query's, where there is a query.
     pub query: Option<&'a [f32]>,
 }
@@ -59,8 +59,8 @@ pub struct Request<'a> {
 pub struct BlockChoice {
     /// Which of the divided texts it is of.
     pub text: usize,
-    /// Its place in that text.
-    pub place: usize,
+    /// Its position in that text.
+    pub position: usize,
     /// Its tokens.
     pub tokens: u32,
     /// What it added, or would still add.

@@ -29,7 +29,7 @@ struct Space<'a> {
     dim: usize,
     rows: Cow<'a, [f32]>,
     /// Whose rows these are; None: every message's, in order.
-    places: Option<&'a [usize]>,
+    positions: Option<&'a [usize]>,
     query: Option<Vec<f32>>,
 }
 
@@ -85,11 +85,11 @@ impl Prepared {
         if let Some(vectors) = request.vectors {
             let dim = vectors.dim.max(1);
             let query = vectors.query.map(<[f32]>::to_vec);
-            return Some(Space { dim, rows: vectors.messages.into(), places: vectors.places, query });
+            return Some(Space { dim, rows: vectors.messages.into(), positions: vectors.positions, query });
         }
         let model = self.model()?;
         let query = request.query.map(|query| model.vector(model.bag(query).into_iter(), |_| 1.0));
-        Some(Space { dim: model.dim(), rows: self.message_vectors().into(), places: None, query })
+        Some(Space { dim: model.dim(), rows: self.message_vectors().into(), positions: None, query })
     }
 }
 
@@ -125,10 +125,10 @@ impl Space<'_> {
 
     /// One value a message from one a row.
     fn scatter(&self, of_rows: Vec<f64>, missing: f64, messages: usize) -> Vec<f64> {
-        let Some(places) = self.places else { return of_rows };
+        let Some(positions) = self.positions else { return of_rows };
         let mut of_messages = vec![missing; messages];
-        for (&place, value) in places.iter().zip(of_rows) {
-            of_messages[place] = value;
+        for (&position, value) in positions.iter().zip(of_rows) {
+            of_messages[position] = value;
         }
         of_messages
     }

@@ -63,7 +63,7 @@ fn chitta_reproduces_the_scores_worked_out_by_hand() {
                 vectors: Some(Vectors {
                     dim: 2,
                     messages: &vectors,
-                    places: None,
+                    positions: None,
                     query: case.query_vector.as_deref(),
                 }),
                 memory_coverage: Some(&coverage),

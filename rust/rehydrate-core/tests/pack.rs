@@ -2,7 +2,8 @@
 use proptest::prelude::*;
 use rehydrate_core::first_turn_repair::repair_first_turn;
 use rehydrate_core::pack::{
-    Blocks, FeatureLists, Packing, Problem, pack_coverage, pack_coverage_in_parts, pack_greedy, pack_greedy_in_parts,
+    Blocks, FeatureLists, Packing, Problem, pack_coverage, pack_coverage_with_blocks, pack_greedy,
+    pack_greedy_with_blocks,
 };
 
 /// A small problem, owned.
@@ -242,11 +243,11 @@ proptest! {
     fn packing_in_parts_counts_every_mark_and_comes_near_the_optimum(
         parts in parts_cases().prop_filter("few enough to try all", |parts| parts.case.score.len() <= 14)
     ) {
-        let packing = parts.case.with(|problem| pack_coverage_in_parts(problem, &parts.blocks()));
+        let packing = parts.case.with(|problem| pack_coverage_with_blocks(problem, &parts.blocks()));
         prop_assert!(parts.is_possible(&packing.kept), "a block without its unit: {:?}", packing.kept);
         prop_assert_eq!(packing.used_tokens, parts.tokens(&packing.kept));
         prop_assert!(packing.used_tokens <= parts.case.budget_tokens || packing.kept == parts.case.pinned);
-        prop_assert_eq!(&packing, &parts.case.with(|problem| pack_coverage_in_parts(problem, &parts.blocks())));
+        prop_assert_eq!(&packing, &parts.case.with(|problem| pack_coverage_with_blocks(problem, &parts.blocks())));
         // What packing of whole units guarantees; for bundles it is what is observed, not what is proved.
         let (value, optimum) = (parts.case.value(&packing.kept), parts.optimum());
         prop_assert!(value >= 0.316 * optimum - 1e-9, "{value} where the optimum is {optimum}");
@@ -254,7 +255,7 @@ proptest! {
 
     #[test]
     fn the_walk_by_score_in_parts_keeps_the_budget(parts in parts_cases()) {
-        let packing = parts.case.with(|problem| pack_greedy_in_parts(problem, &parts.blocks()));
+        let packing = parts.case.with(|problem| pack_greedy_with_blocks(problem, &parts.blocks()));
         prop_assert!(parts.is_possible(&packing.kept));
         prop_assert_eq!(packing.used_tokens, parts.tokens(&packing.kept));
         prop_assert!(packing.used_tokens <= parts.case.budget_tokens || packing.kept == parts.case.pinned);

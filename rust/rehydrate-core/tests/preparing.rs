@@ -21,7 +21,7 @@ fn is_answered(terms: bool, bags: bool, signals: SignalMode) -> bool {
     let request = Request {
         query: Some("stove"),
         query_weight: 1.0,
-        vectors: Some(Vectors { dim: 2, messages: &[1.0, 0.0], places: None, query: Some(&[0.0, 1.0]) }),
+        vectors: Some(Vectors { dim: 2, messages: &[1.0, 0.0], positions: None, query: Some(&[0.0, 1.0]) }),
         memory_coverage: None,
         weights: Weights { recency: 0.2, semantic: 0.6, novelty: 0.2 },
         signals,

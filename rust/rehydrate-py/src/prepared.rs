@@ -7,7 +7,7 @@ use rehydrate_core::embed::Embedder;
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::{Error, Result};
-use rehydrate_core::parts::{Excerpting, PartPlace};
+use rehydrate_core::parts::{Excerpting, MessagePart};
 use rehydrate_core::score::Weights;
 use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
 use rehydrate_core::text::Needs;
@@ -92,7 +92,7 @@ impl Prepared {
                 mark_counts: mark_counts.unwrap_or_default().into(),
                 block_counts: block_counts.as_deref(),
             };
-            Engine::shared().prepare_in_parts(conversation, &excerpting, counter, counts, needs)
+            Engine::shared().prepare_with_excerpts(conversation, &excerpting, counter, counts, needs)
         })?;
         Ok(Self { core })
     }
@@ -117,7 +117,7 @@ impl Prepared {
     }
 
     /// Per part its message, and for a block its divided text and its place in it; None where parts are messages.
-    fn parts(&self) -> Option<Vec<PartPlace>> {
+    fn parts(&self) -> Option<Vec<MessagePart>> {
         self.core.parts()
     }
 
@@ -165,7 +165,7 @@ impl Prepared {
                 vectors: rows.as_deref().map(|rows| Vectors {
                     dim: rows.len().checked_div(rows_given).unwrap_or(0),
                     messages: rows,
-                    places: places.as_deref(),
+                    positions: places.as_deref(),
                     query: query_row.as_deref(),
                 }),
                 memory_coverage: memory_coverage.as_deref(),

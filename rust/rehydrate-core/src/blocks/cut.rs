@@ -34,7 +34,7 @@ struct Candidate {
 
 /// Places where a text may be cut, ascending, never so many that a huge text would cost much.
 pub(super) struct Candidates {
-    places: Vec<Candidate>,
+    candidates: Vec<Candidate>,
     total: usize,
     growth: usize,
 }
@@ -42,7 +42,7 @@ pub(super) struct Candidates {
 impl Candidates {
     /// None yet, for a text of so many bytes.
     pub fn new(text_bytes: usize) -> Self {
-        Self { places: Vec::new(), total: 0, growth: text_bytes.div_ceil(MIN_BYTES * MAX_BLOCKS).max(1) }
+        Self { candidates: Vec::new(), total: 0, growth: text_bytes.div_ceil(MIN_BYTES * MAX_BLOCKS).max(1) }
     }
 
     /// The least bytes of a block.
@@ -54,13 +54,13 @@ impl Candidates {
     /// stronger is remembered.
     pub fn offer(&mut self, at: usize, strength: Strength, index: usize) {
         let candidate = Candidate { at, strength, index };
-        match self.places.last_mut() {
+        match self.candidates.last_mut() {
             Some(last) if at - last.at < self.growth * MIN_BYTES / 8 => {
                 if strength > last.strength {
                     *last = candidate;
                 }
             }
-            _ => self.places.push(candidate),
+            _ => self.candidates.push(candidate),
         }
     }
 
@@ -82,10 +82,10 @@ impl Candidates {
         let mut cuts = Vec::new();
         let (mut start, mut from) = (0, 0);
         while text_bytes - start >= 2 * min {
-            while self.places.get(from).is_some_and(|place| place.at < start + min) {
+            while self.candidates.get(from).is_some_and(|candidate| candidate.at < start + min) {
                 from += 1;
             }
-            let window = self.places[from..].iter().take_while(|place| place.at <= start + max);
+            let window = self.candidates[from..].iter().take_while(|candidate| candidate.at <= start + max);
             let better = |best: Candidate, next: &Candidate| {
                 let is_better = next.strength > best.strength
                     || (next.strength == best.strength
@@ -93,7 +93,7 @@ impl Candidates {
                         && (next.at - start).abs_diff(usual) < (best.at - start).abs_diff(usual));
                 if is_better { *next } else { best }
             };
-            let Some(&first) = self.places.get(from) else { break };
+            let Some(&first) = self.candidates.get(from) else { break };
             let cut = window.fold(first, better);
             if text_bytes - cut.at < min {
                 break;

@@ -301,8 +301,8 @@ fn add_signs(out: &mut [f32], id: u16, component: f32) {
 /// half the time.
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
 fn add_signed(out: &mut [f32], signs: u64, component: f32) {
-    for (place, sum) in out.iter_mut().enumerate() {
-        let sign = ((signs >> place) as u32 & 1) << 31;
+    for (index, sum) in out.iter_mut().enumerate() {
+        let sign = ((signs >> index) as u32 & 1) << 31;
         *sum += f32::from_bits(component.to_bits() ^ sign);
     }
 }

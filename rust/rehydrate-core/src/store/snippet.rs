@@ -81,7 +81,7 @@ fn densest(matches: &[(usize, String)]) -> Option<usize> {
     let mut counts = rustc_hash::FxHashMap::<&str, u32>::default();
     matches.iter().for_each(|(_, word)| *counts.entry(word).or_default() += 1);
     let reach = SNIPPET_BYTES * 3 / 4;
-    let (mut best, mut place) = (0.0_f64, None);
+    let (mut best, mut first) = (0.0_f64, None);
     let mut inside = rustc_hash::FxHashMap::<&str, u32>::default();
     let (mut weight, mut end) = (0.0, 0);
     for (start, (at, word)) in matches.iter().enumerate() {
@@ -92,16 +92,16 @@ fn densest(matches: &[(usize, String)]) -> Option<usize> {
             end += 1;
         }
         // As good and nearby: what weighs most then stands at the beginning, not just before the cut.
-        let is_near = place.is_some_and(|first: usize| *at < matches[first].0 + reach);
+        let is_near = first.is_some_and(|first: usize| *at < matches[first].0 + reach);
         if weight > best + 1e-9 || (is_near && weight > best - 1e-9) {
-            (best, place) = (weight, Some(start));
+            (best, first) = (weight, Some(start));
         }
         if let Some(seen) = inside.get_mut(word.as_str()) {
             *seen -= 1;
             weight -= if *seen == 0 { 1.0 / f64::from(counts[word.as_str()]) } else { 0.0 };
         }
     }
-    place.map(|start| matches[start].0)
+    first.map(|start| matches[start].0)
 }
 
 /// `range` with both ends moved to the ends of sentences or lines nearby, else to white space, else between characters.

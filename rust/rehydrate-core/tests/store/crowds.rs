@@ -4,14 +4,14 @@ use std::time::Duration;
 use rehydrate_core::error::StoreProblem;
 use rehydrate_core::store::{Options, Store};
 
-use super::place::{Place, add, found, item, kind_of, texts};
+use super::fixture::{StoreFixture, add, found, item, kind_of, texts};
 
 #[test]
 fn threads_with_connections_of_their_own_lose_nothing_and_are_never_told_it_is_locked() {
-    let place = Place::new();
+    let fixture = StoreFixture::new();
     let writers: Vec<_> = (0..8)
         .map(|writer| {
-            let path = place.path();
+            let path = fixture.path();
             std::thread::spawn(move || {
                 // As two processes would: a store opened by each pair of threads.
                 let store = Store::open(&path, Options::default()).unwrap();
@@ -32,15 +32,15 @@ fn threads_with_connections_of_their_own_lose_nothing_and_are_never_told_it_is_l
         })
         .collect();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
-    assert_eq!(texts(&place.open(), "alice").len(), 8 * 2 * 10 + 1);
+    assert_eq!(texts(&fixture.open(), "alice").len(), 8 * 2 * 10 + 1);
 }
 
 #[test]
 fn a_writer_that_waits_too_long_is_told_who_is_in_the_way() {
-    let place = Place::new();
-    let store = place.with(Options { busy: Duration::from_millis(50), ..Options::default() });
+    let fixture = StoreFixture::new();
+    let store = fixture.with(Options { busy: Duration::from_millis(50), ..Options::default() });
     add(&store, "alice", &["text"]);
-    let other = rusqlite::Connection::open(place.path()).unwrap();
+    let other = rusqlite::Connection::open(fixture.path()).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert_eq!(kind_of(store.add("alice", &[item("x")], None)), StoreProblem::Busy);
     assert_eq!(texts(&store, "alice"), ["text"]);
@@ -50,13 +50,13 @@ fn a_writer_that_waits_too_long_is_told_who_is_in_the_way() {
 
 #[test]
 fn searching_while_others_write_shows_every_acknowledged_item() {
-    let place = Place::new();
-    place.open();
+    let fixture = StoreFixture::new();
+    fixture.open();
     std::thread::scope(|scope| {
         for writer in 0..3 {
-            let place = &place;
+            let fixture = &fixture;
             scope.spawn(move || {
-                let store = place.open();
+                let store = fixture.open();
                 for i in 0..15 {
                     let word = format!("w{writer}i{i}q");
                     add(&store, "alice", &[&format!("a word {word} of its own")]);
@@ -69,6 +69,6 @@ fn searching_while_others_write_shows_every_acknowledged_item() {
             });
         }
     });
-    let report = place.open().verify().unwrap();
+    let report = fixture.open().verify().unwrap();
     assert_eq!((report.items, report.problems), (45, vec![]));
 }

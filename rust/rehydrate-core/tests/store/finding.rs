@@ -2,12 +2,12 @@
 use rehydrate_core::error::Error;
 use rehydrate_core::store::{Filter, NewItem, Purge, SearchRequest, Store, Tier};
 
-use super::place::{Place, add, first, found, from, item, texts};
+use super::fixture::{StoreFixture, add, first, found, from, item, texts};
 
 #[test]
 fn what_is_added_is_found_at_once_by_every_store_and_what_is_forgotten_is_not() {
-    let place = Place::new();
-    let (one, two) = (place.open(), place.open());
+    let fixture = StoreFixture::new();
+    let (one, two) = (fixture.open(), fixture.open());
     assert_eq!(first(&one, "alice", "penguin"), None);
     let handles = add(&one, "alice", &["the penguin likes fish", "the invoice is due on Friday"]);
     for store in [&one, &two] {
@@ -28,8 +28,8 @@ fn what_is_added_is_found_at_once_by_every_store_and_what_is_forgotten_is_not() 
 
 #[test]
 fn filters_hold_in_searches_and_short_queries_find_what_a_scan_finds() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let items = [
         NewItem { tier: Tier::Cold, trust: 0.5, ..from("x.rs", "code a = b->c; // go") },
         NewItem { trust: 0.501, ..from("y.rs", "C# and go lang") },
@@ -66,8 +66,8 @@ fn filters_hold_in_searches_and_short_queries_find_what_a_scan_finds() {
 
 #[test]
 fn vectors_of_two_models_do_not_meet() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let with = |text: &str, vector: &[f32]| NewItem { vector: Some(vector.to_vec()), ..item(text) };
     let handle = store.add("alice", &[with("a", &[1.0, 0.0])], Some("minilm")).unwrap().added[0].handle.clone();
     for (vector, space) in
@@ -83,8 +83,8 @@ fn vectors_of_two_models_do_not_meet() {
 
 #[test]
 fn a_namespace_whose_vectors_were_dropped_takes_those_of_any_model() {
-    let place = Place::new();
-    let (store, other) = (place.open(), place.open());
+    let fixture = StoreFixture::new();
+    let (store, other) = (fixture.open(), fixture.open());
     let with = |text: &str, vector: &[f32]| NewItem { vector: Some(vector.to_vec()), ..item(text) };
     let items = [with("north", &[1.0, 0.0]), with("east", &[0.0, 1.0]), item("nowhere")];
     let handles: Vec<String> =
@@ -114,8 +114,8 @@ fn a_namespace_whose_vectors_were_dropped_takes_those_of_any_model() {
 
 #[test]
 fn recall_finds_the_nearest_by_either_model() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let with = |text: &str, vector: [f32; 2]| NewItem { vector: Some(vector.to_vec()), ..item(text) };
     let items = [with("the cat sat on the mat", [1.0, 0.0]), with("stock prices fell sharply", [0.0, 1.0])];
     let added = store.add("alice", &items, Some("two")).unwrap().added;

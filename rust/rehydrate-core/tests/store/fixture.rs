@@ -8,11 +8,11 @@ use tempfile::TempDir;
 pub const FIRST_PAGE: Paging = Paging { cursor: None, limit: 1_000_000, newest_first: false };
 
 /// A store in a folder of its own.
-pub struct Place {
+pub struct StoreFixture {
     folder: TempDir,
 }
 
-impl Place {
+impl StoreFixture {
     pub fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
