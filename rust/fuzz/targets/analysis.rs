@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use libfuzzer_sys::fuzz_target;
 use rehydrate_core::cache::Cached;
 use rehydrate_core::embed::builtin::StaticModel;
-use rehydrate_core::text::{Needs, TextAnalysis, Wanted};
+use rehydrate_core::conversation::{Needs, TextAnalysis, Wanted};
 use rehydrate_core::tokens::Counter;
-use rehydrate_core::unit::{Piece, PieceKind};
+use rehydrate_core::conversation::{Piece, PieceKind};
 use rehydrate_core::{features, lexical};
 
 fuzz_target!(|text: &str| {

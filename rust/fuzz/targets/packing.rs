@@ -2,8 +2,8 @@
 #![no_main]
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use rehydrate_core::first_turn_repair::repair_first_turn;
-use rehydrate_core::pack::{FeatureLists, Packing, Problem, pack_coverage, pack_greedy};
+use rehydrate_core::packing::repair_first_turn;
+use rehydrate_core::packing::{FeatureLists, Packing, Problem, pack_coverage, pack_greedy};
 
 const FEATURES: u32 = 24;
 

@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use rehydrate_core::conversation::Needs;
 use rehydrate_core::engine::{DEFAULT_CACHE_BYTES, Engine};
 use rehydrate_core::selection::{Request, Selection};
-use rehydrate_core::text::Needs;
 use rehydrate_core::tokens::Counter;
 
 use session::{QUERY, Session, balanced, balanced_needs, chitta};

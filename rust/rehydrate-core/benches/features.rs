@@ -5,8 +5,8 @@ mod session;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rehydrate_core::features::{mentions, scan};
-use rehydrate_core::lexical::terms;
+use rehydrate_core::analysis::features::{mentions, scan};
+use rehydrate_core::analysis::words::terms;
 
 use session::Session;
 

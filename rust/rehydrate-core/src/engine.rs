@@ -4,16 +4,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use once_cell::race::OnceBox;
 
-use crate::blocks::Division;
 use crate::cache::ContentCache;
+use crate::conversation::message_parts::{CachedDivision, DividedText, Excerpting, MessageParts, in_json};
+use crate::conversation::prepared::Prepared;
+use crate::conversation::text::{Needs, TextAnalysis, Wanted};
+use crate::conversation::unit::{Conversation, Message, Piece, PieceKind};
 use crate::embed::is_present;
 use crate::error::Result;
+use crate::excerpts::blocks::Division;
 use crate::interrupt::checkpoint;
-use crate::parts::{CachedDivision, DividedText, Excerpting, MessageParts, in_json};
-use crate::prepared::Prepared;
-use crate::text::{Needs, TextAnalysis, Wanted};
 use crate::tokens::Counter;
-use crate::unit::{Conversation, Message, Piece, PieceKind};
 
 /// Bytes of derived data a process keeps unless told otherwise.
 pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;

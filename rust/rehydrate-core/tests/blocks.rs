@@ -1,6 +1,6 @@
 //! Division into blocks: laws for any text, and one golden case for each kind of text.
 use proptest::prelude::*;
-use rehydrate_core::blocks::{Division, MAX_BLOCKS, MIN_BYTES, Measure, divide};
+use rehydrate_core::excerpts::{Division, MAX_BLOCKS, MIN_BYTES, Measure, divide};
 
 fn texts<'a>(text: &'a str, division: &Division) -> Vec<&'a str> {
     division.blocks.iter().map(|block| &text[block.bytes.clone()]).collect()

@@ -1,10 +1,10 @@
 //! The golden cases that `tests/test_golden.py` reads too.
+use rehydrate_core::conversation::Needs;
+use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use rehydrate_core::engine::Engine;
-use rehydrate_core::score::Weights;
+use rehydrate_core::scoring::Weights;
 use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
-use rehydrate_core::text::Needs;
 use rehydrate_core::tokens::Counter;
-use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

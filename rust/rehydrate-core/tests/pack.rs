@@ -1,7 +1,7 @@
 //! Packing against the optimum by brute force, and the laws of the first survivor.
 use proptest::prelude::*;
-use rehydrate_core::first_turn_repair::repair_first_turn;
-use rehydrate_core::pack::{
+use rehydrate_core::packing::repair_first_turn;
+use rehydrate_core::packing::{
     Blocks, FeatureLists, Packing, Problem, pack_coverage, pack_coverage_with_blocks, pack_greedy,
     pack_greedy_with_blocks,
 };

@@ -1,12 +1,12 @@
 //! What is asked of a conversation must have been prepared: never is it answered with what a cache happens to hold.
 #![cfg(feature = "builtin-model")]
+use rehydrate_core::conversation::Needs;
+use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
-use rehydrate_core::score::Weights;
+use rehydrate_core::scoring::Weights;
 use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
-use rehydrate_core::text::Needs;
 use rehydrate_core::tokens::Counter;
-use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 
 const TEXT: &str = "the stove is warm";
 

@@ -1,7 +1,7 @@
 //! The literal matcher for Python, where its literals are called needles.
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use rehydrate_core::literal_matcher::LiteralMatcher;
+use rehydrate_core::analysis::literal_matcher::LiteralMatcher;
 
 use crate::convert::Text;
 use crate::errors::{detached, to_py};

@@ -2,16 +2,16 @@
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use rehydrate_core::blocks::{self, Measure};
+use rehydrate_core::conversation::Needs;
+use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
+use rehydrate_core::conversation::{Excerpting, MessagePart};
 use rehydrate_core::embed::Embedder;
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::{Error, Result};
-use rehydrate_core::parts::{Excerpting, MessagePart};
-use rehydrate_core::score::Weights;
+use rehydrate_core::excerpts::{self, Measure};
+use rehydrate_core::scoring::Weights;
 use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
-use rehydrate_core::text::Needs;
-use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 
 use crate::convert::{Text, floats};
 use crate::errors::detached;
@@ -20,7 +20,7 @@ use crate::tokens::named;
 /// A conversation with its texts counted and analysed.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Prepared {
-    core: rehydrate_core::prepared::Prepared,
+    core: rehydrate_core::conversation::Prepared,
 }
 
 #[pymethods]
@@ -250,7 +250,7 @@ impl Selection {
 
     /// Per message: structural weight, recency, semantic similarity, coverage, odds, score.
     fn signals(&self) -> Vec<(f64, f64, f64, f64, f64, f64)> {
-        let row = |(s, &score): (&rehydrate_core::score::Signals, &f64)| {
+        let row = |(s, &score): (&rehydrate_core::scoring::Signals, &f64)| {
             (s.structural, s.recency, s.semantic, s.coverage, s.odds, score)
         };
         self.core.signals.iter().zip(&self.core.message_scores).map(row).collect()
@@ -288,21 +288,21 @@ pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyB
 /// of its first and last.
 type Division = (&'static str, Vec<(usize, usize, usize, usize, usize)>);
 
-fn rows_of(division: &blocks::Division) -> Division {
+fn rows_of(division: &excerpts::Division) -> Division {
     let measure = match division.measure {
         Measure::Lines => "lines",
         Measure::Elements => "elements",
         Measure::Members => "members",
         Measure::Characters => "characters",
     };
-    let row = |block: &blocks::Block| (block.chars.start, block.chars.end, block.count, block.first, block.last);
+    let row = |block: &excerpts::Block| (block.chars.start, block.chars.end, block.count, block.first, block.last);
     (measure, division.blocks.iter().map(row).collect())
 }
 
 /// The blocks of a text that is long enough to be divided.
 #[pyfunction]
 pub fn divide(py: Python<'_>, text: Text) -> PyResult<Option<Division>> {
-    detached(py, || Ok(blocks::divide(text.as_str()).as_ref().map(rows_of)))
+    detached(py, || Ok(excerpts::divide(text.as_str()).as_ref().map(rows_of)))
 }
 
 pub fn bytes_of<'py>(py: Python<'py>, rows: &[f32]) -> Bound<'py, PyBytes> {

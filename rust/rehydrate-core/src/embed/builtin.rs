@@ -6,13 +6,13 @@
 use once_cell::race::OnceBox;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use crate::analysis::packed::{self, Numbers};
+use crate::analysis::scripts::{self, Script};
+use crate::analysis::stems;
 use crate::embed::wordpiece::WordPiece;
 use crate::embed::{Embedder, normalize};
 use crate::error::{Error, Result};
 use crate::interrupt::{self, Pace, stretches};
-use crate::lexical;
-use crate::packed::{self, Numbers};
-use crate::scripts::{self, Script};
 
 /// The distinct WordPiece tokens of a text and how often each occurs, by ascending id. This, not the vector, is what
 /// is cached by content: the weights of the tokens depend on the conversation around the text.
@@ -327,7 +327,7 @@ fn whole_dot(a: &[u8], b: &[u8]) -> i32 {
 
 fn is_filler(token: &str) -> bool {
     let special = token.len() > 2 && token.starts_with('[') && token.ends_with(']');
-    special || lexical::is_stop_word(token) || !token.chars().any(char::is_alphanumeric)
+    special || stems::is_stop_word(token) || !token.chars().any(char::is_alphanumeric)
 }
 
 /// Distinct ids with their counts (saturating), by ascending id.

@@ -8,10 +8,10 @@ use super::postings::List;
 use super::statistics::{Statistics, of_step};
 use super::vector_writer::RowsWriter;
 use super::words::{self, Run};
+use crate::analysis;
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
 use crate::embed::normalize;
 use crate::interrupt::{checkpoint, stretches};
-use crate::lexical;
 
 /// Entries between two checkpoints.
 const STRIDE: usize = 256;
@@ -136,7 +136,7 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
     }
     writer.put(Section::Length, lengths);
     writer.put(Section::Speaker, entries.iter().map(|entry| words::speaker(entry.text)));
-    writer.put(Section::Asks, entries.iter().map(|entry| u8::from(lexical::asks(entry.text))));
+    writer.put(Section::Asks, entries.iter().map(|entry| u8::from(analysis::words::asks(entry.text))));
     let term_index = postings(vocabulary.lists, writer);
     trigrams(&vocabulary.words, &term_index, writer);
     total

@@ -16,7 +16,7 @@ use super::words::QueryTerms;
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::embed::normalize;
 use crate::interrupt::checkpoint;
-use crate::soft_match::soft_match;
+use crate::scoring::soft_match::soft_match;
 
 /// Each leg names this many candidates, or as many as the caller wants.
 const CANDIDATES_PER_LEG: usize = 32;

@@ -1,7 +1,7 @@
 //! What the entries of a namespace have in common: how many there are, how common each token of the built-in model is,
 //! what their vectors come to.
 use crate::embed::builtin::StaticModel;
-use crate::lexical::idf;
+use crate::scoring::bm25::idf;
 
 /// Counts that add up from segment to segment.
 #[derive(Debug, Clone, Default)]

@@ -10,7 +10,7 @@ use super::segment_reader::SegmentReader;
 use super::view::View;
 use super::words::QueryTerms;
 use crate::interrupt::checkpoint;
-use crate::lexical::{K1, idf};
+use crate::scoring::bm25::{BM25, Bm25, idf};
 
 /// A longer query is judged by its rarest terms.
 const TERMS: usize = 64;
@@ -59,7 +59,7 @@ impl View {
 
     /// Add what a term that weighs so much gives to the entries that hold it.
     fn add_term(&self, term: &Term, rarity: f32, scored: &mut [WordScore]) {
-        let most = rarity * (K1 as f32 + 1.0);
+        let most = BM25.max_weight(rarity);
         let shares = self.share_of_one();
         for reader in &self.readers {
             let lengths = reader.segment.column::<u16>(Section::Length).raw();
@@ -73,7 +73,7 @@ impl View {
             });
             repeated.each(|ordinal, count| {
                 let (one, count) = (shares[length(ordinal)], count as f32);
-                scored[ordinal as usize].text += most * (count / (count + 1.0 / one - 1.0) - one);
+                scored[ordinal as usize].text += most * Bm25::more_than_one(one, count);
             });
         }
     }

@@ -9,7 +9,7 @@ use super::segment::Segment;
 use super::segment_reader::{SegmentReader, mask};
 use super::statistics::Statistics;
 use crate::embed::builtin::PackedBag;
-use crate::lexical::{B, K1};
+use crate::scoring::bm25::BM25;
 
 /// Searches at once that find a buffer for their scores.
 const KEPT_BUFFERS: usize = 4;
@@ -103,11 +103,7 @@ impl View {
     /// By the length of an entry, what a term that stands there once gives of the most that it can give: BM25's division, made
     /// once a view.
     pub(super) fn share_of_one(&self) -> &[f32] {
-        self.share_of_one.get_or_init(|| {
-            let (least, per_term) = (K1 * (1.0 - B), K1 * B / f64::from(self.average_length));
-            let share = |length: u16| (1.0 / (1.0 + least + per_term * f64::from(length))) as f32;
-            Box::new((0..=u16::MAX).map(share).collect())
-        })
+        self.share_of_one.get_or_init(|| Box::new(BM25.shares_of_one(self.average_length)))
     }
 
     /// Zeros for every entry. Nobody waits for another's: a lock that is held (in another thread, or, after a fork, for

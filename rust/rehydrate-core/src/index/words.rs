@@ -3,8 +3,9 @@
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::lexical::{is_stop_word, label, stem};
-use crate::scripts::{self, Script, fold, is_mark};
+use crate::analysis::scripts::{self, Script, fold, is_mark};
+use crate::analysis::stems::{is_stop_word, stem};
+use crate::analysis::words::label;
 
 /// A stretch of text between separators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

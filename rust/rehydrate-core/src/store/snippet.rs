@@ -143,9 +143,9 @@ fn words(text: &str) -> impl Iterator<Item = (usize, String)> {
     std::iter::from_fn(move || {
         let (start, first) = rest.find(|(_, letter)| letter.is_alphanumeric())?;
         let mut word: String = first.to_lowercase().collect();
-        if !crate::scripts::is_unspaced(first) {
+        if !crate::analysis::scripts::is_unspaced(first) {
             while let Some((_, letter)) =
-                rest.next_if(|(_, next)| next.is_alphanumeric() && !crate::scripts::is_unspaced(*next))
+                rest.next_if(|(_, next)| next.is_alphanumeric() && !crate::analysis::scripts::is_unspaced(*next))
             {
                 word.extend(letter.to_lowercase());
             }

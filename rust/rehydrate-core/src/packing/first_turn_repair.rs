@@ -1,5 +1,5 @@
 //! The first survivor: where a provider wants a user turn first, the user turn before the first survivor is pulled in.
-use crate::pack::{Packing, Problem};
+use crate::packing::pack::{Packing, Problem};
 
 /// Make the first kept unit that is no system unit one that may lead.
 ///

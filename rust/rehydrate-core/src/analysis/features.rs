@@ -284,6 +284,25 @@ fn hash(feature: &str) -> u32 {
     xxhash_rust::xxh3::xxh3_64(feature.as_bytes()) as u32
 }
 
+/// How much more a feature is worth when the agent acted on it.
+const ACTED_ON: f64 = 4.0;
+/// A mention this many units ago is worth half.
+const HALF_WORTH_UNITS: f64 = 10.0;
+
+fn worth_of_class(class: Class) -> f64 {
+    match class {
+        Class::Name => 1.0,
+        Class::Number => 0.1,
+        Class::Word => 0.03,
+    }
+}
+
+/// What mentioning a name is worth that was last mentioned so many units ago.
+pub(crate) fn worth(class: Class, acted_on: bool, age_units: usize) -> f64 {
+    let acted_on = if acted_on { ACTED_ON } else { 1.0 };
+    worth_of_class(class) * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,10 @@
 //! A conversation with its texts counted and analysed, ready to be scored again and again.
+use crate::conversation::message_parts::{DividedText, MessagePart, MessageParts};
+use crate::conversation::text::{Needs, TextAnalysis};
+use crate::conversation::unit::{Message, PieceKind, Unit};
 use crate::embed::builtin::StaticModel;
 use crate::embed::{Embedder, normalize};
 use crate::interrupt::checkpoint;
-use crate::parts::MessageParts;
-use crate::text::{Needs, TextAnalysis};
-use crate::unit::{Message, PieceKind, Unit};
 
 /// What [`crate::engine::Engine::prepare`] returns.
 #[derive(Default)]
@@ -119,5 +119,27 @@ impl Prepared {
         let mut tokens = self.sums(skeletons.map(|part| (self.messages[part].unit, parts.tokens[part])));
         tokens.extend(parts.blocks.iter().map(|block| parts.tokens[block.part]));
         tokens
+    }
+}
+
+impl Prepared {
+    /// The texts that are divided; none unless excerpts were asked for.
+    #[must_use]
+    pub fn divided_texts(&self) -> &[DividedText] {
+        self.parts.as_ref().map_or(&[], |parts| &parts.texts)
+    }
+
+    /// Each part in order. None where the parts are the messages.
+    #[must_use]
+    pub fn parts(&self) -> Option<Vec<MessagePart>> {
+        let parts = self.parts.as_ref()?;
+        let position =
+            |block: Option<usize>| block.map(|block| (parts.blocks[block].text, parts.blocks[block].position));
+        Some(parts.message.iter().zip(&parts.block).map(|(&message, &block)| (message, position(block))).collect())
+    }
+
+    /// Whether part `part` is a block.
+    pub(crate) fn is_block(&self, part: usize) -> bool {
+        self.parts.as_ref().is_some_and(|parts| parts.block[part].is_some())
     }
 }

@@ -1,10 +1,8 @@
-//! BM25 over the messages of one conversation.
-use once_cell::race::OnceBox;
-
+//! The content words of a text: lower-cased, stemmed, without stop words; a speaker's label; whether it asks.
+use crate::analysis::packed::{self, Numbers};
+use crate::analysis::scripts::{self, Script};
+use crate::analysis::stems::{is_stop_word, is_stop_word_of, stem, stemmed};
 use crate::interrupt::{self, Pace, STRETCH_BYTES, checkpoint, stretches};
-
-use crate::packed::{self, Numbers};
-use crate::scripts::{self, Script};
 
 /// The content words of a text: lower-cased, stemmed, without stop words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +32,8 @@ impl Terms {
 pub(crate) struct PackedTerms<'a> {
     hashes: &'a [u32],
     more: Numbers<'a>,
-    length: u32,
+    /// Number of words in all.
+    pub length: u32,
     asks: bool,
     speaker: Numbers<'a>,
 }
@@ -206,11 +205,6 @@ fn find_foreign(run: &str, script: Script, found: &mut Vec<u32>) {
     found.extend(scripts::form_and_grams(&form, script).inspect(|_| pace.step()).map(hash));
 }
 
-/// Whether a lower-cased word says nothing of a subject.
-pub(crate) fn is_stop_word(word: &str) -> bool {
-    is_stop_word_of(word.as_bytes())
-}
-
 fn finish(word: &mut String, found: &mut Vec<u32>) {
     if !word.is_empty() {
         if !is_stop_word(word) {
@@ -220,170 +214,9 @@ fn finish(word: &mut String, found: &mut Vec<u32>) {
     }
 }
 
-/// A light suffix stripper for ASCII words: researching, researched, researches -> research.
-pub(crate) fn stem(word: &mut String) -> &str {
-    let mut bytes = std::mem::take(word).into_bytes();
-    let length = stemmed(&mut bytes);
-    bytes.truncate(length);
-    *word = String::from_utf8(bytes).expect("only whole ASCII words change");
-    word
-}
-
-/// The same of a word's bytes: how many of them stay.
-fn stemmed(word: &mut [u8]) -> usize {
-    let whole = word.len();
-    if whole <= 3 || !word.iter().all(u8::is_ascii_alphabetic) {
-        return whole;
-    }
-    let mut length = whole;
-    let suffixes: &[&[u8]] = match word[whole - 1] {
-        b's' => &[b"ies", b"s"],
-        b'g' => &[b"ing"],
-        b'd' => &[b"ed"],
-        b'y' => &[b"ly"],
-        _ => &[],
-    };
-    let fits = |suffix: &&&[u8]| word.ends_with(suffix) && whole - suffix.len() >= 3 && !word.ends_with(b"ss");
-    if let Some(suffix) = suffixes.iter().find(fits) {
-        length -= suffix.len();
-        if *suffix == b"ies" {
-            word[length] = b'y';
-            length += 1;
-        }
-    }
-    if length > 3 && word[length - 1] == b'e' {
-        length -= 1;
-    }
-    if length > 3 && word[length - 1] == word[length - 2] && b"bdfgmnprt".contains(&word[length - 1]) {
-        length -= 1;
-    }
-    length
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough to tell a conversation's words apart")]
 fn hash(word: impl AsRef<[u8]>) -> u32 {
     xxhash_rust::xxh3::xxh3_64(word.as_ref()) as u32
-}
-
-/// English words that say nothing of a subject.
-const STOP_WORDS: &str = "a an the and or but if of at by for with about to from in on off is are was were be been being \
-    do does did done have has had having i you he she it we they me him her them my your his its our their this that \
-    these those what which who whom whose when where why how will would can could should may might must not no so than \
-    too very just as into then there here also s t ll re ve m d now next please ok okay yes thanks thank let continue";
-
-fn is_stop_word_of(bytes: &[u8]) -> bool {
-    static SET: OnceBox<WordSet> = OnceBox::new();
-    SET.get_or_init(|| Box::new(WordSet::of(STOP_WORDS))).contains(bytes)
-}
-
-/// A few words of eight bytes at most, each as one number.
-struct WordSet([u64; 512]);
-
-impl WordSet {
-    fn of(words: &str) -> Self {
-        let mut set = Self([0; 512]);
-        for word in words.split(' ') {
-            let key = Self::key(word.as_bytes()).expect("short words");
-            let slot = set.slot(key);
-            set.0[slot] = key;
-        }
-        set
-    }
-
-    #[inline]
-    fn contains(&self, word: &[u8]) -> bool {
-        Self::key(word).is_some_and(|key| key != 0 && self.0[self.slot(key)] == key)
-    }
-
-    /// The word as a number; None if it is too long, or has a zero byte, which no word has.
-    #[inline]
-    fn key(word: &[u8]) -> Option<u64> {
-        if word.len() > 8 || word.contains(&0) {
-            return None;
-        }
-        Some(word.iter().fold(0, |key, &byte| key << 8 | u64::from(byte)))
-    }
-
-    /// Where the word stands, or the free slot where it would.
-    #[inline]
-    fn slot(&self, key: u64) -> usize {
-        // Fibonacci hashing: the high bits of a product (Knuth, The Art of Computer Programming, 6.4).
-        let mut slot = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - 9)) as usize;
-        while self.0[slot] != 0 && self.0[slot] != key {
-            slot = (slot + 1) % self.0.len();
-        }
-        slot
-    }
-}
-
-pub(crate) const K1: f64 = 1.2;
-pub(crate) const B: f64 = 0.75;
-
-/// Inverse document frequency as BM25 has it (Robertson and Walker 1994, floored at 0 as in Lucene): `documents` in all,
-/// a word in `with_it` of them.
-#[must_use]
-pub fn idf(documents: usize, with_it: f64) -> f64 {
-    (1.0 + (documents as f64 - with_it + 0.5) / (with_it + 0.5)).ln()
-}
-
-/// How well documents match a query word by word.
-pub(crate) struct WordMatch {
-    /// BM25 of each document.
-    pub bm25: Vec<f64>,
-    /// Per document, the summed rarity of the query's words that it holds.
-    pub rarity: Vec<f64>,
-    /// The summed rarity of all words of the query.
-    pub rarity_of_query: f64,
-    /// Per document, whether it says all words of the query and none else.
-    pub echoes: Vec<bool>,
-}
-
-/// Words that are looked up in one pass over the texts: their counts stay in the processor's cache.
-const WORDS_A_PASS: usize = 16;
-
-/// Match `documents` with the distinct words of a query. `texts` are numbered by document; a document is the terms of its
-/// texts together.
-pub(crate) fn match_words(documents: usize, texts: &[(usize, PackedTerms<'_>)], query: &[u32]) -> WordMatch {
-    let mut lengths = vec![0.0; documents];
-    for (document, terms) in texts {
-        lengths[*document] += f64::from(terms.length);
-    }
-    let average = (lengths.iter().sum::<f64>() / documents.max(1) as f64).max(1e-9);
-    let mut found = WordMatch {
-        bm25: vec![0.0; documents],
-        rarity: vec![0.0; documents],
-        rarity_of_query: 0.0,
-        echoes: vec![false; documents],
-    };
-    let mut matched = vec![0_u32; documents];
-    let mut counts = vec![[0_u32; WORDS_A_PASS]; documents];
-    for words in query.chunks(WORDS_A_PASS) {
-        checkpoint();
-        counts.fill([0; WORDS_A_PASS]);
-        for (document, terms) in texts {
-            for (count, &word) in counts[*document].iter_mut().zip(words) {
-                *count += terms.count(word);
-            }
-        }
-        for (matched, counts) in matched.iter_mut().zip(&counts) {
-            *matched += counts.iter().sum::<u32>();
-        }
-        for index in 0..words.len() {
-            let with_it = counts.iter().filter(|counts| counts[index] > 0).count();
-            let rarity = idf(documents, with_it as f64);
-            found.rarity_of_query += rarity;
-            for (document, counts) in counts.iter().enumerate().filter(|(_, counts)| counts[index] > 0) {
-                let (count, length) = (f64::from(counts[index]), lengths[document]);
-                found.rarity[document] += rarity;
-                found.bm25[document] += rarity * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length / average));
-            }
-        }
-    }
-    for (document, echoes) in found.echoes.iter_mut().enumerate() {
-        let says_all = !query.is_empty() && found.rarity[document] == found.rarity_of_query;
-        *echoes = says_all && f64::from(matched[document]) == lengths[document];
-    }
-    found
 }
 
 #[cfg(test)]
@@ -459,34 +292,6 @@ mod tests {
             }
             assert_eq!((read.count(0), read.count(u32::MAX)), (0, 0));
             assert_eq!(read.speaker().iter().collect::<Vec<_>>(), terms.speaker.to_vec());
-        }
-    }
-
-    #[test]
-    fn a_document_is_all_its_texts_and_a_rare_word_says_more() {
-        let texts = ["apple pie", "apple", "cherry"].map(packed);
-        let documents =
-            [(0, PackedTerms::read(&texts[0])), (0, PackedTerms::read(&texts[1])), (1, PackedTerms::read(&texts[2]))];
-        let mut query: Vec<u32> =
-            (0..40).map(|n| words(&format!("absent{n}"))[0]).chain(words("apple cherry")).collect();
-        query.sort_unstable();
-        let found = match_words(2, &documents, &query);
-        let one_of_two = idf(2, 1.0);
-        assert_eq!(found.rarity, [one_of_two, one_of_two]);
-        assert!((found.rarity_of_query - 2.0 * one_of_two - 40.0 * idf(2, 0.0)).abs() < 1e-9);
-        assert!(found.bm25.iter().all(|&score| score > 0.0));
-    }
-
-    #[test]
-    fn bm25_is_the_formula() {
-        let texts = ["apple pie apple", "apple", "cherry tart with cream"].map(packed);
-        let documents: Vec<_> = texts.iter().map(|terms| PackedTerms::read(terms)).enumerate().collect();
-        let scores = match_words(3, &documents, &words("apple")).bm25;
-        // lengths 3, 1, 3 (no stop word), 7/3 on average; idf = ln(1 + 1.5 / 2.5)
-        let expected =
-            |tf: f64, length: f64| 1.6_f64.ln() * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / (7.0 / 3.0)));
-        for (score, expected) in scores.iter().zip([expected(2.0, 3.0), expected(1.0, 1.0), 0.0]) {
-            assert!((score - expected).abs() < 1e-12, "{score} {expected}");
         }
     }
 }

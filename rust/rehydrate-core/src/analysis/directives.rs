@@ -11,9 +11,9 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use once_cell::race::OnceBox;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::analysis::scripts;
+use crate::analysis::words;
 use crate::interrupt::checkpoint;
-use crate::lexical;
-use crate::scripts;
 
 mod cues;
 
@@ -54,7 +54,7 @@ pub(crate) fn directives(text: &str) -> Vec<Directive> {
             checkpoint();
             let strength = finder.strength(sentence, asks, &mut clauses);
             if strength > 0 {
-                let mut subject = lexical::words(sentence);
+                let mut subject = words::words(sentence);
                 subject.sort_unstable();
                 subject.dedup();
                 found.push(Directive { strength, subject });

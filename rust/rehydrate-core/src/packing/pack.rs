@@ -2,13 +2,9 @@
 //!
 //! What is packed are items: units, and behind them the blocks of those units that may be kept in part. A unit with blocks
 //! is its skeleton, without which none of them can be kept. Without blocks, items are units.
-mod lists;
-mod queue;
-
-pub use lists::FeatureLists;
-use queue::{BucketQueue, NONE};
-
 use crate::interrupt::checkpoint;
+use crate::packing::bucket_queue::{BucketQueue, NONE};
+use crate::packing::feature_lists::FeatureLists;
 
 /// What is to be packed. All slices but the feature weights have one entry an item.
 #[derive(Clone, Copy, Debug)]

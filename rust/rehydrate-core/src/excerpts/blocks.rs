@@ -2,32 +2,11 @@
 //!
 //! Laid end to end the blocks are the text, byte for byte. What a text is made of is guessed from its first lines; a
 //! wrong guess costs a clumsy cut, never a byte. One pass over the text, no recursion, and blocks grow with the text, so
-//! that there are never more than [`MAX_BLOCKS`].
+//! that there are never more than [`super::MAX_BLOCKS`].
 use std::ops::Range;
 
-mod cut;
-mod json;
-mod lines;
-
-/// A text of more lines than this is divided, however short they are.
-pub const MIN_LINES: usize = 40;
-/// A text of more bytes than this is divided: about 1,000 tokens.
-pub const MIN_BYTES: usize = 4_000;
-/// A text has at most this many blocks.
-pub const MAX_BLOCKS: usize = 512;
-
-/// What the blocks of a text are counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Measure {
-    /// Whole lines; by the numbers that stand in front of them where they are numbered.
-    Lines,
-    /// Elements of one JSON array.
-    Elements,
-    /// Members of one JSON object.
-    Members,
-    /// Characters, where single lines are too long to be kept whole.
-    Characters,
-}
+use super::cut::{MIN_BYTES, MIN_LINES, Measure};
+use super::{json, lines};
 
 /// A stretch of a text that is kept or omitted whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +35,7 @@ pub struct Division {
 /// Divide `text`, if it is long enough to gain by it.
 ///
 /// ```
-/// use rehydrate_core::blocks::{Measure, divide};
+/// use rehydrate_core::excerpts::{Measure, divide};
 ///
 /// let log: String = (0..50).map(|n| format!("2026-02-17 12:00:{n:02} request {n} served\n")).collect();
 /// let division = divide(&log).expect("more than 40 lines");

@@ -6,13 +6,13 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::coverage::worth;
-use crate::features::{
+use crate::analysis::features::{
     Class, DIGIT, JOINER, LOWER, MAX_RUN_BYTES, OTHER_ALNUM, UNDERSCORE, UPPER, WORD, char_class, is_joiner, runs,
+    worth,
 };
+use crate::analysis::stems::is_stop_word;
+use crate::conversation::unit::PieceKind;
 use crate::interrupt::checkpoint;
-use crate::lexical::is_stop_word;
-use crate::unit::PieceKind;
 
 const MIN_CHARS: usize = 4;
 const MIN_SPOKEN_CHARS: usize = 3;

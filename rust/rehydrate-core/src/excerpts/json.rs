@@ -1,6 +1,6 @@
 //! JSON texts: the elements of an array, the members of an object, or of the one large value inside that holds most.
-use super::cut::{Candidates, Strength};
-use super::{MIN_BYTES, Measure, lines};
+use super::cut::{Candidates, MIN_BYTES, Measure, Strength};
+use super::lines;
 
 /// A level with fewer elements than this, and with one that holds most of the text, is left for that one.
 const FEW_ELEMENTS: usize = 4;

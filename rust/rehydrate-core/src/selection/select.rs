@@ -1,14 +1,17 @@
 //! Selection: score every message, pack the units, make sure that the first survivor may lead.
+use crate::conversation::message_parts::MessageParts;
+use crate::conversation::prepared::Prepared;
 use crate::error::{Error, Result};
-use crate::fuse::worth_asking;
-use crate::objective::{Objective, QueryGoal};
-use crate::pack::{Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
-use crate::parts::MessageParts;
-use crate::prepared::Prepared;
-use crate::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
-use crate::score::{Signals, clamp_coverage};
-use crate::selection::{PackMode, Request, Selection, SignalMode};
-use crate::{coverage, directive_worth, first_turn_repair};
+use crate::packing::first_turn_repair;
+use crate::packing::pack::{Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
+use crate::scoring::coverage;
+use crate::scoring::objective::{Objective, QueryGoal};
+use crate::scoring::rank_fusion::worth_asking;
+use crate::scoring::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
+use crate::scoring::request::{PackMode, Request, SignalMode};
+use crate::scoring::signals::{Signals, clamp_coverage};
+use crate::selection::directive_worth;
+use crate::selection::outcome::Selection;
 
 impl Prepared {
     /// Score every message, pack the units into `request.target_tokens`, and see to a valid first survivor.

@@ -9,11 +9,11 @@
 //! that are names which others than it mention, and `F` is the sum of the features' weights: a chat that names little is
 //! kept for its answers, a working session for its names. So a vague query takes little from what the work needs, and a
 //! question takes what it needs. Choice of the constants: DESIGN.md.
-use crate::coverage::Features;
-use crate::features::{Class, mentions};
-use crate::lexical;
-use crate::prepared::Prepared;
-use crate::score::{NEUTRAL_SIMILARITY, Signals, Weights};
+use crate::analysis::features::{Class, mentions};
+use crate::analysis::words;
+use crate::conversation::prepared::Prepared;
+use crate::scoring::coverage::Features;
+use crate::scoring::signals::{NEUTRAL_SIMILARITY, Signals, Weights};
 
 /// The scores' part of the whole.
 const SCORE_SHARE: f64 = 0.05;
@@ -40,7 +40,7 @@ pub(crate) struct QueryGoal {
 impl QueryGoal {
     pub fn new(query: &str, standing_out: f64, weight: f64) -> Self {
         let names = mentions(query).iter().filter(|name| name.class != Class::Word).map(|name| name.hash).collect();
-        let mut words = lexical::words(query);
+        let mut words = words::words(query);
         words.sort_unstable();
         words.dedup();
         Self { standing_out, weight, names, words: words.len() }

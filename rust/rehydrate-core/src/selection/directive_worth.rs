@@ -1,11 +1,11 @@
 //! What directives are worth: a later one on the same subject replaces the earlier, and all share a part of the objective.
 use rustc_hash::FxHashMap;
 
-use crate::directives::read;
+use crate::analysis::directives::read;
+use crate::conversation::prepared::Prepared;
+use crate::conversation::unit::PieceKind;
 use crate::interrupt::checkpoint;
-use crate::prepared::Prepared;
-use crate::selection::BlockChoice;
-use crate::unit::PieceKind;
+use crate::selection::outcome::BlockChoice;
 
 /// Strength of a directive that a later one replaces: the least there is.
 const REPLACED: u32 = 1;
@@ -104,7 +104,7 @@ impl Later {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::directives::directives;
+    use crate::analysis::directives::directives;
 
     #[test]
     fn a_later_directive_on_the_same_subject_replaces_the_earlier() {

@@ -3,8 +3,8 @@
 //! What a user said once is short and never said again, and no later tool call shows that it was needed: a measure of
 //! reuse cannot see its worth, so it is not left to the objective alone. What holds a directive (`directives.rs`) goes
 //! first, and has the share whatever is asked.
-use crate::prepared::Prepared;
-use crate::unit::Role;
+use crate::conversation::prepared::Prepared;
+use crate::conversation::unit::Role;
 
 /// Share of the free budget that user turns may take before the packing begins.
 const SHARE: f64 = 0.05;

@@ -1,16 +1,16 @@
 //! From messages to items and back: what is packed are units and blocks, what is reported are messages and units.
-use crate::pack::{Packing, Problem};
-use crate::parts::MessageParts;
-use crate::prepared::Prepared;
-use crate::score::{self, Signals};
-use crate::selection::BlockChoice;
+use crate::conversation::message_parts::MessageParts;
+use crate::conversation::prepared::Prepared;
+use crate::packing::pack::{Packing, Problem};
+use crate::scoring::signals::{self, Signals};
+use crate::selection::outcome::BlockChoice;
 
 impl Prepared {
     /// Recency of each part: its message's.
     pub(crate) fn recency(&self) -> Vec<f64> {
-        let Some(parts) = &self.parts else { return score::recency(&self.messages) };
+        let Some(parts) = &self.parts else { return signals::recency(&self.messages) };
         let wholes = self.messages.iter().zip(&parts.block).filter(|(_, block)| block.is_none());
-        let of_messages = score::recency(&wholes.map(|(part, _)| part.clone()).collect::<Vec<_>>());
+        let of_messages = signals::recency(&wholes.map(|(part, _)| part.clone()).collect::<Vec<_>>());
         parts.message.iter().map(|&message| of_messages[message]).collect()
     }
 
@@ -118,7 +118,7 @@ impl Prepared {
                 }
             }
         }
-        let choice = |(index, block): (usize, &crate::parts::ExcerptBlock)| BlockChoice {
+        let choice = |(index, block): (usize, &crate::conversation::message_parts::ExcerptBlock)| BlockChoice {
             text: block.text,
             position: block.position,
             tokens: parts.tokens[block.part],

@@ -1,7 +1,7 @@
 //! Soft match: each token of a query looks for its nearest token in each message.
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::interrupt::checkpoint;
-use crate::lexical::idf;
+use crate::scoring::bm25::idf;
 
 /// Cosine of two tokens from which they count as related.
 const NEAR: f32 = 0.3;

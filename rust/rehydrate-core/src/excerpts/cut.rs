@@ -1,12 +1,31 @@
 //! Where to cut: at the strongest of the possible places, in blocks of about one size.
-use super::MAX_BLOCKS;
+
+/// A text of more lines than this is divided, however short they are.
+pub const MIN_LINES: usize = 40;
+/// A text of more bytes than this is divided: about 1,000 tokens.
+pub const MIN_BYTES: usize = 4_000;
+/// A text has at most this many blocks.
+pub const MAX_BLOCKS: usize = 512;
+
+/// What the blocks of a text are counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Whole lines; by the numbers that stand in front of them where they are numbered.
+    Lines,
+    /// Elements of one JSON array.
+    Elements,
+    /// Members of one JSON object.
+    Members,
+    /// Characters, where single lines are too long to be kept whole.
+    Characters,
+}
 
 /// A block has at least this many bytes, so that leaving it out saves more than its marker costs.
-const MIN_BYTES: usize = 100;
+const MIN_BLOCK_BYTES: usize = 100;
 /// The size that is aimed at where all places are equally good.
-const USUAL_BYTES: usize = 200;
+const USUAL_BLOCK_BYTES: usize = 200;
 /// A block ends by then if there is any place to end it.
-const MAX_BYTES: usize = 400;
+const MAX_BLOCK_BYTES: usize = 400;
 
 /// How good a place is for a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,12 +61,12 @@ pub(super) struct Candidates {
 impl Candidates {
     /// None yet, for a text of so many bytes.
     pub fn new(text_bytes: usize) -> Self {
-        Self { candidates: Vec::new(), total: 0, growth: text_bytes.div_ceil(MIN_BYTES * MAX_BLOCKS).max(1) }
+        Self { candidates: Vec::new(), total: 0, growth: text_bytes.div_ceil(MIN_BLOCK_BYTES * MAX_BLOCKS).max(1) }
     }
 
     /// The least bytes of a block.
     pub fn min_bytes(&self) -> usize {
-        MIN_BYTES * self.growth
+        MIN_BLOCK_BYTES * self.growth
     }
 
     /// Offer the place before byte `at`; `index` lines or elements begin before it. Of places that lie close together the
@@ -55,7 +74,7 @@ impl Candidates {
     pub fn offer(&mut self, at: usize, strength: Strength, index: usize) {
         let candidate = Candidate { at, strength, index };
         match self.candidates.last_mut() {
-            Some(last) if at - last.at < self.growth * MIN_BYTES / 8 => {
+            Some(last) if at - last.at < self.growth * MIN_BLOCK_BYTES / 8 => {
                 if strength > last.strength {
                     *last = candidate;
                 }
@@ -78,7 +97,7 @@ impl Candidates {
     /// The chosen places with their indices, ascending: every block but the last has at least the least size, and there
     /// are fewer than [`MAX_BLOCKS`].
     pub fn cuts(&self, text_bytes: usize) -> Vec<(usize, usize)> {
-        let (min, usual, max) = (self.min_bytes(), USUAL_BYTES * self.growth, MAX_BYTES * self.growth);
+        let (min, usual, max) = (self.min_bytes(), USUAL_BLOCK_BYTES * self.growth, MAX_BLOCK_BYTES * self.growth);
         let mut cuts = Vec::new();
         let (mut start, mut from) = (0, 0);
         while text_bytes - start >= 2 * min {

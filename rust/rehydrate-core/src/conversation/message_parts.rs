@@ -5,12 +5,11 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use crate::blocks::{Division, divide};
 use crate::cache::Cached;
+use crate::conversation::unit::{Conversation, Message};
 use crate::error::{Error, Result};
-use crate::pack::Blocks;
-use crate::prepared::Prepared;
-use crate::unit::{Conversation, Message};
+use crate::excerpts::blocks::{Division, divide};
+use crate::packing::pack::Blocks;
 
 /// Which texts may be divided, and what the mark in the place of a gap costs.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +68,7 @@ pub struct DividedText {
     pub division: Arc<Division>,
 }
 
-/// A part's message, and of a block its position among [`Prepared::divided_texts`] and in that text.
+/// A part's message, and of a block its position among [`super::prepared::Prepared::divided_texts`] and in that text.
 pub type MessagePart = (usize, Option<(usize, usize)>);
 
 /// A text as it stands in a string of JSON, its quotes left out.
@@ -159,28 +158,6 @@ impl MessageParts {
 
     pub fn for_packing(&self) -> Blocks<'_> {
         Blocks { ends: &self.ends, text: &self.text_of, mark_tokens: &self.mark_tokens }
-    }
-}
-
-impl Prepared {
-    /// The texts that are divided; none unless excerpts were asked for.
-    #[must_use]
-    pub fn divided_texts(&self) -> &[DividedText] {
-        self.parts.as_ref().map_or(&[], |parts| &parts.texts)
-    }
-
-    /// Each part in order. None where the parts are the messages.
-    #[must_use]
-    pub fn parts(&self) -> Option<Vec<MessagePart>> {
-        let parts = self.parts.as_ref()?;
-        let position =
-            |block: Option<usize>| block.map(|block| (parts.blocks[block].text, parts.blocks[block].position));
-        Some(parts.message.iter().zip(&parts.block).map(|(&message, &block)| (message, position(block))).collect())
-    }
-
-    /// Whether part `part` is a block.
-    pub(crate) fn is_block(&self, part: usize) -> bool {
-        self.parts.as_ref().is_some_and(|parts| parts.block[part].is_some())
     }
 }
 

@@ -2,15 +2,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::analysis::directives;
+use crate::analysis::features::{self, PackedMentions};
+use crate::analysis::words::{self, PackedTerms};
 use crate::cache::{Cached, ContentHash, content_hash};
-use crate::directives;
+use crate::conversation::unit::{Piece, PieceKind};
 use crate::embed::Embedder;
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
-use crate::features::{self, PackedMentions};
 use crate::interrupt::Pace;
-use crate::lexical::{self, PackedTerms};
 use crate::tokens::Counter;
-use crate::unit::{Piece, PieceKind};
 
 /// From this many distinct tokens on, a text's plain vector is cached: a kilobyte instead of adding as many rows again.
 const LONG_TEXT_TOKENS: usize = 256;
@@ -70,7 +70,7 @@ impl TextAnalysis {
                 match (section, wanted.needs.model) {
                     (Section::Mentions, _) => features::pack(&features::mentions(&readable), &mut sections),
                     (Section::Directives, _) => directives::pack(&directives::directives(&readable), &mut sections),
-                    (Section::Terms, _) => lexical::terms(&readable).pack(&mut sections),
+                    (Section::Terms, _) => words::terms(&readable).pack(&mut sections),
                     (Section::Bag, Some(model)) => pack_bag(&model.bag(&readable), &mut sections),
                     (Section::Sum, Some(model)) => {
                         let bag =

@@ -1,6 +1,5 @@
 //! Texts made of lines: diffs, logs, search results, numbered files, code, prose; and single lines that are too long.
-use super::cut::{Candidates, Strength};
-use super::{MIN_BYTES, Measure};
+use super::cut::{Candidates, MIN_BYTES, Measure, Strength};
 
 /// What a text of lines is, judged by its first lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

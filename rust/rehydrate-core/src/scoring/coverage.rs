@@ -3,26 +3,13 @@
 //! `w(f) = class * (4 if f ever stood in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is how many units ago `f` was
 //! last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen by what agents went on
 //! to use in real sessions (DESIGN.md, coverage); a regression on 28 attributes of a feature did no better.
-use crate::features::{Class, PackedMentions};
+use crate::analysis::features::{Class, PackedMentions, worth};
+use crate::conversation::prepared::Prepared;
+use crate::conversation::text::TextAnalysis;
+use crate::conversation::unit::PieceKind;
 use crate::interrupt::checkpoint;
-use crate::pack::FeatureLists;
-use crate::prepared::Prepared;
-use crate::score::Signals;
-use crate::text::TextAnalysis;
-use crate::unit::PieceKind;
-
-/// How much more a feature is worth when the agent acted on it.
-const ACTED_ON: f64 = 4.0;
-/// A mention this many units ago is worth half.
-const HALF_WORTH_UNITS: f64 = 10.0;
-
-fn worth_of_class(class: Class) -> f64 {
-    match class {
-        Class::Name => 1.0,
-        Class::Number => 0.1,
-        Class::Word => 0.03,
-    }
-}
+use crate::packing::feature_lists::FeatureLists;
+use crate::scoring::signals::Signals;
 
 /// Features of a conversation: lists by item to be packed, weights by feature.
 pub(crate) struct Features {
@@ -118,12 +105,6 @@ impl Feature {
     }
 }
 
-/// What mentioning a name is worth that was last mentioned so many units ago.
-pub(crate) fn worth(class: Class, acted_on: bool, age_units: usize) -> f64 {
-    let acted_on = if acted_on { ACTED_ON } else { 1.0 };
-    worth_of_class(class) * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
-}
-
 /// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by
 /// ascending hash too, so that each text walks through the table once, forwards.
 struct Interned {
@@ -209,7 +190,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::features::{self, Mention};
+    use crate::analysis::features::{self, Mention};
 
     #[test]
     fn features_are_numbered_as_a_map_would_number_them() {

@@ -1,5 +1,5 @@
 //! The three-signal score: structural weight x (recency, similarity to the query, novelty against memory).
-use crate::unit::Message;
+use crate::conversation::unit::Message;
 
 /// Weights of the three signals.
 #[derive(Clone, Copy, Debug)]

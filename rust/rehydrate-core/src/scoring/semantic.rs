@@ -1,11 +1,11 @@
 //! The similarity signal: vectors of the messages and the query, raw cosine or calibrated relevance.
 use std::borrow::Cow;
 
+use crate::conversation::prepared::Prepared;
 use crate::embed::{Embedder, dot, is_present, normalize};
-use crate::prepared::Prepared;
-use crate::relevance::{AnalysedQuery, centred_cosine};
-use crate::score::NEUTRAL_SIMILARITY;
-use crate::selection::{Request, SignalMode};
+use crate::scoring::relevance::{AnalysedQuery, centred_cosine};
+use crate::scoring::request::{Request, SignalMode};
+use crate::scoring::signals::NEUTRAL_SIMILARITY;
 
 /// The similarity signal of each message.
 pub(crate) struct Measured {

@@ -6,13 +6,15 @@
 //! names counts more, and what ends in a question counts less. Ablations and figures: DESIGN.md, relevance.
 use rustc_hash::FxHashMap;
 
+use crate::analysis::words::{self, PackedTerms};
+use crate::conversation::prepared::Prepared;
+use crate::conversation::text::TextAnalysis;
 use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::{dot, normalize};
-use crate::fuse::Opinions;
-use crate::lexical::{self, PackedTerms, idf};
-use crate::prepared::Prepared;
-use crate::soft_match::{Match, soft_match};
-use crate::text::TextAnalysis;
+use crate::scoring::bm25::idf;
+use crate::scoring::rank_fusion::Opinions;
+use crate::scoring::soft_match::{Match, soft_match};
+use crate::scoring::word_match::match_words;
 
 /// Lets one strong match outweigh several weak ones.
 const CONTRAST: f64 = 1.5;
@@ -50,7 +52,7 @@ pub(crate) struct AnalysedQuery {
 
 impl AnalysedQuery {
     pub fn new(text: &str, model: Option<&StaticModel>) -> Self {
-        let mut words = lexical::words(text);
+        let mut words = words::words(text);
         words.sort_unstable();
         words.dedup();
         Self { words, bag: model.map(|model| model.bag(text)) }
@@ -69,7 +71,7 @@ impl Prepared {
     ) -> Relevance {
         let messages = self.messages.len();
         let texts = self.texts(TextAnalysis::terms);
-        let by_word = lexical::match_words(messages, &texts, &query.words);
+        let by_word = match_words(messages, &texts, &query.words);
         // What says the query again answers nothing.
         let candidate: Vec<bool> = candidate.iter().zip(&by_word.echoes).map(|(&c, &echoes)| c && !echoes).collect();
         let candidate = candidate.as_slice();
