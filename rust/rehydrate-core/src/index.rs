@@ -20,7 +20,6 @@ mod build;
 mod entry;
 mod exact_match_boost;
 mod filter;
-mod fusion;
 mod inverted_lists;
 mod knn;
 mod layout;
@@ -43,13 +42,13 @@ mod words;
 
 pub use self::entry::{Entry, Meta, Settings};
 pub use self::filter::Filter;
-pub use self::fusion::Fusion;
 pub use self::knn::{KnnTarget, Recall};
 pub use self::layout::Damaged;
 pub use self::query::{Hit, Query};
 pub use self::segment::{Bytes, Segment};
 pub use self::statistics::Statistics;
 pub use self::view::View;
+pub use crate::scoring::rank_fusion::Fusion;
 
 #[cfg(test)]
 mod tests;

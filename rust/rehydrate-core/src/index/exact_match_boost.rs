@@ -1,6 +1,6 @@
 //! Which entries hold all that a query asks for, word for word, where few do: a name, a number, an identifier.
-use super::fusion::Signals;
 use super::view::View;
+use crate::scoring::rank_fusion::CandidateSignals;
 
 /// With more entries than this that hold its rarest word, a query asks for something common: holding it says little.
 const FEW: usize = 32;
@@ -10,7 +10,12 @@ const ALL: f32 = 0.999;
 impl View {
     /// Whether each of `entries`, which ascend, holds the rarest word of a query itself and all others at least as parts of
     /// words; `words` are those of [`super::words::QueryTerms`].
-    pub(super) fn exact_matches(&self, words: &[(u64, Vec<u32>)], entries: &[usize], signals: &[Signals]) -> Vec<bool> {
+    pub(super) fn exact_matches(
+        &self,
+        words: &[(u64, Vec<u32>)],
+        entries: &[usize],
+        signals: &[CandidateSignals],
+    ) -> Vec<bool> {
         let mut hold = vec![false; entries.len()];
         let rarest = words.iter().map(|&(term, _)| (self.entries_with(term), term)).min();
         if let Some((_, term)) = rarest.filter(|(number, _)| (1..=FEW).contains(number)) {
@@ -32,7 +37,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::Signals;
+    use super::CandidateSignals;
     use crate::index::words::QueryTerms;
     use crate::index::{Entry, Meta, Query, Segment, Settings, View};
 
@@ -108,7 +113,7 @@ mod tests {
             Segment::open(Arc::new(Segment::build(&entries, &[], &Settings::default()))).unwrap(),
         )]);
         let entries: Vec<usize> = (0..60).collect();
-        let signals = [Signals { text: 1.0, trigram: 1.0, builtin: 0.0, own: 0.0, soft: 0.0 }; 60];
+        let signals = [CandidateSignals { text: 1.0, trigram: 1.0, builtin: 0.0, own: 0.0, soft: 0.0 }; 60];
         let held = |query| {
             let held = view.exact_matches(&QueryTerms::of(query).words, &entries, &signals);
             held.into_iter().filter(|holds| *holds).count()

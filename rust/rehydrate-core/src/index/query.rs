@@ -1,6 +1,6 @@
 //! A search and what it finds.
 use super::filter::Filter;
-use super::fusion::Fusion;
+use crate::scoring::rank_fusion::Fusion;
 
 /// A search.
 #[derive(Debug, Clone, Copy)]

@@ -2,8 +2,6 @@
 use rustc_hash::FxHashMap;
 
 use super::filter::DocFilter;
-use super::fusion::Fusion;
-use super::fusion::{Marks, REACH, Signals, fuse};
 use super::knn::vector;
 use super::layout::{self, Section};
 use super::probe::{Probe, Scratch};
@@ -16,6 +14,7 @@ use super::words::QueryTerms;
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::embed::normalize;
 use crate::interrupt::checkpoint;
+use crate::scoring::rank_fusion::{Calibration, CandidateSignals, Fusion, Marks, fuse};
 use crate::scoring::soft_match::soft_match;
 
 /// Each leg names this many candidates, or as many as the caller wants.
@@ -24,6 +23,11 @@ const CANDIDATES_PER_LEG: usize = 32;
 const MATCHED: usize = 64;
 /// Entries whose scores are looked at together.
 const BLOCK: usize = 64;
+/// Neighbours on each side.
+const REACH: usize = 2;
+/// How the signals of candidates are calibrated.
+const CALIBRATION: Calibration<f32> =
+    Calibration { contrast: 1.5, neighbour_share: 0.5, speaker_bonus: 0.5, question_factor: 0.75 };
 /// Entries under a label from which it is a speaker's.
 const SPEAKER_ENTRIES: usize = 3;
 
@@ -45,12 +49,12 @@ impl View {
         } else {
             (candidates, Vec::new())
         };
-        let mut signals: Vec<Signals> = entries
+        let mut signals: Vec<CandidateSignals> = entries
             .iter()
             .map(|&entry| {
                 let (builtin, own) = self.cosines(entry, &probes);
                 let (text, trigram) = (buffer.scored[entry].text, buffer.trigram(entry, &weights));
-                Signals { text, trigram, builtin, own, soft: 0.0 }
+                CandidateSignals { text, trigram, builtin, own, soft: 0.0 }
             })
             .collect();
         self.keep_buffer(buffer);
@@ -60,16 +64,16 @@ impl View {
             asks: &self.asking(&entries),
             exact: &self.exact_matches(&query_terms.words, &entries, &signals),
         };
-        let mut scores = fuse(query.fusion, &signals, marks);
+        let mut scores = fuse(query.fusion, &signals, marks, &CALIBRATION);
         if query.fusion == Fusion::Calibrated {
             self.match_softly(&bag, &entries, &scores, &mut signals);
-            scores = fuse(query.fusion, &signals, marks);
+            scores = fuse(query.fusion, &signals, marks, &CALIBRATION);
         }
         let best_text = signals.iter().map(|signals| signals.text).fold(1e-9, f32::max);
         let mut hits: Vec<Hit> = (0..entries.len())
             .map(|at| {
                 let (reader, ordinal) = self.locate(entries[at]);
-                let Signals { text, trigram, .. } = signals[at];
+                let CandidateSignals { text, trigram, .. } = signals[at];
                 let id = reader.segment.column::<u64>(Section::Ids).get(ordinal);
                 Hit { id, score: scores[at], text: text / best_text, trigram, cosine: signals[at].cosine() }
             })
@@ -217,7 +221,7 @@ impl View {
     }
 
     /// How much of the query the best entries match token by token, by what their scores are without that.
-    fn match_softly(&self, query: &Bag, entries: &[usize], scores: &[f32], signals: &mut [Signals]) {
+    fn match_softly(&self, query: &Bag, entries: &[usize], scores: &[f32], signals: &mut [CandidateSignals]) {
         let Some(model) = StaticModel::builtin() else { return };
         let mut best: Vec<usize> = (0..entries.len()).collect();
         if best.len() > MATCHED {

@@ -1,9 +1,52 @@
-//! Opinions on how relevant each message is, and what they come to together.
+//! Rank fusion: opinions on candidates, each on a scale of its own, to one score a candidate.
+//!
+//! Conversations and indexes go the same way. Opinions are scaled to 0..1, averaged, sharpened and smoothed by neighbours;
+//! what was said by someone whom the query names counts more, what ends in a question less. How much is the caller's
+//! [`Calibration`]. A conversation fuses [`Opinions`] on all its messages; an index fuses the [`CandidateSignals`] of a few
+//! entries, and knows two plainer ways ([`Fusion`]).
 //!
 //! Words, tokens and meaning weigh alike. An expensive model's opinion is on meaning too: beside it the built-in cosine
 //! counts half. It is sought only of the messages that the others rank highest, and only its praise counts: a message
 //! without it, or in the lower part of it, has none. So it lifts what it finds and, given of few messages (a deadline),
 //! comes close to not being there at all. Figures: DESIGN.md, embedding.
+use std::ops::{Add, Mul};
+
+/// How opinions are calibrated; each caller has its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Calibration<F> {
+    /// Lets one strong match outweigh several weak ones.
+    pub contrast: F,
+    /// What a candidate adds to its neighbours, to the power of the distance.
+    pub neighbour_share: F,
+    /// Bonus of what was said by someone whom the query names.
+    pub speaker_bonus: F,
+    /// What a candidate counts that ends in a question: the answer says more. Its neighbours get its whole share.
+    pub question_factor: F,
+}
+
+impl<F: Copy + Add<Output = F> + Mul<Output = F> + From<u8>> Calibration<F> {
+    /// A score as it counts when the query names who said it, and when it ends in a question.
+    pub fn weigh(&self, score: F, is_named: bool, asks: bool) -> F {
+        let one = F::from(1);
+        let of_speaker = if is_named { one + self.speaker_bonus } else { one };
+        let of_question = if asks { self.question_factor } else { one };
+        score * of_speaker * of_question
+    }
+}
+
+/// Add a share of every other message: `share ^ distance` of its own. Two passes.
+pub(crate) fn smooth_by_neighbours(x: &mut [f64], share: f64) {
+    let mut forward = x.to_vec();
+    for i in 1..x.len() {
+        forward[i] += share * forward[i - 1];
+    }
+    let mut from_behind = 0.0;
+    for i in (0..x.len()).rev() {
+        let own = x[i];
+        x[i] = forward[i] + from_behind;
+        from_behind = share * (from_behind + own);
+    }
+}
 
 /// Share of the messages that an expensive model is worth asking about.
 const WORTH_ASKING: f64 = 0.2;
@@ -73,6 +116,142 @@ fn spread<'a>(opinion: &'a [f64], candidate: &'a [bool]) -> impl Iterator<Item =
     opinion.iter().zip(candidate).map(move |(x, &c)| if c { (x - low) / range } else { 0.0 })
 }
 
+/// What parts of words count beside whole ones, tokens and meaning: they find what the others miss.
+const TRIGRAM: f32 = 0.5;
+/// Of the best neighbour's own score, how far smoothing lifts what holds no word of the query.
+const MAX_SMOOTHED: f32 = 0.99;
+const RANK_OFFSET: f32 = 60.0;
+
+/// How the legs of a search come together.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Fusion {
+    /// Each opinion is spread over 0..1 within the search; each candidate is smoothed by its neighbours in its source.
+    #[default]
+    Calibrated,
+    /// A weighted sum: BM25 over the best BM25, the share of words found by trigrams, the cosine.
+    Weighted { text: f32, trigram: f32, vector: f32 },
+    /// Reciprocal rank fusion (Cormack, Clarke and Büttcher 2009): 1 / (60 + rank) of each leg.
+    ReciprocalRank,
+}
+
+impl Fusion {
+    /// The weights that are usual for a weighted sum.
+    pub const WEIGHTED: Self = Self::Weighted { text: 0.5, trigram: 0.3, vector: 0.2 };
+}
+
+/// What the legs say of one candidate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CandidateSignals {
+    pub text: f32,
+    pub trigram: f32,
+    /// NaN: no vector.
+    pub builtin: f32,
+    /// Of the caller's vectors; NaN: none.
+    pub own: f32,
+    pub soft: f32,
+}
+
+impl CandidateSignals {
+    pub fn cosine(&self) -> f32 {
+        if self.own.is_nan() { self.builtin } else { self.own }
+    }
+}
+
+/// What else counts where opinions are calibrated, by candidate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Marks<'a> {
+    /// The indices of its neighbours and their distances.
+    pub beside: &'a [Vec<(usize, i32)>],
+    /// Whether the query names who said it.
+    pub named: &'a [bool],
+    /// Whether it ends in a question.
+    pub asks: &'a [bool],
+    /// Whether it is one of the few that hold every word asked for.
+    pub exact: &'a [bool],
+}
+
+/// One score a candidate.
+pub(crate) fn fuse(
+    fusion: Fusion,
+    signals: &[CandidateSignals],
+    marks: Marks<'_>,
+    calibration: &Calibration<f32>,
+) -> Vec<f32> {
+    match fusion {
+        Fusion::Calibrated => calibrated(signals, marks, calibration),
+        Fusion::Weighted { text, trigram, vector } => {
+            let best = largest(signals.iter().map(|signals| signals.text));
+            let sum =
+                |of: &CandidateSignals| text * of.text / best + trigram * of.trigram + vector * of.cosine().max(0.0);
+            signals.iter().map(sum).collect()
+        }
+        Fusion::ReciprocalRank => {
+            let legs = [
+                |of: &CandidateSignals| of.text,
+                |of: &CandidateSignals| of.trigram,
+                |of: &CandidateSignals| of.cosine().max(0.0),
+            ];
+            let mut scores = vec![0.0; signals.len()];
+            for leg in legs {
+                let mut order: Vec<usize> = (0..signals.len()).filter(|&at| leg(&signals[at]) > 0.0).collect();
+                order.sort_by(|&a, &b| leg(&signals[b]).total_cmp(&leg(&signals[a])));
+                for (rank, at) in order.into_iter().enumerate() {
+                    scores[at] += 1.0 / (RANK_OFFSET + 1.0 + rank as f32);
+                }
+            }
+            scores
+        }
+    }
+}
+
+/// An opinion no larger than this of anything is none.
+const LEAST: f32 = 1e-9;
+
+fn largest(values: impl Iterator<Item = f32>) -> f32 {
+    values.fold(LEAST, f32::max)
+}
+
+type Leg = fn(&CandidateSignals) -> f32;
+
+/// Opinions spread over 0..1 and added up, sharpened, smoothed by neighbours; what was said by someone whom the query
+/// names counts more, what ends in a question less. The few that hold every word asked for come before all that do not, however like it those are.
+fn calibrated(
+    signals: &[CandidateSignals],
+    Marks { beside, named, asks, exact }: Marks<'_>,
+    calibration: &Calibration<f32>,
+) -> Vec<f32> {
+    let legs: [(f32, Leg); 5] = [
+        (1.0, |of| of.text),
+        (1.0, |of| of.soft),
+        (1.0, |of| of.builtin.max(0.0)),
+        (1.0, |of| of.own.max(0.0)),
+        (TRIGRAM, |of| of.trigram),
+    ];
+    let mut fused = vec![0.0; signals.len()];
+    let mut sum = 0.0;
+    for (weight, leg) in legs {
+        let best = largest(signals.iter().map(leg));
+        sum += if best > LEAST { weight } else { 0.0 };
+        fused.iter_mut().zip(signals).for_each(|(fused, signals)| *fused += weight * leg(signals).max(0.0) / best);
+    }
+    fused.iter_mut().for_each(|x| *x = (*x / sum.max(TRIGRAM)).powf(calibration.contrast));
+    let from_neighbour = |&(other, distance): &(usize, i32)| fused[other] * calibration.neighbour_share.powi(distance);
+    let smoothed = |at: usize| {
+        let lifted = fused[at] + beside[at].iter().map(from_neighbour).sum::<f32>();
+        if signals[at].text > 0.0 {
+            return lifted;
+        }
+        // What only neighbours lift does not overtake them.
+        let most = beside[at].iter().map(|&(other, _)| fused[other]).fold(0.0, f32::max) * MAX_SMOOTHED;
+        fused[at].max(most.min(lifted))
+    };
+    let score = |at: usize| calibration.weigh(smoothed(at), named[at], asks[at]);
+    let mut scores: Vec<f32> = (0..fused.len()).map(score).collect();
+    let best = largest(scores.iter().copied());
+    scores.iter_mut().zip(exact).filter(|(_, exact)| **exact).for_each(|(score, _)| *score += best);
+    scores
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,5 +295,12 @@ mod tests {
         let without = order(opinions(None).fuse(&[true; 4]));
         assert_eq!(without, order(opinions(Some(vec![NAN; 4])).fuse(&[true; 4])));
         assert_eq!(without, order(opinions(Some(vec![0.9, NAN, NAN, 0.1])).fuse(&[true; 4])));
+    }
+
+    #[test]
+    fn smoothing_adds_a_share_of_the_others() {
+        let mut x = [0.0, 8.0, 0.0, 0.0, 4.0];
+        smooth_by_neighbours(&mut x, 0.5);
+        assert_eq!(x, [4.0 + 0.25, 8.0 + 0.5, 4.0 + 1.0, 2.0 + 2.0, 4.0 + 1.0]);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Three opinions are spread over 0..1 and averaged: BM25; the cosine of IDF-weighted, mean-subtracted vectors; and a soft
 //! match, in which each token of the query looks for its nearest token in the message. An expensive model may add a
-//! fourth (fuse.rs). The average is sharpened, each message is smoothed by its neighbours, what was said by someone whom the query
+//! fourth (rank_fusion.rs). The average is sharpened, each message is smoothed by its neighbours, what was said by someone whom the query
 //! names counts more, and what ends in a question counts less. Ablations and figures: DESIGN.md, relevance.
 use rustc_hash::FxHashMap;
 
@@ -12,18 +12,13 @@ use crate::conversation::text::TextAnalysis;
 use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::{dot, normalize};
 use crate::scoring::bm25::idf;
-use crate::scoring::rank_fusion::Opinions;
+use crate::scoring::rank_fusion::{Calibration, Opinions, smooth_by_neighbours};
 use crate::scoring::soft_match::{Match, soft_match};
 use crate::scoring::word_match::match_words;
 
-/// Lets one strong match outweigh several weak ones.
-const CONTRAST: f64 = 1.5;
-/// What a message adds to its neighbours, to the power of the distance.
-const NEIGHBOUR_SHARE: f64 = 0.5;
-/// Bonus of what was said by someone whom the query names.
-const SPEAKER: f64 = 0.7;
-/// What a message counts that ends in a question: the answer says more. Its neighbours get its whole share.
-const QUESTION: f64 = 0.75;
+/// How opinions on messages are calibrated.
+const CALIBRATION: Calibration<f64> =
+    Calibration { contrast: 1.5, neighbour_share: 0.5, speaker_bonus: 0.7, question_factor: 0.75 };
 /// A label seen on fewer messages is no speaker.
 const MIN_SPEAKER_MESSAGES: usize = 3;
 /// Logarithm of how much the best message outweighs an irrelevant one under full confidence, at the semantic signal's
@@ -84,15 +79,17 @@ impl Prepared {
             matched = soft;
         }
         let mut fused = Opinions { words: by_word.bm25, builtin, dense }.fuse(candidate);
-        fused.iter_mut().for_each(|x| *x = x.powf(CONTRAST));
-        smooth_by_neighbours(&mut fused);
-        for (x, named) in fused.iter_mut().zip(named_speakers(messages, &texts, &query.words)) {
-            *x *= if named { 1.0 + SPEAKER } else { 1.0 };
-        }
+        fused.iter_mut().for_each(|x| *x = x.powf(CALIBRATION.contrast));
+        smooth_by_neighbours(&mut fused, CALIBRATION.neighbour_share);
+        let named = named_speakers(messages, &texts, &query.words);
+        let mut asks = vec![false; messages];
         // A message asks as its last text does.
         for of_message in texts.chunk_by(|one, next| one.0 == next.0) {
             let (message, last) = of_message[of_message.len() - 1];
-            fused[message] *= if last.asks() { QUESTION } else { 1.0 };
+            asks[message] = last.asks();
+        }
+        for (message, x) in fused.iter_mut().enumerate() {
+            *x = CALIBRATION.weigh(*x, named[message], asks[message]);
         }
         let best = largest(&fused, candidate);
         let relevance: Vec<f64> =
@@ -177,20 +174,6 @@ fn usual(values: &[f64], candidate: &[bool]) -> f64 {
     (best.iter().sum::<f64>() - best.iter().copied().fold(0.0, f64::max)) / fifth as f64
 }
 
-/// Add a share of every other message: `NEIGHBOUR_SHARE ^ distance` of its own. Two passes.
-fn smooth_by_neighbours(x: &mut [f64]) {
-    let mut forward = x.to_vec();
-    for i in 1..x.len() {
-        forward[i] += NEIGHBOUR_SHARE * forward[i - 1];
-    }
-    let mut from_behind = 0.0;
-    for i in (0..x.len()).rev() {
-        let own = x[i];
-        x[i] = forward[i] + from_behind;
-        from_behind = NEIGHBOUR_SHARE * (from_behind + own);
-    }
-}
-
 /// Whether each message was said by someone whom the query names: by the label of its first text.
 fn named_speakers(messages: usize, texts: &[(usize, PackedTerms<'_>)], query: &[u32]) -> Vec<bool> {
     let mut messages_of: FxHashMap<u32, usize> = query.iter().map(|&word| (word, 0)).collect();
@@ -209,13 +192,6 @@ fn named_speakers(messages: usize, texts: &[(usize, PackedTerms<'_>)], query: &[
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn smoothing_adds_a_share_of_the_others() {
-        let mut x = [0.0, 8.0, 0.0, 0.0, 4.0];
-        smooth_by_neighbours(&mut x);
-        assert_eq!(x, [4.0 + 0.25, 8.0 + 0.5, 4.0 + 1.0, 2.0 + 2.0, 4.0 + 1.0]);
-    }
 
     #[test]
     fn the_mean_is_subtracted_from_rows_and_query() {
