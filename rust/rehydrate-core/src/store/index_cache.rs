@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::connections::{Connections, lock};
+use super::connections::Connections;
 use super::index_snapshot::{self, IndexSnapshot};
+use super::namespace::Namespace;
+use super::patience::lock;
 use super::segments::Folder;
-use super::{fork_guard, namespace::Namespace};
+use super::use_count;
 use crate::error::Result;
 use crate::interrupt::poll;
 
@@ -52,7 +54,7 @@ impl IndexCache {
             let row = connections.read(|transaction| Namespace::find(transaction, name).map_err(Into::into))?;
             let Some(row) = row else { return Ok(None) };
             let before = {
-                let _inside = fork_guard::enter(&connections.path)?;
+                let _inside = use_count::enter(&connections.path)?;
                 let mut slots = lock(&self.slots);
                 slots.clock += 1;
                 let used = slots.clock;
@@ -89,13 +91,13 @@ impl IndexCache {
 
     /// What is in memory of a namespace, as it was.
     pub fn peek(&self, connections: &Connections, name: &str) -> Result<Option<Arc<IndexSnapshot>>> {
-        let _inside = fork_guard::enter(&connections.path)?;
+        let _inside = use_count::enter(&connections.path)?;
         Ok(lock(&self.slots).by_name.get(name).and_then(|slot| slot.snapshot.clone()))
     }
 
     /// Forget a namespace, or all.
     pub fn forget(&self, connections: &Connections, name: Option<&str>) -> Result<()> {
-        let _inside = fork_guard::enter(&connections.path)?;
+        let _inside = use_count::enter(&connections.path)?;
         let mut slots = lock(&self.slots);
         slots.by_name.retain(|key, slot| {
             if name.is_none_or(|name| name == key) {
@@ -136,7 +138,7 @@ struct Turn<'a> {
 
 impl Turn<'_> {
     fn done(self, snapshot: Option<Arc<IndexSnapshot>>) -> Result<()> {
-        let _inside = fork_guard::enter(&self.connections.path)?;
+        let _inside = use_count::enter(&self.connections.path)?;
         let mut slots = lock(&self.of.slots);
         match snapshot {
             Some(snapshot) => {
@@ -154,7 +156,7 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let inside = fork_guard::enter(&self.connections.path);
+        let inside = use_count::enter(&self.connections.path);
         let slots = match self.of.slots.try_lock() {
             Err(TryLockError::Poisoned(poisoned)) => Ok(poisoned.into_inner()),
             // In a child that may not use the store, whoever holds the lock may not exist.

@@ -64,11 +64,18 @@ struct Candidate {
     worth: f64,
 }
 
+impl Writing<'_> {
+    /// Keep the namespace within `limits`: how many items became cold, and how many are gone.
+    pub fn enforce(&mut self, limits: &Limits) -> Attempt<(usize, usize)> {
+        enforce(self, limits)
+    }
+}
+
 /// Demote and drop what is beyond `limits`, and drop what is expired: how many were demoted, how many dropped.
 ///
 /// Where there is too much, the warm and hot items are brought down to three quarters of the limit and all of them to 95 per
 /// cent, so that the next additions find room and the items are looked through now and then only.
-pub(super) fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
+fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
     let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
     let mut dropped = writing.delete(&expired)?;
     let mut demoted = 0;

@@ -2,12 +2,13 @@
 use std::ops::Range;
 
 use super::builder::FILED_ITEMS;
+use super::facade::Store;
 use super::index_snapshot::{IndexSnapshot, step_of};
 use super::item::{Filter, Item, handle_of, verify_namespace};
 use super::namespace::{Namespace, Numbered, print_of};
 use super::problem::Attempt;
 use super::read::Reading;
-use super::{Store, scan, snippet};
+use super::{scan, snippet};
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 use crate::index::{self, Fusion, KnnTarget, Query};

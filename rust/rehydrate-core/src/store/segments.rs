@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use rusqlite::Transaction;
 
+use super::files::{self, random};
 use super::namespace::Namespace;
-use super::{files, random};
 use crate::index::Segment;
 
 /// Beside the store's file.

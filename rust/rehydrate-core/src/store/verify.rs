@@ -2,8 +2,8 @@
 use rusqlite::Transaction;
 use rustc_hash::FxHashSet;
 
-use super::Store;
 use super::builder::Extent;
+use super::facade::Store;
 use super::index_snapshot::{InMemory, IndexSnapshot, plan_ranges, state};
 use super::item::{Key, handle_of, is_key_of, verify_namespace};
 use super::namespace::Namespace;

@@ -2,7 +2,6 @@
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::item::{Added, Key, NewItem, handle_of, join, key_in, key_of, verify_name};
-use super::limits::{self, Limits};
 use super::namespace::{Names, Namespace, Role};
 use super::problem::Attempt;
 use crate::embed::is_present;
@@ -280,11 +279,6 @@ impl<'a> Writing<'a> {
     /// The live items that handles name, in their order.
     pub fn find_each(&self, handles: &[String]) -> Attempt<Vec<Option<i64>>> {
         handles.iter().map(|handle| self.find(key_in(handle)?)).collect()
-    }
-
-    /// Keep the namespace within `limits`: how many items became cold, and how many are gone.
-    pub fn enforce(&mut self, limits: &Limits) -> Attempt<(usize, usize)> {
-        limits::enforce(self, limits)
     }
 }
 
