@@ -19,7 +19,6 @@
 mod build;
 mod entry;
 mod exact_match_boost;
-mod filter;
 mod inverted_lists;
 mod knn;
 mod layout;
@@ -33,18 +32,17 @@ mod segment;
 mod segment_reader;
 mod sketch;
 mod statistics;
+mod terms;
 mod text_match;
 mod top_k;
 mod vector_rows;
 mod vector_writer;
 mod view;
-mod words;
 
 pub use self::entry::{Entry, Meta, Settings};
-pub use self::filter::Filter;
 pub use self::knn::{KnnTarget, Recall};
 pub use self::layout::Damaged;
-pub use self::query::{Hit, Query};
+pub use self::query::{Filter, Hit, Query};
 pub use self::segment::{Bytes, Segment};
 pub use self::statistics::Statistics;
 pub use self::view::View;

@@ -6,8 +6,8 @@ use super::entry::{Entry, Settings};
 use super::layout::{self, Section, Writer};
 use super::postings::List;
 use super::statistics::{Statistics, of_step};
+use super::terms::{self, Run};
 use super::vector_writer::RowsWriter;
-use super::words::{self, Run};
 use crate::analysis;
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
 use crate::embed::normalize;
@@ -84,14 +84,14 @@ impl Vocabulary {
         let (from, to) = match self.runs.get(&hash) {
             Some(&known) => known,
             None => {
-                let analysed = words::analyse(run);
+                let analysed = terms::analyse(run);
                 let from = self.terms_of.len() as u32;
                 for hash in &analysed.terms {
                     let term = self.term(*hash);
                     self.terms_of.push(term);
                 }
                 if !analysed.terms.is_empty() && self.forms.insert(xxh3_64(analysed.form.as_bytes()), ()).is_none() {
-                    let trigrams = words::trigrams(&analysed.form);
+                    let trigrams = terms::trigrams(&analysed.form);
                     if !trigrams.is_empty() {
                         self.words.push((self.terms_of[from as usize], trigrams));
                     }
@@ -117,11 +117,11 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
         }
         found.clear();
         for stretch in stretches(entry.text) {
-            for run in words::runs(stretch) {
+            for run in terms::runs(stretch) {
                 match run {
                     Run::Word(run) => vocabulary.word(run, &mut found),
                     Run::Unspaced(script, run) => {
-                        found.extend(words::unspaced(script, run).map(|hash| vocabulary.term(hash)));
+                        found.extend(terms::unspaced(script, run).map(|hash| vocabulary.term(hash)));
                     }
                 }
             }
@@ -135,7 +135,7 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
         }
     }
     writer.put(Section::Length, lengths);
-    writer.put(Section::Speaker, entries.iter().map(|entry| words::speaker(entry.text)));
+    writer.put(Section::Speaker, entries.iter().map(|entry| terms::speaker(entry.text)));
     writer.put(Section::Asks, entries.iter().map(|entry| u8::from(analysis::words::asks(entry.text))));
     let term_index = postings(vocabulary.lists, writer);
     trigrams(&vocabulary.words, &term_index, writer);

@@ -9,7 +9,7 @@ const ALL: f32 = 0.999;
 
 impl View {
     /// Whether each of `entries`, which ascend, holds the rarest word of a query itself and all others at least as parts of
-    /// words; `words` are those of [`super::words::QueryTerms`].
+    /// words; `words` are those of [`super::terms::QueryTerms`].
     pub(super) fn exact_matches(
         &self,
         words: &[(u64, Vec<u32>)],
@@ -38,7 +38,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::CandidateSignals;
-    use crate::index::words::QueryTerms;
+    use crate::index::terms::QueryTerms;
     use crate::index::{Entry, Meta, Query, Segment, Settings, View};
 
     const PEOPLE: [&str; 5] = ["Anna", "Boris", "Clara", "Dmitri", "Elena"];

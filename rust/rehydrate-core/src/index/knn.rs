@@ -1,10 +1,10 @@
 //! Recall: the entries most like each of many texts or vectors.
 use std::ops::Range;
 
-use super::filter::DocFilter;
-use super::filter::Filter;
 use super::layout::{self, Section};
 use super::probe::{Probe, Scratch};
+use super::query::Filter;
+use super::segment_reader::DocFilter;
 use super::statistics::of_step;
 use super::top_k::TopK;
 use super::vector_rows::Rows;

@@ -1,8 +1,8 @@
 //! A query's vector against the rows of one segment: exact scan, pruned scan, choice of inverted lists.
 use std::ops::Range;
 
-use super::filter::DocFilter;
 use super::quantise::{BLOCK, Quantised, int_dot, int_dots, int_dots_at};
+use super::segment_reader::DocFilter;
 use super::sketch;
 use super::top_k::TopK;
 use super::vector_rows::Rows;

@@ -1,16 +1,16 @@
 //! Hybrid search: every leg names candidates, these and their neighbours are judged by all legs.
 use rustc_hash::FxHashMap;
 
-use super::filter::DocFilter;
 use super::knn::vector;
 use super::layout::{self, Section};
 use super::probe::{Probe, Scratch};
 use super::query::{Hit, Query};
 use super::score_buffer::{ScoreBuffer, WordWeights, most};
+use super::segment_reader::DocFilter;
+use super::terms::QueryTerms;
 use super::top_k::TopK;
 use super::vector_rows::Rows;
 use super::view::View;
-use super::words::QueryTerms;
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::embed::normalize;
 use crate::interrupt::checkpoint;

@@ -7,8 +7,8 @@ use super::postings::Postings;
 use super::score_buffer::{ScoreBuffer, WORDS, WordScore, WordWeights};
 use super::segment::Segment;
 use super::segment_reader::SegmentReader;
+use super::terms::QueryTerms;
 use super::view::View;
-use super::words::QueryTerms;
 use crate::interrupt::checkpoint;
 use crate::scoring::bm25::{BM25, Bm25, idf};
 
@@ -180,7 +180,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::words::trigrams;
+    use super::super::terms::trigrams;
     use super::super::{Entry, Meta, Segment, Settings};
     use super::*;
 
