@@ -1,5 +1,6 @@
 //! A conversation: its columns, what is derived from its texts, its long texts in blocks, and all of it made ready.
 pub(crate) mod message_parts;
+pub mod outline;
 pub(crate) mod prepared;
 pub(crate) mod text;
 pub(crate) mod unit;
