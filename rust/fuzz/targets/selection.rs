@@ -5,15 +5,15 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use rehydrate_core::excerpts::MIN_LINES;
+use rehydrate_core::conversation::Excerpting;
+use rehydrate_core::conversation::Needs;
+use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
-use rehydrate_core::conversation::Excerpting;
+use rehydrate_core::excerpts::MIN_LINES;
 use rehydrate_core::scoring::Weights;
 use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
-use rehydrate_core::conversation::Needs;
 use rehydrate_core::tokens::Counter;
-use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
 
 const DIM: usize = 3;
 

@@ -50,7 +50,7 @@ fn profiles() -> [Profile; 4] {
 }
 
 impl Profile {
-    /// What `compact_context` does after the messages are parsed, at a ratio of 0.4.
+    /// The work of `compact_context` after the messages are parsed, at a ratio of 0.4.
     fn compact(&self, engine: &Engine, session: &Session) -> Selection {
         let conversation = black_box(session).conversation();
         let prepared = engine.prepare(conversation, self.counter, None, self.needs).expect("valid");

@@ -1,4 +1,4 @@
-//! What is read off a session's texts beside the tokens, one thread: the names they mention and the words for BM25.
+//! Reading a session's texts, one thread: the names they mention and the words for BM25.
 
 mod session;
 

@@ -14,7 +14,7 @@ pub fn content_hash(text: &str, domain: u64) -> ContentHash {
     xxhash_rust::xxh3::xxh3_128_with_seed(text.as_bytes(), domain)
 }
 
-/// What a cache can hold: cheap to clone (an `Arc` inside), and of a known size.
+/// A value that a cache can hold: cheap to clone (an `Arc` inside), and of a known size.
 pub trait Cached: Clone {
     /// Bytes of memory it takes, its allocation's included, its slot in the cache not.
     fn held_bytes(&self) -> usize;
@@ -120,7 +120,7 @@ fn lock<V>(shard: &Mutex<Shard<V>>) -> MutexGuard<'_, Shard<V>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the young generation of one shard may hold.
+/// Bytes that the young generation of one shard may hold.
 fn share(capacity_bytes: usize) -> usize {
     capacity_bytes / 2 / SHARDS
 }

@@ -188,7 +188,7 @@ impl Engine {
         counter.tokens_of(self.analysis(piece, &wanted).count(counter).unwrap_or_default())
     }
 
-    /// What is counted in a divided text, or in a block of it. One of a tool's input is a string inside of JSON, and is
+    /// The raw count of a divided text, or of a block of it. One of a tool's input is a string inside of JSON, and is
     /// counted as it is written there.
     fn count_in_place(&self, piece: Piece<'_>, analysis: &TextAnalysis, counter: Counter) -> u32 {
         if piece.kind != PieceKind::ToolInput {

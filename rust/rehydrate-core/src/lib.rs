@@ -1,9 +1,20 @@
 //! The context engine's core: it counts, embeds, scores and packs conversations. It knows nothing of Python.
 //!
 //! ```text
-//! unit::Conversation -> engine::Engine::prepare -> prepared::Prepared -> Prepared::select -> selection::Selection
-//!   texts, messages,      counts and analyses         asks again and       signals, scores,     what is kept,
-//!   atomic units          every text, cached          again cost little    packing, repair      and why
+//! Conversation -> Engine::prepare -> Prepared -> Prepared::select -> Selection
+//!   texts, messages,  counts and analyses   asks again and     signals, scores,   what is kept,
+//!   atomic units      every text, cached    again cost little  packing, repair    and why
+//! ```
+//!
+//! Modules import one way, from the top of this list to the bottom:
+//!
+//! ```text
+//! store          memories in one SQLite file           selection     scores, packing and repair together
+//! index          the search index of a memory          scoring       relevance, coverage, one objective
+//! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
+//! excerpts       long texts in blocks                  packing       into a token budget
+//! embed          texts to vectors                      tokens        counts
+//! analysis       scripts, words, names, directives     cache, interrupt, error
 //! ```
 pub mod analysis;
 pub mod cache;

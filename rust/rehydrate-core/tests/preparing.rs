@@ -1,4 +1,4 @@
-//! What is asked of a conversation must have been prepared: never is it answered with what a cache happens to hold.
+//! A request is answered from what was prepared for it, never from what a cache happens to hold.
 #![cfg(feature = "builtin-model")]
 use rehydrate_core::conversation::Needs;
 use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};

@@ -218,7 +218,7 @@ impl Selection {
         rows
     }
 
-    /// What the query's part of the objective is, 0 to 1.
+    /// The query's part of the objective, 0 to 1.
     #[getter]
     fn query_share(&self) -> f64 {
         self.core.query_share

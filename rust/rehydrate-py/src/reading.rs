@@ -20,7 +20,7 @@ pub struct BlockReader {
     thinking: Py<PyAny>,
 }
 
-/// What was read so far of one content.
+/// The pieces of one content read so far.
 struct Body<'py> {
     pieces: Vec<Bound<'py, PyAny>>,
     calls: Vec<Bound<'py, PyString>>,

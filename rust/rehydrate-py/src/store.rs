@@ -341,7 +341,7 @@ impl Store {
         detached(py, || self.core.link(namespace, source, target, relation))
     }
 
-    /// What a namespace holds.
+    /// Counts of a namespace.
     fn stats<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyDict>> {
         let stats = detached(py, || self.core.stats(namespace))?;
         let limits = self.core.limits();

@@ -10,7 +10,7 @@ use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::scoring::Weights;
 use rehydrate_core::selection::{PackMode, Request, SignalMode};
 
-/// What the benches ask for where they ask a question.
+/// The query of the benches.
 pub const QUERY: &str = "how does the packing choose between the gain of a unit and its gain per token?";
 /// A session of the size that targets.md speaks of.
 pub const UNITS: usize = 305;
@@ -144,12 +144,12 @@ impl Session {
     }
 }
 
-/// What `scoring="balanced"` derives from texts for a query; without one, names alone.
+/// The needs of `scoring="balanced"` with a query; without one, names alone.
 pub fn balanced_needs() -> Needs {
     Needs { model: StaticModel::builtin(), bags: true, vectors: false, terms: true, mentions: true }
 }
 
-/// What `scoring="balanced"` asks.
+/// The request of `scoring="balanced"`.
 pub fn balanced(query: Option<&str>, target_tokens: u64) -> Request<'_> {
     Request {
         query,
@@ -163,7 +163,7 @@ pub fn balanced(query: Option<&str>, target_tokens: u64) -> Request<'_> {
     }
 }
 
-/// What `scoring="chitta"` asks.
+/// The request of `scoring="chitta"`.
 pub fn chitta(query: Option<&str>, target_tokens: u64) -> Request<'_> {
     Request { signals: SignalMode::Raw, packing: PackMode::Greedy, ..balanced(query, target_tokens) }
 }

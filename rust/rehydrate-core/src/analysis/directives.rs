@@ -1,4 +1,5 @@
-//! Directives: what users lay down in plain prose. Directives, constraints, prohibitions, limits, goals, preferences, corrections.
+//! Directives: what users lay down in plain prose. Directives, constraints, prohibitions, limits, goals, preferences,
+//! corrections.
 //!
 //! Such a sentence is short, is never said again, and no later tool call shows that it was needed; lost, it is broken. It
 //! is recognised by what it is, sentence by sentence: words that lay something down by themselves (`cues.rs`), or two signs
@@ -21,15 +22,15 @@ use cues::{AMOUNT, CUES, Cue, DUTY, MANNER, PLEA};
 
 /// Signs of different kinds that make a directive.
 const SIGNS: u32 = 2;
-/// What laying down by itself counts, in signs.
+/// Weight of a strong cue, in signs.
 const STRONG: u32 = 2;
 /// How to answer, as somebody wants it.
 const WISH: u32 = DUTY.bit() | MANNER.bit();
-/// What more signs than these add is no matter.
+/// More signs than these add nothing.
 const STRONGEST: u32 = 6;
 /// In front of a colon, up to so many words are a label.
 const MAX_LABEL_WORDS: usize = 4;
-/// What harnesses put into user turns in their own name, from its opening to its closing tag.
+/// Tags of texts that harnesses put into user turns in their own name, from its opening to its closing tag.
 const HARNESS_TAGS: [&str; 5] =
     ["system-reminder", "task-notification", "local-command-caveat", "local-command-stdout", "command-name"];
 
@@ -263,7 +264,7 @@ fn is_stressed(sentence: &str) -> bool {
     is_capital_label || words.any(|word| STRESSED.contains(&word))
 }
 
-/// What reading a sentence by letters tells.
+/// Properties of a sentence's letters.
 struct Letters {
     has_digit: bool,
     /// Two capitals side by side: it may stress a word.

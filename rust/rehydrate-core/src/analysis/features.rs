@@ -105,7 +105,8 @@ pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
     });
 }
 
-/// Call `take` with where each run of `text` stands (of a time stamp, its date), and the classes of its characters, as bits.
+/// Call `take` with where each run of `text` stands (of a time stamp, its date), and the classes of its characters, as
+/// bits.
 #[inline]
 pub(crate) fn runs(text: &str, mut take: impl FnMut(Range<usize>, u8)) {
     let bytes = text.as_bytes();
@@ -198,7 +199,7 @@ fn wide_class(text: &str, at: usize) -> (u8, usize) {
     (class, char.len_utf8())
 }
 
-/// What one word mentions: word characters only.
+/// The mentions in one word: word characters only.
 fn emit_word(word: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)) {
     let (mut seen, mut before, mut chars, mut hump, mut at) = (0, 0, 0, false, 0);
     while at < word.len() {
@@ -242,7 +243,7 @@ fn stamp_at(bytes: &[u8]) -> Option<usize> {
     Some(FORM.len() + rest.take_while(|byte| byte.is_ascii_digit() || b":.,+-Z".contains(byte)).count())
 }
 
-/// What a run with joiners mentions: its words, its compound segments, and itself.
+/// The mentions in a run with joiners: its words, its compound segments, and itself.
 fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)) {
     let core = run.trim_matches(is_joiner);
     if core.is_empty() || core.len() > MAX_RUN_BYTES {
@@ -297,7 +298,7 @@ fn worth_of_class(class: Class) -> f64 {
     }
 }
 
-/// What mentioning a name is worth that was last mentioned so many units ago.
+/// The worth of mentioning a name that was last mentioned so many units ago.
 pub(crate) fn worth(class: Class, acted_on: bool, age_units: usize) -> f64 {
     let acted_on = if acted_on { ACTED_ON } else { 1.0 };
     worth_of_class(class) * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)

@@ -144,13 +144,13 @@ pub(crate) fn grams(form: &str, script: Script) -> impl Iterator<Item = &str> {
     slices(form, script.gram())
 }
 
-/// What a word between spaces is found by: its [`form`] and that one's n-grams.
+/// The terms of a word between spaces: its [`form`] and that one's n-grams.
 pub(crate) fn form_and_grams(form: &str, script: Script) -> impl Iterator<Item = &str> {
     let whole = Some(form).filter(|form| !form.is_empty());
     whole.into_iter().chain(grams(form, script).filter(|gram| gram.len() < form.len()))
 }
 
-/// What a run without spaces is found by, whatever part of it is asked for: its n-grams and those one shorter.
+/// The terms of a run without spaces, whatever part of it is asked for: its n-grams and those one shorter.
 pub(crate) fn shorter_and_grams(run: &str, script: Script) -> impl Iterator<Item = &str> {
     let is_longer = run.chars().nth(script.gram() - 1).is_some();
     let grams = is_longer.then(|| slices(run, script.gram())).into_iter().flatten();

@@ -84,7 +84,7 @@ pub fn terms(text: &str) -> Terms {
     Terms { words, length, asks: asks(text), speaker: label(text).map(self::words).unwrap_or_default().into() }
 }
 
-/// What a question ends with: Latin, full-width, Arabic, Greek, Armenian.
+/// The marks that end a question: Latin, full-width, Arabic, Greek, Armenian.
 const QUESTION_MARKS: [char; 5] = ['?', '\u{FF1F}', '\u{61F}', '\u{37E}', '\u{55E}'];
 /// Characters behind the mark that are looked past: a smiley, a quote's end.
 const AFTER_QUESTION: usize = 4;

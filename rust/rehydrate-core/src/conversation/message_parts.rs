@@ -17,7 +17,7 @@ pub struct Excerpting<'a> {
     /// Per piece, whether it may be divided; system messages stay whole in any case. Of a unit that is always kept, the
     /// blocks of what may be divided compete like all others.
     pub divisible: &'a [bool],
-    /// What the counter counts in a mark with numbers under 1,000, and in one with larger numbers.
+    /// The raw count of a mark with numbers under 1,000, and of one with larger numbers.
     pub mark_counts: [u32; 2],
     /// Where the caller counts by a measure of its own, the tokens of each block of each text that is divided.
     pub block_counts: Option<&'a [u32]>,
@@ -88,7 +88,7 @@ pub(crate) fn in_json(text: &str) -> String {
     written
 }
 
-/// What the parts of a conversation are.
+/// The parts of a conversation's messages.
 #[derive(Default)]
 pub(crate) struct MessageParts {
     /// Per part, the message that it is a part of.

@@ -17,7 +17,7 @@ use crate::interrupt::checkpoint;
 const MIN_CHARS: usize = 4;
 const MIN_SPOKEN_CHARS: usize = 3;
 const MIN_TOPIC_CHARS: usize = 5;
-/// What is longer is a sentence, in a script that puts no spaces between words.
+/// A longer one is a sentence, in a script that puts no spaces between words.
 const MAX_TOPIC_CHARS: usize = 20;
 /// Names of more segments are found as a whole only: what a run may cost stays in proportion to its length.
 const MAX_SEGMENTS: usize = 8;
@@ -108,7 +108,7 @@ pub fn names(texts: &[Text<'_>], limit: usize) -> Vec<Name> {
     found
 }
 
-/// What is spoken of once may be a slip of the pen.
+/// A word spoken of once may be a slip of the pen.
 fn said_often(seen: &Seen) -> bool {
     !seen.spoken || seen.uses > 1
 }
@@ -134,7 +134,7 @@ fn scan<'a>(text: &'a str, is_said: bool, mut emit: impl FnMut(&'a str, bool)) {
     });
 }
 
-/// What a run names: without the signs of its sentence, with the sign for a home before it.
+/// The name in a run: without the signs of its sentence, with the sign for a home before it.
 fn name_at<'a>(text: &'a str, run: &Range<usize>) -> &'a str {
     let start = if text[..run.start].ends_with('~') { run.start - 1 } else { run.start };
     text[start..run.end].trim_end_matches(['.', '-']).trim_start_matches('-')

@@ -6,7 +6,7 @@ use crate::embed::builtin::StaticModel;
 use crate::embed::{Embedder, normalize};
 use crate::interrupt::checkpoint;
 
-/// What [`crate::engine::Engine::prepare`] returns.
+/// A prepared conversation, as [`crate::engine::Engine::prepare`] returns it.
 #[derive(Default)]
 pub struct Prepared {
     /// Per piece, what was derived from its text.
@@ -19,9 +19,9 @@ pub struct Prepared {
     pub(crate) units: Vec<Unit>,
     /// Tokens of each message, whole.
     pub(crate) message_tokens: Vec<u32>,
-    /// What was derived.
+    /// The needs that it was prepared for.
     pub(crate) needs: Needs,
-    /// What the parts are; None where they are the messages.
+    /// The parts of the messages; None where each message is one part.
     pub(crate) parts: Option<MessageParts>,
 }
 
@@ -44,8 +44,9 @@ impl Prepared {
         self.needs.model
     }
 
-    /// The built-in model's vector of each message (of each part where long texts are divided), one row each, in the model's own space (the same in every
-    /// conversation, so that memories can be compared with it); empty if the conversation was not prepared for it.
+    /// The built-in model's vector of each message (of each part where long texts are divided), one row each, in the
+    /// model's own space (the same in every conversation, so that memories can be compared with it); empty if the
+    /// conversation was not prepared for it.
     #[must_use]
     pub fn message_vectors(&self) -> Vec<f32> {
         self.pool(|analysis, model, row| analysis.add_to(row, model))
@@ -71,7 +72,7 @@ impl Prepared {
         rows
     }
 
-    /// What was derived from the texts of `message`.
+    /// The analyses of the texts of `message`.
     pub(crate) fn analyses_of(&self, message: &Message) -> impl Iterator<Item = &TextAnalysis> {
         self.analyses[message.pieces.clone()].iter()
     }

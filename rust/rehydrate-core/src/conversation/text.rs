@@ -1,4 +1,4 @@
-//! What is derived from one text and cached by its content: token counts, WordPiece bag, terms, mentions.
+//! The analysis of one text, cached by its content: token counts, WordPiece bag, terms, mentions.
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const LONG_TEXT_TOKENS: usize = 256;
 #[derive(Clone)]
 pub struct TextAnalysis(Arc<[u32]>);
 
-/// What may be derived from a text, by its bit.
+/// The sections of an analysis, by their bits.
 #[derive(Clone, Copy, PartialEq)]
 enum Section {
     Mentions = 8,
@@ -186,7 +186,7 @@ pub struct Needs {
     pub mentions: bool,
 }
 
-/// What is asked of one text.
+/// The analysis that is wanted of one text.
 #[derive(Clone, Copy, Default)]
 pub struct Wanted {
     /// The count, unless the caller counts.

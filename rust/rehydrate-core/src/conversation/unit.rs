@@ -9,11 +9,11 @@ pub const MAX_WEIGHT: f64 = 1e6;
 /// How a text stands in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceKind {
-    /// What a user, an assistant or the system says.
+    /// Prose of a user, an assistant or the system.
     Text,
-    /// What the agent acted on: the name and the JSON input of a tool call.
+    /// A tool call, its name and its JSON input: the agent acted on it.
     ToolInput,
-    /// What a tool answered.
+    /// A tool's answer.
     ToolResult,
     /// Reasoning of the model.
     Thinking,

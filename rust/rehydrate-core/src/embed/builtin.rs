@@ -141,7 +141,7 @@ impl StaticModel {
         })
     }
 
-    /// What tells it from any other model, also from one of the same shape that was trained again.
+    /// The mark that tells it from any other model, also from one of the same shape that was trained again.
     #[must_use]
     pub const fn mark(&self) -> u64 {
         self.mark

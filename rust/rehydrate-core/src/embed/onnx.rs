@@ -71,7 +71,7 @@ impl OnnxModel {
     /// not reached by the deadline, and one whose vector is not finite.
     ///
     /// # Errors
-    /// What the model reports, or what the limits' check returned.
+    /// Errors of the model, or of the limits' check.
     pub fn embed(&self, texts: &[&str], mut limits: Limits<'_>) -> Result<Vec<f32>> {
         let mut rows = vec![0.0; texts.len() * self.dim];
         let mut first: FxHashMap<&str, usize> = FxHashMap::default();

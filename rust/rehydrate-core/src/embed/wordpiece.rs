@@ -299,7 +299,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// What an ASCII byte does to the text around it. Bytes beyond ASCII, and the control characters, which vanish without
+/// The effect of an ASCII byte on the text around it. Bytes beyond ASCII, and the control characters, which vanish without
 /// ending a word, are `Other`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {

@@ -26,7 +26,7 @@ pub struct Block {
 /// A text's blocks, two at least.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Division {
-    /// What they are counted in.
+    /// The unit in which they are counted.
     pub measure: Measure,
     /// End to end the whole text.
     pub blocks: Box<[Block]>,

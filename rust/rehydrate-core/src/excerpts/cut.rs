@@ -7,7 +7,7 @@ pub const MIN_BYTES: usize = 4_000;
 /// A text has at most this many blocks.
 pub const MAX_BLOCKS: usize = 512;
 
-/// What the blocks of a text are counted in.
+/// The unit in which the blocks of a text are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Whole lines; by the numbers that stand in front of them where they are numbered.

@@ -1,7 +1,7 @@
 //! Texts made of lines: diffs, logs, search results, numbered files, code, prose; and single lines that are too long.
 use super::cut::{Candidates, MIN_BYTES, Measure, Strength};
 
-/// What a text of lines is, judged by its first lines.
+/// The kind of a text of lines, judged by its first lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A unified diff: hunks.

@@ -1,7 +1,7 @@
-//! What an index is built of: entries, what is known of each, and settings.
+//! The input of an index: entries, their metadata, and settings.
 use super::statistics::Statistics;
 
-/// What is known of an entry beside its text; numbers for names are the caller's.
+/// Metadata of an entry; numbers for names are the caller's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meta {
     pub time_ms: i64,
@@ -41,7 +41,7 @@ pub struct Settings<'a> {
     pub dim: Option<usize>,
     /// A mark of the caller's model: [`super::Segment::space`] gives it back.
     pub space: u64,
-    /// What the other segments of the namespace hold ([`super::View::statistics`]): a small segment alone would not know which
-    /// words are common.
+    /// Statistics of the namespace's other segments ([`super::View::statistics`]): a small segment alone would not know
+    /// which words are common.
     pub older: Option<&'a Statistics>,
 }

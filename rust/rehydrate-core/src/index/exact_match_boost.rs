@@ -43,7 +43,7 @@ mod tests {
 
     const PEOPLE: [&str; 5] = ["Anna", "Boris", "Clara", "Dmitri", "Elena"];
     const SERVICES: [&str; 4] = ["billing", "search", "gateway", "checkout"];
-    /// What is said again and again, with a place for what is said once.
+    /// Sentences said again and again, each with a gap for a word said once.
     const SAID: [&str; 8] = [
         "{p}: thanks, that works for me {u}",
         "The {s} service was deployed with {u} to staging and all checks passed.",

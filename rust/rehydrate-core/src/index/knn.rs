@@ -13,7 +13,7 @@ use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::normalize;
 use crate::interrupt::{both, checkpoint};
 
-/// What entries are to be like.
+/// The texts or vectors whose nearest entries are sought.
 #[derive(Debug, Clone, Copy)]
 pub enum KnnTarget<'a> {
     /// By the built-in model.

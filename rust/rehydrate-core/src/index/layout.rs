@@ -18,7 +18,7 @@ pub struct Damaged(pub(super) &'static str);
 
 macro_rules! sections {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// What a segment holds, in the order in which it lies there.
+        /// The sections of a segment, in their order in the file.
         #[derive(Clone, Copy, Debug)]
         pub(super) enum Section { $($(#[$doc])* $name),* }
         impl Section {

@@ -27,14 +27,14 @@ pub(super) struct Scratch {
 /// A query against the rows of one segment.
 pub(super) struct Probe {
     quantised: Quantised,
-    /// What the mean contributes to every product.
+    /// The mean's share of every product.
     along_mean: f32,
     centred: bool,
     /// The query less the mean, of length 1: what lists are chosen by.
     direction: Quantised,
     /// How far the query lies from the mean.
     residual_norm: f32,
-    /// What [`Probe::uncentred`] adds for every row.
+    /// The term that [`Probe::uncentred`] adds for every row.
     mean_term: f32,
     /// Of the direction.
     sketch: Vec<u64>,

@@ -11,7 +11,7 @@ pub struct Query<'a> {
     pub limit: usize,
     pub fusion: Fusion,
     pub filter: Filter<'a>,
-    /// What has expired by now is not found.
+    /// Entries that have expired by now are not found.
     pub now_ms: i64,
 }
 
@@ -64,7 +64,7 @@ impl Filter<'_> {
     }
 }
 
-/// What was found.
+/// A found entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hit {
     pub id: u64,

@@ -3,7 +3,7 @@
 /// Trigrams are sought for so many words of a query: a bit each.
 pub(super) const WORDS: usize = 32;
 
-/// What the words of a query say of an entry.
+/// Scores of an entry by the words of a query.
 #[derive(Clone, Copy, Default)]
 pub(super) struct WordScore {
     /// BM25.
@@ -16,7 +16,7 @@ pub(super) struct WordScore {
 #[derive(Default)]
 pub(super) struct ScoreBuffer {
     pub scored: Vec<WordScore>,
-    /// What is missing of words that are held in part; zeros but for [`ScoreBuffer::partial`].
+    /// The missing weight of words that are held in part; zeros but for [`ScoreBuffer::partial`].
     pub lacking: Vec<f32>,
     pub partial: Vec<u32>,
     /// By word of a vocabulary, the trigrams shared with a word of the query; zeros in between.
@@ -35,7 +35,7 @@ impl ScoreBuffer {
         self.lacking.resize(entries, 0.0);
     }
 
-    /// What the query's words that an entry holds weigh.
+    /// The weight of the query's words that an entry holds.
     #[inline(always)]
     pub fn held(&self, entry: usize, weights: &WordWeights) -> f32 {
         weights.of(self.scored[entry].words) - self.lacking[entry]
@@ -59,7 +59,7 @@ pub(super) fn most(scored: &[WordScore]) -> (f32, u32) {
     (f32::from_bits(text.cast_unsigned()), words)
 }
 
-/// What each set of words of a query weighs, eight words at a time.
+/// The weight of each set of a query's words, eight words at a time.
 pub(super) struct WordWeights {
     tables: [[f32; 256]; WORDS / 8],
     sum: f32,

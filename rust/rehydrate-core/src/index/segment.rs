@@ -20,8 +20,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The bytes of a segment of `entries`, which replaces what older segments hold of the same ids, and deletes `tombstones`
-    /// from them. Of two entries with one id the later counts.
+    /// The bytes of a segment of `entries`, which replaces what older segments hold of the same ids, and deletes
+    /// `tombstones` from them. Of two entries with one id the later counts.
     #[must_use]
     pub fn build(entries: &[Entry<'_>], tombstones: &[u64], settings: &Settings<'_>) -> Vec<u8> {
         build::build(entries, tombstones, settings)
@@ -90,7 +90,7 @@ impl Segment {
         (from < by_id.len()).then(|| by_id.get(from)).filter(|&ordinal| ids.get(ordinal as usize) == id)
     }
 
-    /// What was said of an entry beside its text.
+    /// An entry's metadata.
     ///
     /// # Panics
     /// On an ordinal beyond the last.
@@ -127,7 +127,7 @@ impl Segment {
         self.column::<u64>(Section::Counts).get(at)
     }
 
-    /// What all lengths come to.
+    /// The sum of all lengths.
     pub(super) fn total_length(&self) -> u64 {
         self.count(0)
     }

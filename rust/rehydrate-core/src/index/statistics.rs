@@ -1,4 +1,4 @@
-//! What the entries of a namespace have in common: how many there are, how common each token of the built-in model is,
+//! Statistics of a namespace's entries: how many there are, how common each token of the built-in model is,
 //! what their vectors come to.
 use crate::embed::builtin::StaticModel;
 use crate::scoring::bm25::idf;
@@ -19,7 +19,7 @@ pub struct Statistics {
 const STEPS: f64 = 16.0;
 
 impl Statistics {
-    /// What a token weighs in vectors: its IDF, in steps.
+    /// The weight of each token in vectors: its IDF, in steps.
     pub(super) fn token_weights(&self, model: &StaticModel) -> Vec<u8> {
         let step = |count: u32| (idf(self.entries as usize, f64::from(count)) * STEPS).round().clamp(1.0, 255.0) as u8;
         let mut known = rustc_hash::FxHashMap::default();

@@ -1,5 +1,5 @@
-//! What a text is found by: its words, the parts of identifiers, n-grams where nothing stands between words; and the
-//! trigrams of a word.
+//! The terms that a text is found by: its words, the parts of identifiers, n-grams where nothing stands between words;
+//! and the trigrams of a word.
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -59,7 +59,7 @@ impl Class {
     }
 }
 
-/// What one word counts as.
+/// The terms of one word.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Analysed {
     /// Lower-cased and folded.
@@ -127,7 +127,7 @@ pub(super) fn speaker(text: &str) -> u64 {
     first.unwrap_or(0)
 }
 
-/// What a query asks for.
+/// The terms and words of a query.
 #[derive(Debug, Default)]
 pub(super) struct QueryTerms {
     /// Distinct terms.

@@ -27,7 +27,7 @@ fn found(view: &View, query: &str) -> Vec<u64> {
     view.search(&Query::new(query, 10)).iter().map(|hit| hit.id).collect()
 }
 
-/// What is found by its own words, not for its neighbours' sake.
+/// Hits that are found by their own words, not for their neighbours' sake.
 fn found_by_words(view: &View, query: &str) -> Vec<u64> {
     let mut hits = view.search(&Query::new(query, 10));
     hits.retain(|hit| hit.text > 0.0);
@@ -291,7 +291,7 @@ fn cells_find_what_a_scan_finds() {
 const WORDS: [&str; 12] =
     ["apple", "pear", "violin", "price", "parseRow", "בית", "הבית", "東京", "running", "run", "cake", "the"];
 
-/// What is done to a store: entries written or deleted, and where a segment ends.
+/// One step of a store's life: entries written or deleted, and where a segment ends.
 #[derive(Debug, Clone)]
 enum Step {
     Put(u64, Vec<usize>),

@@ -14,7 +14,7 @@ use crate::scoring::bm25::BM25;
 /// Searches at once that find a buffer for their scores.
 const KEPT_BUFFERS: usize = 4;
 
-/// What some segments hold together, at one moment. Cheap to make and to throw away.
+/// Some segments as one, at one moment. Cheap to make and to throw away.
 pub struct View {
     pub(super) readers: Vec<SegmentReader>,
     /// Number of entries, deleted ones too.
@@ -78,7 +78,7 @@ impl View {
         segments + once + searches * ScoreBuffer::ENTRY_BYTES * self.entries
     }
 
-    /// What the entries have in common, for [`super::Settings::older`].
+    /// The statistics of all entries, for [`super::Settings::older`].
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
         self.statistics.get_or_init(|| {
@@ -100,8 +100,8 @@ impl View {
         })
     }
 
-    /// By the length of an entry, what a term that stands there once gives of the most that it can give: BM25's division, made
-    /// once a view.
+    /// By the length of an entry, what a term that stands there once gives of the most that it can give: BM25's
+    /// division, made once a view.
     pub(super) fn share_of_one(&self) -> &[f32] {
         self.share_of_one.get_or_init(|| Box::new(BM25.shares_of_one(self.average_length)))
     }

@@ -1,12 +1,12 @@
 //! Packing into a token budget: plain greedy by score, and coverage greedy by gain per token.
 //!
-//! What is packed are items: units, and behind them the blocks of those units that may be kept in part. A unit with blocks
-//! is its skeleton, without which none of them can be kept. Without blocks, items are units.
+//! The items that are packed are units, and behind them the blocks of those units that may be kept in part. A unit with
+//! blocks is its skeleton, without which none of them can be kept. Without blocks, items are units.
 use crate::interrupt::checkpoint;
 use crate::packing::bucket_queue::{BucketQueue, NONE};
 use crate::packing::feature_lists::FeatureLists;
 
-/// What is to be packed. All slices but the feature weights have one entry an item.
+/// A packing problem. All slices but the feature weights have one entry an item.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
     /// Tokens of each item; of a unit with blocks, those of its skeleton with each of its divided texts one whole gap.
@@ -60,7 +60,7 @@ impl Blocks<'_> {
         before.into_iter().chain(after)
     }
 
-    /// What keeping the block `item` adds to the tokens used: its own, and a mark more where it parts a gap in two, or one
+    /// The tokens that keeping the block `item` adds: its own, and a mark more where it parts a gap in two, or one
     /// less where it fills one.
     pub(crate) fn cost(&self, item: usize, units: usize, problem: &Problem<'_>, kept: &[bool]) -> i64 {
         let gaps = self.beside(item, units).filter(|&other| !kept[other]).count();
@@ -118,7 +118,7 @@ pub fn pack_greedy_with_blocks(problem: &Problem<'_>, blocks: &Blocks<'_>) -> Pa
     Packing { kept: room.kept, gain: problem.score.to_vec(), used_tokens: room.used_tokens, value }
 }
 
-/// What is kept so far, and the tokens that it takes.
+/// The items kept so far, and the tokens that they take.
 struct Room<'a> {
     problem: &'a Problem<'a>,
     blocks: &'a Blocks<'a>,
@@ -337,7 +337,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// What is to be had by taking `item` next, and for how many tokens. Of a unit with blocks, the bundle of its skeleton
+    /// The gain of taking `item` next, and its tokens. Of a unit with blocks, the bundle of its skeleton
     /// and those blocks that are worth more per token than the bundle is.
     fn offer(&self, item: usize) -> (u64, u32) {
         let tokens = |cost: i64| u32::try_from(cost.max(1)).unwrap_or(u32::MAX);

@@ -44,7 +44,7 @@ impl Bm25 {
         (0..=u16::MAX).map(share).collect()
     }
 
-    /// What a word that stands `count` times has beyond `share_of_one`, the share of one that stands once.
+    /// The share of a word that stands `count` times, less `share_of_one`, that of a word that stands once.
     pub fn more_than_one(share_of_one: f32, count: f32) -> f32 {
         count / (count + 1.0 / share_of_one - 1.0) - share_of_one
     }

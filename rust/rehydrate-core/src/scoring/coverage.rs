@@ -84,7 +84,7 @@ impl Prepared {
     }
 }
 
-/// What is known of one feature.
+/// One feature of a conversation.
 #[derive(Clone, Copy)]
 struct Feature {
     hash: u32,

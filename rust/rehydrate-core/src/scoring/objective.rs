@@ -1,4 +1,4 @@
-//! What a packing is to maximise: scores, what the query asks for, and what is mentioned, on one scale.
+//! The objective of a packing: scores, what the query asks for, and what is mentioned, on one scale.
 //!
 //! ```text
 //! value(S) = 0.05 * scores of S  +  3 c^2 w * relevance of S  +  n w * names of the query in S  +  F / (F + 100) * features in S
@@ -26,7 +26,7 @@ const HALF_COVERAGE: f64 = 100.0;
 /// Lets the most relevant messages outweigh many that are somewhat relevant.
 const CONTRAST: i32 = 4;
 
-/// What the query asks for.
+/// The query's share in the objective.
 pub(crate) struct QueryGoal {
     /// 0 to 1: how far it asks for something that stands out here, times its weight.
     standing_out: f64,
@@ -60,8 +60,8 @@ pub(crate) struct Objective {
 }
 
 impl Prepared {
-    /// The objective with coverage; `asked` is None without a query whose relevance was calibrated. `pinned` items, which are there anyway, are worth
-    /// nothing to the query.
+    /// The objective with coverage; `asked` is None without a query whose relevance was calibrated. `pinned` items,
+    /// which are there anyway, are worth nothing to the query.
     pub(crate) fn objective(
         &self,
         signals: &[Signals],

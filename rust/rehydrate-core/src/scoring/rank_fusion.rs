@@ -16,11 +16,11 @@ use std::ops::{Add, Mul};
 pub(crate) struct Calibration<F> {
     /// Lets one strong match outweigh several weak ones.
     pub contrast: F,
-    /// What a candidate adds to its neighbours, to the power of the distance.
+    /// Share of a candidate that its neighbours get, to the power of the distance.
     pub neighbour_share: F,
     /// Bonus of what was said by someone whom the query names.
     pub speaker_bonus: F,
-    /// What a candidate counts that ends in a question: the answer says more. Its neighbours get its whole share.
+    /// Weight of a candidate that ends in a question: the answer says more. Its neighbours get its whole share.
     pub question_factor: F,
 }
 
@@ -54,7 +54,7 @@ const WORTH_ASKING: f64 = 0.2;
 const WORTH_ASKING_AT_LEAST: usize = 64;
 /// Share of the sum that the expensive model's opinion has.
 const DENSE: f64 = 1.0 / 3.0;
-/// What the built-in model's cosine counts beside it.
+/// Weight of the built-in model's cosine beside it.
 const COSINE_BESIDE_DENSE: f64 = 0.5;
 
 /// Opinions, one value a message each, on scales of their own; larger is more relevant.
@@ -116,7 +116,7 @@ fn spread<'a>(opinion: &'a [f64], candidate: &'a [bool]) -> impl Iterator<Item =
     opinion.iter().zip(candidate).map(move |(x, &c)| if c { (x - low) / range } else { 0.0 })
 }
 
-/// What parts of words count beside whole ones, tokens and meaning: they find what the others miss.
+/// Weight of parts of words beside whole ones, tokens and meaning: they find what the others miss.
 const TRIGRAM: f32 = 0.5;
 /// Of the best neighbour's own score, how far smoothing lifts what holds no word of the query.
 const MAX_SMOOTHED: f32 = 0.99;
@@ -139,7 +139,7 @@ impl Fusion {
     pub const WEIGHTED: Self = Self::Weighted { text: 0.5, trigram: 0.3, vector: 0.2 };
 }
 
-/// What the legs say of one candidate.
+/// The legs' signals on one candidate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CandidateSignals {
     pub text: f32,
@@ -157,7 +157,7 @@ impl CandidateSignals {
     }
 }
 
-/// What else counts where opinions are calibrated, by candidate.
+/// Marks of the candidates that count where opinions are calibrated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Marks<'a> {
     /// The indices of its neighbours and their distances.
@@ -214,7 +214,8 @@ fn largest(values: impl Iterator<Item = f32>) -> f32 {
 type Leg = fn(&CandidateSignals) -> f32;
 
 /// Opinions spread over 0..1 and added up, sharpened, smoothed by neighbours; what was said by someone whom the query
-/// names counts more, what ends in a question less. The few that hold every word asked for come before all that do not, however like it those are.
+/// names counts more, what ends in a question less. The few that hold every word asked for come before all that do not,
+/// however like it those are.
 fn calibrated(
     signals: &[CandidateSignals],
     Marks { beside, named, asks, exact }: Marks<'_>,

@@ -1,9 +1,10 @@
 //! Relevance of each message to a query, calibrated within the conversation, and how far to trust it.
 //!
-//! Three opinions are spread over 0..1 and averaged: BM25; the cosine of IDF-weighted, mean-subtracted vectors; and a soft
-//! match, in which each token of the query looks for its nearest token in the message. An expensive model may add a
-//! fourth (rank_fusion.rs). The average is sharpened, each message is smoothed by its neighbours, what was said by someone whom the query
-//! names counts more, and what ends in a question counts less. Ablations and figures: DESIGN.md, relevance.
+//! Three opinions are spread over 0..1 and averaged: BM25; the cosine of IDF-weighted, mean-subtracted vectors; and a
+//! soft match, in which each token of the query looks for its nearest token in the message. An expensive model may add
+//! a fourth (rank_fusion.rs). The average is sharpened, each message is smoothed by its neighbours, what was said by
+//! someone whom the query names counts more, and what ends in a question counts less. Ablations and figures: DESIGN.md,
+//! relevance.
 use rustc_hash::FxHashMap;
 
 use crate::analysis::words::{self, PackedTerms};
@@ -162,7 +163,7 @@ fn largest(values: &[f64], candidate: &[bool]) -> f64 {
     values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).fold(0.0, f64::max)
 }
 
-/// What the best fifth reaches on average, the very best aside; 0 where there are no others.
+/// The average of the best fifth, the very best aside; 0 where there are no others.
 fn usual(values: &[f64], candidate: &[bool]) -> f64 {
     let mut values: Vec<f64> = values.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x).collect();
     let fifth = values.len().div_ceil(5);

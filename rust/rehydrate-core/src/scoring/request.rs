@@ -35,7 +35,7 @@ pub struct Vectors<'a> {
 /// One compaction asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// What the next turn is about.
+    /// The subject of the next turn.
     pub query: Option<&'a str>,
     /// How much the query counts, 0 to 1: less where it was read from a turn that much has followed.
     pub query_weight: f64,

@@ -9,7 +9,7 @@ const NEAR: f32 = 0.3;
 const QUERY_TOKENS: usize = 32;
 /// And by so many n-grams of other scripts: a word has several.
 const QUERY_GRAMS: usize = 256;
-/// What one of them that no message holds counts: every other one is of two words, or of an ending, and says nothing.
+/// Weight of one of them that no message holds: every other one is of two words, or of an ending, and says nothing.
 const UNSEEN_GRAM: f64 = 0.5;
 /// Tokens that are looked for at once: one row of bytes a token of the vocabulary, one vector instruction a row.
 const LANES: usize = 16;
@@ -22,9 +22,9 @@ pub(crate) struct Match {
     pub of_query: f64,
 }
 
-/// Match `query` with `messages` of them, whose texts' bags are numbered by message. A query token matches a message by its nearest token there,
-/// `max(cosine - 0.3, 0) / 0.7`, in steps of 1/255, and weighs by the IDF of these matches; an n-gram matches itself only.
-/// `document_frequency` says in how many messages each token of the vocabulary stands.
+/// Match `query` with `messages` of them, whose texts' bags are numbered by message. A query token matches a message by
+/// its nearest token there, `max(cosine - 0.3, 0) / 0.7`, in steps of 1/255, and weighs by the IDF of these matches; an
+/// n-gram matches itself only. `document_frequency` says in how many messages each token of the vocabulary stands.
 pub(crate) fn soft_match(
     model: &StaticModel,
     query: &Bag,

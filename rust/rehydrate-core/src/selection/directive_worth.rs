@@ -1,4 +1,4 @@
-//! What directives are worth: a later one on the same subject replaces the earlier, and all share a part of the objective.
+//! The worth of directives: a later one on the same subject replaces the earlier, and all share a part of the objective.
 use rustc_hash::FxHashMap;
 
 use crate::analysis::directives::read;
@@ -13,14 +13,14 @@ const REPLACED: u32 = 1;
 const SAME_SUBJECT: f64 = 0.6;
 /// A word's last directives, which a directive is compared with.
 const COMPARED: usize = 16;
-/// What all directives together are worth in the objective, where all that is mentioned is worth 1.
+/// Worth of all directives together in the objective, where all that is mentioned is worth 1.
 const DIRECTIVES_SHARE: f64 = 4.0;
-/// What would take more than this share of the free budget is not kept for the sake of a directive in it.
+/// An item of more than this share of the free budget is not kept for the sake of a directive in it.
 const MOST_OF_BUDGET: f64 = 0.25;
 
 impl Prepared {
-    /// Per item to be packed, how strong the strongest directive in it is; 0: there is none, or the item is kept anyway. Read
-    /// from the newest, so that a directive on the subject of a later one counts as replaced.
+    /// Per item to be packed, how strong the strongest directive in it is; 0: there is none, or the item is kept
+    /// anyway. Read from the newest, so that a directive on the subject of a later one counts as replaced.
     pub(crate) fn directive_strengths(&self, items: usize, pinned: &[bool]) -> Vec<u32> {
         let mut strengths = vec![0; items];
         let mut later = Later::default();
@@ -55,8 +55,8 @@ impl Prepared {
     }
 }
 
-/// Add to the scores of items what the directives in them are worth: a share of the whole, divided by strength. `weight`, 0 to
-/// 1, is how much counts beside a query.
+/// Add to the scores of items what the directives in them are worth: a share of the whole, divided by strength.
+/// `weight`, 0 to 1, is how much counts beside a query.
 pub(crate) fn add_worth(item_scores: &mut [f64], strengths: &[u32], tokens: &[u32], free_tokens: u64, weight: f64) {
     let affordable = free_tokens as f64 * MOST_OF_BUDGET;
     let strength_of =

@@ -14,8 +14,8 @@ impl Prepared {
         parts.message.iter().map(|&message| of_messages[message]).collect()
     }
 
-    /// Score of each item: of a unit the best of its messages or skeletons, of a block its own. A skeleton without a text of
-    /// its own is worth nothing by itself.
+    /// Score of each item: of a unit the best of its messages or skeletons, of a block its own. A skeleton without a
+    /// text of its own is worth nothing by itself.
     pub(crate) fn item_scores(&self, part_scores: &[f64]) -> Vec<f64> {
         let mut scores = vec![0.0_f64; self.units.len()];
         for (index, part) in self.messages.iter().enumerate() {
@@ -47,7 +47,7 @@ impl Prepared {
         units.iter().copied().chain(blocks.map(|block| blocks_of[self.messages[block.part].unit])).collect()
     }
 
-    /// What items are worth, added up by unit.
+    /// The worth of items, added up by unit.
     pub(crate) fn units_of(&self, items: &[f64]) -> Vec<f64> {
         let mut units = items[..self.units.len()].to_vec();
         for (index, block) in self.parts.iter().flat_map(|parts| &parts.blocks).enumerate() {
@@ -129,7 +129,7 @@ impl Prepared {
         (by_unit, blocks, leader)
     }
 
-    /// What a unit added: its skeleton and its kept blocks, or all of them where it is dropped.
+    /// The gain of a unit: its skeleton and its kept blocks, or all of them where it is dropped.
     fn gain_of_units(&self, parts: &MessageParts, packing: &Packing) -> Vec<f64> {
         let units = self.units.len();
         let mut gain = packing.gain[..units].to_vec();
@@ -158,7 +158,7 @@ fn drop_hollow(prepared: &Prepared, parts: &MessageParts, problem: &Problem<'_>,
     }
 }
 
-/// What leads may have taken more room than the units that may go had: drop blocks of those that stay, of least gain.
+/// The leader may have taken more room than the dropped units had: drop blocks of those that stay, of least gain.
 fn shed_blocks(parts: &MessageParts, problem: &Problem<'_>, packing: &mut Packing, used_tokens: &mut u64) {
     let (blocks, units) = (parts.for_packing(), packing.kept.len() - parts.blocks.len());
     let pinned = (0..units).filter(|&unit| problem.pinned[unit]);

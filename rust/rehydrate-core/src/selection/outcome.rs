@@ -2,7 +2,7 @@
 use crate::packing::pack::Packing;
 use crate::scoring::signals::Signals;
 
-/// What became of one block of a divided text.
+/// The outcome of one block of a divided text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockChoice {
     /// Which of the divided texts it is of.
@@ -11,7 +11,7 @@ pub struct BlockChoice {
     pub position: usize,
     /// Its tokens.
     pub tokens: u32,
-    /// What it added, or would still add.
+    /// The gain it added, or would still add.
     pub gain: f64,
     /// Whether it is kept.
     pub kept: bool,
@@ -22,7 +22,7 @@ pub struct BlockChoice {
 pub struct Selection {
     /// Which units are kept, what each added, the tokens used.
     pub packing: Packing,
-    /// What is kept of the texts that are divided, by unit.
+    /// The blocks of the divided texts, by unit.
     pub blocks: Vec<BlockChoice>,
     /// Per message, its signals.
     pub signals: Vec<Signals>,
@@ -38,7 +38,7 @@ pub struct Selection {
     pub feature_worth: Vec<f64>,
     /// Per unit, whether a user's directive stands in what is kept of it.
     pub has_directive: Vec<bool>,
-    /// What the query's part of the objective is, 0 to 1.
+    /// The query's part of the objective, 0 to 1.
     pub query_share: f64,
     /// Tokens of the pinned units, system included.
     pub pinned_tokens: u64,

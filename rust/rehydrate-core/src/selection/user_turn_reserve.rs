@@ -1,7 +1,7 @@
 //! The user's own words: a small share of the budget is theirs before anything competes for it.
 //!
-//! What a user said once is short and never said again, and no later tool call shows that it was needed: a measure of
-//! reuse cannot see its worth, so it is not left to the objective alone. What holds a directive (`directives.rs`) goes
+//! A user's word said once is short and never said again, and no later tool call shows that it was needed: a measure of
+//! reuse cannot see its worth, so it is not left to the objective alone. A turn with a directive (`directives.rs`) goes
 //! first, and has the share whatever is asked.
 use crate::conversation::prepared::Prepared;
 use crate::conversation::unit::Role;
@@ -11,7 +11,7 @@ const SHARE: f64 = 0.05;
 
 impl Prepared {
     /// The user turns, newest first, that fit into their share of `free_tokens`; what does not fit is passed over.
-    /// What holds a directive goes first, by strength; `weight`, 0 to 1, is how much the others count where a query
+    /// A turn with a directive goes first, by strength; `weight`, 0 to 1, is how much the others count where a query
     /// decides what matters.
     pub(crate) fn reserved_user_turns(
         &self,

@@ -27,7 +27,7 @@ pub(super) const FILED_ITEMS: usize = 2048;
 const RATIO: usize = 4;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What is needed to build.
+/// Everything that building needs.
 #[derive(Clone)]
 pub(super) struct Site {
     pub connections: Arc<Connections>,
@@ -35,7 +35,7 @@ pub(super) struct Site {
     pub index_cache: Arc<IndexCache>,
 }
 
-/// What is to be built of a namespace.
+/// The files that are to be built of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
     /// Files for new items and for damaged ones: without them every process indexes the same items again.
@@ -113,8 +113,8 @@ impl Site {
         }
     }
 
-    /// Remove files that a process left behind which ended amid its work: they may hold what is purged by now. Under the lock.
-    /// Those that stay.
+    /// Remove files that a process left behind which ended amid its work: they may hold what is purged by now. Under
+    /// the lock. Those that stay.
     pub fn sweep(&self) -> Result<Vec<PathBuf>> {
         let current: FxHashSet<String> = self.connections.read(|transaction| {
             let mut statement = transaction.prepare_cached("SELECT file FROM segments")?;
@@ -123,8 +123,8 @@ impl Site {
         Ok(self.folder.sweep(|name| current.contains(name)))
     }
 
-    /// Remove `files`, and whatever a process may have left behind; those that stay. Waits for who builds: what it is writing
-    /// may hold what was purged meanwhile.
+    /// Remove `files`, and whatever a process may have left behind; those that stay. Waits for who builds: what it is
+    /// writing may hold what was purged meanwhile.
     ///
     /// # Errors
     /// Others who built for all the time that a call may wait.

@@ -40,7 +40,7 @@ enum Use {
 }
 
 thread_local! {
-    /// What this thread is amid: which connections, by address, and how it uses them.
+    /// Calls that this thread is amid: which connections, by address, and how it uses them.
     static USES: RefCell<Vec<(usize, Use)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -146,7 +146,7 @@ impl Connections {
         }
     }
 
-    /// What `work` finds in one state of the file; it may be called again.
+    /// The result of `work` on one state of the file; it may be called again.
     pub fn read<T>(&self, work: impl Fn(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
         let mut patience = Patience::new(&self.path, self.busy);
         loop {
@@ -239,8 +239,8 @@ impl Connections {
         true
     }
 
-    /// Close every connection for good, after a write that is under way. The log is copied into the file if nobody is in the
-    /// way. Called from a signal handler amid a call of the same thread, that call ends first, and then closes.
+    /// Close every connection for good, after a write that is under way. The log is copied into the file if nobody is
+    /// in the way. Called from a signal handler amid a call of the same thread, that call ends first, and then closes.
     pub fn close(&self) -> Result<()> {
         self.is_closed.store(true, Ordering::SeqCst);
         while !self.is_used_here() && !self.try_close()? {
@@ -344,7 +344,7 @@ impl Drop for Connections {
     }
 }
 
-/// What has connections. Locked inside the guard or while it is closed only, so never by a thread that a child lacks.
+/// All open stores. Locked inside or during a fork only, so never by a thread that a child lacks.
 static OPEN: Mutex<Vec<Weak<Connections>>> = Mutex::new(Vec::new());
 
 /// Make what has connections, and have them closed before a fork; `make` is told of all that are there already, one call at

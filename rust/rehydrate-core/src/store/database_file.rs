@@ -14,7 +14,7 @@ use crate::interrupt::poll;
 
 /// Of SQLite's machine, between two questions whether to stop: well under a millisecond.
 const STEPS: std::ffi::c_int = 2_000;
-/// What every SQLite file begins with.
+/// The bytes with which every SQLite file begins.
 const HEADER: &[u8] = b"SQLite format 3\0";
 
 /// Make an empty file that only its owner may read, and its folder likewise, where they are not there.
@@ -42,7 +42,7 @@ pub(super) fn check_header(path: &Path) -> Result<()> {
     if read.map_err(|error| problem::io(path, &error))? { Ok(()) } else { Err(schema::not_a_store(path)) }
 }
 
-/// What every connection is told.
+/// Settings of every connection.
 fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.progress_handler(STEPS, Some(|| poll().is_err()))?;
     connection.busy_timeout(Duration::ZERO)?; // waiting is done outside of the fork guard

@@ -50,7 +50,7 @@ impl Default for Options {
     }
 }
 
-/// What an addition did.
+/// The outcome of an addition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Additions {
     /// Per item, its handle and whether it is new.
@@ -190,7 +190,7 @@ impl Store {
     /// A page of the items that pass a filter.
     ///
     /// # Errors
-    /// What keeps a file from being read.
+    /// A file that cannot be read.
     pub fn list(&self, namespace: &str, filter: &Filter, paging: Paging) -> Result<Page> {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
@@ -218,7 +218,7 @@ impl Store {
     /// many items that were. This writes the whole file anew: [`Store::forget`] is for every day.
     ///
     /// # Errors
-    /// What keeps a file from being written. With [`crate::error::StoreProblem::Busy`] the items may be gone already and
+    /// A file that cannot be written. With [`crate::error::StoreProblem::Busy`] the items may be gone already and
     /// only traces be left, because others use the file all the time, or are building an index: purge again. With
     /// [`crate::error::StoreProblem::Remains`] the items are gone, and the files that are named, which hold traces of them,
     /// could not be removed.
@@ -278,11 +278,11 @@ impl Store {
         })
     }
 
-    /// Take away the vectors of all items of a namespace, and the model that it is held to, so that another one may take its
-    /// place; how many items had one. The built-in model finds them all the same.
+    /// Take away the vectors of all items of a namespace, and the model that it is held to, so that another one may
+    /// take its place; how many items had one. The built-in model finds them all the same.
     ///
     /// # Errors
-    /// What keeps a file from being written.
+    /// A file that cannot be written.
     pub fn drop_vectors(&self, namespace: &str) -> Result<usize> {
         let dropped = self.change(namespace, 0, |writing| writing.drop_vectors())?;
         // What they had in common is part of every index file.
@@ -307,7 +307,7 @@ impl Store {
     /// All namespaces, by name.
     ///
     /// # Errors
-    /// What keeps a file from being read.
+    /// A file that cannot be read.
     pub fn namespaces(&self) -> Result<Vec<String>> {
         self.connections.read(|transaction| {
             let mut statement = transaction.prepare_cached("SELECT name FROM namespaces ORDER BY name")?;
@@ -318,7 +318,7 @@ impl Store {
     /// Copy SQLite's log into the file and empty it.
     ///
     /// # Errors
-    /// What keeps a file from being written.
+    /// A file that cannot be written.
     pub fn checkpoint(&self) -> Result<()> {
         self.connections.checkpoint()
     }

@@ -89,7 +89,7 @@ impl IndexCache {
         }
     }
 
-    /// What is in memory of a namespace, as it was.
+    /// The snapshot in memory of a namespace, as it was.
     pub fn peek(&self, connections: &Connections, name: &str) -> Result<Option<Arc<IndexSnapshot>>> {
         let _inside = use_count::enter(&connections.path)?;
         Ok(lock(&self.slots).by_name.get(name).and_then(|slot| slot.snapshot.clone()))

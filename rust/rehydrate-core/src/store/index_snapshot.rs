@@ -1,7 +1,7 @@
 //! A namespace's index in memory: what its files hold, and the newest items, which no file holds yet.
 //!
-//! Each indexed range holds the items whose sequence number is in `(low, high]`. It is made from the rows again wherever a file is
-//! missing or damaged, so a search never knows.
+//! Each indexed range holds the items whose sequence number is in `(low, high]`. It is made from the rows again
+//! wherever a file is missing or damaged, so a search never knows.
 use std::sync::Arc;
 
 use rusqlite::Transaction;
@@ -83,7 +83,7 @@ pub(super) struct PlannedRange {
     pub is_damaged: bool,
 }
 
-/// What was in memory before.
+/// The indexed ranges that were in memory before.
 #[derive(Clone, Copy, Default)]
 pub(super) struct InMemory<'a> {
     pub ranges: &'a [IndexedRange],
@@ -117,7 +117,7 @@ impl InMemory<'_> {
 
 /// The ranges from sequence number 0 to `row.sequence`, with the ranges that are in memory or in files.
 ///
-/// What a damaged file should hold stays a range of its own: made of the same rows again, it gives the same answers.
+/// The range of a damaged file stays a range of its own: made of the same rows again, it gives the same answers.
 pub(super) fn plan_ranges(folder: &Folder, row: &Namespace, files: &[Row], known: InMemory<'_>) -> Vec<PlannedRange> {
     let (mut covered, mut low) = (Vec::new(), 0);
     for file in files.iter().filter(|file| file.low < file.high && file.high <= row.sequence) {
@@ -177,8 +177,8 @@ impl Rows {
         self.items.len()
     }
 
-    /// Those in `(low, high]`, page by page: what changes between two pages gets a sequence number beyond `high` and is in the next
-    /// range. Ends early after `limit` items.
+    /// Those in `(low, high]`, page by page: what changes between two pages gets a sequence number beyond `high` and is
+    /// in the next range. Ends early after `limit` items.
     pub fn read(connections: &Connections, namespace: i64, low: i64, high: i64, limit: usize) -> Result<Self> {
         let mut rows = Self { high: low, ..Self::default() };
         while rows.high < high && rows.len() < limit {

@@ -73,8 +73,8 @@ impl Writing<'_> {
 
 /// Demote and drop what is beyond `limits`, and drop what is expired: how many were demoted, how many dropped.
 ///
-/// Where there is too much, the warm and hot items are brought down to three quarters of the limit and all of them to 95 per
-/// cent, so that the next additions find room and the items are looked through now and then only.
+/// Where there is too much, the warm and hot items are brought down to three quarters of the limit and all of them to
+/// 95 per cent, so that the next additions find room and the items are looked through now and then only.
 fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
     let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
     let mut dropped = writing.delete(&expired)?;

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::item::{Filter, Tier};
 use super::problem::Attempt;
 
-/// What a name is the name of.
+/// The kind of thing that a name names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(super) enum Role {
@@ -95,7 +95,7 @@ impl Namespace {
     }
 }
 
-/// What tells one model's vectors from another's in an index.
+/// The mark that tells one model's vectors from another's in an index.
 pub(super) fn print_of(space: &str, dim: i64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(space.as_bytes(), dim.unsigned_abs())
 }

@@ -1,9 +1,9 @@
-//! What a store remembers between calls: how often searches showed items, how many items were added.
+//! Notes of a store between calls: how often searches showed items, how many items were added.
 use rustc_hash::FxHashMap;
 
 use super::builder::FILED_ITEMS;
 
-/// What is remembered between calls. Locked inside the fork guard only.
+/// Notes between calls. Locked inside the fork guard only.
 #[derive(Default)]
 pub(super) struct Notes {
     /// How often searches showed items since the last write: written with the next one.

@@ -8,7 +8,7 @@ use rusqlite::ErrorCode;
 use super::files;
 use crate::error::{Error, StoreProblem};
 
-/// What ends a piece of work with a connection: SQLite's word or our own.
+/// The failure of a piece of work with a connection: SQLite's word or our own.
 pub(super) enum Failure {
     Sqlite(rusqlite::Error),
     Core(Error),
@@ -30,7 +30,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// What it means for whoever uses the store at `path`.
+    /// The error for whoever uses the store at `path`.
     pub fn at(self, path: &Path) -> Error {
         match self {
             Self::Sqlite(error) => sqlite(path, &error),
@@ -44,7 +44,7 @@ pub(super) fn store(path: &Path, kind: StoreProblem, problem: impl Into<String>,
     Error::Store { kind, path: path.display().to_string(), problem: problem.into(), remedy: remedy.into() }
 }
 
-/// What `error` means for whoever uses the store.
+/// The error for whoever uses the store.
 pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Error {
     let code = error.sqlite_error_code();
     if code == Some(ErrorCode::OperationInterrupted) {

@@ -8,18 +8,18 @@ use super::problem::{self, Attempt};
 use super::write::Writing;
 use crate::error::{Error, StoreProblem};
 
-/// What is purged of a namespace.
+/// The part of a namespace that is purged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purge {
-    /// What came from one source.
+    /// All that came from one source.
     Source(String),
-    /// What was learned in one session.
+    /// All that was learned in one session.
     Session(String),
     /// Everything.
     Namespace,
 }
 
-/// What a purge took away.
+/// The outcome of a purge.
 #[derive(Debug, Default)]
 pub(super) struct Purged {
     pub items: usize,

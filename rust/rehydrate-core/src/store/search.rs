@@ -146,7 +146,7 @@ impl Store {
     /// leave out what all items have in common.
     ///
     /// # Errors
-    /// What keeps a file from being read.
+    /// A file that cannot be read.
     pub fn recall(&self, namespace: &str, texts: &[&str], k: usize, centred: bool) -> Result<Vec<Vec<Near>>> {
         self.recall_like(namespace, KnnTarget::Texts(texts), texts.len(), k, centred, None)
     }

@@ -1,7 +1,7 @@
 //! Index files: written whole, checked whole when opened, and dispensable.
 //!
-//! They are read, not mapped: whoever cuts a file that is mapped ends every process that looks into it (SIGBUS), and nothing
-//! keeps others from doing so. How much is held at once is bounded in bytes (`index_cache.rs`).
+//! They are read, not mapped: whoever cuts a file that is mapped ends every process that looks into it (SIGBUS), and
+//! nothing keeps others from doing so. How much is held at once is bounded in bytes (`index_cache.rs`).
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,7 +19,7 @@ const FOLDER: &str = "-index";
 const ENDING: &str = ".segment";
 const LOCK: &str = "lock";
 
-/// What the table says of an index file, which holds the items whose sequence number is in `(low, high]`.
+/// The table's row of an index file, which holds the items whose sequence number is in `(low, high]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub low: i64,

@@ -1,7 +1,7 @@
 //! Snippets: the part of a text around what a query found, cut between sentences or lines.
 //!
-//! One pass over the text for the query's words, and a second one for the query as it stands where it holds none of them. Both
-//! are linear and may be interrupted: no lock is held here.
+//! One pass over the text for the query's words, and a second one for the query as it stands where it holds none of
+//! them. Both are linear and may be interrupted: no lock is held here.
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
@@ -12,7 +12,7 @@ use crate::interrupt::{Pace, stretches};
 const SNIPPET_BYTES: usize = 800;
 /// How far a cut may move to meet the end of a sentence.
 const REACH_BYTES: usize = 200;
-/// What of a query is looked for here: a snippet shows less than that.
+/// Bytes of a query that are looked for here: a snippet shows less than that.
 const QUERY_BYTES: usize = 4_096;
 
 /// The bytes of `text` to show for `query`: all of a short text, else the stretch with most of the query's words, the rarer

@@ -12,7 +12,7 @@ use super::segments::rows;
 use crate::error::Result;
 use crate::interrupt::{checkpoint, poll};
 
-/// What a namespace holds.
+/// Counts of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     pub items: u64,
@@ -40,22 +40,22 @@ pub struct Stats {
     pub file_bytes: u64,
 }
 
-/// What a check of a store found.
+/// The result of a check of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Items that were looked at.
     pub items: u64,
-    /// What is wrong with the truth; empty: nothing.
+    /// Faults of the truth; empty: none.
     pub problems: Vec<String>,
     /// Index files that were damaged, are thrown away and made anew.
     pub damaged: u64,
 }
 
 impl Store {
-    /// What a namespace holds; all zeros where nothing was ever added.
+    /// Counts of a namespace; all zeros where nothing was ever added.
     ///
     /// # Errors
-    /// What keeps a file from being read.
+    /// A file that cannot be read.
     pub fn stats(&self, namespace: &str) -> Result<Stats> {
         verify_namespace(namespace)?;
         let mut stats = self.connections.read(|transaction| {
@@ -95,11 +95,12 @@ impl Store {
         Ok(stats)
     }
 
-    /// Check everything: SQLite's own structures, that the tables agree with each other, that every text is the one that was
-    /// added, and that every index holds exactly the items that there are. What is wrong with an index is mended, what is wrong with the truth is reported.
+    /// Check everything: SQLite's own structures, that the tables agree with each other, that every text is the one
+    /// that was added, and that every index holds exactly the items that there are. What is wrong with an index is
+    /// mended, what is wrong with the truth is reported.
     ///
     /// # Errors
-    /// What keeps a file from being read at all.
+    /// A file that cannot be read at all.
     pub fn verify(&self) -> Result<Report> {
         let mut report = Report { problems: self.connections.read(check_tables)?, ..Report::default() };
         for name in self.namespaces()? {
@@ -180,7 +181,7 @@ impl Store {
     /// Make the indexes anew, of one namespace or of all; how many items they hold.
     ///
     /// # Errors
-    /// What keeps files from being written.
+    /// Files that cannot be written.
     pub fn rebuild(&self, namespace: Option<&str>) -> Result<u64> {
         let names = match namespace {
             Some(name) => {
@@ -202,7 +203,7 @@ impl Store {
     /// Write index files of all that no file holds yet, and of what is damaged, and wait for that.
     ///
     /// # Errors
-    /// What keeps files from being written.
+    /// Files that cannot be written.
     pub fn flush(&self) -> Result<()> {
         for name in self.namespaces()? {
             self.site.tend(&name, 1, Extent::All, true)?;
@@ -234,7 +235,7 @@ impl Store {
     }
 }
 
-/// What can be found in a snapshot, ascending.
+/// The ids that can be found in a snapshot, ascending.
 fn live_ids(snapshot: &IndexSnapshot) -> Vec<u64> {
     let mut hidden = FxHashSet::default();
     let mut live = Vec::with_capacity(snapshot.view.len());
@@ -248,7 +249,7 @@ fn live_ids(snapshot: &IndexSnapshot) -> Vec<u64> {
     live
 }
 
-/// What the tables say that cannot be.
+/// Contradictions in the tables.
 fn check_tables(transaction: &Transaction<'_>) -> Attempt<Vec<String>> {
     let mut problems: Vec<String> = transaction
         .prepare("PRAGMA integrity_check")?

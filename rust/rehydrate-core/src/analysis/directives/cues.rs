@@ -4,7 +4,7 @@
 //! word, as Hebrew and Arabic write them. `^` wants it first in a clause, or behind a "please". What is written without
 //! spaces matches anywhere. All are compared lower-cased and folded (scripts.rs).
 
-/// What a phrase says about its sentence.
+/// The role of a phrase in its sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cue {
     /// Lays something down by itself: "must not", "at most", "I prefer", "the goal is", "from now on".

@@ -19,7 +19,7 @@ pub struct Limits<'a> {
     pub check: &'a mut dyn FnMut() -> Result<()>,
 }
 
-/// What a job is given: the run it may be ended through, and the mark that it was.
+/// The means of a job: the run it may be ended through, and the mark that it was.
 pub struct Worker {
     pub run: RunOptions<NoSelectedOutputs>,
     pub stop: AtomicBool,
