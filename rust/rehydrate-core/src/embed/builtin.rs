@@ -121,7 +121,7 @@ impl StaticModel {
             .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
             .collect();
         let rows = &vectors[scales_end..];
-        let inverse_norm = |row: &[u8]| 1.0 / (whole_dot(row, row) as f32).sqrt();
+        let inverse_norm = |row: &[u8]| 1.0 / (int_dot(row, row) as f32).sqrt();
         let inverse_norms: Vec<f32> =
             rows.chunks_exact(dim).map(inverse_norm).map(|x| if x.is_finite() { x } else { 0.0 }).collect();
         let known = || inverse_norms.iter().zip(&scales).filter(|(inverse, _)| **inverse > 0.0);
@@ -314,14 +314,14 @@ fn similarities(rows: &[u8], inverse_norms: &[f32], dim: usize, tokens: &[u16], 
     // The rows of `others` lie far apart: each is fetched once.
     for (&other, out) in others.iter().zip(out.chunks_exact_mut(tokens.len().max(1))) {
         for (out, &token) in out.iter_mut().zip(tokens) {
-            *out = whole_dot(row(token), row(other)) as f32 * norm(token) * norm(other);
+            *out = int_dot(row(token), row(other)) as f32 * norm(token) * norm(other);
         }
     }
 }
 
 /// Inner product of two int8 rows, exact.
 #[inline(always)]
-fn whole_dot(a: &[u8], b: &[u8]) -> i32 {
+fn int_dot(a: &[u8], b: &[u8]) -> i32 {
     a.iter().zip(b).map(|(x, y)| i32::from(x.cast_signed()) * i32::from(y.cast_signed())).sum()
 }
 

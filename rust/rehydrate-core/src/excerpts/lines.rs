@@ -88,7 +88,7 @@ fn kind_of(text: &str) -> Kind {
         hunks += usize::from(line.starts_with("@@ -"));
         files += usize::from(line.starts_with("+++ ") || line.starts_with("diff --git "));
         times += usize::from(begins_with_time(line));
-        found += usize::from(place_of_match(line).is_some());
+        found += usize::from(position_of_match(line).is_some());
     }
     match () {
         () if files > 0 && (hunks > 0 || text.contains("\n@@ -")) => Kind::Diff,
@@ -112,7 +112,7 @@ fn begins_with_time(line: &str) -> bool {
 }
 
 /// The file in front of `:12:`, as grep writes it.
-fn place_of_match(line: &str) -> Option<&str> {
+fn position_of_match(line: &str) -> Option<&str> {
     let colon = memchr::memchr(b':', line.as_bytes())?;
     let rest = &line.as_bytes()[colon + 1..];
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
     }
 
     fn before_match(&mut self, line: &'a str) -> Strength {
-        match place_of_match(line) {
+        match position_of_match(line) {
             Some(file) if std::mem::replace(&mut self.file, file) != file => Strength::Strong,
             Some(_) => Strength::Plain,
             None => Strength::Within,

@@ -4,8 +4,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::entry::{Entry, Settings};
 use super::layout::{self, Section, Writer};
-use super::postings::List;
-use super::statistics::{Statistics, of_step};
+use super::postings::PostingsBuilder;
+use super::statistics::{Statistics, weight_of_step};
 use super::terms::{self, Run};
 use super::vector_writer::RowsWriter;
 use crate::analysis;
@@ -63,7 +63,7 @@ struct Vocabulary {
     runs: FxHashMap<u64, (u32, u32)>,
     terms_of: Vec<u32>,
     terms: FxHashMap<u64, u32>,
-    lists: Vec<(u64, List)>,
+    lists: Vec<(u64, PostingsBuilder)>,
     /// By hash of the lower-cased form.
     forms: FxHashMap<u64, ()>,
     /// Term and trigrams of each form.
@@ -73,7 +73,7 @@ struct Vocabulary {
 impl Vocabulary {
     fn term(&mut self, hash: u64) -> u32 {
         *self.terms.entry(hash).or_insert_with(|| {
-            self.lists.push((hash, List::default()));
+            self.lists.push((hash, PostingsBuilder::default()));
             self.lists.len() as u32 - 1
         })
     }
@@ -143,7 +143,7 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
 }
 
 /// Write the lists by ascending hash; returns where each term came to stand.
-fn postings(lists: Vec<(u64, List)>, writer: &mut Writer) -> Vec<u32> {
+fn postings(lists: Vec<(u64, PostingsBuilder)>, writer: &mut Writer) -> Vec<u32> {
     let mut order: Vec<u32> = (0..lists.len() as u32).collect();
     order.sort_unstable_by_key(|&term| lists[term as usize].0);
     let mut term_index = vec![0; lists.len()];
@@ -231,7 +231,7 @@ fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistic
             checkpoint();
         }
         let bag = PackedBag::read(&bags[range[0] as usize..range[1] as usize]);
-        rows.push(&model.vector(bag.iter(), |token| of_step(weights[token as usize])));
+        rows.push(&model.vector(bag.iter(), |token| weight_of_step(weights[token as usize])));
     }
 
     let present = || (0_u16..).zip(&count).filter(|(_, count)| **count > 0);

@@ -3,9 +3,9 @@ use super::view::View;
 use crate::scoring::rank_fusion::CandidateSignals;
 
 /// With more entries than this that hold its rarest word, a query asks for something common: holding it says little.
-const FEW: usize = 32;
+const MAX_MATCHES: usize = 32;
 /// Less than this of a query's words is not all of them.
-const ALL: f32 = 0.999;
+const MIN_SHARE: f32 = 0.999;
 
 impl View {
     /// Whether each of `entries`, which ascend, holds the rarest word of a query itself and all others at least as parts of
@@ -18,11 +18,11 @@ impl View {
     ) -> Vec<bool> {
         let mut hold = vec![false; entries.len()];
         let rarest = words.iter().map(|&(term, _)| (self.entries_with(term), term)).min();
-        if let Some((_, term)) = rarest.filter(|(number, _)| (1..=FEW).contains(number)) {
+        if let Some((_, term)) = rarest.filter(|(number, _)| (1..=MAX_MATCHES).contains(number)) {
             for reader in &self.readers {
                 reader.segment.postings(term).each(|ordinal| {
                     if let Ok(at) = entries.binary_search(&(reader.base + ordinal as usize)) {
-                        hold[at] = signals[at].trigram >= ALL;
+                        hold[at] = signals[at].trigram >= MIN_SHARE;
                     }
                 });
             }
@@ -44,7 +44,7 @@ mod tests {
     const PEOPLE: [&str; 5] = ["Anna", "Boris", "Clara", "Dmitri", "Elena"];
     const SERVICES: [&str; 4] = ["billing", "search", "gateway", "checkout"];
     /// Sentences said again and again, each with a gap for a word said once.
-    const SAID: [&str; 8] = [
+    const SENTENCES: [&str; 8] = [
         "{p}: thanks, that works for me {u}",
         "The {s} service was deployed with {u} to staging and all checks passed.",
         "{p} said the {s} dashboard is slow since Monday {u}",
@@ -75,7 +75,7 @@ mod tests {
 
         #[test]
         fn what_one_entry_alone_holds_finds_it_first(
-            said in prop::collection::vec((0..SAID.len(), 0..20_usize, 0..4_u32, 0..3_u32), 20..160),
+            said in prop::collection::vec((0..SENTENCES.len(), 0..20_usize, 0..4_u32, 0..3_u32), 20..160),
             style in 0..6_usize,
             first in 100..2_000_usize,
             cut in 1..4_usize,
@@ -84,7 +84,7 @@ mod tests {
         ) {
             let texts: Vec<String> = (first..).zip(&said).map(|(number, &(said, names, ..))| {
                 let (person, service) = (PEOPLE[names % PEOPLE.len()], SERVICES[names % SERVICES.len()]);
-                SAID[said].replace("{p}", person).replace("{s}", service).replace("{u}", &own(style, number))
+                SENTENCES[said].replace("{p}", person).replace("{s}", service).replace("{u}", &own(style, number))
             }).collect();
             let entries: Vec<Entry<'_>> = (0..).zip(&texts).zip(&said).map(|((id, text), &(_, _, source, session))| {
                 Entry { id, meta: Meta { source, session, ..Meta::default() }, text, vector: None }

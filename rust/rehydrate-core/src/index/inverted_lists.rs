@@ -9,10 +9,10 @@ use super::quantise::{BLOCK, Quantised, int_dots};
 use super::sketch;
 
 /// Below this many rows all are looked at: under a millisecond.
-const FROM: usize = 4_096;
+const MIN_ROWS: usize = 4_096;
 /// Rows of the sample for each list.
-const SAMPLED: usize = 32;
-const ROUNDS: usize = 5;
+const SAMPLES_PER_LIST: usize = 32;
+const KMEANS_ROUNDS: usize = 5;
 
 /// Rows in lists.
 pub(super) struct InvertedLists {
@@ -35,7 +35,7 @@ pub(super) struct StoredRows<'a> {
 
 /// How many lists so many rows are worth: about the square root, so that as much time goes into choosing lists as into
 /// looking through them.
-fn worth(rows: usize) -> usize {
+fn list_count(rows: usize) -> usize {
     ((rows as f64).sqrt() * 1.5) as usize
 }
 
@@ -43,18 +43,18 @@ impl StoredRows<'_> {
     /// Put the rows in lists; None where there are too few of them.
     pub fn lists(&self) -> Option<InvertedLists> {
         let present: Vec<u32> = (0..self.scale.len() as u32).filter(|&at| self.scale[at as usize] != 0.0).collect();
-        if present.len() < FROM {
+        if present.len() < MIN_ROWS {
             return None;
         }
-        let lists = worth(present.len());
-        let sampled = (lists * SAMPLED).min(present.len());
+        let lists = list_count(present.len());
+        let sampled = (lists * SAMPLES_PER_LIST).min(present.len());
         let sample: Vec<u32> = (0..sampled).map(|at| present[at * present.len() / sampled]).collect();
         let mut centroids = vec![0.0; lists * self.dim];
         for (list, centroid) in centroids.chunks_exact_mut(self.dim).enumerate() {
             self.add_centred(sample[list * sampled / lists] as usize, centroid);
             normalize(centroid);
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..KMEANS_ROUNDS {
             let nearest = self.nearest(&centroids, &sample);
             let mut moved = vec![0.0; centroids.len()];
             for (&row, &list) in sample.iter().zip(&nearest) {

@@ -5,7 +5,7 @@ use super::layout::{self, Section};
 use super::probe::{Probe, Scratch};
 use super::query::Filter;
 use super::segment_reader::DocFilter;
-use super::statistics::of_step;
+use super::statistics::weight_of_step;
 use super::top_k::TopK;
 use super::vector_rows::Rows;
 use super::view::View;
@@ -46,7 +46,7 @@ pub struct Recall<'a> {
 /// Questions that are answered together, between two checkpoints.
 const BATCH: usize = 2048;
 /// From so many on two threads share a batch.
-const SHARED: usize = 64;
+const PARALLEL_FROM: usize = 64;
 /// Share of the lists that are looked into: the third nearest is on average within 0.01 of the true (`cargo bench --bench
 /// index`); how much is remembered of a text asks for no more.
 const PROBED_SHARE: usize = 32;
@@ -66,7 +66,7 @@ impl View {
         let mut answers = Vec::with_capacity(questions.len());
         for batch in questions.chunks(BATCH) {
             checkpoint();
-            if batch.len() < SHARED {
+            if batch.len() < PARALLEL_FROM {
                 answers.extend(self.recall_some(recall, batch));
                 continue;
             }
@@ -151,7 +151,8 @@ impl View {
 
 /// The built-in model's vector of a bag under a segment's weights.
 pub(super) fn vector(weights: &[u8], bag: &Bag) -> Option<Vec<f32>> {
-    let vector = |model: &StaticModel| model.vector(bag.iter().copied(), |token| of_step(weights[token as usize]));
+    let vector =
+        |model: &StaticModel| model.vector(bag.iter().copied(), |token| weight_of_step(weights[token as usize]));
     StaticModel::builtin().map(vector)
 }
 

@@ -121,11 +121,11 @@ impl Probe {
         sketch::distances(sketches, &self.sketch, &mut scratch.distances);
         // Where nothing is good enough yet, the nearest by their sketches say what is.
         let mut seen = None;
-        if best.floor <= 0.0 && best.wanted() < slots.len() {
+        if best.floor <= 0.0 && best.capacity() < slots.len() {
             let Scratch { distances, near, .. } = &mut *scratch;
             near.clear();
             near.extend_from_slice(distances);
-            let (_, &mut nearest, _) = near.select_nth_unstable(best.wanted());
+            let (_, &mut nearest, _) = near.select_nth_unstable(best.capacity());
             near.clear();
             near.extend((0..).zip(&*distances).filter(|(_, distance)| **distance <= nearest).map(|(at, _)| at));
             seen = Some(nearest);

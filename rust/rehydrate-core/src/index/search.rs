@@ -20,7 +20,7 @@ use crate::scoring::soft_match::soft_match;
 /// Each leg names this many candidates, or as many as the caller wants.
 const CANDIDATES_PER_LEG: usize = 32;
 /// So many of the candidates and their neighbours are matched token by token.
-const MATCHED: usize = 64;
+const SOFT_MATCHED: usize = 64;
 /// Entries whose scores are looked at together.
 const BLOCK: usize = 64;
 /// Neighbours on each side.
@@ -40,7 +40,7 @@ impl View {
         }
         let query_terms = QueryTerms::of(query.text);
         let mut buffer = self.take_buffer();
-        let weights = self.by_words(&query_terms, &mut buffer);
+        let weights = self.score_words(&query_terms, &mut buffer);
         let bag = StaticModel::builtin().map(|model| model.bag(query.text)).unwrap_or_default();
         let probes = self.probes(query, &bag);
         let candidates = self.candidates(query, &buffer, &weights, &probes);
@@ -61,7 +61,7 @@ impl View {
         let marks = Marks {
             beside: &beside,
             named: &self.named_speakers(&entries, &query_terms.terms),
-            asks: &self.asking(&entries),
+            asks: &self.ask_flags(&entries),
             exact: &self.exact_matches(&query_terms.words, &entries, &signals),
         };
         let mut scores = fuse(query.fusion, &signals, marks, &CALIBRATION);
@@ -203,7 +203,7 @@ impl View {
     }
 
     /// Whether each entry ends in a question.
-    fn asking(&self, entries: &[usize]) -> Vec<bool> {
+    fn ask_flags(&self, entries: &[usize]) -> Vec<bool> {
         let asks = |&entry: &usize| {
             let (reader, ordinal) = self.locate(entry);
             reader.segment.column::<u8>(Section::Asks).get(ordinal) != 0
@@ -224,9 +224,9 @@ impl View {
     fn match_softly(&self, query: &Bag, entries: &[usize], scores: &[f32], signals: &mut [CandidateSignals]) {
         let Some(model) = StaticModel::builtin() else { return };
         let mut best: Vec<usize> = (0..entries.len()).collect();
-        if best.len() > MATCHED {
-            best.select_nth_unstable_by(MATCHED, |&a, &b| scores[b].total_cmp(&scores[a]));
-            best.truncate(MATCHED);
+        if best.len() > SOFT_MATCHED {
+            best.select_nth_unstable_by(SOFT_MATCHED, |&a, &b| scores[b].total_cmp(&scores[a]));
+            best.truncate(SOFT_MATCHED);
         }
         let mut packed = Vec::new();
         let mut at = vec![0];
@@ -249,7 +249,7 @@ const PROBED_SHARE: usize = 12;
 /// It looks into so many in any case.
 const MIN_PROBED: usize = 16;
 /// Entries by which it is judged how many a filter lets through.
-const TRIED: usize = 512;
+const FILTER_SAMPLE: usize = 512;
 
 /// Offer the rows nearest to the query to `best`: those of the nearest lists, or all that pass where few do.
 fn nearest(
@@ -263,10 +263,10 @@ fn nearest(
     if rows.lists() == 0 {
         return probe.scan(rows, 0..rows.len(), doc_filter, base, best, &mut scratch.products);
     }
-    let tried = |at: &usize| doc_filter.is_open || doc_filter.passes(at * rows.len() / TRIED);
-    let passing = (0..TRIED).filter(tried).count();
-    if passing * 4 >= TRIED {
-        let number = (rows.lists() / PROBED_SHARE).max(MIN_PROBED) * TRIED / passing;
+    let tried = |at: &usize| doc_filter.is_open || doc_filter.passes(at * rows.len() / FILTER_SAMPLE);
+    let passing = (0..FILTER_SAMPLE).filter(tried).count();
+    if passing * 4 >= FILTER_SAMPLE {
+        let number = (rows.lists() / PROBED_SHARE).max(MIN_PROBED) * FILTER_SAMPLE / passing;
         for list in probe.lists(rows, number, scratch) {
             probe.pruned_scan(rows, rows.list(list as usize), doc_filter, base, best, scratch);
         }

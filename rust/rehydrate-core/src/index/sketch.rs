@@ -40,7 +40,7 @@ fn sign(at: u32) -> bool {
 }
 
 /// Standard deviations of a sketch's error that a row is given the benefit of.
-const DOUBT: f32 = 1.0;
+const ERROR_DEVIATIONS: f32 = 1.0;
 
 /// In how many bits a row whose cosine is beyond `floor` may differ.
 pub(super) fn max_distance(floor: f32, dim: usize) -> u32 {
@@ -49,7 +49,7 @@ pub(super) fn max_distance(floor: f32, dim: usize) -> u32 {
     }
     let bits = bits(dim) as f32;
     let share = floor.min(1.0).acos() / PI;
-    (bits * share + DOUBT * (bits * share * (1.0 - share)).sqrt()).ceil() as u32 + 1
+    (bits * share + ERROR_DEVIATIONS * (bits * share * (1.0 - share)).sqrt()).ceil() as u32 + 1
 }
 
 /// By distance, the largest cosine of which [`max_distance`] lets it pass. A table already there is kept.
@@ -61,7 +61,7 @@ pub(super) fn cosine_bounds(dim: usize, table: &mut Vec<f32>) {
     table.clear();
     table.extend((0..=bits).map(|distance| {
         let share = distance as f32 / bits as f32;
-        let doubt = DOUBT * (share * (1.0 - share) / bits as f32).sqrt() + 1.0 / bits as f32;
+        let doubt = ERROR_DEVIATIONS * (share * (1.0 - share) / bits as f32).sqrt() + 1.0 / bits as f32;
         ((share - doubt).max(0.0) * PI).cos()
     }));
 }

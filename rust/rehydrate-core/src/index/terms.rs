@@ -61,7 +61,7 @@ impl Class {
 
 /// The terms of one word.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Analysed {
+pub(super) struct AnalysedWord {
     /// Lower-cased and folded.
     pub form: String,
     /// The term of the word itself, then those of its parts. None: a word that says nothing.
@@ -69,7 +69,7 @@ pub(super) struct Analysed {
 }
 
 /// Analyse a [`Run::Word`].
-pub(super) fn analyse(run: &str) -> Analysed {
+pub(super) fn analyse(run: &str) -> AnalysedWord {
     let mut form = String::with_capacity(run.len());
     let mut cuts = vec![0];
     let mut before: Option<char> = None;
@@ -97,7 +97,7 @@ pub(super) fn analyse(run: &str) -> Analysed {
             terms.extend(telling.map(|part| term(part.to_owned())));
         }
     }
-    Analysed { form, terms }
+    AnalysedWord { form, terms }
 }
 
 fn term(mut word: String) -> u64 {
@@ -143,7 +143,7 @@ impl QueryTerms {
         for run in runs(text) {
             match run {
                 Run::Word(run) => {
-                    let Analysed { form, terms } = analyse(run);
+                    let AnalysedWord { form, terms } = analyse(run);
                     if let Some(&term) = terms.first()
                         && seen.insert(form.clone(), ()).is_none()
                     {

@@ -13,11 +13,11 @@ use crate::interrupt::checkpoint;
 use crate::scoring::bm25::{BM25, Bm25, idf};
 
 /// A longer query is judged by its rarest terms.
-const TERMS: usize = 64;
+const MAX_TERMS: usize = 64;
 /// Share of a query word's trigrams from which a word of the vocabulary holds it.
-const HELD: f32 = 0.6;
+const MIN_TRIGRAM_SHARE: f32 = 0.6;
 /// A word of the query stands for so many words of a segment's vocabulary at most.
-const EXPANSIONS: usize = 64;
+const MAX_EXPANSIONS: usize = 64;
 
 /// A term of the query.
 struct Term {
@@ -29,7 +29,7 @@ struct Term {
 
 impl View {
     /// BM25 of every entry, and which words of the query it holds; returns what those weigh.
-    pub(super) fn by_words(&self, query_terms: &QueryTerms, buffer: &mut ScoreBuffer) -> WordWeights {
+    pub(super) fn score_words(&self, query_terms: &QueryTerms, buffer: &mut ScoreBuffer) -> WordWeights {
         let words = &query_terms.words[..query_terms.words.len().min(WORDS)];
         let bits = |hash: u64| {
             let of_term = (0..).zip(words).filter(|(_, (term, _))| *term == hash);
@@ -45,14 +45,14 @@ impl View {
             }
         }
         terms.sort_by(|a, b| b.rarity.total_cmp(&a.rarity));
-        for (rank, term) in terms.iter().enumerate().filter(|(rank, term)| *rank < TERMS || term.words > 0) {
+        for (rank, term) in terms.iter().enumerate().filter(|(rank, term)| *rank < MAX_TERMS || term.words > 0) {
             checkpoint();
-            self.add_term(term, if rank < TERMS { term.rarity } else { 0.0 }, &mut buffer.scored);
+            self.add_term(term, if rank < MAX_TERMS { term.rarity } else { 0.0 }, &mut buffer.scored);
         }
         let mut rarity = Vec::with_capacity(words.len());
         for (word, (term, trigrams)) in words.iter().enumerate() {
             checkpoint();
-            rarity.push(self.add_holders(word, *term, trigrams, entries_with[word], buffer));
+            rarity.push(self.add_partial_matches(word, *term, trigrams, entries_with[word], buffer));
         }
         WordWeights::new(&rarity)
     }
@@ -93,13 +93,20 @@ impl View {
 
     /// Note which entries hold a word of the query as a part of their words; returns what the word weighs. `whole`: how
     /// many hold it as a word, which is noted already.
-    fn add_holders(&self, word: usize, term: u64, trigrams: &[u32], whole: usize, buffer: &mut ScoreBuffer) -> f32 {
+    fn add_partial_matches(
+        &self,
+        word: usize,
+        term: u64,
+        trigrams: &[u32],
+        whole: usize,
+        buffer: &mut ScoreBuffer,
+    ) -> f32 {
         let ScoreBuffer { scored, lacking, partial, shared } = buffer;
         let bit = 1 << word;
         let mut found: Vec<(u32, f32)> = Vec::new();
         let mut number = whole;
         for reader in &self.readers {
-            for (held, postings) in holders(&reader.segment, term, trigrams, shared) {
+            for (held, postings) in partial_matches(&reader.segment, term, trigrams, shared) {
                 postings.each(|ordinal| {
                     let entry = reader.base + ordinal as usize;
                     if scored[entry].words & bit == 0 && reader.is_live(ordinal as usize) {
@@ -125,8 +132,14 @@ impl View {
 
 /// Words of a segment's vocabulary that hold most trigrams of a word, but for those that count as its own `term`: the share
 /// held and the postings, best first. `shared`: zeros, as it is left.
-fn holders<'a>(segment: &'a Segment, term: u64, trigrams: &[u32], shared: &mut Vec<u8>) -> Vec<(f32, Postings<'a>)> {
-    let needed = (0..=trigrams.len()).find(|&held| held as f32 / trigrams.len() as f32 >= HELD).unwrap_or(0);
+fn partial_matches<'a>(
+    segment: &'a Segment,
+    term: u64,
+    trigrams: &[u32],
+    shared: &mut Vec<u8>,
+) -> Vec<(f32, Postings<'a>)> {
+    let needed =
+        (0..=trigrams.len()).find(|&held| held as f32 / trigrams.len() as f32 >= MIN_TRIGRAM_SHARE).unwrap_or(0);
     if needed == 0 {
         return Vec::new();
     }
@@ -163,15 +176,15 @@ fn holders<'a>(segment: &'a Segment, term: u64, trigrams: &[u32], shared: &mut V
     likely.sort_unstable_by(|a, b| {
         held(b).total_cmp(&held(a)).then(own.get(*a as usize).cmp(&own.get(*b as usize))).then(a.cmp(b))
     });
-    likely.truncate(EXPANSIONS);
+    likely.truncate(MAX_EXPANSIONS);
     let own_term = segment.find_term(term);
-    let holder = |word: u32| {
+    let partial_match = |word: u32| {
         let term = terms.get(word as usize) as usize;
         (Some(term) != own_term).then(|| (held(&word), segment.postings_at(term)))
     };
-    let holders = likely.into_iter().filter_map(holder).collect();
+    let matches = likely.into_iter().filter_map(partial_match).collect();
     touched.into_iter().for_each(|word| shared[word as usize] = 0);
-    holders
+    matches
 }
 
 #[cfg(test)]
@@ -196,14 +209,14 @@ mod tests {
             let bytes = Segment::build(&entries.collect::<Vec<_>>(), &[], &Settings::default());
             let segment = Segment::open(Arc::new(bytes)).unwrap();
             let (wanted, mut shared) = (trigrams(&sought), Vec::new());
-            let found: Vec<f32> = holders(&segment, 0, &wanted, &mut shared).iter().map(|(held, _)| *held).collect();
+            let found: Vec<f32> = partial_matches(&segment, 0, &wanted, &mut shared).iter().map(|(held, _)| *held).collect();
             let held = |word: &str| {
                 let own = trigrams(word);
                 wanted.iter().filter(|trigram| own.contains(trigram)).count() as f32 / wanted.len() as f32
             };
-            let mut expected: Vec<f32> = text.split(' ').map(held).filter(|held| *held >= HELD).collect();
+            let mut expected: Vec<f32> = text.split(' ').map(held).filter(|held| *held >= MIN_TRIGRAM_SHARE).collect();
             expected.sort_by(|a, b| b.total_cmp(a));
-            expected.truncate(EXPANSIONS);
+            expected.truncate(MAX_EXPANSIONS);
             prop_assert_eq!(found, expected);
             prop_assert!(shared.iter().all(|count| *count == 0));
         }

@@ -17,7 +17,7 @@ impl TopK {
     }
 
     /// So many scores make a floor.
-    pub fn wanted(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         2 * self.limit + SLACK
     }
 
@@ -26,13 +26,13 @@ impl TopK {
     pub fn offer(&mut self, score: f32, entry: u32, passes: impl FnOnce() -> bool) {
         if score > self.floor && self.limit > 0 && passes() {
             self.kept.push((score, entry));
-            if self.kept.len() >= self.wanted() {
-                self.tighten();
+            if self.kept.len() >= self.capacity() {
+                self.prune();
             }
         }
     }
 
-    fn tighten(&mut self) {
+    fn prune(&mut self) {
         if self.kept.len() > self.limit {
             let (_, last, _) = self.kept.select_nth_unstable_by(self.limit - 1, better);
             self.floor = last.0;
@@ -43,7 +43,7 @@ impl TopK {
     /// TopK first.
     pub fn finish(mut self) -> Vec<(f32, u32)> {
         if self.limit > 0 {
-            self.tighten();
+            self.prune();
         }
         self.kept.sort_unstable_by(better);
         self.kept

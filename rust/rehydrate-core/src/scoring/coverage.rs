@@ -35,7 +35,7 @@ impl Prepared {
     /// names.
     pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
         let mentions_in_all = self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
-        let mut interned = Interned::with_room_for(mentions_in_all / 4);
+        let mut interned = FeatureTable::with_room_for(mentions_in_all / 4);
         // The most that memory covers of any part that mentions a feature; most often there is no memory.
         let mut covered: Vec<f64> = Vec::new();
         let mut of_units = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
@@ -107,14 +107,14 @@ impl Feature {
 
 /// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by
 /// ascending hash too, so that each text walks through the table once, forwards.
-struct Interned {
+struct FeatureTable {
     slots: Vec<Feature>,
     /// Bits by which a hash is shifted to its slot.
     shift: u32,
     taken: u32,
 }
 
-impl Interned {
+impl FeatureTable {
     fn with_room_for(features: usize) -> Self {
         let bits = (2 * features.max(32)).next_power_of_two().trailing_zeros().min(31);
         Self { slots: vec![FREE; 1 << bits], shift: u32::BITS - bits, taken: 0 }
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn features_are_numbered_as_a_map_would_number_them() {
-        let mut interned = Interned::with_room_for(1);
+        let mut interned = FeatureTable::with_room_for(1);
         let mut numbers = HashMap::new();
         // Hashes that crowd at both ends of the table, and some spread out; every other unit mentions them again.
         let hashes = |unit: u32| {

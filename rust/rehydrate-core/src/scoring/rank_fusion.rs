@@ -6,9 +6,9 @@
 //! entries, and knows two plainer ways ([`Fusion`]).
 //!
 //! Words, tokens and meaning weigh alike. An expensive model's opinion is on meaning too: beside it the built-in cosine
-//! counts half. It is sought only of the messages that the others rank highest, and only its praise counts: a message
-//! without it, or in the lower part of it, has none. So it lifts what it finds and, given of few messages (a deadline),
-//! comes close to not being there at all. Figures: DESIGN.md, embedding.
+//! counts half. It is sought only of the messages that the others rank highest, and only what it ranks high counts: a
+//! message without it, or in the lower part of it, has none. So it lifts what it finds and, given of few messages (a
+//! deadline), comes close to not being there at all. Figures: DESIGN.md, embedding.
 use std::ops::{Add, Mul};
 
 /// How opinions are calibrated; each caller has its own.
@@ -49,9 +49,9 @@ pub(crate) fn smooth_by_neighbours(x: &mut [f64], share: f64) {
 }
 
 /// Share of the messages that an expensive model is worth asking about.
-const WORTH_ASKING: f64 = 0.2;
+const RERANKED_SHARE: f64 = 0.2;
 /// It is asked about so many in any case.
-const WORTH_ASKING_AT_LEAST: usize = 64;
+const MIN_RERANKED: usize = 64;
 /// Share of the sum that the expensive model's opinion has.
 const DENSE: f64 = 1.0 / 3.0;
 /// Weight of the built-in model's cosine beside it.
@@ -77,13 +77,13 @@ impl Opinions {
         let sum: f64 = weighted.iter().map(|(weight, _)| weight).sum();
         let mut fused = vec![0.0; candidate.len()];
         for (weight, opinion) in weighted {
-            for (fused, spread) in fused.iter_mut().zip(spread(opinion, candidate)) {
-                *fused += spread * weight / sum;
+            for (fused, scaled) in fused.iter_mut().zip(min_max(opinion, candidate)) {
+                *fused += scaled * weight / sum;
             }
         }
         if let Some(dense) = &self.dense {
-            for (fused, praise) in fused.iter_mut().zip(praise(dense, candidate)) {
-                *fused = *fused * (1.0 - DENSE) + praise * DENSE;
+            for (fused, boost) in fused.iter_mut().zip(top_boost(dense, candidate)) {
+                *fused = *fused * (1.0 - DENSE) + boost * DENSE;
             }
         }
         fused
@@ -91,25 +91,25 @@ impl Opinions {
 }
 
 /// Of how many among so many messages an expensive model's opinion is worth having.
-pub(crate) fn worth_asking(candidates: usize) -> usize {
+pub(crate) fn rerank_count(candidates: usize) -> usize {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a count")]
-    let share = (candidates as f64 * WORTH_ASKING).ceil() as usize;
-    share.max(WORTH_ASKING_AT_LEAST).min(candidates)
+    let share = (candidates as f64 * RERANKED_SHARE).ceil() as usize;
+    share.max(MIN_RERANKED).min(candidates)
 }
 
-/// The upper part of an opinion, spread over 0..1 and squared; 0 for the rest and where there is none.
-fn praise(dense: &[f64], candidate: &[bool]) -> Vec<f64> {
+/// The upper part of an opinion, scaled to 0..1 and squared; 0 for the rest and where there is none.
+fn top_boost(dense: &[f64], candidate: &[bool]) -> Vec<f64> {
     let present = |(x, &c): (&f64, &bool)| (c && !x.is_nan()).then_some(*x);
     let mut best: Vec<f64> = dense.iter().zip(candidate).filter_map(present).collect();
     best.sort_by(|a, b| b.total_cmp(a));
-    best.truncate(worth_asking(candidate.iter().filter(|c| **c).count()));
+    best.truncate(rerank_count(candidate.iter().filter(|c| **c).count()));
     let (Some(&high), Some(&low)) = (best.first(), best.last()) else { return vec![0.0; dense.len()] };
     let of_one = |x: f64| ((x - low) / (high - low).max(1e-9)).max(0.0).powi(2);
     dense.iter().zip(candidate).map(|pair| present(pair).map_or(0.0, of_one)).collect()
 }
 
 /// Min-max over the candidates, 0 outside them.
-fn spread<'a>(opinion: &'a [f64], candidate: &'a [bool]) -> impl Iterator<Item = f64> + 'a {
+fn min_max<'a>(opinion: &'a [f64], candidate: &'a [bool]) -> impl Iterator<Item = f64> + 'a {
     let of_candidates = || opinion.iter().zip(candidate).filter(|(_, c)| **c).map(|(x, _)| *x);
     let low = of_candidates().fold(f64::INFINITY, f64::min);
     let range = (of_candidates().fold(f64::NEG_INFINITY, f64::max) - low).max(1e-9);
@@ -125,7 +125,7 @@ const RANK_OFFSET: f32 = 60.0;
 /// How the legs of a search come together.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Fusion {
-    /// Each opinion is spread over 0..1 within the search; each candidate is smoothed by its neighbours in its source.
+    /// Each opinion is scaled to 0..1 within the search; each candidate is smoothed by its neighbours in its source.
     #[default]
     Calibrated,
     /// A weighted sum: BM25 over the best BM25, the share of words found by trigrams, the cosine.
@@ -205,15 +205,15 @@ pub(crate) fn fuse(
 }
 
 /// An opinion no larger than this of anything is none.
-const LEAST: f32 = 1e-9;
+const EPSILON: f32 = 1e-9;
 
 fn largest(values: impl Iterator<Item = f32>) -> f32 {
-    values.fold(LEAST, f32::max)
+    values.fold(EPSILON, f32::max)
 }
 
 type Leg = fn(&CandidateSignals) -> f32;
 
-/// Opinions spread over 0..1 and added up, sharpened, smoothed by neighbours; what was said by someone whom the query
+/// Opinions scaled to 0..1 and added up, sharpened, smoothed by neighbours; what was said by someone whom the query
 /// names counts more, what ends in a question less. The few that hold every word asked for come before all that do not,
 /// however like it those are.
 fn calibrated(
@@ -232,7 +232,7 @@ fn calibrated(
     let mut sum = 0.0;
     for (weight, leg) in legs {
         let best = largest(signals.iter().map(leg));
-        sum += if best > LEAST { weight } else { 0.0 };
+        sum += if best > EPSILON { weight } else { 0.0 };
         fused.iter_mut().zip(signals).for_each(|(fused, signals)| *fused += weight * leg(signals).max(0.0) / best);
     }
     fused.iter_mut().for_each(|x| *x = (*x / sum.max(TRIGRAM)).powf(calibration.contrast));
@@ -260,29 +260,29 @@ mod tests {
     const NAN: f64 = f64::NAN;
 
     #[test]
-    fn spreading_sets_its_scale_by_the_candidates() {
-        let spread: Vec<f64> = spread(&[1.0, 3.0, 5.0, 100.0], &[true, true, true, false]).collect();
-        assert_eq!(spread, [0.0, 0.5, 1.0, 0.0]);
+    fn the_candidates_set_the_scale() {
+        let scaled: Vec<f64> = min_max(&[1.0, 3.0, 5.0, 100.0], &[true, true, true, false]).collect();
+        assert_eq!(scaled, [0.0, 0.5, 1.0, 0.0]);
     }
 
     #[test]
-    fn praise_is_for_the_upper_part_of_those_that_have_an_opinion() {
+    fn the_boost_is_for_the_upper_part_of_those_that_have_an_opinion() {
         let candidate = [true, true, true, true, false];
-        assert_eq!(praise(&[1.0, NAN, 2.0, 3.0, 100.0], &candidate), [0.0, 0.0, 0.25, 1.0, 0.0]);
-        assert_eq!(praise(&[NAN, 7.0, NAN, NAN, 9.0], &candidate), [0.0; 5], "one opinion compares nothing");
-        assert_eq!(praise(&[NAN; 5], &candidate), [0.0; 5]);
+        assert_eq!(top_boost(&[1.0, NAN, 2.0, 3.0, 100.0], &candidate), [0.0, 0.0, 0.25, 1.0, 0.0]);
+        assert_eq!(top_boost(&[NAN, 7.0, NAN, NAN, 9.0], &candidate), [0.0; 5], "one opinion compares nothing");
+        assert_eq!(top_boost(&[NAN; 5], &candidate), [0.0; 5]);
     }
 
     #[test]
-    fn only_a_fifth_of_many_is_praised() {
+    fn only_a_fifth_of_many_is_boosted() {
         let dense: Vec<f64> = (0..1_000).map(f64::from).collect();
-        let praised = praise(&dense, &[true; 1_000]).iter().filter(|x| **x > 0.0).count();
-        assert_eq!(praised, 199, "the last of the fifth is where the scale begins");
+        let boosted = top_boost(&dense, &[true; 1_000]).iter().filter(|x| **x > 0.0).count();
+        assert_eq!(boosted, 199, "the last of the fifth is where the scale begins");
     }
 
     #[test]
     fn worth_asking_is_a_fifth_but_some_dozens_at_least() {
-        assert_eq!([0, 10, 64, 100, 1_000].map(worth_asking), [0, 10, 64, 64, 200]);
+        assert_eq!([0, 10, 64, 100, 1_000].map(rerank_count), [0, 10, 64, 64, 200]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Relevance of each message to a query, calibrated within the conversation, and how far to trust it.
 //!
-//! Three opinions are spread over 0..1 and averaged: BM25; the cosine of IDF-weighted, mean-subtracted vectors; and a
+//! Three opinions are scaled to 0..1 and averaged: BM25; the cosine of IDF-weighted, mean-subtracted vectors; and a
 //! soft match, in which each token of the query looks for its nearest token in the message. An expensive model may add
 //! a fourth (rank_fusion.rs). The average is sharpened, each message is smoothed by its neighbours, what was said by
 //! someone whom the query names counts more, and what ends in a question counts less. Ablations and figures: DESIGN.md,

@@ -14,7 +14,7 @@ const UNSEEN_GRAM: f64 = 0.5;
 /// Tokens that are looked for at once: one row of bytes a token of the vocabulary, one vector instruction a row.
 const LANES: usize = 16;
 /// Tokens that those are compared with at once.
-const TOGETHER: usize = 64;
+const BLOCK: usize = 64;
 
 /// How much of a query each message matches, and how much there is to match.
 pub(crate) struct Match {
@@ -48,7 +48,7 @@ pub(crate) fn soft_match(
     let mut scored: Vec<(f64, Vec<u8>)> = Vec::with_capacity(asked.len());
     let mut of_grams = Vec::with_capacity(grams.len());
     let mut near = vec![[0_u8; LANES]; present.len()];
-    let mut cosines = [0.0_f32; LANES * TOGETHER];
+    let mut cosines = [0.0_f32; LANES * BLOCK];
     let score = |tokens: &[u16], near: &[[u8; LANES]], scored: &mut Vec<(f64, Vec<u8>)>| {
         let mut best = vec![[0_u8; LANES]; messages];
         for (message, bag) in bags {
@@ -62,7 +62,7 @@ pub(crate) fn soft_match(
         }
     };
     for tokens in asked.chunks(LANES) {
-        for (near, others) in near.chunks_mut(TOGETHER).zip(known.chunks(TOGETHER)) {
+        for (near, others) in near.chunks_mut(BLOCK).zip(known.chunks(BLOCK)) {
             model.similarities(tokens, others, &mut cosines);
             for (near, cosines) in near.iter_mut().zip(cosines.chunks_exact(tokens.len())) {
                 near.iter_mut().zip(cosines).for_each(|(near, &cosine)| *near = nearness(cosine));

@@ -23,7 +23,7 @@ impl Prepared {
     /// anyway. Read from the newest, so that a directive on the subject of a later one counts as replaced.
     pub(crate) fn directive_strengths(&self, items: usize, pinned: &[bool]) -> Vec<u32> {
         let mut strengths = vec![0; items];
-        let mut later = Later::default();
+        let mut newer = NewerDirectives::default();
         // The cache may know directives of a text that here somebody else says.
         let users = self.messages.iter().enumerate().filter(|(_, message)| message.role.may_be_users());
         for (index, message) in users.rev() {
@@ -33,11 +33,11 @@ impl Prepared {
             for at in said {
                 for (strength, subject) in self.analyses[at].directives().into_iter().flat_map(read).rev() {
                     checkpoint();
-                    let strength = if later.replaces(subject) { REPLACED } else { strength };
+                    let strength = if newer.replaces(subject) { REPLACED } else { strength };
                     if !pinned[message.unit] {
                         strengths[item] = strengths[item].max(strength);
                     }
-                    later.push(subject);
+                    newer.push(subject);
                 }
             }
         }
@@ -71,12 +71,12 @@ pub(crate) fn add_worth(item_scores: &mut [f64], strengths: &[u32], tokens: &[u3
 
 /// The directives that were read so far, newest first, by the words of their subjects.
 #[derive(Default)]
-struct Later {
+struct NewerDirectives {
     words: Vec<usize>,
     by_word: FxHashMap<u32, Vec<usize>>,
 }
 
-impl Later {
+impl NewerDirectives {
     fn push(&mut self, subject: &[u32]) {
         let directive = self.words.len();
         self.words.push(subject.len());
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_later_directive_on_the_same_subject_replaces_the_earlier() {
         let replaced = |later: &str, earlier: &str| {
-            let mut seen = Later::default();
+            let mut seen = NewerDirectives::default();
             seen.push(&directives(later)[0].subject);
             seen.replaces(&directives(earlier)[0].subject)
         };

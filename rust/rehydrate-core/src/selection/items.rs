@@ -19,8 +19,8 @@ impl Prepared {
     pub(crate) fn item_scores(&self, part_scores: &[f64]) -> Vec<f64> {
         let mut scores = vec![0.0_f64; self.units.len()];
         for (index, part) in self.messages.iter().enumerate() {
-            let is_hollow = self.parts.is_some() && (self.is_block(index) || self.is_hollow(index));
-            if !is_hollow {
+            let is_empty_skeleton = self.parts.is_some() && (self.is_block(index) || self.is_empty_skeleton(index));
+            if !is_empty_skeleton {
                 scores[part.unit] = scores[part.unit].max(part_scores[index]);
             }
         }
@@ -30,7 +30,7 @@ impl Prepared {
     }
 
     /// Whether nothing is left of a message but its blocks.
-    fn is_hollow(&self, part: usize) -> bool {
+    fn is_empty_skeleton(&self, part: usize) -> bool {
         let next = part + 1;
         self.messages[part].pieces.is_empty() && next < self.messages.len() && self.is_block(next)
     }
@@ -61,7 +61,8 @@ impl Prepared {
         let Some(parts) = &self.parts else { return (signals, scores) };
         let mut best: Vec<Option<usize>> = vec![None; self.message_tokens.len()];
         for (part, &message) in parts.message.iter().enumerate() {
-            let is_better = best[message].is_none_or(|other| self.is_hollow(other) || scores[part] > scores[other]);
+            let is_better =
+                best[message].is_none_or(|other| self.is_empty_skeleton(other) || scores[part] > scores[other]);
             if is_better {
                 best[message] = Some(part);
             }
@@ -83,7 +84,7 @@ impl Prepared {
     }
 
     /// From the items that are kept to units and their blocks; `repair` sees to a valid first survivor among the units.
-    pub(crate) fn settle(
+    pub(crate) fn resolve_units(
         &self,
         problem: &Problem<'_>,
         mut packing: Packing,
@@ -94,7 +95,7 @@ impl Prepared {
             return (packing, Vec::new(), leader);
         };
         let units = self.units.len();
-        drop_hollow(self, parts, problem, &mut packing);
+        drop_empty_units(self, parts, problem, &mut packing);
         let token_cost = parts.tokens_of_units(units, problem, &packing.kept);
         let mut by_unit = Packing {
             kept: packing.kept[..units].to_vec(),
@@ -107,7 +108,7 @@ impl Prepared {
         }
         packing.kept[..units].copy_from_slice(&by_unit.kept);
         if let Some(leader) = leader {
-            shed_blocks(parts, problem, &mut packing, &mut by_unit.used_tokens);
+            drop_blocks(parts, problem, &mut packing, &mut by_unit.used_tokens);
             // What leads should say something: its first blocks, as far as there is room.
             for item in parts.for_packing().of(leader, units) {
                 let cost = parts.for_packing().cost(item, units, problem, &packing.kept);
@@ -144,12 +145,12 @@ impl Prepared {
 }
 
 /// Drop the units of which nothing is kept but the marks of their gaps.
-fn drop_hollow(prepared: &Prepared, parts: &MessageParts, problem: &Problem<'_>, packing: &mut Packing) {
+fn drop_empty_units(prepared: &Prepared, parts: &MessageParts, problem: &Problem<'_>, packing: &mut Packing) {
     let units = prepared.units.len();
     let mut says_something = vec![false; units];
     for (index, part) in prepared.messages.iter().enumerate() {
         let item = parts.block[index].map(|block| units + block);
-        says_something[part.unit] |= item.map_or_else(|| !prepared.is_hollow(index), |item| packing.kept[item]);
+        says_something[part.unit] |= item.map_or_else(|| !prepared.is_empty_skeleton(index), |item| packing.kept[item]);
     }
     for unit in (0..units).filter(|&unit| !says_something[unit] && !problem.pinned[unit]) {
         if std::mem::replace(&mut packing.kept[unit], false) {
@@ -159,7 +160,7 @@ fn drop_hollow(prepared: &Prepared, parts: &MessageParts, problem: &Problem<'_>,
 }
 
 /// The leader may have taken more room than the dropped units had: drop blocks of those that stay, of least gain.
-fn shed_blocks(parts: &MessageParts, problem: &Problem<'_>, packing: &mut Packing, used_tokens: &mut u64) {
+fn drop_blocks(parts: &MessageParts, problem: &Problem<'_>, packing: &mut Packing, used_tokens: &mut u64) {
     let (blocks, units) = (parts.for_packing(), packing.kept.len() - parts.blocks.len());
     let pinned = (0..units).filter(|&unit| problem.pinned[unit]);
     let mut kept: Vec<usize> =

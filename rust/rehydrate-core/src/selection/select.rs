@@ -6,7 +6,7 @@ use crate::packing::first_turn_repair;
 use crate::packing::pack::{Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
 use crate::scoring::coverage;
 use crate::scoring::objective::{Objective, QueryGoal};
-use crate::scoring::rank_fusion::worth_asking;
+use crate::scoring::rank_fusion::rerank_count;
 use crate::scoring::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
 use crate::scoring::request::{PackMode, Request, SignalMode};
 use crate::scoring::signals::{Signals, clamp_coverage};
@@ -21,7 +21,7 @@ impl Prepared {
     pub fn select(&self, request: &Request<'_>) -> Result<Selection> {
         self.verify(request)?;
         let system = self.system_units();
-        let pinned = self.kept_anyway(&system);
+        let pinned = self.always_kept(&system);
         let candidate = self.candidates(&pinned);
         let measured = self.measure(request, &candidate);
         let recency = self.recency();
@@ -95,7 +95,8 @@ impl Prepared {
         let repair = |units: &Problem<'_>, packing: &mut Packing| {
             first_turn_repair::repair_first_turn(units, &system, &may_lead, packing)
         };
-        let (packing, kept_blocks, leader) = self.settle(&Problem { pinned: &pinned, ..problem }, packing, repair);
+        let (packing, kept_blocks, leader) =
+            self.resolve_units(&Problem { pinned: &pinned, ..problem }, packing, repair);
 
         let has_directive = self.units_with_directives(&directives, &packing.kept, &kept_blocks);
         let worth = features.worth_of_items(item_tokens.len());
@@ -156,17 +157,17 @@ impl Prepared {
     /// relevant to `query` first by words and the built-in model.
     #[must_use]
     pub fn rank(&self, query: &str) -> Vec<usize> {
-        let candidate = self.candidates(&self.kept_anyway(&self.system_units()));
+        let candidate = self.candidates(&self.always_kept(&self.system_units()));
         let query = AnalysedQuery::new(query, self.model());
         let relevance = self.relevance(&query, None, &candidate, USUAL_SEMANTIC_WEIGHT).relevance;
         let mut ranked: Vec<usize> = (0..candidate.len()).filter(|&message| candidate[message]).collect();
         ranked.sort_by(|&a, &b| relevance[b].total_cmp(&relevance[a]).then(b.cmp(&a)));
-        ranked.truncate(worth_asking(ranked.len()));
+        ranked.truncate(rerank_count(ranked.len()));
         ranked
     }
 
     /// Per unit, whether it is kept whatever it costs.
-    fn kept_anyway(&self, system: &[bool]) -> Vec<bool> {
+    fn always_kept(&self, system: &[bool]) -> Vec<bool> {
         self.units.iter().zip(system).map(|(unit, &system)| unit.pinned || system).collect()
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::builder::{Extent, FILED_ITEMS, Site};
+use super::builder::{BuildContext, Extent, FILED_ITEMS};
 use super::patience::lock;
 use super::use_count;
 use crate::error::{Error, Result};
@@ -41,12 +41,12 @@ pub(super) fn forget_others() {
 }
 
 /// A namespace whose new items are to be filed, or are being filed.
-pub(super) struct Filing {
+pub(super) struct PendingBuild {
     process: u32,
     of_store: Arc<AtomicUsize>,
 }
 
-impl Filing {
+impl PendingBuild {
     fn new(of_store: &Arc<AtomicUsize>) -> Self {
         FILING.fetch_add(1, Ordering::SeqCst);
         of_store.fetch_add(1, Ordering::SeqCst);
@@ -54,7 +54,7 @@ impl Filing {
     }
 }
 
-impl Drop for Filing {
+impl Drop for PendingBuild {
     fn drop(&mut self) {
         if self.process == std::process::id() {
             FILING.fetch_sub(1, Ordering::SeqCst);
@@ -75,7 +75,7 @@ pub(super) struct Background {
     is_leaving: Arc<AtomicBool>,
 }
 
-type Wanted = Mutex<Vec<(String, Filing)>>;
+type Wanted = Mutex<Vec<(String, PendingBuild)>>;
 
 #[derive(Default)]
 struct State {
@@ -86,11 +86,11 @@ struct State {
 
 impl Background {
     /// Have a namespace tended soon.
-    pub fn want(&self, site: &Site, name: &str) -> Result<()> {
-        if site.connections.is_read_only || self.stop.load(Ordering::SeqCst) {
+    pub fn want(&self, build_context: &BuildContext, name: &str) -> Result<()> {
+        if build_context.connections.is_read_only || self.stop.load(Ordering::SeqCst) {
             return Ok(());
         }
-        let _inside = use_count::enter(&site.connections.path)?;
+        let _inside = use_count::enter(&build_context.connections.path)?;
         let mut state = lock(&self.state);
         let here = std::process::id();
         {
@@ -101,16 +101,17 @@ impl Background {
                 self.filing.store(0, Ordering::SeqCst);
             }
             if !wanted.iter().any(|(other, _)| other == name) {
-                wanted.push((name.to_owned(), Filing::new(&self.filing)));
+                wanted.push((name.to_owned(), PendingBuild::new(&self.filing)));
             }
         }
         match &state.thread {
             Some((process, thread)) if *process == here && !thread.is_finished() => thread.thread().unpark(),
             _ => {
-                let (site, wanted, stop) = (site.clone(), Arc::clone(&state.wanted), Arc::clone(&self.stop));
+                let (build_context, wanted, stop) =
+                    (build_context.clone(), Arc::clone(&state.wanted), Arc::clone(&self.stop));
                 let is_leaving = Arc::clone(&self.is_leaving);
                 let thread = std::thread::Builder::new().name("rehydrate-index".into());
-                match thread.spawn(move || work(&site, &wanted, &stop, &is_leaving)) {
+                match thread.spawn(move || work(&build_context, &wanted, &stop, &is_leaving)) {
                     Ok(thread) => {
                         if let Some((process, before)) = state.thread.replace((here, thread))
                             && process != here
@@ -132,25 +133,28 @@ impl Background {
     ///
     /// # Errors
     /// That it was interrupted. A disk that is full is no error: the items are found without the file too.
-    pub fn file(&self, site: &Site, name: &str) -> Result<()> {
-        if site.connections.is_read_only || self.stop.load(Ordering::SeqCst) || !site.is_behind(name)? {
+    pub fn file(&self, build_context: &BuildContext, name: &str) -> Result<()> {
+        if build_context.connections.is_read_only
+            || self.stop.load(Ordering::SeqCst)
+            || !build_context.is_behind(name)?
+        {
             return Ok(());
         }
-        let filing = Filing::new(&self.filing);
-        let filed = site.tend(name, FILED_ITEMS, Extent::Missing, false);
+        let filing = PendingBuild::new(&self.filing);
+        let filed = build_context.build_pending(name, FILED_ITEMS, Extent::Missing, false);
         drop(filing);
         match filed {
             Err(Error::Interrupted) => Err(Error::Interrupted),
             // Many small files are left to be merged.
-            _ => self.want(site, name),
+            _ => self.want(build_context, name),
         }
     }
 
     /// Wait until new items are filed, but not for longer.
-    pub fn finish(&self, site: &Site, patience: Duration) {
+    pub fn finish(&self, build_context: &BuildContext, patience: Duration) {
         self.is_leaving.store(true, Ordering::SeqCst);
         let is_here = || {
-            let Ok(_inside) = use_count::enter(&site.connections.path) else { return false };
+            let Ok(_inside) = use_count::enter(&build_context.connections.path) else { return false };
             lock(&self.state).thread.as_ref().is_some_and(|(process, _)| *process == std::process::id())
         };
         let end = Instant::now() + patience;
@@ -160,9 +164,9 @@ impl Background {
     }
 
     /// End the thread, and wait for that so long; what it was building is left undone.
-    pub fn stop(&self, site: &Site, patience: Duration) {
+    pub fn stop(&self, build_context: &BuildContext, patience: Duration) {
         self.stop.store(true, Ordering::SeqCst);
-        let Ok(inside) = use_count::enter(&site.connections.path) else { return };
+        let Ok(inside) = use_count::enter(&build_context.connections.path) else { return };
         let thread = {
             let mut state = lock(&self.state);
             lock(&state.wanted).clear();
@@ -195,21 +199,23 @@ impl Drop for Background {
     }
 }
 
-fn work(site: &Site, wanted: &Wanted, stop: &Arc<AtomicBool>, is_leaving: &AtomicBool) {
+fn work(build_context: &BuildContext, wanted: &Wanted, stop: &Arc<AtomicBool>, is_leaving: &AtomicBool) {
     STOP.set(Some(Arc::clone(stop)));
-    let tend = |name: &str, extent| drop(interruptible(is_stopped, || site.tend(name, FILED_ITEMS, extent, false)));
+    let build_pending = |name: &str, extent| {
+        drop(interruptible(is_stopped, || build_context.build_pending(name, FILED_ITEMS, extent, false)))
+    };
     while !is_stopped() {
         let next = {
-            let Ok(_inside) = use_count::enter(&site.connections.path) else { return };
+            let Ok(_inside) = use_count::enter(&build_context.connections.path) else { return };
             lock(wanted).pop()
         };
         match next {
             // A disk that is full, a purge in between: the items are found without the file too.
             Some((name, filing)) => {
-                tend(&name, Extent::Missing);
+                build_pending(&name, Extent::Missing);
                 drop(filing);
                 if !is_leaving.load(Ordering::SeqCst) && !IS_LEAVING.load(Ordering::SeqCst) {
-                    tend(&name, Extent::All);
+                    build_pending(&name, Extent::All);
                 }
             }
             None => std::thread::park(),

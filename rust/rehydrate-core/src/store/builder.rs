@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Everything that building needs.
 #[derive(Clone)]
-pub(super) struct Site {
+pub(super) struct BuildContext {
     pub connections: Arc<Connections>,
     pub folder: Folder,
     pub index_cache: Arc<IndexCache>,
@@ -52,10 +52,10 @@ struct Job {
     replaced: Vec<Row>,
 }
 
-impl Site {
+impl BuildContext {
     /// Build what is to be built of a namespace, until nothing is: files for what is damaged and for at least `least` new
     /// items. Waits for other processes that build, if `waits`.
-    pub fn tend(&self, name: &str, least: usize, extent: Extent, waits: bool) -> Result<()> {
+    pub fn build_pending(&self, name: &str, least: usize, extent: Extent, waits: bool) -> Result<()> {
         let patience = if waits { Duration::MAX } else { Duration::ZERO };
         let Some(_lock) = self.lock(patience)? else { return Ok(()) };
         self.sweep()?;

@@ -230,7 +230,7 @@ impl Connections {
     }
 
     /// Close every connection; the next call opens one. False where one is in use.
-    pub fn let_go(&self) -> bool {
+    pub fn close_idle(&self) -> bool {
         let (Some(mut readers), Some(mut writer)) = (try_lock(&self.readers), try_lock(&self.writer)) else {
             return false;
         };
@@ -365,5 +365,5 @@ pub(super) fn close_all() -> bool {
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         Err(TryLockError::WouldBlock) => return false,
     };
-    open.iter().filter_map(Weak::upgrade).all(|connections| connections.let_go())
+    open.iter().filter_map(Weak::upgrade).all(|connections| connections.close_idle())
 }

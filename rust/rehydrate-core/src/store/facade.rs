@@ -4,18 +4,18 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use super::background::Background;
-use super::builder::Site;
+use super::builder::BuildContext;
 use super::connections::Connections;
 use super::index_cache::IndexCache;
 use super::item::{self, Added, Filter, Item, NewItem, Tier, verify_namespace, verify_relation};
 use super::limits::Limits;
-use super::namespace::{Namespace, Numbered};
+use super::namespace::{Namespace, ResolvedFilter};
 use super::notes::{NOTED_USES, Notes};
 use super::patience::lock;
 use super::purge::{self, Purge};
-use super::read::{Page, Paging, Reading};
+use super::read::{Page, Paging, ReadTransaction};
 use super::segments::Folder;
-use super::write::{self, Writing};
+use super::write::{self, WriteTransaction};
 use super::{problem, use_count};
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
@@ -77,7 +77,7 @@ pub struct Additions {
 pub struct Store {
     pub(super) connections: Arc<Connections>,
     pub(super) options: Options,
-    pub(super) site: Site,
+    pub(super) build_context: BuildContext,
     pub(super) background: Background,
     notes: Mutex<Notes>,
 }
@@ -98,8 +98,8 @@ impl Store {
         let connections = Connections::open(path, options.is_read_only, options.busy)?;
         let folder = Folder::of(&connections.path);
         let index_cache = Arc::new(IndexCache::new(options.index_bytes));
-        let site = Site { connections: Arc::clone(&connections), folder, index_cache };
-        Ok(Self { connections, options, site, background: Background::default(), notes: Mutex::default() })
+        let build_context = BuildContext { connections: Arc::clone(&connections), folder, index_cache };
+        Ok(Self { connections, options, build_context, background: Background::default(), notes: Mutex::default() })
     }
 
     /// The file.
@@ -136,14 +136,14 @@ impl Store {
         let (additions, is_file_wanted) = self.connections.write(|transaction| {
             self.write_uses(transaction, now_ms)?;
             let row = Namespace::find_or_make(transaction, namespace)?;
-            let mut writing = Writing::begin(transaction, row, now_ms)?;
+            let mut writing = WriteTransaction::begin(transaction, row, now_ms)?;
             let added = writing.add(namespace, items, space)?;
             let (demoted, dropped) = writing.enforce(&self.options.limits)?;
             writing.finish()?;
             Ok((Additions { added, demoted, dropped }, self.is_file_wanted(namespace, items.len())))
         })?;
         if is_file_wanted {
-            self.background.want(&self.site, namespace)?;
+            self.background.want(&self.build_context, namespace)?;
         }
         Ok(additions)
     }
@@ -179,7 +179,7 @@ impl Store {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
         self.connections.read(|transaction| {
-            let Some(mut reading) = Reading::begin(transaction, namespace, now_ms)? else {
+            let Some(mut reading) = ReadTransaction::begin(transaction, namespace, now_ms)? else {
                 handles.iter().try_for_each(|handle| item::key_in(handle).map(drop))?;
                 return Ok(vec![None; handles.len()]);
             };
@@ -195,10 +195,10 @@ impl Store {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
         self.connections.read(|transaction| {
-            let Some(mut reading) = Reading::begin(transaction, namespace, now_ms)? else {
+            let Some(mut reading) = ReadTransaction::begin(transaction, namespace, now_ms)? else {
                 return Ok(Page { items: Vec::new(), cursor: None });
             };
-            let filter = Numbered::of(filter, transaction, reading.namespace.id)?;
+            let filter = ResolvedFilter::of(filter, transaction, reading.namespace.id)?;
             reading.list(&filter, paging)
         })
     }
@@ -226,15 +226,15 @@ impl Store {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
         let purged = self.connections.write(|transaction| purge::purge(transaction, namespace, what, now_ms))?;
-        self.site.index_cache.forget(&self.connections, Some(namespace))?;
-        let swept = self.site.sweep_all(&purged.files);
-        self.wipe()?;
+        self.build_context.index_cache.forget(&self.connections, Some(namespace))?;
+        let swept = self.build_context.sweep_all(&purged.files);
+        self.erase_traces()?;
         let remaining = swept?;
         if remaining.is_empty() { Ok(purged.items) } else { Err(purge::remains(self.path(), purged.items, &remaining)) }
     }
 
     /// Take away what purges left in unused parts of the file and in the log.
-    fn wipe(&self) -> Result<()> {
+    fn erase_traces(&self) -> Result<()> {
         if self.connections.read(purge::has_traces)? {
             self.connections.rewrite()?;
             self.connections.checkpoint()?;
@@ -287,7 +287,7 @@ impl Store {
         let dropped = self.change(namespace, 0, |writing| writing.drop_vectors())?;
         // What they had in common is part of every index file.
         self.discard(namespace)?;
-        self.background.want(&self.site, namespace)?;
+        self.background.want(&self.build_context, namespace)?;
         Ok(dropped)
     }
 
@@ -330,11 +330,11 @@ impl Store {
     /// A process that may not use the store.
     pub fn close(&self) -> Result<()> {
         if !self.connections.is_used_here() {
-            self.background.finish(&self.site, LEAVE_PATIENCE);
-            self.background.stop(&self.site, CLOSE_PATIENCE);
+            self.background.finish(&self.build_context, LEAVE_PATIENCE);
+            self.background.stop(&self.build_context, CLOSE_PATIENCE);
             self.write_last_uses();
         }
-        self.background.stop(&self.site, Duration::ZERO);
+        self.background.stop(&self.build_context, Duration::ZERO);
         self.connections.close()
     }
 
@@ -343,7 +343,7 @@ impl Store {
         if self.connections.is_closed() {
             return;
         }
-        self.background.stop(&self.site, DROP_PATIENCE);
+        self.background.stop(&self.build_context, DROP_PATIENCE);
         self.write_last_uses();
         let _ = self.connections.try_close();
     }
@@ -362,13 +362,13 @@ impl Store {
         &self,
         namespace: &str,
         nothing: T,
-        work: impl FnOnce(&mut Writing<'_>) -> problem::Attempt<T>,
+        work: impl FnOnce(&mut WriteTransaction<'_>) -> problem::Attempt<T>,
     ) -> Result<T> {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
         self.connections.write(|transaction| {
             let Some(row) = Namespace::find(transaction, namespace)? else { return Ok(nothing) };
-            let mut writing = Writing::begin(transaction, row, now_ms)?;
+            let mut writing = WriteTransaction::begin(transaction, row, now_ms)?;
             let done = work(&mut writing)?;
             writing.finish()?;
             Ok(done)

@@ -177,7 +177,7 @@ mod tests {
     use crate::store::{NewItem, Options, SearchRequest, Store};
 
     fn names(store: &Store) -> Vec<String> {
-        let slots = store.site.index_cache.slots.lock().unwrap();
+        let slots = store.build_context.index_cache.slots.lock().unwrap();
         let mut names: Vec<String> = slots.by_name.keys().cloned().collect();
         names.sort();
         names

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::Transaction;
 
 use super::connections::Connections;
-use super::namespace::{Namespace, print_of};
+use super::namespace::{Namespace, fingerprint_of};
 use super::problem::Attempt;
 use super::segments::{Folder, Row, rows};
 use super::write::vector_of;
@@ -36,7 +36,7 @@ impl IndexedRange {
     /// Whether its vectors are of the model that the namespace is held to: those of two models are never compared. A range
     /// without vectors goes with any.
     fn is_of(&self, namespace: &Namespace) -> bool {
-        self.segment.space().is_none_or(|space| Some(space) == namespace.space_print())
+        self.segment.space().is_none_or(|space| Some(space) == namespace.space_fingerprint())
     }
 }
 
@@ -195,7 +195,7 @@ impl Rows {
     fn page(transaction: &Transaction<'_>, namespace: i64, low: i64, high: i64, limit: usize) -> Attempt<Self> {
         let mut rows = Self { high, ..Self::default() };
         if let Some((space, dim)) = Namespace::space_of(transaction, namespace)? {
-            (rows.dim, rows.space) = (usize::try_from(dim).unwrap_or(0), Some(print_of(&space, dim)));
+            (rows.dim, rows.space) = (usize::try_from(dim).unwrap_or(0), Some(fingerprint_of(&space, dim)));
         }
         let mut statement = transaction.prepare_cached(
             "SELECT id, rev, time, source, kind, session, tier, trust, expires, text, vector FROM items JOIN bodies USING (id) \
@@ -282,13 +282,14 @@ pub(super) fn refresh(
                 None => append(connections, row.id, &mut made, (range.low, range.high), filed)?,
             }
         }
-        // Reading took a while. What came in meanwhile is a range of its own, down to a moment when nothing came in.
+        // ReadTransaction took a while. What came in meanwhile is a range of its own, down to a moment when nothing came in.
         let Some((now, now_files)) = state(connections, name)?.filter(|(now, _)| now.id == row.id) else {
             return Ok(None);
         };
         if (now.sequence, now.generation) == (row.sequence, row.generation) || round == ROUNDS {
             let view = view(&made);
-            let (namespace, generation, sequence, space) = (row.id, row.generation, row.sequence, row.space_print());
+            let (namespace, generation, sequence, space) =
+                (row.id, row.generation, row.sequence, row.space_fingerprint());
             return Ok(Some(IndexSnapshot { namespace, generation, sequence, space, ranges: made, view, damaged }));
         }
         (ranges, generation) = (made, row.generation);

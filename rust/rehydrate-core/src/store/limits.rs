@@ -1,7 +1,7 @@
 //! Bounds of a namespace: the least worth having becomes cold, and what was cold for longest goes. Hot items stay.
 use super::item::Tier;
 use super::problem::Attempt;
-use super::write::Writing;
+use super::write::WriteTransaction;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const HOUR_MS: i64 = 60 * 60 * 1000;
@@ -64,7 +64,7 @@ struct Candidate {
     worth: f64,
 }
 
-impl Writing<'_> {
+impl WriteTransaction<'_> {
     /// Keep the namespace within `limits`: how many items became cold, and how many are gone.
     pub fn enforce(&mut self, limits: &Limits) -> Attempt<(usize, usize)> {
         enforce(self, limits)
@@ -75,7 +75,7 @@ impl Writing<'_> {
 ///
 /// Where there is too much, the warm and hot items are brought down to three quarters of the limit and all of them to
 /// 95 per cent, so that the next additions find room and the items are looked through now and then only.
-fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
+fn enforce(writing: &mut WriteTransaction<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
     let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
     let mut dropped = writing.delete(&expired)?;
     let mut demoted = 0;
@@ -120,13 +120,13 @@ fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(usize, usize)
     Ok((demoted, dropped))
 }
 
-fn ids(writing: &Writing<'_>, condition: &str, bound: i64) -> Attempt<Vec<i64>> {
+fn ids(writing: &WriteTransaction<'_>, condition: &str, bound: i64) -> Attempt<Vec<i64>> {
     let query = format!("SELECT id FROM items WHERE namespace = ?1 AND {condition}");
     let mut statement = writing.transaction.prepare_cached(&query)?;
     Ok(statement.query_map((writing.namespace.id, bound), |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
 }
 
-fn candidates(writing: &Writing<'_>) -> Attempt<Vec<Candidate>> {
+fn candidates(writing: &WriteTransaction<'_>) -> Attempt<Vec<Candidate>> {
     let query =
         "SELECT id, tier, bytes, max(time, used), trust, uses FROM items WHERE namespace = ?1 AND tier IN (1, 2)";
     let mut statement = writing.transaction.prepare_cached(query)?;

@@ -80,8 +80,8 @@ impl Namespace {
     }
 
     /// The mark of that model in an index.
-    pub fn space_print(&self) -> Option<u64> {
-        self.space.as_ref().map(|space| print_of(space, self.dim))
+    pub fn space_fingerprint(&self) -> Option<u64> {
+        self.space.as_ref().map(|space| fingerprint_of(space, self.dim))
     }
 
     /// Write the row back.
@@ -96,7 +96,7 @@ impl Namespace {
 }
 
 /// The mark that tells one model's vectors from another's in an index.
-pub(super) fn print_of(space: &str, dim: i64) -> u64 {
+pub(super) fn fingerprint_of(space: &str, dim: i64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(space.as_bytes(), dim.unsigned_abs())
 }
 
@@ -157,7 +157,7 @@ impl Names {
 
 /// A filter with numbers for names. A name that nothing has is left out: it matches nothing.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Numbered {
+pub(super) struct ResolvedFilter {
     pub tiers: Option<Vec<Tier>>,
     pub kinds: Option<Vec<u32>>,
     pub sources: Option<Vec<u32>>,
@@ -167,7 +167,7 @@ pub(super) struct Numbered {
     pub min_trust: f64,
 }
 
-impl Numbered {
+impl ResolvedFilter {
     pub fn of(filter: &Filter, tx: &Transaction<'_>, namespace: i64) -> Attempt<Self> {
         let numbers = |role, names: &Option<Vec<String>>| {
             let Some(names) = names else { return Ok(None) };

@@ -5,7 +5,7 @@ use rusqlite::Transaction;
 
 use super::namespace::{Namespace, Role, find_name};
 use super::problem::{self, Attempt};
-use super::write::Writing;
+use super::write::WriteTransaction;
 use crate::error::{Error, StoreProblem};
 
 /// The part of a namespace that is purged.
@@ -77,7 +77,7 @@ fn take(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) ->
         .query_map((namespace.id, number), |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     let Some(&oldest) = ids.first() else { return Ok(Purged::default()) };
-    let mut writing = Writing::begin(transaction, namespace, now_ms)?;
+    let mut writing = WriteTransaction::begin(transaction, namespace, now_ms)?;
     let items = writing.delete(&ids)?;
     transaction.execute("DELETE FROM names WHERE id = ?1", [number])?;
     // An item was never in a segment that ends before its first sequence number.

@@ -5,9 +5,9 @@ use super::builder::FILED_ITEMS;
 use super::facade::Store;
 use super::index_snapshot::{IndexSnapshot, step_of};
 use super::item::{Filter, Item, handle_of, verify_namespace};
-use super::namespace::{Namespace, Numbered, print_of};
+use super::namespace::{Namespace, ResolvedFilter, fingerprint_of};
 use super::problem::Attempt;
-use super::read::Reading;
+use super::read::ReadTransaction;
 use super::{scan, snippet};
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
@@ -83,8 +83,10 @@ impl Store {
 
     fn scan(&self, namespace: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<Vec<Found>> {
         self.connections.read(|transaction| {
-            let Some(mut reading) = Reading::begin(transaction, namespace, now_ms)? else { return Ok(Vec::new()) };
-            let filter = Numbered::of(&request.filter, transaction, reading.namespace.id)?;
+            let Some(mut reading) = ReadTransaction::begin(transaction, namespace, now_ms)? else {
+                return Ok(Vec::new());
+            };
+            let filter = ResolvedFilter::of(&request.filter, transaction, reading.namespace.id)?;
             let mut hits = Vec::new();
             for (id, score) in scan::scan(&reading, request.query, &filter, request.limit)? {
                 let found = index::Hit { id: id.unsigned_abs(), score, text: score, trigram: 1.0, cosine: f32::NAN };
@@ -104,7 +106,7 @@ impl Store {
             if let (Some((vector, space)), Some(row)) = (request.vector, Namespace::find(transaction, name)?) {
                 verify_space(&row, vector.len(), space)?;
             }
-            Numbered::of(&request.filter, transaction, snapshot.namespace)
+            ResolvedFilter::of(&request.filter, transaction, snapshot.namespace)
         })?;
         let query = Query {
             text: request.query,
@@ -126,7 +128,9 @@ impl Store {
         };
         let found = snapshot.view.search(&query);
         let (mut hits, is_whole) = self.connections.read(|transaction| {
-            let Some(mut reading) = Reading::begin(transaction, name, now_ms)? else { return Ok((Vec::new(), true)) };
+            let Some(mut reading) = ReadTransaction::begin(transaction, name, now_ms)? else {
+                return Ok((Vec::new(), true));
+            };
             let mut hits = Vec::with_capacity(found.len());
             let mut is_whole = true;
             for found in &found {
@@ -209,10 +213,10 @@ impl Store {
 
     /// The index of a namespace as it is now.
     pub(super) fn snapshot(&self, namespace: &str) -> Result<Option<std::sync::Arc<IndexSnapshot>>> {
-        self.background.file(&self.site, namespace)?;
-        let snapshot = self.site.index_cache.get(&self.connections, &self.site.folder, namespace)?;
+        self.background.file(&self.build_context, namespace)?;
+        let snapshot = self.build_context.index_cache.get(&self.connections, &self.build_context.folder, namespace)?;
         if snapshot.as_ref().is_some_and(|snapshot| snapshot.damaged > 0 || snapshot.unfiled() >= FILED_ITEMS) {
-            self.background.want(&self.site, namespace)?;
+            self.background.want(&self.build_context, namespace)?;
         }
         Ok(snapshot)
     }
@@ -232,7 +236,7 @@ fn hit(found: &index::Hit, item: Item, query: &str) -> Hit {
 /// The index may be of a moment before or after the row that was looked at.
 fn verify_index_space(snapshot: &IndexSnapshot, dim: usize, space: &str) -> Result<()> {
     match snapshot.space {
-        Some(held) if held != print_of(space, dim as i64) => Err(Error::Argument(format!(
+        Some(held) if held != fingerprint_of(space, dim as i64) => Err(Error::Argument(format!(
             "a vector of {space:?} ({dim} components) where this namespace has those of another model; use that one"
         ))),
         _ => Ok(()),

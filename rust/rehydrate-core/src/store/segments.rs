@@ -121,7 +121,7 @@ impl Folder {
 
     /// Remove files that are not current any more; those that stay. Who has one open keeps it.
     pub fn remove<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Vec<PathBuf> {
-        names.into_iter().map(|name| self.0.join(name)).filter(|path| !take_away(path)).collect()
+        names.into_iter().map(|name| self.0.join(name)).filter(|path| !remove_any(path)).collect()
     }
 
     /// Remove what no table names: left by a process that ended amid its work. Those that stay; the folder itself where
@@ -140,7 +140,7 @@ impl Folder {
             };
             let name = entry.file_name();
             let is_ours = name.to_str().is_some_and(|name| name.ends_with(ENDING) && !is_current(name));
-            if is_ours && !take_away(&entry.path()) {
+            if is_ours && !remove_any(&entry.path()) {
                 remaining.push(entry.path());
             }
         }
@@ -173,10 +173,10 @@ impl Folder {
             files::allow_owner(&self.0);
             files::allow_owner(&self.0.join(LOCK));
         } else {
-            take_away(&self.0);
+            remove_any(&self.0);
         }
         if !self.0.join(LOCK).is_file() {
-            take_away(&self.0.join(LOCK));
+            remove_any(&self.0.join(LOCK));
         }
     }
 
@@ -217,7 +217,7 @@ impl Drop for Lock {
 }
 
 /// Remove a file, or a folder that stands in a file's place; whether nothing is there any more.
-fn take_away(path: &Path) -> bool {
+fn remove_any(path: &Path) -> bool {
     let removed = if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
         std::fs::remove_dir_all(path)
     } else {

@@ -106,11 +106,11 @@ impl Store {
         for name in self.namespaces()? {
             let Some((row, files)) = state(&self.connections, &name)? else { continue };
             // Read from the disk again, whatever is in memory.
-            let planned = plan_ranges(&self.site.folder, &row, &files, InMemory::default());
+            let planned = plan_ranges(&self.build_context.folder, &row, &files, InMemory::default());
             let damaged = planned.iter().filter(|range| range.is_damaged).count();
             if damaged > 0 {
                 report.damaged += damaged as u64;
-                self.site.index_cache.forget(&self.connections, Some(&name))?;
+                self.build_context.index_cache.forget(&self.connections, Some(&name))?;
             }
             report.items += row.items.unsigned_abs();
             report.problems.extend(self.altered_texts(&name, row.id)?);
@@ -193,7 +193,7 @@ impl Store {
         let mut items = 0;
         for name in &names {
             self.discard(name)?;
-            self.site.tend(name, 1, Extent::All, true)?;
+            self.build_context.build_pending(name, 1, Extent::All, true)?;
             items += self.snapshot(name)?.map_or(0, |snapshot| snapshot.view.len() as u64);
         }
         self.sweep()?;
@@ -206,7 +206,7 @@ impl Store {
     /// Files that cannot be written.
     pub fn flush(&self) -> Result<()> {
         for name in self.namespaces()? {
-            self.site.tend(&name, 1, Extent::All, true)?;
+            self.build_context.build_pending(&name, 1, Extent::All, true)?;
         }
         Ok(())
     }
@@ -221,15 +221,15 @@ impl Store {
             row.save(transaction)?;
             Ok(files)
         })?;
-        self.site.index_cache.forget(&self.connections, Some(name))?;
-        self.site.folder.remove(&files);
+        self.build_context.index_cache.forget(&self.connections, Some(name))?;
+        self.build_context.folder.remove(&files);
         Ok(())
     }
 
     /// Remove files that a process left behind which ended amid its work.
     pub(super) fn sweep(&self) -> Result<()> {
-        match self.site.folder.lock() {
-            Ok(Some(_lock)) => self.site.sweep().map(drop),
+        match self.build_context.folder.lock() {
+            Ok(Some(_lock)) => self.build_context.sweep().map(drop),
             _ => Ok(()), // who builds does it
         }
     }

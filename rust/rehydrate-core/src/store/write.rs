@@ -9,14 +9,14 @@ use crate::error::Error;
 use crate::interrupt::poll;
 
 /// One transaction's changes of one namespace.
-pub(super) struct Writing<'a> {
+pub(super) struct WriteTransaction<'a> {
     pub transaction: &'a Transaction<'a>,
     pub namespace: Namespace,
     pub now_ms: i64,
     clock: i64,
 }
 
-impl<'a> Writing<'a> {
+impl<'a> WriteTransaction<'a> {
     pub fn begin(transaction: &'a Transaction<'a>, namespace: Namespace, now_ms: i64) -> Attempt<Self> {
         let clock = transaction.prepare_cached("SELECT rev FROM clock")?.query_row([], |row| row.get(0))?;
         Ok(Self { transaction, namespace, now_ms, clock })
