@@ -1,4 +1,4 @@
-//! Directives: what users lay down in plain prose. Directives, constraints, prohibitions, limits, goals, preferences,
+//! Directives: what users lay down in plain prose. Rules, constraints, prohibitions, limits, goals, preferences,
 //! corrections.
 //!
 //! Such a sentence is short, is never said again, and no later tool call shows that it was needed; lost, it is broken. It
@@ -6,19 +6,15 @@
 //! of different kinds ("use X" and "instead of Y", "keep" and "under 200"). What tells of somebody ("I never knew") and
 //! what asks needs more. Each directive has a strength and the words of its subject. It is derived once from a text and
 //! cached with it.
-use std::ops::Range;
+mod cues;
+mod finder;
+mod sentences;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-use once_cell::race::OnceBox;
-use rustc_hash::{FxHashMap, FxHashSet};
-
-use crate::analysis::scripts;
+use self::cues::{AMOUNT, Cue, DUTY, MANNER, PLEA};
+use self::finder::Finder;
+use self::sentences::{CLAUSE, in_clauses, outside_harness_tags, sentences};
 use crate::analysis::words;
 use crate::interrupt::checkpoint;
-
-mod cues;
-
-use cues::{AMOUNT, CUES, Cue, DUTY, MANNER, PLEA};
 
 /// Signs of different kinds that make a directive.
 const SIGNS: u32 = 2;
@@ -30,10 +26,6 @@ const WISH: u32 = DUTY.bit() | MANNER.bit();
 const STRONGEST: u32 = 6;
 /// In front of a colon, up to so many words are a label.
 const MAX_LABEL_WORDS: usize = 4;
-/// Tags of texts that harnesses put into user turns in their own name, from its opening to its closing tag.
-const HARNESS_TAGS: [&str; 5] =
-    ["system-reminder", "task-notification", "local-command-caveat", "local-command-stdout", "command-name"];
-
 /// A longer one is no sentence that a person laid down: minified code, a dump.
 const MAX_SENTENCE_BYTES: usize = 1_000;
 
@@ -85,122 +77,7 @@ pub(crate) fn read(mut section: &[u32]) -> impl DoubleEndedIterator<Item = (u32,
     directives.into_iter()
 }
 
-/// The phrases of [`CUES`], by their first words.
-#[derive(Default)]
-struct Finder {
-    phrases: Vec<Phrase>,
-    by_word: FxHashMap<String, Vec<usize>>,
-    /// Those of one word that may go on, by the first [`OPEN_CHARS`] of it.
-    open: FxHashMap<String, Vec<usize>>,
-    /// Those that a few letters may stand before.
-    behind_prefix: FxHashMap<String, Vec<usize>>,
-    /// Those of scripts without spaces: a literal that is found is the phrase of its index.
-    unspaced: Unspaced,
-    labels: FxHashSet<String>,
-    unspaced_labels: Vec<String>,
-}
-
-struct Phrase {
-    /// Its words, with a space behind them unless the last may go on.
-    words: String,
-    is_first: bool,
-    cue: Cue,
-}
-
-#[derive(Default)]
-struct Unspaced {
-    literals: Vec<String>,
-    cues: Vec<Cue>,
-    /// Made when the first text wants it.
-    automaton: OnceBox<AhoCorasick>,
-}
-
-/// Characters by which a word that goes on is looked up.
-const OPEN_CHARS: usize = 3;
-/// Letters that Hebrew and Arabic write in front of a word: "and", "the", "in".
-const PREFIX_CHARS: usize = 3;
-
-/// Between clauses, as a word of its own.
-const CLAUSE: &str = "\n";
-
 impl Finder {
-    fn get() -> &'static Self {
-        static FINDER: OnceBox<Finder> = OnceBox::new();
-        FINDER.get_or_init(|| Box::new(Self::new()))
-    }
-
-    fn new() -> Self {
-        let mut finder = Self::default();
-        for &(cue, phrases) in CUES {
-            for phrase in phrases.split('|') {
-                finder.add(phrase.chars().flat_map(folded).collect(), cue);
-            }
-        }
-        finder
-    }
-
-    fn add(&mut self, phrase: String, cue: Cue) {
-        match (cue, phrase.chars().next().is_some_and(scripts::is_unspaced)) {
-            (Cue::Label, true) => self.unspaced_labels.push(phrase),
-            (Cue::Label, false) => drop(self.labels.insert(phrase)),
-            (_, true) => {
-                self.unspaced.literals.push(phrase);
-                self.unspaced.cues.push(cue);
-            }
-            (_, false) => {
-                let (goes_on, rest) = phrase.strip_suffix('*').map_or((false, &*phrase), |rest| (true, rest));
-                let (is_first, rest) = rest.strip_prefix('^').map_or((false, rest), |rest| (true, rest));
-                let (has_prefix, rest) = rest.strip_prefix('*').map_or((false, rest), |rest| (true, rest));
-                let by_first = rest.split(' ').next().unwrap_or(rest);
-                let (table, key) = match (has_prefix, goes_on && by_first == rest) {
-                    (true, _) => (&mut self.behind_prefix, by_first.to_owned()),
-                    (false, true) => (&mut self.open, rest.chars().take(OPEN_CHARS).collect()),
-                    (false, false) => (&mut self.by_word, by_first.to_owned()),
-                };
-                table.entry(key).or_default().push(self.phrases.len());
-                let words = if goes_on { rest.to_owned() } else { format!("{rest} ") };
-                self.phrases.push(Phrase { words, is_first, cue });
-            }
-        }
-    }
-
-    /// Call `found` with the cues in `clauses`, in reading order; [`Cue::Clause`] where a clause begins.
-    fn find(&self, clauses: &str, mut found: impl FnMut(Cue)) {
-        let (mut at, mut before) = (1, "");
-        while at < clauses.len() {
-            let rest = &clauses[at..];
-            let word = &rest[..memchr::memchr(b' ', rest.as_bytes()).unwrap_or(rest.len())];
-            if word == CLAUSE {
-                found(Cue::Clause);
-            }
-            let is_first = before == CLAUSE || before == "please";
-            let mut look_up = |table: &FxHashMap<String, Vec<usize>>, key: &str, rest: &str| {
-                for phrase in table.get(key).into_iter().flatten().map(|&phrase| &self.phrases[phrase]) {
-                    if (is_first || !phrase.is_first) && rest.starts_with(&*phrase.words) {
-                        found(phrase.cue);
-                    }
-                }
-            };
-            look_up(&self.by_word, word, rest);
-            let is_ascii = word.is_ascii();
-            if !is_ascii || word.len() > OPEN_CHARS {
-                let mut ends = word.char_indices().map(|(end, _)| end).skip(OPEN_CHARS);
-                look_up(&self.open, &word[..ends.next().unwrap_or(word.len())], rest);
-            }
-            if !is_ascii && word.starts_with(|char| ('\u{590}'..'\u{700}').contains(&char)) {
-                for (start, _) in word.char_indices().take(PREFIX_CHARS + 1) {
-                    look_up(&self.behind_prefix, &word[start..], &rest[start..]);
-                }
-            }
-            before = word;
-            at += word.len() + 1;
-        }
-        if clauses.chars().any(scripts::is_unspaced) {
-            let hits = self.unspaced.automaton().find_overlapping_iter(clauses);
-            hits.for_each(|hit| found(self.unspaced.cues[hit.pattern().as_usize()]));
-        }
-    }
-
     /// How strong a directive `sentence` is; 0: it is none. `clauses` is scratch.
     fn strength(&self, sentence: &str, asks: bool, clauses: &mut String) -> u32 {
         let letters = in_clauses(sentence, clauses);
@@ -230,7 +107,7 @@ impl Finder {
         if is_directive && is_plea { strength.clamp(SIGNS, STRONGEST) } else { 0 }
     }
 
-    /// Whether it begins with a label that says so, such as "Directive:" or "HARD CONSTRAINT:".
+    /// Whether it begins with a label that says so, such as "Rule:" or "HARD CONSTRAINT:".
     fn has_label(&self, clauses: &str, sentence: &str) -> bool {
         let Some(colon) = sentence.find([':', '：']) else { return false };
         let words = sentence[..colon].split_whitespace().count();
@@ -238,18 +115,6 @@ impl Finder {
         (1..=MAX_LABEL_WORDS).contains(&words)
             && (label.split(' ').any(|word| self.labels.contains(word))
                 || self.unspaced_labels.iter().any(|known| label.contains(&**known)))
-    }
-}
-
-impl Unspaced {
-    fn automaton(&self) -> &AhoCorasick {
-        self.automaton.get_or_init(|| {
-            let made = AhoCorasick::builder()
-                .match_kind(MatchKind::Standard)
-                .kind(Some(AhoCorasickKind::ContiguousNFA))
-                .build(&self.literals);
-            Box::new(made.expect("some hundred phrases, none of them empty"))
-        })
     }
 }
 
@@ -262,131 +127,6 @@ fn is_stressed(sentence: &str) -> bool {
         && first.chars().any(char::is_uppercase)
         && !first.chars().any(|char| char.is_lowercase() || char.is_ascii_digit());
     is_capital_label || words.any(|word| STRESSED.contains(&word))
-}
-
-/// Properties of a sentence's letters.
-struct Letters {
-    has_digit: bool,
-    /// Two capitals side by side: it may stress a word.
-    has_capitals: bool,
-}
-
-/// `sentence` as words between single spaces, lower-cased and folded, with a mark of its own at the start of each clause.
-fn in_clauses(sentence: &str, out: &mut String) -> Letters {
-    out.clear();
-    out.push(' ');
-    out.push_str(CLAUSE);
-    out.push(' ');
-    let (mut has_digit, mut has_capitals, mut after_capital) = (false, false, false);
-    let mut chars = sentence.chars().peekable();
-    while let Some(char) = chars.next() {
-        if char.is_ascii_alphanumeric() {
-            // Nearly all of a text: no table is asked about it.
-            out.push(char.to_ascii_lowercase());
-            has_digit |= char.is_ascii_digit();
-            has_capitals |= after_capital && char.is_ascii_uppercase();
-            after_capital = char.is_ascii_uppercase();
-            continue;
-        }
-        let is_word = !char.is_ascii() && (char.is_alphanumeric() || scripts::is_mark(char));
-        if is_word {
-            has_digit |= char.is_numeric();
-            has_capitals |= after_capital && char.is_uppercase();
-            after_capital = char.is_uppercase();
-            out.extend(folded(char));
-            continue;
-        }
-        after_capital = false;
-        if matches!(char, '\'' | '’') && chars.peek().is_some_and(|next| next.is_alphabetic()) {
-            out.push('\'');
-        } else {
-            if !out.ends_with(' ') {
-                out.push(' ');
-            }
-            let is_joint = char.is_whitespace() || matches!(char, '-' | '_' | '/' | '.' | '*' | '`' | '\'' | '"');
-            if !is_joint && !out.ends_with(" \n ") {
-                out.push_str(CLAUSE);
-                out.push(' ');
-            }
-        }
-    }
-    if !out.ends_with(' ') {
-        out.push(' ');
-    }
-    Letters { has_digit, has_capitals }
-}
-
-fn folded(char: char) -> impl Iterator<Item = char> {
-    char.to_lowercase().filter_map(|char| scripts::fold(if char == '’' { '\'' } else { char }))
-}
-
-/// The sentences of `text`, and whether each asks something. A line's end is a sentence's.
-fn sentences(text: &str) -> impl Iterator<Item = (&str, bool)> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        while !rest.is_empty() {
-            let Range { start, end } = next_end(rest);
-            let (sentence, asks) = (&rest[..start], rest[start..end].contains(['?', '？', '؟']));
-            rest = &rest[end..];
-            if sentence.chars().any(char::is_alphabetic) {
-                return Some((sentence, asks));
-            }
-        }
-        None
-    })
-}
-
-/// Where the first sentence of `text` ends, its stop included.
-fn next_end(text: &str) -> Range<usize> {
-    let bytes = text.as_bytes();
-    let mut at = 0;
-    while at < bytes.len() {
-        let end = match bytes[at] {
-            b'\n' => Some(at + 1),
-            b'.' | b'!' | b'?' if ends_here(&text[at + 1..]) => Some(at + 1),
-            0x80.. => {
-                let char = text[at..].chars().next().expect("at is a character's first byte");
-                let after = at + char.len_utf8();
-                let ends =
-                    matches!(char, '。' | '！' | '？' | '؟' | '।' | '；') || (char == '…' && ends_here(&text[after..]));
-                if !ends {
-                    at = after;
-                    continue;
-                }
-                Some(after)
-            }
-            _ => None,
-        };
-        if let Some(end) = end {
-            return at..end;
-        }
-        at += 1;
-    }
-    text.len()..text.len()
-}
-
-/// Whether a stop ends a sentence by what comes behind it: not within a name or a number.
-fn ends_here(after: &str) -> bool {
-    after.chars().next().is_none_or(|next| next.is_whitespace() || matches!(next, '"' | ')' | '?' | '!'))
-}
-
-/// `text` without what a harness says in it.
-fn outside_harness_tags(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let opened = memchr::memchr_iter(b'<', rest.as_bytes()).find_map(|at| {
-            let tag = HARNESS_TAGS.iter().find(|tag| rest[at + 1..].starts_with(**tag))?;
-            Some((at, tag))
-        });
-        let Some((at, tag)) = opened else { return Some(std::mem::take(&mut rest)) };
-        let said = &rest[..at];
-        let close = format!("</{tag}>");
-        rest = rest[at..].find(&close).map_or("", |end| &rest[at + end + close.len()..]);
-        Some(said)
-    })
 }
 
 #[cfg(test)]
