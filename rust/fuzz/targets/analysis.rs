@@ -1,18 +1,18 @@
-//! What is derived from a text (names, words, escapes undone): no panic, sorted, and the same in parts as in whole.
+//! Everything derived from a text (names, words, escapes undone): no panic, sorted, and the same in parts as in whole.
 #![no_main]
 use std::collections::BTreeSet;
 
 use libfuzzer_sys::fuzz_target;
+use rehydrate_core::analysis::{features, words};
 use rehydrate_core::cache::Cached;
+use rehydrate_core::conversation::{Needs, TextAnalysis, Wanted};
+use rehydrate_core::conversation::{Piece, PieceKind};
 use rehydrate_core::embed::builtin::StaticModel;
-use rehydrate_core::text::{Needs, TextAnalysis, Wanted};
 use rehydrate_core::tokens::Counter;
-use rehydrate_core::unit::{Piece, PieceKind};
-use rehydrate_core::{features, lexical};
 
 fuzz_target!(|text: &str| {
-    let words = lexical::words(text);
-    let terms = lexical::terms(text);
+    let words = words::words(text);
+    let terms = words::terms(text);
     assert!(terms.words.is_sorted_by(|a, b| a.0 < b.0));
     assert_eq!(terms.length as usize, words.len());
     let counted: u64 = terms.words.iter().map(|&(_, times)| u64::from(times)).sum();
@@ -25,7 +25,7 @@ fuzz_target!(|text: &str| {
     let mut words_by_lines = Vec::new();
     for line in text.split('\n') {
         by_lines.extend(hashes(line));
-        words_by_lines.extend(lexical::words(line));
+        words_by_lines.extend(words::words(line));
     }
     assert_eq!(by_lines, hashes(text), "names reach across lines of {text:?}");
     assert_eq!(words_by_lines, words, "words reach across lines of {text:?}");

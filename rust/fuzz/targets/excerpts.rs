@@ -1,7 +1,7 @@
 //! Division of texts into blocks: end to end they are the text, byte for byte, and there are never too many.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use rehydrate_core::blocks::{MAX_BLOCKS, divide};
+use rehydrate_core::excerpts::{MAX_BLOCKS, divide};
 
 fn check(text: &str) {
     let Some(division) = divide(text) else { return };

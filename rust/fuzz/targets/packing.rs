@@ -2,8 +2,8 @@
 #![no_main]
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use rehydrate_core::lead::repair_lead;
-use rehydrate_core::pack::{FeatureLists, Packing, Problem, pack_coverage, pack_greedy};
+use rehydrate_core::packing::repair_first_turn;
+use rehydrate_core::packing::{FeatureLists, Packing, Problem, pack_coverage, pack_greedy};
 
 const FEATURES: u32 = 24;
 
@@ -92,7 +92,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(packing, pack(&problem), "packed twice, packed differently");
         let mut led = packing.clone();
         let system = vec![false; case.score.len()];
-        repair_lead(&problem, &system, &case.may_lead, &mut led);
+        repair_first_turn(&problem, &system, &case.may_lead, &mut led);
         assert_eq!(led.used_tokens, tokens(&case, &led.kept));
         assert!(led.kept.iter().zip(&case.pinned).all(|(&kept, &pinned)| kept || !pinned));
     }

@@ -5,15 +5,15 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
-use rehydrate_core::blocks::MIN_LINES;
+use rehydrate_core::conversation::Excerpting;
+use rehydrate_core::conversation::Needs;
+use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
-use rehydrate_core::parts::Excerpting;
-use rehydrate_core::score::Weights;
-use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
-use rehydrate_core::text::Needs;
+use rehydrate_core::excerpts::MIN_LINES;
+use rehydrate_core::scoring::Weights;
+use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
 use rehydrate_core::tokens::Counter;
-use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 
 const DIM: usize = 3;
 
@@ -82,16 +82,16 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     let in_parts = input.arbitrary()?;
     let roles: Vec<(Role, usize)> = conversation.messages.iter().map(|message| (message.role, message.unit)).collect();
     let prepare = || match in_parts {
-        true => engine.prepare_in_parts(conversation.clone(), &excerpting, counter, None, needs),
+        true => engine.prepare_with_excerpts(conversation.clone(), &excerpting, counter, None, needs),
         false => engine.prepare(conversation.clone(), counter, None, needs),
     };
     let Ok(prepared) = prepare() else { return Ok(()) };
     assert_eq!(prepared.message_tokens().len(), roles.len());
     // Whatever an embedder or a memory may give: NaN and infinity too, and vectors of some messages only.
     let rows = prepared.rows();
-    let places: Vec<usize> = (0..rows).filter(|_| input.arbitrary().unwrap_or(true)).collect();
+    let positions: Vec<usize> = (0..rows).filter(|_| input.arbitrary().unwrap_or(true)).collect();
     let of_some = input.arbitrary()?;
-    let given = if of_some { places.len() } else { rows };
+    let given = if of_some { positions.len() } else { rows };
     let numbers: Vec<f32> = (0..given * DIM).map(|_| input.arbitrary()).collect::<Result<_>>()?;
     let covered: Vec<f64> = (0..rows).map(|_| input.arbitrary()).collect::<Result<_>>()?;
     let request = Request {
@@ -100,7 +100,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
         vectors: with_vectors.then_some(Vectors {
             dim: DIM,
             messages: &numbers,
-            places: of_some.then_some(&places[..]),
+            positions: of_some.then_some(&positions[..]),
             query: query.map(|_| &query_vector[..]),
         }),
         memory_coverage: with_memory.then_some(&covered),
@@ -147,7 +147,7 @@ fn run(input: &mut Unstructured<'_>) -> Result<()> {
     assert_eq!(again.blocks, selection.blocks, "selected twice, divided differently");
     for choice in selection.blocks.iter().filter(|choice| choice.kept) {
         let text = &prepared.divided_texts()[choice.text];
-        assert!(choice.place < text.division.blocks.len(), "a block out of nowhere");
+        assert!(choice.position < text.division.blocks.len(), "a block out of nowhere");
     }
     Ok(())
 }

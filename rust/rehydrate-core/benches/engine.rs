@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput, criterion_group, criterion_main};
+use rehydrate_core::conversation::Needs;
 use rehydrate_core::engine::{DEFAULT_CACHE_BYTES, Engine};
-use rehydrate_core::select::{Request, Selection};
-use rehydrate_core::text::Needs;
+use rehydrate_core::selection::{Request, Selection};
 use rehydrate_core::tokens::Counter;
 
 use session::{QUERY, Session, balanced, balanced_needs, chitta};
@@ -50,7 +50,7 @@ fn profiles() -> [Profile; 4] {
 }
 
 impl Profile {
-    /// What `compact_context` does after the messages are parsed, at a ratio of 0.4.
+    /// The work of `compact_context` after the messages are parsed, at a ratio of 0.4.
     fn compact(&self, engine: &Engine, session: &Session) -> Selection {
         let conversation = black_box(session).conversation();
         let prepared = engine.prepare(conversation, self.counter, None, self.needs).expect("valid");

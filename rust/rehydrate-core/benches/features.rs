@@ -1,12 +1,12 @@
-//! What is read off a session's texts beside the tokens, one thread: the names they mention and the words for BM25.
+//! Reading a session's texts, one thread: the names they mention and the words for BM25.
 
 mod session;
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rehydrate_core::features::{mentions, scan};
-use rehydrate_core::lexical::terms;
+use rehydrate_core::analysis::features::{mentions, scan};
+use rehydrate_core::analysis::words::terms;
 
 use session::Session;
 

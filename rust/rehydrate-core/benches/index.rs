@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::embed::{Embedder, dot, normalize};
-use rehydrate_core::index::{Entry, Filter, Fusion, Likeness, Meta, Query, Recall, Segment, Settings, View};
+use rehydrate_core::index::{Entry, Filter, Fusion, KnnTarget, Meta, Query, Recall, Segment, Settings, View};
 
 const VOCABULARY: &str = include_str!("../model/vocab.txt");
 const SEARCHES: usize = 300;
@@ -56,7 +56,7 @@ fn written(texts: &[String], questions: &[String]) {
     }
     searches(&view, questions);
     let asked: Vec<&str> = texts.iter().rev().take(RECALLED).map(String::as_str).collect();
-    let (of, filter) = (Likeness::Texts(&asked), Filter::default());
+    let (of, filter) = (KnnTarget::Texts(&asked), Filter::default());
     let recall = || view.recall(&Recall { of, k: 3, centred: false, filter, now_ms: 0 });
     println!("  recall of {RECALLED} texts: {:.1} ms", (0..RUNS).map(|_| timed(recall)).fold(f64::MAX, f64::min));
 }
@@ -130,7 +130,7 @@ fn recall(model: &StaticModel, entries: &[Entry<'_>], writer: &mut Writer) {
     rows.iter().for_each(|row| mean.iter_mut().zip(row).for_each(|(mean, x)| *mean += x / rows.len() as f32));
     for centred in [true, false] {
         let recall = |asked| {
-            let (of, filter) = (Likeness::Vectors(asked), Filter::default());
+            let (of, filter) = (KnnTarget::Vectors(asked), Filter::default());
             view.recall(&Recall { of, k: 3, centred, filter, now_ms: 0 })
         };
         let time = (0..5).map(|_| timed(|| recall(&asked))).fold(f64::MAX, f64::min);

@@ -5,11 +5,11 @@ mod session;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use rehydrate_core::conversation::{Message, Role};
 use rehydrate_core::engine::Engine;
-use rehydrate_core::pack::{FeatureLists, Problem, pack_coverage, pack_greedy};
-use rehydrate_core::score::{Signals, Weights, recency};
+use rehydrate_core::packing::{FeatureLists, Problem, pack_coverage, pack_greedy};
+use rehydrate_core::scoring::{Signals, Weights, recency};
 use rehydrate_core::tokens::Counter;
-use rehydrate_core::unit::{Message, Role};
 
 use session::{Dice, QUERY, Session, balanced, balanced_needs, chitta};
 

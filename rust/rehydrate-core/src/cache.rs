@@ -14,9 +14,9 @@ pub fn content_hash(text: &str, domain: u64) -> ContentHash {
     xxhash_rust::xxh3::xxh3_128_with_seed(text.as_bytes(), domain)
 }
 
-/// What a cache can hold: cheap to clone (an `Arc` inside), and of a known size.
+/// A value that a cache can hold: cheap to clone (an `Arc` inside), and of a known size.
 pub trait Cached: Clone {
-    /// Bytes of memory it takes, its allocation's included, its place in the cache not.
+    /// Bytes of memory it takes, its allocation's included, its slot in the cache not.
     fn held_bytes(&self) -> usize;
 }
 
@@ -41,9 +41,9 @@ struct Shard<V> {
 }
 
 impl<V: Cached> ContentCache<V> {
-    /// Bytes that a value's place in the cache takes: its key, itself and a control byte in tables that grow by
+    /// Bytes that a value's slot in the cache takes: its key, itself and a control byte in tables that grow by
     /// doubling, so between 7/16 and 7/8 full.
-    pub const PLACE_BYTES: usize = (size_of::<(ContentHash, V)>() + 1) * 3 / 2;
+    pub const SLOT_BYTES: usize = (size_of::<(ContentHash, V)>() + 1) * 3 / 2;
 
     /// An empty cache that holds about `capacity_bytes`.
     #[must_use]
@@ -120,13 +120,13 @@ fn lock<V>(shard: &Mutex<Shard<V>>) -> MutexGuard<'_, Shard<V>> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the young generation of one shard may hold.
+/// Bytes that the young generation of one shard may hold.
 fn share(capacity_bytes: usize) -> usize {
     capacity_bytes / 2 / SHARDS
 }
 
 fn charge<V: Cached>(value: &V) -> usize {
-    value.held_bytes() + ContentCache::<V>::PLACE_BYTES
+    value.held_bytes() + ContentCache::<V>::SLOT_BYTES
 }
 
 impl<V: Cached> Shard<V> {
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    const CHARGE: usize = 10 + ContentCache::<Ten>::PLACE_BYTES;
+    const CHARGE: usize = 10 + ContentCache::<Ten>::SLOT_BYTES;
 
     #[test]
     fn a_value_is_made_once_while_it_suffices() {

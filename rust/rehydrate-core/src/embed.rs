@@ -18,7 +18,7 @@ pub trait Embedder: Send + Sync {
     /// Write the L2-normalised vectors of `texts`, row after row, into `out` (`texts.len() * dim` values).
     ///
     /// # Errors
-    /// What the model behind it reports; the caller goes on without vectors.
+    /// Errors of the model behind it; the caller goes on without vectors.
     fn embed(&self, texts: &[&str], out: &mut [f32]) -> Result<()>;
 }
 

@@ -4,17 +4,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use once_cell::race::OnceBox;
 
-use crate::blocks::Division;
 use crate::cache::ContentCache;
+use crate::conversation::message_parts::{CachedDivision, DividedText, Excerpting, MessageParts, in_json};
+use crate::conversation::prepared::Prepared;
+use crate::conversation::text::{Needs, TextAnalysis, Wanted};
+use crate::conversation::unit::{Conversation, Message, Piece, PieceKind};
 use crate::embed::is_present;
 use crate::error::Result;
+use crate::excerpts::blocks::Division;
 use crate::interrupt::checkpoint;
-use crate::laid_down::said_by_users;
-use crate::parts::{CachedDivision, DividedText, Excerpting, Parts, in_json};
-use crate::prepared::Prepared;
-use crate::text::{Needs, TextAnalysis, Wanted};
 use crate::tokens::Counter;
-use crate::unit::{Conversation, Message, Piece, PieceKind};
 
 /// Bytes of derived data a process keeps unless told otherwise.
 pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
@@ -70,7 +69,7 @@ impl Engine {
         conversation.verify()?;
         let wanted = Wanted { counter: counts.is_none().then_some(counter), needs, is_users: false };
         let mut analyses = Vec::with_capacity(conversation.pieces.len());
-        for (&piece, is_users) in conversation.pieces.iter().zip(said_by_users(&conversation)) {
+        for (&piece, is_users) in conversation.pieces.iter().zip(conversation.said_by_users()) {
             checkpoint();
             analyses.push(self.analysis(piece, &Wanted { is_users, ..wanted }));
         }
@@ -96,7 +95,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::prepare`].
-    pub fn prepare_in_parts(
+    pub fn prepare_with_excerpts(
         &self,
         conversation: Conversation<'_>,
         excerpting: &Excerpting<'_>,
@@ -108,10 +107,10 @@ impl Engine {
         excerpting.verify(&conversation)?;
         let rounding = Rounding { counter, is_own: counts.is_some() };
         let wanted = Wanted { counter: counts.is_none().then_some(counter), needs, is_users: false };
-        let said_by_users = said_by_users(&conversation);
+        let said_by_users = conversation.said_by_users();
         let counted_only = Wanted { needs: Needs::default(), ..wanted };
         let mut own_block_counts = excerpting.block_counts.into_iter().flatten().copied();
-        let mut parts = Parts::default();
+        let mut parts = MessageParts::default();
         let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(conversation.pieces.len());
         let mut prepared = Prepared { units: conversation.units, needs, ..Prepared::default() };
         for (index, message) in conversation.messages.iter().enumerate() {
@@ -149,13 +148,13 @@ impl Engine {
                 let whole = conversation.pieces[at];
                 let wanted = Wanted { is_users: said_by_users[at], ..wanted };
                 parts.texts.push(DividedText { piece: at, division: Arc::clone(&division) });
-                for (place, block) in division.blocks.iter().enumerate() {
+                for (position, block) in division.blocks.iter().enumerate() {
                     checkpoint();
                     let piece = Piece { text: &whole.text[block.bytes.clone()], ..whole };
                     let analysis = self.analysis(piece, &wanted);
                     let count = own_block_counts.next();
                     let count = count.unwrap_or_else(|| self.count_in_place(piece, &analysis, counter));
-                    parts.push_block(index, place, rounding.sum([count], 0));
+                    parts.push_block(index, position, rounding.sum([count], 0));
                     let only = pieces.len()..pieces.len() + 1;
                     prepared.messages.push(Message { pieces: only, media_tokens: 0, ..message.clone() });
                     prepared.analyses.push(analysis);
@@ -189,7 +188,7 @@ impl Engine {
         counter.tokens_of(self.analysis(piece, &wanted).count(counter).unwrap_or_default())
     }
 
-    /// What is counted in a divided text, or in a block of it. One of a tool's input is a string inside of JSON, and is
+    /// The raw count of a divided text, or of a block of it. One of a tool's input is a string inside of JSON, and is
     /// counted as it is written there.
     fn count_in_place(&self, piece: Piece<'_>, analysis: &TextAnalysis, counter: Counter) -> u32 {
         if piece.kind != PieceKind::ToolInput {

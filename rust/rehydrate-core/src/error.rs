@@ -20,7 +20,7 @@ pub enum Error {
     Interrupted,
 }
 
-/// What kind of trouble a memory's file is in.
+/// The kind of trouble that a memory's file is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreProblem {
     /// Others kept it locked for longer than a call may wait.

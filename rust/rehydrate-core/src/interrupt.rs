@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// How long work goes on before the caller is asked again: asking may cost it a lock.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// What unwinds.
+/// The payload that unwinds.
 struct Stop;
 
 #[derive(Clone, Copy)]

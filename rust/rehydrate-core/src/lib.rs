@@ -1,41 +1,33 @@
 //! The context engine's core: it counts, embeds, scores and packs conversations. It knows nothing of Python.
 //!
 //! ```text
-//! unit::Conversation -> engine::Engine::prepare -> prepared::Prepared -> Prepared::select -> select::Selection
-//!   texts, messages,      counts and analyses         asks again and       signals, scores,     what is kept,
-//!   atomic units          every text, cached          again cost little    packing, lead        and why
+//! Conversation -> Engine::prepare -> Prepared -> Prepared::select -> Selection
+//!   texts, messages,  counts and analyses   asks again and     signals, scores,   what is kept,
+//!   atomic units      every text, cached    again cost little  packing, repair    and why
 //! ```
-pub mod blocks;
+//!
+//! Modules import one way, from the top of this list to the bottom:
+//!
+//! ```text
+//! store          memories in one SQLite file           selection     scores, packing and repair together
+//! index          the search index of a memory          scoring       relevance, coverage, one objective
+//! engine         the facade: conversations prepared    conversation  columns, analyses, parts of long texts
+//! excerpts       long texts in blocks                  packing       into a token budget
+//! embed          texts to vectors                      tokens        counts
+//! analysis       scripts, words, names, directives     cache, interrupt, error
+//! ```
+pub mod analysis;
 pub mod cache;
-mod coverage;
+pub mod conversation;
 pub mod embed;
 pub mod engine;
 pub mod error;
-pub mod features;
-mod fuse;
+pub mod excerpts;
 pub mod index;
 pub mod interrupt;
-mod items;
-mod laid_down;
-pub mod lead;
-pub mod lexical;
-#[cfg(feature = "store")]
-pub mod needles;
-mod objective;
-pub mod outline;
-pub mod pack;
-mod packed;
-pub mod parts;
-pub mod prepared;
-pub mod relevance;
-pub mod score;
-mod scripts;
-pub mod select;
-mod semantic;
-mod soft_match;
+pub mod packing;
+pub mod scoring;
+pub mod selection;
 #[cfg(feature = "store")]
 pub mod store;
-pub mod text;
 pub mod tokens;
-pub mod unit;
-mod voice;

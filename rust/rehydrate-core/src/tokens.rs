@@ -73,7 +73,7 @@ impl Counter {
         self.tokens_of(self.raw_count(text))
     }
 
-    /// What is counted in one text before it becomes tokens: words, characters, or tokens already.
+    /// The raw count of one text, before it becomes tokens: words, characters, or tokens already.
     ///
     /// The raw counts of a message's parts are added up before [`Counter::tokens_of`] rounds them, once.
     #[must_use]

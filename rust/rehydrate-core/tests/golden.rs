@@ -1,10 +1,10 @@
 //! The golden cases that `tests/test_golden.py` reads too.
+use rehydrate_core::conversation::Needs;
+use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use rehydrate_core::engine::Engine;
-use rehydrate_core::score::Weights;
-use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
-use rehydrate_core::text::Needs;
+use rehydrate_core::scoring::Weights;
+use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
 use rehydrate_core::tokens::Counter;
-use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -63,7 +63,7 @@ fn chitta_reproduces_the_scores_worked_out_by_hand() {
                 vectors: Some(Vectors {
                     dim: 2,
                     messages: &vectors,
-                    places: None,
+                    positions: None,
                     query: case.query_vector.as_deref(),
                 }),
                 memory_coverage: Some(&coverage),

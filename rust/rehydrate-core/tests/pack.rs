@@ -1,8 +1,9 @@
 //! Packing against the optimum by brute force, and the laws of the first survivor.
 use proptest::prelude::*;
-use rehydrate_core::lead::repair_lead;
-use rehydrate_core::pack::{
-    Blocks, FeatureLists, Packing, Problem, pack_coverage, pack_coverage_in_parts, pack_greedy, pack_greedy_in_parts,
+use rehydrate_core::packing::repair_first_turn;
+use rehydrate_core::packing::{
+    Blocks, FeatureLists, Packing, Problem, pack_coverage, pack_coverage_with_blocks, pack_greedy,
+    pack_greedy_with_blocks,
 };
 
 /// A small problem, owned.
@@ -130,7 +131,7 @@ proptest! {
         let first_turn = (0..n).find(|&unit| !system[unit]);
         let mut packing = case.with(pack_coverage);
         let before = packing.clone();
-        let pulled_in = case.with(|problem| repair_lead(problem, &system[..n], &lead[..n], &mut packing));
+        let pulled_in = case.with(|problem| repair_first_turn(problem, &system[..n], &lead[..n], &mut packing));
         prop_assert_eq!(packing.used_tokens, case.tokens(&packing.kept));
         prop_assert!((0..n).all(|unit| packing.kept[unit] || !case.pinned[unit]));
         if first_turn.is_some_and(|first| lead[first]) {
@@ -242,11 +243,11 @@ proptest! {
     fn packing_in_parts_counts_every_mark_and_comes_near_the_optimum(
         parts in parts_cases().prop_filter("few enough to try all", |parts| parts.case.score.len() <= 14)
     ) {
-        let packing = parts.case.with(|problem| pack_coverage_in_parts(problem, &parts.blocks()));
+        let packing = parts.case.with(|problem| pack_coverage_with_blocks(problem, &parts.blocks()));
         prop_assert!(parts.is_possible(&packing.kept), "a block without its unit: {:?}", packing.kept);
         prop_assert_eq!(packing.used_tokens, parts.tokens(&packing.kept));
         prop_assert!(packing.used_tokens <= parts.case.budget_tokens || packing.kept == parts.case.pinned);
-        prop_assert_eq!(&packing, &parts.case.with(|problem| pack_coverage_in_parts(problem, &parts.blocks())));
+        prop_assert_eq!(&packing, &parts.case.with(|problem| pack_coverage_with_blocks(problem, &parts.blocks())));
         // What packing of whole units guarantees; for bundles it is what is observed, not what is proved.
         let (value, optimum) = (parts.case.value(&packing.kept), parts.optimum());
         prop_assert!(value >= 0.316 * optimum - 1e-9, "{value} where the optimum is {optimum}");
@@ -254,7 +255,7 @@ proptest! {
 
     #[test]
     fn the_walk_by_score_in_parts_keeps_the_budget(parts in parts_cases()) {
-        let packing = parts.case.with(|problem| pack_greedy_in_parts(problem, &parts.blocks()));
+        let packing = parts.case.with(|problem| pack_greedy_with_blocks(problem, &parts.blocks()));
         prop_assert!(parts.is_possible(&packing.kept));
         prop_assert_eq!(packing.used_tokens, parts.tokens(&packing.kept));
         prop_assert!(packing.used_tokens <= parts.case.budget_tokens || packing.kept == parts.case.pinned);

@@ -1,12 +1,12 @@
-//! What is asked of a conversation must have been prepared: never is it answered with what a cache happens to hold.
+//! A request is answered from what was prepared for it, never from what a cache happens to hold.
 #![cfg(feature = "builtin-model")]
+use rehydrate_core::conversation::Needs;
+use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
-use rehydrate_core::score::Weights;
-use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
-use rehydrate_core::text::Needs;
+use rehydrate_core::scoring::Weights;
+use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
 use rehydrate_core::tokens::Counter;
-use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
 
 const TEXT: &str = "the stove is warm";
 
@@ -21,7 +21,7 @@ fn is_answered(terms: bool, bags: bool, signals: SignalMode) -> bool {
     let request = Request {
         query: Some("stove"),
         query_weight: 1.0,
-        vectors: Some(Vectors { dim: 2, messages: &[1.0, 0.0], places: None, query: Some(&[0.0, 1.0]) }),
+        vectors: Some(Vectors { dim: 2, messages: &[1.0, 0.0], positions: None, query: Some(&[0.0, 1.0]) }),
         memory_coverage: None,
         weights: Weights { recency: 0.2, semantic: 0.6, novelty: 0.2 },
         signals,

@@ -11,7 +11,7 @@ use rehydrate_core::interrupt::interruptible;
 use crate::exit::running_python;
 
 thread_local! {
-    /// What a signal handler raised while work of this thread was detached.
+    /// The exception that a signal handler raised while this thread's work was detached.
     static RAISED: Cell<Option<PyErr>> = const { Cell::new(None) };
 }
 

@@ -1,7 +1,7 @@
 //! Surviving `os.fork()`: no lock is held while other hooks run, and a child begins with an engine of its own.
 //!
 //! Caches are found by process (`Engine::shared`), so nothing is to be done for them. SQLite cannot be left alone: before a
-//! fork the calls on stores end and their connections are closed, which the gate of the stores sees to.
+//! fork the calls on stores end and their connections are closed, which the fork guard of the stores sees to.
 use std::cell::Cell;
 use std::process;
 
@@ -11,19 +11,19 @@ use rehydrate_core::store;
 use crate::exit;
 
 thread_local! {
-    /// The gate that this thread has closed, and in which process.
-    static HELD: Cell<Option<(store::Hold, u32)>> = const { Cell::new(None) };
+    /// The fork guard that this thread holds, and in which process.
+    static HELD: Cell<Option<(store::ForkGuard, u32)>> = const { Cell::new(None) };
 }
 
 /// Before a fork: let the calls on stores end and close their connections.
 #[pyfunction]
 pub fn before_fork(py: Python<'_>) {
     // A call that is under way may need the interpreter lock to end.
-    let stores = py.detach(store::hold);
-    HELD.set(Some((stores, process::id())));
+    let guard = py.detach(store::guard_fork);
+    HELD.set(Some((guard, process::id())));
 }
 
-/// After a fork, in the parent and in the child: open the gate.
+/// After a fork, in the parent and in the child: let go of the guard.
 #[pyfunction]
 pub fn after_fork() {
     if let Some((_, parent)) = HELD.take()

@@ -4,7 +4,7 @@ mod errors;
 mod exit;
 mod fork;
 mod home;
-mod needles;
+mod literal_matcher;
 mod onnx;
 mod outline;
 mod prepared;
@@ -25,7 +25,7 @@ mod _native {
     #[pymodule_export]
     use super::fork::{after_fork, before_fork};
     #[pymodule_export]
-    use super::needles::Needles;
+    use super::literal_matcher::Needles;
     #[pymodule_export]
     use super::onnx::{OnnxModel, close_onnx, isa, open_onnx};
     #[pymodule_export]
@@ -44,7 +44,7 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         home::settle(module.py())?;
-        module.add("SHARPNESS", rehydrate_core::relevance::SHARPNESS)?;
+        module.add("SHARPNESS", rehydrate_core::scoring::relevance::SHARPNESS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -1,8 +1,8 @@
 //! The names in what is left out of a conversation, for Python.
 use pyo3::prelude::*;
+use rehydrate_core::conversation::PieceKind;
+use rehydrate_core::conversation::outline;
 use rehydrate_core::error::{Error, Result};
-use rehydrate_core::outline;
-use rehydrate_core::unit::PieceKind;
 
 use crate::convert::Text;
 use crate::errors::detached;

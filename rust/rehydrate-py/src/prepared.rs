@@ -2,16 +2,16 @@
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use rehydrate_core::blocks::{self, Measure};
+use rehydrate_core::conversation::Needs;
+use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
+use rehydrate_core::conversation::{Excerpting, MessagePart};
 use rehydrate_core::embed::Embedder;
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
 use rehydrate_core::error::{Error, Result};
-use rehydrate_core::parts::{Excerpting, PartPlace};
-use rehydrate_core::score::Weights;
-use rehydrate_core::select::{PackMode, Request, SignalMode, Vectors};
-use rehydrate_core::text::Needs;
-use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
+use rehydrate_core::excerpts::{self, Measure};
+use rehydrate_core::scoring::Weights;
+use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
 
 use crate::convert::{Text, floats};
 use crate::errors::detached;
@@ -20,7 +20,7 @@ use crate::tokens::named;
 /// A conversation with its texts counted and analysed.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Prepared {
-    core: rehydrate_core::prepared::Prepared,
+    core: rehydrate_core::conversation::Prepared,
 }
 
 #[pymethods]
@@ -92,7 +92,7 @@ impl Prepared {
                 mark_counts: mark_counts.unwrap_or_default().into(),
                 block_counts: block_counts.as_deref(),
             };
-            Engine::shared().prepare_in_parts(conversation, &excerpting, counter, counts, needs)
+            Engine::shared().prepare_with_excerpts(conversation, &excerpting, counter, counts, needs)
         })?;
         Ok(Self { core })
     }
@@ -117,7 +117,7 @@ impl Prepared {
     }
 
     /// Per part its message, and for a block its divided text and its place in it; None where parts are messages.
-    fn parts(&self) -> Option<Vec<PartPlace>> {
+    fn parts(&self) -> Option<Vec<MessagePart>> {
         self.core.parts()
     }
 
@@ -165,7 +165,7 @@ impl Prepared {
                 vectors: rows.as_deref().map(|rows| Vectors {
                     dim: rows.len().checked_div(rows_given).unwrap_or(0),
                     messages: rows,
-                    places: places.as_deref(),
+                    positions: places.as_deref(),
                     query: query_row.as_deref(),
                 }),
                 memory_coverage: memory_coverage.as_deref(),
@@ -183,7 +183,7 @@ impl Prepared {
 /// Which units are kept, and every signal behind it.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Selection {
-    core: rehydrate_core::select::Selection,
+    core: rehydrate_core::selection::Selection,
 }
 
 #[pymethods]
@@ -218,7 +218,7 @@ impl Selection {
         rows
     }
 
-    /// What the query's part of the objective is, 0 to 1.
+    /// The query's part of the objective, 0 to 1.
     #[getter]
     fn query_share(&self) -> f64 {
         self.core.query_share
@@ -239,7 +239,7 @@ impl Selection {
     /// Per unit, whether something that a user laid down stands in what is kept of it.
     #[getter]
     fn laid_down(&self) -> Vec<bool> {
-        self.core.laid_down.clone()
+        self.core.has_directive.clone()
     }
 
     /// The unit pulled in so that a user turn comes first, if that was needed.
@@ -250,7 +250,7 @@ impl Selection {
 
     /// Per message: structural weight, recency, semantic similarity, coverage, odds, score.
     fn signals(&self) -> Vec<(f64, f64, f64, f64, f64, f64)> {
-        let row = |(s, &score): (&rehydrate_core::score::Signals, &f64)| {
+        let row = |(s, &score): (&rehydrate_core::scoring::Signals, &f64)| {
             (s.structural, s.recency, s.semantic, s.coverage, s.odds, score)
         };
         self.core.signals.iter().zip(&self.core.message_scores).map(row).collect()
@@ -288,21 +288,21 @@ pub fn embed<'py>(py: Python<'py>, texts: Vec<Text>) -> PyResult<(Bound<'py, PyB
 /// of its first and last.
 type Division = (&'static str, Vec<(usize, usize, usize, usize, usize)>);
 
-fn rows_of(division: &blocks::Division) -> Division {
+fn rows_of(division: &excerpts::Division) -> Division {
     let measure = match division.measure {
         Measure::Lines => "lines",
         Measure::Elements => "elements",
         Measure::Members => "members",
         Measure::Characters => "characters",
     };
-    let row = |block: &blocks::Block| (block.chars.start, block.chars.end, block.count, block.first, block.last);
+    let row = |block: &excerpts::Block| (block.chars.start, block.chars.end, block.count, block.first, block.last);
     (measure, division.blocks.iter().map(row).collect())
 }
 
 /// The blocks of a text that is long enough to be divided.
 #[pyfunction]
 pub fn divide(py: Python<'_>, text: Text) -> PyResult<Option<Division>> {
-    detached(py, || Ok(blocks::divide(text.as_str()).as_ref().map(rows_of)))
+    detached(py, || Ok(excerpts::divide(text.as_str()).as_ref().map(rows_of)))
 }
 
 pub fn bytes_of<'py>(py: Python<'py>, rows: &[f32]) -> Bound<'py, PyBytes> {

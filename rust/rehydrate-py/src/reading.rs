@@ -20,7 +20,7 @@ pub struct BlockReader {
     thinking: Py<PyAny>,
 }
 
-/// What was read so far of one content.
+/// The pieces of one content read so far.
 struct Body<'py> {
     pieces: Vec<Bound<'py, PyAny>>,
     calls: Vec<Bound<'py, PyString>>,
@@ -161,8 +161,8 @@ fn write_json(out: &mut String, value: &Bound<'_, PyAny>, depth: usize) -> PyRes
     }
     if let Ok(dict) = value.cast_exact::<PyDict>() {
         out.push('{');
-        for (place, (key, value)) in dict.iter().enumerate() {
-            if place > 0 {
+        for (index, (key, value)) in dict.iter().enumerate() {
+            if index > 0 {
                 out.push(',');
             }
             let Some(()) = key.cast_exact::<PyString>().ok().and_then(|key| write_string(out, key)) else {
@@ -178,8 +178,8 @@ fn write_json(out: &mut String, value: &Bound<'_, PyAny>, depth: usize) -> PyRes
     }
     if let Ok(list) = value.cast_exact::<PyList>() {
         out.push('[');
-        for (place, value) in list.iter().enumerate() {
-            if place > 0 {
+        for (index, value) in list.iter().enumerate() {
+            if index > 0 {
                 out.push(',');
             }
             if write_json(out, &value, depth - 1)?.is_none() {

@@ -4,127 +4,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
-use pyo3::types::{PyBytes, PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 use rehydrate_core::error::Error;
 use rehydrate_core::index::Fusion;
 use rehydrate_core::store::{
-    self, DEFAULT_INDEX_BYTES, Filter, Item, Limits, NewItem, Options, Paging, Purge, SearchRequest, Tier,
+    self, DEFAULT_INDEX_BYTES, Filter, Limits, NewItem, Options, Paging, Purge, SearchRequest, Tier,
 };
 
+mod rows;
+
+use self::rows::{FilterArguments, FusionArgument, HitRow, NewItemRow, hit_row, item_row};
 use crate::convert::{Text, floats};
 use crate::errors::{detached, to_py};
 
-/// The bytes of a string: UTF-8, in which lone surrogates are written like other characters and so come back.
-struct Letters(Vec<u8>);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Letters {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let text = value.cast::<PyString>()?;
-        match PyBackedStr::try_from(text.to_owned()) {
-            Ok(text) => Ok(Self(text.as_bytes().to_vec())),
-            Err(_) => Ok(Self(text.call_method1("encode", ("utf-8", "surrogatepass"))?.extract()?)),
-        }
-    }
-}
-
-fn letters<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(PyString::new(py, text).into_any()),
-        Err(_) => {
-            let bytes = PyBytes::new(py, bytes);
-            let decoded = bytes.call_method1("decode", ("utf-8", "surrogatepass"));
-            // Neither, so not what Python stored: damaged, as `verify` will say.
-            decoded.or_else(|_| bytes.call_method1("decode", ("utf-8", "replace")))
-        }
-    }
-}
-
 /// Handle and whether it is new per item; how many the limits demoted and dropped.
 type Additions = (Vec<(String, bool)>, usize, usize);
-
-/// An item as Python gives it; the order is that of `_NewItem` in `_native.pyi`.
-struct Row(NewItem);
-
-impl<'a, 'py> FromPyObject<'a, 'py> for Row {
-    type Error = PyErr;
-
-    fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        let row = value.cast::<PyTuple>()?;
-        let tier: u8 = row.get_item(2)?.extract()?;
-        Ok(Self(NewItem {
-            text: row.get_item(0)?.extract::<Letters>()?.0,
-            kind: row.get_item(1)?.extract()?,
-            tier: Tier::try_from(tier).map_err(|error| to_py(value.py(), &error))?,
-            source: row.get_item(3)?.extract()?,
-            session: row.get_item(4)?.extract()?,
-            tool: row.get_item(5)?.extract()?,
-            principal: row.get_item(6)?.extract()?,
-            trust: row.get_item(7)?.extract()?,
-            parents: row.get_item(8)?.extract()?,
-            time_ms: row.get_item(9)?.extract()?,
-            confidence: row.get_item(10)?.extract()?,
-            expires_ms: row.get_item(11)?.extract()?,
-            meta_json: row.get_item(12)?.extract()?,
-            redactions_json: row.get_item(13)?.extract()?,
-            vector: None,
-            links: row.get_item(14)?.extract()?,
-        }))
-    }
-}
-
-/// An item as Python gets it; the order is that of `_Item` in `_native.pyi`.
-fn tuple_of<'py>(py: Python<'py>, item: &Item) -> PyResult<Bound<'py, PyTuple>> {
-    let any = |value: &str| PyString::new(py, value).into_any();
-    let links: Vec<_> = item.links.iter().map(|link| (&link.relation, &link.handle, link.is_outgoing)).collect();
-    PyTuple::new(
-        py,
-        [
-            any(&item.handle),
-            any(&item.namespace),
-            letters(py, &item.text)?,
-            any(&item.kind),
-            (item.tier as u8).into_pyobject(py)?.into_any(),
-            any(&item.source),
-            any(&item.session),
-            any(&item.tool),
-            any(&item.principal),
-            item.trust.into_pyobject(py)?.into_any(),
-            PyTuple::new(py, &item.parents)?.into_any(),
-            item.time_ms.into_pyobject(py)?.into_any(),
-            item.created_ms.into_pyobject(py)?.into_any(),
-            item.confidence.into_pyobject(py)?.into_any(),
-            item.expires_ms.into_pyobject(py)?.into_any(),
-            item.meta_json.as_deref().into_pyobject(py)?.into_any(),
-            item.redactions_json.as_deref().into_pyobject(py)?.into_any(),
-            PyTuple::new(py, links)?.into_any(),
-            item.uses.into_pyobject(py)?.into_any(),
-        ],
-    )
-}
-
-/// Items that a call is about, as keywords say.
-struct Which {
-    tiers: Option<Vec<u8>>,
-    kinds: Option<Vec<String>>,
-    sources: Option<Vec<String>>,
-    sessions: Option<Vec<String>>,
-    after_ms: Option<i64>,
-    before_ms: Option<i64>,
-    min_trust: f64,
-}
-
-impl TryFrom<Which> for Filter {
-    type Error = Error;
-
-    fn try_from(which: Which) -> Result<Self, Error> {
-        let Which { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust } = which;
-        let tiers = tiers.map(|tiers| tiers.into_iter().map(Tier::try_from).collect()).transpose()?;
-        Ok(Self { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust })
-    }
-}
 
 /// An open store.
 #[pyclass(frozen, module = "rehydrate._native")]
@@ -176,13 +70,13 @@ impl Store {
         &self,
         py: Python<'_>,
         namespace: &str,
-        items: Vec<Row>,
+        items: Vec<NewItemRow>,
         vectors: Option<Bound<'_, PyAny>>,
         space: Option<&str>,
     ) -> PyResult<Additions> {
         let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
         let report = detached(py, || {
-            let mut items: Vec<NewItem> = items.into_iter().map(|Row(item)| item).collect();
+            let mut items: Vec<NewItem> = items.into_iter().map(|NewItemRow(item)| item).collect();
             if let Some(rows) = rows {
                 let dim = dim_of(&rows, items.len())?;
                 for (item, vector) in items.iter_mut().zip(rows.chunks_exact(dim.max(1))) {
@@ -203,7 +97,7 @@ impl Store {
         handles: Vec<String>,
     ) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
         let found = detached(py, || self.core.get(namespace, &handles))?;
-        found.iter().map(|item| item.as_ref().map(|item| tuple_of(py, item)).transpose()).collect()
+        found.iter().map(|item| item.as_ref().map(|item| item_row(py, item)).transpose()).collect()
     }
 
     /// A page of items, and the cursor of the next one.
@@ -224,11 +118,11 @@ impl Store {
         before_ms: Option<i64>,
         min_trust: f64,
     ) -> PyResult<(Vec<Bound<'py, PyTuple>>, Option<i64>)> {
-        let which = Which { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust };
+        let arguments = FilterArguments { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust };
         let page = detached(py, || {
-            self.core.list(namespace, &Filter::try_from(which)?, Paging { cursor, limit, newest_first })
+            self.core.list(namespace, &Filter::try_from(arguments)?, Paging { cursor, limit, newest_first })
         })?;
-        Ok((page.items.iter().map(|item| tuple_of(py, item)).collect::<PyResult<_>>()?, page.cursor))
+        Ok((page.items.iter().map(|item| item_row(py, item)).collect::<PyResult<_>>()?, page.cursor))
     }
 
     /// The items most relevant to a query, best first.
@@ -242,7 +136,7 @@ impl Store {
         limit: usize,
         vector: Option<Bound<'py, PyAny>>,
         space: Option<&str>,
-        fusion: Option<Joined>,
+        fusion: Option<FusionArgument>,
         tiers: Option<Vec<u8>>,
         kinds: Option<Vec<String>>,
         sources: Option<Vec<String>>,
@@ -251,7 +145,7 @@ impl Store {
         before_ms: Option<i64>,
         min_trust: f64,
     ) -> PyResult<Vec<HitRow<'py>>> {
-        let which = Which { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust };
+        let arguments = FilterArguments { tiers, kinds, sources, sessions, after_ms, before_ms, min_trust };
         let vector = vector.map(|vector| floats(py, &vector)).transpose()?;
         let hits = detached(py, || {
             let request = SearchRequest {
@@ -259,11 +153,11 @@ impl Store {
                 vector: vector.as_deref().map(|vector| Ok((vector, named(space)?))).transpose()?,
                 limit,
                 fusion: fusion.map_or(Ok(Fusion::default()), Fusion::try_from)?,
-                filter: Filter::try_from(which)?,
+                filter: Filter::try_from(arguments)?,
             };
             self.core.search(namespace, &request)
         })?;
-        hits.iter().map(|hit| row_of(py, hit)).collect()
+        hits.iter().map(|hit| hit_row(py, hit)).collect()
     }
 
     /// Per text, or per row of `vectors`, the items most like it and their cosines, nearest first.
@@ -341,7 +235,7 @@ impl Store {
         detached(py, || self.core.link(namespace, source, target, relation))
     }
 
-    /// What a namespace holds.
+    /// Counts of a namespace.
     fn stats<'py>(&self, py: Python<'py>, namespace: &str) -> PyResult<Bound<'py, PyDict>> {
         let stats = detached(py, || self.core.stats(namespace))?;
         let limits = self.core.limits();
@@ -411,44 +305,6 @@ impl Drop for Store {
         // While the interpreter exits there is nobody else.
         Python::try_attach(|py| py.detach(|| self.core.abandon())).unwrap_or_else(|| self.core.abandon());
     }
-}
-
-/// How the legs of a search are to come together: a name, or the weights of text, trigram and vector.
-#[derive(FromPyObject)]
-enum Joined {
-    Named(String),
-    Weights(f32, f32, f32),
-}
-
-impl TryFrom<Joined> for Fusion {
-    type Error = Error;
-
-    fn try_from(joined: Joined) -> Result<Self, Error> {
-        match joined {
-            Joined::Named(name) if name == "calibrated" => Ok(Self::Calibrated),
-            Joined::Named(name) if name == "reciprocal_rank" => Ok(Self::ReciprocalRank),
-            Joined::Named(name) => Err(Error::Argument(format!(
-                "fusion is {name:?}; choose \"calibrated\", \"reciprocal_rank\" or three weights"
-            ))),
-            Joined::Weights(text, trigram, vector)
-                if [text, trigram, vector].iter().all(|x| x.is_finite() && *x >= 0.0) =>
-            {
-                Ok(Self::Weighted { text, trigram, vector })
-            }
-            Joined::Weights(..) => Err(Error::Argument("fusion has a weight that is no positive number".into())),
-        }
-    }
-}
-
-/// An item, where its snippet begins and ends in characters, score, text, trigram and cosine.
-type HitRow<'py> = (Bound<'py, PyTuple>, usize, usize, f32, f32, f32, f32);
-
-fn row_of<'py>(py: Python<'py>, hit: &store::Hit) -> PyResult<HitRow<'py>> {
-    // Bytes that begin a character, in surrogates written as UTF-8 too.
-    let characters = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte & 0xC0 != 0x80).count();
-    let start = characters(&hit.item.text[..hit.snippet.start]);
-    let end = start + characters(&hit.item.text[hit.snippet.clone()]);
-    Ok((tuple_of(py, &hit.item)?, start, end, hit.score, hit.text, hit.trigram, hit.cosine))
 }
 
 fn named(space: Option<&str>) -> Result<&str, Error> {

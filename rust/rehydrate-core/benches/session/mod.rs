@@ -4,13 +4,13 @@
 //! thousands. Its texts are this crate's own sources, as a tool that reads files prints them.
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
+use rehydrate_core::conversation::Needs;
+use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
 use rehydrate_core::embed::builtin::StaticModel;
-use rehydrate_core::score::Weights;
-use rehydrate_core::select::{PackMode, Request, SignalMode};
-use rehydrate_core::text::Needs;
-use rehydrate_core::unit::{Conversation, Message, Piece, PieceKind, Role, Unit};
+use rehydrate_core::scoring::Weights;
+use rehydrate_core::selection::{PackMode, Request, SignalMode};
 
-/// What the benches ask for where they ask a question.
+/// The query of the benches.
 pub const QUERY: &str = "how does the packing choose between the gain of a unit and its gain per token?";
 /// A session of the size that targets.md speaks of.
 pub const UNITS: usize = 305;
@@ -18,12 +18,12 @@ pub const UNITS: usize = 305;
 pub const BYTES: usize = 500_000;
 
 const SOURCES: [(&str, &str); 6] = [
-    ("src/pack.rs", include_str!("../../src/pack.rs")),
-    ("src/coverage.rs", include_str!("../../src/coverage.rs")),
-    ("src/features.rs", include_str!("../../src/features.rs")),
+    ("src/packing/pack.rs", include_str!("../../src/packing/pack.rs")),
+    ("src/scoring/coverage.rs", include_str!("../../src/scoring/coverage.rs")),
+    ("src/analysis/features.rs", include_str!("../../src/analysis/features.rs")),
     ("src/embed/builtin.rs", include_str!("../../src/embed/builtin.rs")),
     ("src/tokens/split.rs", include_str!("../../src/tokens/split.rs")),
-    ("src/lexical.rs", include_str!("../../src/lexical.rs")),
+    ("src/analysis/words.rs", include_str!("../../src/analysis/words.rs")),
 ];
 
 /// Where a user speaks: every so many units.
@@ -144,12 +144,12 @@ impl Session {
     }
 }
 
-/// What `scoring="balanced"` derives from texts for a query; without one, names alone.
+/// The needs of `scoring="balanced"` with a query; without one, names alone.
 pub fn balanced_needs() -> Needs {
     Needs { model: StaticModel::builtin(), bags: true, vectors: false, terms: true, mentions: true }
 }
 
-/// What `scoring="balanced"` asks.
+/// The request of `scoring="balanced"`.
 pub fn balanced(query: Option<&str>, target_tokens: u64) -> Request<'_> {
     Request {
         query,
@@ -163,7 +163,7 @@ pub fn balanced(query: Option<&str>, target_tokens: u64) -> Request<'_> {
     }
 }
 
-/// What `scoring="chitta"` asks.
+/// The request of `scoring="chitta"`.
 pub fn chitta(query: Option<&str>, target_tokens: u64) -> Request<'_> {
     Request { signals: SignalMode::Raw, packing: PackMode::Greedy, ..balanced(query, target_tokens) }
 }

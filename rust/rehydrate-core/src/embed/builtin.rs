@@ -6,13 +6,13 @@
 use once_cell::race::OnceBox;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use crate::analysis::packed::{self, Numbers};
+use crate::analysis::scripts::{self, Script};
+use crate::analysis::stems;
 use crate::embed::wordpiece::WordPiece;
 use crate::embed::{Embedder, normalize};
 use crate::error::{Error, Result};
 use crate::interrupt::{self, Pace, stretches};
-use crate::lexical;
-use crate::packed::{self, Numbers};
-use crate::scripts::{self, Script};
 
 /// The distinct WordPiece tokens of a text and how often each occurs, by ascending id. This, not the vector, is what
 /// is cached by content: the weights of the tokens depend on the conversation around the text.
@@ -121,7 +121,7 @@ impl StaticModel {
             .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
             .collect();
         let rows = &vectors[scales_end..];
-        let inverse_norm = |row: &[u8]| 1.0 / (whole_dot(row, row) as f32).sqrt();
+        let inverse_norm = |row: &[u8]| 1.0 / (int_dot(row, row) as f32).sqrt();
         let inverse_norms: Vec<f32> =
             rows.chunks_exact(dim).map(inverse_norm).map(|x| if x.is_finite() { x } else { 0.0 }).collect();
         let known = || inverse_norms.iter().zip(&scales).filter(|(inverse, _)| **inverse > 0.0);
@@ -141,7 +141,7 @@ impl StaticModel {
         })
     }
 
-    /// What tells it from any other model, also from one of the same shape that was trained again.
+    /// The mark that tells it from any other model, also from one of the same shape that was trained again.
     #[must_use]
     pub const fn mark(&self) -> u64 {
         self.mark
@@ -301,8 +301,8 @@ fn add_signs(out: &mut [f32], id: u16, component: f32) {
 /// half the time.
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
 fn add_signed(out: &mut [f32], signs: u64, component: f32) {
-    for (place, sum) in out.iter_mut().enumerate() {
-        let sign = ((signs >> place) as u32 & 1) << 31;
+    for (index, sum) in out.iter_mut().enumerate() {
+        let sign = ((signs >> index) as u32 & 1) << 31;
         *sum += f32::from_bits(component.to_bits() ^ sign);
     }
 }
@@ -314,20 +314,20 @@ fn similarities(rows: &[u8], inverse_norms: &[f32], dim: usize, tokens: &[u16], 
     // The rows of `others` lie far apart: each is fetched once.
     for (&other, out) in others.iter().zip(out.chunks_exact_mut(tokens.len().max(1))) {
         for (out, &token) in out.iter_mut().zip(tokens) {
-            *out = whole_dot(row(token), row(other)) as f32 * norm(token) * norm(other);
+            *out = int_dot(row(token), row(other)) as f32 * norm(token) * norm(other);
         }
     }
 }
 
 /// Inner product of two int8 rows, exact.
 #[inline(always)]
-fn whole_dot(a: &[u8], b: &[u8]) -> i32 {
+fn int_dot(a: &[u8], b: &[u8]) -> i32 {
     a.iter().zip(b).map(|(x, y)| i32::from(x.cast_signed()) * i32::from(y.cast_signed())).sum()
 }
 
 fn is_filler(token: &str) -> bool {
     let special = token.len() > 2 && token.starts_with('[') && token.ends_with(']');
-    special || lexical::is_stop_word(token) || !token.chars().any(char::is_alphanumeric)
+    special || stems::is_stop_word(token) || !token.chars().any(char::is_alphanumeric)
 }
 
 /// Distinct ids with their counts (saturating), by ascending id.

@@ -7,24 +7,22 @@
 //! A session computes on the thread that calls it and starts none of its own; several sessions side by side beat one
 //! session of several threads, and a process that forks inherits no thread it would wait for.
 mod batch;
-mod isa;
-mod library;
+mod runtime;
 mod session;
 mod tokens;
 mod work;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use rustc_hash::FxHashMap;
 
 pub use self::batch::Grouping;
-pub use self::isa::isa;
-pub use self::library::open_library;
+pub use self::runtime::{isa, open_library};
 pub use self::session::Pooling;
 use self::session::Sessions;
 use self::tokens::Tokenizer;
+pub use self::work::Limits;
 use self::work::Worker;
 use crate::embed::normalize;
 use crate::error::Result;
@@ -40,14 +38,6 @@ pub struct Options {
     pub pooling: Pooling,
     /// Which texts may share a run.
     pub grouping: Grouping,
-}
-
-/// When to stop before everything is done.
-pub struct Limits<'a> {
-    /// No text is begun after this; rows of texts not reached stay zero.
-    pub deadline: Option<Instant>,
-    /// Asked every few milliseconds, on the calling thread.
-    pub check: &'a mut dyn FnMut() -> Result<()>,
 }
 
 /// A transformer and its tokenizer, ready to embed.
@@ -81,7 +71,7 @@ impl OnnxModel {
     /// not reached by the deadline, and one whose vector is not finite.
     ///
     /// # Errors
-    /// What the model reports, or what the limits' check returned.
+    /// Errors of the model, or of the limits' check.
     pub fn embed(&self, texts: &[&str], mut limits: Limits<'_>) -> Result<Vec<f32>> {
         let mut rows = vec![0.0; texts.len() * self.dim];
         let mut first: FxHashMap<&str, usize> = FxHashMap::default();

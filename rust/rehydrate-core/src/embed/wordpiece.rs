@@ -1,7 +1,7 @@
 //! BERT's WordPiece tokenizer: text in, token ids out, equal to the `tokenizers` crate id for id.
 //!
 //! The contract is `BertNormalizer { clean_text, handle_chinese_chars, strip_accents, lowercase }`, then
-//! `BertPreTokenizer`, then `WordPiece { "[UNK]", "##", 100 }`, with no special tokens: "[CLS]" in a text is five
+//! `BertPreTokenizer`, then `WordPiece { "[UNK]", "##", 100 }`, with no special tokens: `[CLS]` in a text is five
 //! characters of text. `tests/wordpiece.rs` holds the two side by side; `benches/wordpiece.rs` times them.
 //!
 //! Three paths, each taken only where the one before cannot decide:
@@ -299,7 +299,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// What an ASCII byte does to the text around it. Bytes beyond ASCII, and the control characters, which vanish without
+/// The effect of an ASCII byte on the text around it. Bytes beyond ASCII, and the control characters, which vanish without
 /// ending a word, are `Other`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {

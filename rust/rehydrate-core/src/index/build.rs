@@ -2,24 +2,24 @@
 use rustc_hash::FxHashMap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::layout::{Section, Writer};
-use super::postings::List;
-use super::rows::{self, RowsWriter};
-use super::statistics::{Statistics, of_step};
-use super::words::{self, Run};
-use super::{Entry, Settings};
+use super::entry::{Entry, Settings};
+use super::layout::{self, Section, Writer};
+use super::postings::PostingsBuilder;
+use super::statistics::{Statistics, weight_of_step};
+use super::terms::{self, Run};
+use super::vector_writer::RowsWriter;
+use crate::analysis;
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
 use crate::embed::normalize;
 use crate::interrupt::{checkpoint, stretches};
-use crate::lexical;
 
 /// Entries between two checkpoints.
 const STRIDE: usize = 256;
 
-pub(super) fn build(entries: &[Entry<'_>], gone: &[u64], settings: &Settings<'_>) -> Vec<u8> {
+pub(super) fn build(entries: &[Entry<'_>], tombstones: &[u64], settings: &Settings<'_>) -> Vec<u8> {
     let entries = in_order(entries);
     let mut writer = Writer::new();
-    columns(&entries, gone, &mut writer);
+    columns(&entries, tombstones, &mut writer);
     let length = text(&entries, &mut writer);
     let (builtin, own) = vectors(&entries, settings, &mut writer);
     let dim = settings.dim.unwrap_or(0) as u64;
@@ -38,15 +38,15 @@ fn in_order<'e, 'a>(entries: &'e [Entry<'a>]) -> Vec<&'e Entry<'a>> {
     kept
 }
 
-fn columns(entries: &[&Entry<'_>], gone: &[u64], writer: &mut Writer) {
+fn columns(entries: &[&Entry<'_>], tombstones: &[u64], writer: &mut Writer) {
     let mut by_id: Vec<u32> = (0..entries.len() as u32).collect();
     by_id.sort_unstable_by_key(|&ordinal| entries[ordinal as usize].id);
-    let mut gone = gone.to_vec();
-    gone.sort_unstable();
-    gone.dedup();
+    let mut tombstones = tombstones.to_vec();
+    tombstones.sort_unstable();
+    tombstones.dedup();
     writer.put(Section::Ids, entries.iter().map(|entry| entry.id));
     writer.put(Section::ById, by_id);
-    writer.put(Section::Gone, gone);
+    writer.put(Section::Tombstones, tombstones);
     writer.put(Section::Time, entries.iter().map(|entry| entry.meta.time_ms));
     writer.put(Section::Source, entries.iter().map(|entry| entry.meta.source));
     writer.put(Section::Kind, entries.iter().map(|entry| entry.meta.kind));
@@ -63,7 +63,7 @@ struct Vocabulary {
     runs: FxHashMap<u64, (u32, u32)>,
     terms_of: Vec<u32>,
     terms: FxHashMap<u64, u32>,
-    lists: Vec<(u64, List)>,
+    lists: Vec<(u64, PostingsBuilder)>,
     /// By hash of the lower-cased form.
     forms: FxHashMap<u64, ()>,
     /// Term and trigrams of each form.
@@ -73,7 +73,7 @@ struct Vocabulary {
 impl Vocabulary {
     fn term(&mut self, hash: u64) -> u32 {
         *self.terms.entry(hash).or_insert_with(|| {
-            self.lists.push((hash, List::default()));
+            self.lists.push((hash, PostingsBuilder::default()));
             self.lists.len() as u32 - 1
         })
     }
@@ -84,14 +84,14 @@ impl Vocabulary {
         let (from, to) = match self.runs.get(&hash) {
             Some(&known) => known,
             None => {
-                let analysed = words::analyse(run);
+                let analysed = terms::analyse(run);
                 let from = self.terms_of.len() as u32;
                 for hash in &analysed.terms {
                     let term = self.term(*hash);
                     self.terms_of.push(term);
                 }
                 if !analysed.terms.is_empty() && self.forms.insert(xxh3_64(analysed.form.as_bytes()), ()).is_none() {
-                    let trigrams = words::trigrams(&analysed.form);
+                    let trigrams = terms::trigrams(&analysed.form);
                     if !trigrams.is_empty() {
                         self.words.push((self.terms_of[from as usize], trigrams));
                     }
@@ -117,11 +117,11 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
         }
         found.clear();
         for stretch in stretches(entry.text) {
-            for run in words::runs(stretch) {
+            for run in terms::runs(stretch) {
                 match run {
                     Run::Word(run) => vocabulary.word(run, &mut found),
                     Run::Unspaced(script, run) => {
-                        found.extend(words::unspaced(script, run).map(|hash| vocabulary.term(hash)));
+                        found.extend(terms::unspaced(script, run).map(|hash| vocabulary.term(hash)));
                     }
                 }
             }
@@ -135,23 +135,23 @@ fn text(entries: &[&Entry<'_>], writer: &mut Writer) -> u64 {
         }
     }
     writer.put(Section::Length, lengths);
-    writer.put(Section::Speaker, entries.iter().map(|entry| words::speaker(entry.text)));
-    writer.put(Section::Asks, entries.iter().map(|entry| u8::from(lexical::asks(entry.text))));
-    let place = postings(vocabulary.lists, writer);
-    trigrams(&vocabulary.words, &place, writer);
+    writer.put(Section::Speaker, entries.iter().map(|entry| terms::speaker(entry.text)));
+    writer.put(Section::Asks, entries.iter().map(|entry| u8::from(analysis::words::asks(entry.text))));
+    let term_index = postings(vocabulary.lists, writer);
+    trigrams(&vocabulary.words, &term_index, writer);
     total
 }
 
 /// Write the lists by ascending hash; returns where each term came to stand.
-fn postings(lists: Vec<(u64, List)>, writer: &mut Writer) -> Vec<u32> {
+fn postings(lists: Vec<(u64, PostingsBuilder)>, writer: &mut Writer) -> Vec<u32> {
     let mut order: Vec<u32> = (0..lists.len() as u32).collect();
     order.sort_unstable_by_key(|&term| lists[term as usize].0);
-    let mut place = vec![0; lists.len()];
+    let mut term_index = vec![0; lists.len()];
     let sorted = || order.iter().map(|&term| &lists[term as usize]);
     let mut bytes = Vec::with_capacity(lists.iter().map(|(_, list)| list.len()).sum());
     let mut at = Vec::with_capacity(lists.len() + 1);
     for (to, (&term, (_, list))) in order.iter().zip(sorted()).enumerate() {
-        place[term as usize] = to as u32;
+        term_index[term as usize] = to as u32;
         at.push(bytes.len() as u64);
         list.write(&mut bytes);
     }
@@ -160,11 +160,11 @@ fn postings(lists: Vec<(u64, List)>, writer: &mut Writer) -> Vec<u32> {
     writer.put(Section::TermCount, sorted().map(|(_, list)| list.entries));
     writer.put(Section::TermAt, at);
     writer.bytes(Section::Postings, bytes);
-    place
+    term_index
 }
 
-fn trigrams(words: &[(u32, Vec<u32>)], place: &[u32], writer: &mut Writer) {
-    writer.put(Section::WordTerm, words.iter().map(|(term, _)| place[*term as usize]));
+fn trigrams(words: &[(u32, Vec<u32>)], term_index: &[u32], writer: &mut Writer) {
+    writer.put(Section::WordTerm, words.iter().map(|(term, _)| term_index[*term as usize]));
     writer.put(Section::WordTrigrams, words.iter().map(|(_, trigrams)| trigrams.len().min(255) as u8));
     let of_word = |(word, (_, trigrams)): (usize, &(u32, Vec<u32>))| {
         trigrams.iter().map(|&trigram| u64::from(trigram) << 32 | word as u64).collect::<Vec<_>>()
@@ -201,7 +201,7 @@ fn vectors(entries: &[&Entry<'_>], settings: &Settings<'_>, writer: &mut Writer)
         rows.push(&vector);
     }
     let older = settings.older.map(|older| (older.own_sum.as_slice(), older.own_present));
-    (builtin, rows.finish(older, rows::OWN, writer))
+    (builtin, rows.finish(older, layout::OWN, writer))
 }
 
 fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistics>, writer: &mut Writer) -> u32 {
@@ -231,7 +231,7 @@ fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistic
             checkpoint();
         }
         let bag = PackedBag::read(&bags[range[0] as usize..range[1] as usize]);
-        rows.push(&model.vector(bag.iter(), |token| of_step(weights[token as usize])));
+        rows.push(&model.vector(bag.iter(), |token| weight_of_step(weights[token as usize])));
     }
 
     let present = || (0_u16..).zip(&count).filter(|(_, count)| **count > 0);
@@ -240,5 +240,5 @@ fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistic
     writer.bytes(Section::TokenWeights, weights);
     writer.put(Section::BagAt, at);
     writer.put(Section::Bags, bags);
-    rows.finish(older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present)), rows::BUILTIN, writer)
+    rows.finish(older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present)), layout::BUILTIN, writer)
 }

@@ -18,7 +18,7 @@ pub struct Damaged(pub(super) &'static str);
 
 macro_rules! sections {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// What a segment holds, in the order in which it lies there.
+        /// The sections of a segment, in their order in the file.
         #[derive(Clone, Copy, Debug)]
         pub(super) enum Section { $($(#[$doc])* $name),* }
         impl Section {
@@ -33,7 +33,7 @@ sections! {
     /// u32: ordinals by ascending id.
     ById,
     /// u64: ids deleted from older segments, ascending.
-    Gone,
+    Tombstones,
     /// i64 a number: when.
     Time,
     /// u32.
@@ -88,30 +88,79 @@ sections! {
     /// The built-in model's vectors.
     BuiltinRows,
     BuiltinScale,
-    BuiltinSpread,
+    BuiltinResidualNorm,
     BuiltinMean,
     BuiltinSum,
-    BuiltinCentres,
-    BuiltinCentreScale,
-    BuiltinCentreSketches,
+    BuiltinCentroids,
+    BuiltinCentroidScale,
+    BuiltinCentroidSketches,
     BuiltinSketches,
-    BuiltinCells,
+    BuiltinLists,
     BuiltinOrder,
-    BuiltinPlaces,
+    BuiltinSlots,
     /// The caller's vectors.
     OwnRows,
     OwnScale,
-    OwnSpread,
+    OwnResidualNorm,
     OwnMean,
     OwnSum,
-    OwnCentres,
-    OwnCentreScale,
-    OwnCentreSketches,
+    OwnCentroids,
+    OwnCentroidScale,
+    OwnCentroidSketches,
     OwnSketches,
-    OwnCells,
+    OwnLists,
     OwnOrder,
-    OwnPlaces,
+    OwnSlots,
 }
+
+/// The sections of one space.
+#[derive(Clone, Copy)]
+pub(super) struct VectorSections {
+    pub rows: Section,
+    pub scale: Section,
+    pub residual_norm: Section,
+    pub mean: Section,
+    pub sum: Section,
+    pub centroids: Section,
+    pub centroid_scale: Section,
+    pub centroid_sketches: Section,
+    pub sketches: Section,
+    pub lists: Section,
+    pub order: Section,
+    pub slots: Section,
+}
+
+/// The built-in model's vectors.
+pub(super) const BUILTIN: VectorSections = VectorSections {
+    rows: Section::BuiltinRows,
+    scale: Section::BuiltinScale,
+    residual_norm: Section::BuiltinResidualNorm,
+    mean: Section::BuiltinMean,
+    sum: Section::BuiltinSum,
+    centroids: Section::BuiltinCentroids,
+    centroid_scale: Section::BuiltinCentroidScale,
+    centroid_sketches: Section::BuiltinCentroidSketches,
+    sketches: Section::BuiltinSketches,
+    lists: Section::BuiltinLists,
+    order: Section::BuiltinOrder,
+    slots: Section::BuiltinSlots,
+};
+
+/// The caller's vectors.
+pub(super) const OWN: VectorSections = VectorSections {
+    rows: Section::OwnRows,
+    scale: Section::OwnScale,
+    residual_norm: Section::OwnResidualNorm,
+    mean: Section::OwnMean,
+    sum: Section::OwnSum,
+    centroids: Section::OwnCentroids,
+    centroid_scale: Section::OwnCentroidScale,
+    centroid_sketches: Section::OwnCentroidSketches,
+    sketches: Section::OwnSketches,
+    lists: Section::OwnLists,
+    order: Section::OwnOrder,
+    slots: Section::OwnSlots,
+};
 
 /// Puts sections together.
 pub(super) struct Writer {

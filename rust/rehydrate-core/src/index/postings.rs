@@ -4,7 +4,7 @@
 
 /// A list being written.
 #[derive(Debug, Default, Clone)]
-pub(super) struct List {
+pub(super) struct PostingsBuilder {
     ordinals: Vec<u8>,
     repeated: Vec<u8>,
     pub entries: u32,
@@ -12,7 +12,7 @@ pub(super) struct List {
     last_repeated: u32,
 }
 
-impl List {
+impl PostingsBuilder {
     /// Append an ordinal beyond all before it.
     pub fn push(&mut self, ordinal: u32, count: u32) {
         varint(ordinal - self.last, &mut self.ordinals);
@@ -119,7 +119,7 @@ mod tests {
         ) {
             list.sort_unstable();
             list.dedup_by_key(|entry| entry.0);
-            let mut written = List::default();
+            let mut written = PostingsBuilder::default();
             list.iter().for_each(|&(ordinal, count)| written.push(ordinal, count));
             let mut bytes = Vec::new();
             written.write(&mut bytes);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn neighbours_take_a_byte_each() {
-        let mut list = List::default();
+        let mut list = PostingsBuilder::default();
         (0..100).for_each(|ordinal| list.push(ordinal, 1));
         assert_eq!((list.len(), list.entries), (100, 100));
     }

@@ -1,26 +1,33 @@
-//! Hybrid search: every leg nominates, the nominated and their neighbours are judged by all legs.
+//! Hybrid search: every leg names candidates, these and their neighbours are judged by all legs.
 use rustc_hash::FxHashMap;
 
-use super::best::Best;
-use super::fusion::{Marks, REACH, Signals, fuse};
-use super::layout::Section;
-use super::likeness::vector;
-use super::matching::{Dense, Weights, most};
-use super::rows::{self, Probe, Rows, Scratch};
-use super::view::{Gate, View};
-use super::words::Asked;
-use super::{Fusion, Hit, Query};
+use super::knn::vector;
+use super::layout::{self, Section};
+use super::probe::{Probe, Scratch};
+use super::query::{Hit, Query};
+use super::score_buffer::{ScoreBuffer, WordWeights, most};
+use super::segment_reader::DocFilter;
+use super::terms::QueryTerms;
+use super::top_k::TopK;
+use super::vector_rows::Rows;
+use super::view::View;
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::embed::normalize;
 use crate::interrupt::checkpoint;
-use crate::soft_match::soft_match;
+use crate::scoring::rank_fusion::{Calibration, CandidateSignals, Fusion, Marks, fuse};
+use crate::scoring::soft_match::soft_match;
 
-/// Each leg nominates this many, or as many as the caller wants.
-const NOMINATED: usize = 32;
-/// So many of the nominated and their neighbours are matched token by token.
-const MATCHED: usize = 64;
+/// Each leg names this many candidates, or as many as the caller wants.
+const CANDIDATES_PER_LEG: usize = 32;
+/// So many of the candidates and their neighbours are matched token by token.
+const SOFT_MATCHED: usize = 64;
 /// Entries whose scores are looked at together.
-const TOGETHER: usize = 64;
+const BLOCK: usize = 64;
+/// Neighbours on each side.
+const REACH: usize = 2;
+/// How the signals of candidates are calibrated.
+const CALIBRATION: Calibration<f32> =
+    Calibration { contrast: 1.5, neighbour_share: 0.5, speaker_bonus: 0.5, question_factor: 0.75 };
 /// Entries under a label from which it is a speaker's.
 const SPEAKER_ENTRIES: usize = 3;
 
@@ -31,43 +38,43 @@ impl View {
         if query.limit == 0 || self.live == 0 {
             return Vec::new();
         }
-        let asked = Asked::of(query.text);
-        let mut dense = self.take_dense();
-        let weights = self.by_words(&asked, &mut dense);
+        let query_terms = QueryTerms::of(query.text);
+        let mut buffer = self.take_buffer();
+        let weights = self.score_words(&query_terms, &mut buffer);
         let bag = StaticModel::builtin().map(|model| model.bag(query.text)).unwrap_or_default();
         let probes = self.probes(query, &bag);
-        let nominated = self.nominate(query, &dense, &weights, &probes);
+        let candidates = self.candidates(query, &buffer, &weights, &probes);
         let (entries, beside) = if query.fusion == Fusion::Calibrated {
-            self.with_neighbours(query, &nominated)
+            self.with_neighbours(query, &candidates)
         } else {
-            (nominated, Vec::new())
+            (candidates, Vec::new())
         };
-        let mut signals: Vec<Signals> = entries
+        let mut signals: Vec<CandidateSignals> = entries
             .iter()
             .map(|&entry| {
                 let (builtin, own) = self.cosines(entry, &probes);
-                let (text, trigram) = (dense.scored[entry].text, dense.trigram(entry, &weights));
-                Signals { text, trigram, builtin, own, soft: 0.0 }
+                let (text, trigram) = (buffer.scored[entry].text, buffer.trigram(entry, &weights));
+                CandidateSignals { text, trigram, builtin, own, soft: 0.0 }
             })
             .collect();
-        self.keep_dense(dense);
+        self.keep_buffer(buffer);
         let marks = Marks {
             beside: &beside,
-            named: &self.named_speakers(&entries, &asked.terms),
-            asks: &self.asking(&entries),
-            whole: &self.hold_all(&asked.words, &entries, &signals),
+            named: &self.named_speakers(&entries, &query_terms.terms),
+            asks: &self.ask_flags(&entries),
+            exact: &self.exact_matches(&query_terms.words, &entries, &signals),
         };
-        let mut scores = fuse(query.fusion, &signals, marks);
+        let mut scores = fuse(query.fusion, &signals, marks, &CALIBRATION);
         if query.fusion == Fusion::Calibrated {
             self.match_softly(&bag, &entries, &scores, &mut signals);
-            scores = fuse(query.fusion, &signals, marks);
+            scores = fuse(query.fusion, &signals, marks, &CALIBRATION);
         }
         let best_text = signals.iter().map(|signals| signals.text).fold(1e-9, f32::max);
         let mut hits: Vec<Hit> = (0..entries.len())
             .map(|at| {
-                let (part, ordinal) = self.locate(entries[at]);
-                let Signals { text, trigram, .. } = signals[at];
-                let id = part.segment.column::<u64>(Section::Ids).get(ordinal);
+                let (reader, ordinal) = self.locate(entries[at]);
+                let CandidateSignals { text, trigram, .. } = signals[at];
+                let id = reader.segment.column::<u64>(Section::Ids).get(ordinal);
                 Hit { id, score: scores[at], text: text / best_text, trigram, cosine: signals[at].cosine() }
             })
             .collect();
@@ -76,55 +83,55 @@ impl View {
         hits
     }
 
-    /// The query against the vectors of each part: the built-in model's and the caller's.
+    /// The query against the vectors of each reader: the built-in model's and the caller's.
     fn probes<'a>(&'a self, query: &Query<'_>, bag: &Bag) -> Vec<[Option<(Probe, Rows<'a>)>; 2]> {
         let mut own = query.vector.map(<[f32]>::to_vec).unwrap_or_default();
         normalize(&mut own);
-        self.parts
+        self.readers
             .iter()
-            .map(|part| {
-                let builtin = Rows::of(&part.segment, rows::BUILTIN).and_then(|rows| {
-                    let vector = vector(part.segment.section(Section::TokenWeights), bag)?;
+            .map(|reader| {
+                let builtin = Rows::of(&reader.segment, layout::BUILTIN).and_then(|rows| {
+                    let vector = vector(reader.segment.section(Section::TokenWeights), bag)?;
                     Some((Probe::new(&vector, &rows, true)?, rows))
                 });
-                let own =
-                    Rows::of(&part.segment, rows::OWN).and_then(|rows| Some((Probe::new(&own, &rows, true)?, rows)));
+                let own = Rows::of(&reader.segment, layout::OWN)
+                    .and_then(|rows| Some((Probe::new(&own, &rows, true)?, rows)));
                 [builtin, own]
             })
             .collect()
     }
 
     /// The best entries of each leg.
-    fn nominate(
+    fn candidates(
         &self,
         query: &Query<'_>,
-        dense: &Dense,
-        weights: &Weights,
+        buffer: &ScoreBuffer,
+        weights: &WordWeights,
         probes: &[[Option<(Probe, Rows<'_>)>; 2]],
     ) -> Vec<usize> {
-        let each = NOMINATED.max(query.limit);
-        let (mut by_text, mut by_trigram) = (Best::new(each, 0.0), Best::new(each, 0.0));
-        let mut by_vector = [Best::new(each, 0.0), Best::new(each, 0.0)];
+        let each = CANDIDATES_PER_LEG.max(query.limit);
+        let (mut by_text, mut by_trigram) = (TopK::new(each, 0.0), TopK::new(each, 0.0));
+        let mut by_vector = [TopK::new(each, 0.0), TopK::new(each, 0.0)];
         let wants_meaning = !matches!(query.fusion, Fusion::Weighted { vector, .. } if vector == 0.0);
         let mut scratch = Scratch::default();
-        for (part, probes) in self.parts.iter().zip(probes) {
+        for (reader, probes) in self.readers.iter().zip(probes) {
             checkpoint();
-            let gate = Gate::new(part, &query.filter, query.now_ms);
-            let entries = part.base..part.base + part.segment.len();
-            for from in entries.clone().step_by(TOGETHER) {
-                let to = entries.end.min(from + TOGETHER);
-                let scored = &dense.scored[from..to];
+            let doc_filter = DocFilter::new(reader, &query.filter, query.now_ms);
+            let entries = reader.base..reader.base + reader.segment.len();
+            for from in entries.clone().step_by(BLOCK) {
+                let to = entries.end.min(from + BLOCK);
+                let scored = &buffer.scored[from..to];
                 // Most stretches hold nothing that is good enough, which vector instructions see at once.
                 let (text, words) = most(scored);
                 if text > by_text.floor {
                     for (entry, scored) in (from..).zip(scored) {
-                        by_text.offer(scored.text, entry as u32, || gate.passes(entry - part.base));
+                        by_text.offer(scored.text, entry as u32, || doc_filter.passes(entry - reader.base));
                     }
                 }
                 if weights.of(words) > by_trigram.floor {
                     for entry in from..to {
-                        let held = dense.held(entry, weights);
-                        by_trigram.offer(held, entry as u32, || gate.passes(entry - part.base));
+                        let held = buffer.held(entry, weights);
+                        by_trigram.offer(held, entry as u32, || doc_filter.passes(entry - reader.base));
                     }
                 }
             }
@@ -133,56 +140,60 @@ impl View {
             }
             for (probe, best) in probes.iter().zip(&mut by_vector) {
                 if let Some((probe, rows)) = probe {
-                    nearest(probe, rows, &gate, part.base, best, &mut scratch);
+                    nearest(probe, rows, &doc_filter, reader.base, best, &mut scratch);
                 }
             }
         }
         let [builtin, own] = by_vector;
         let legs = [by_text, by_trigram, builtin, own].into_iter();
-        let mut nominated: Vec<usize> = legs.flat_map(Best::finish).map(|(_, entry)| entry as usize).collect();
-        nominated.sort_unstable();
-        nominated.dedup();
-        nominated
+        let mut candidates: Vec<usize> = legs.flat_map(TopK::finish).map(|(_, entry)| entry as usize).collect();
+        candidates.sort_unstable();
+        candidates.dedup();
+        candidates
     }
 
-    /// The nominated entries and their neighbours; beside each the indices and distances of those that it borrows from.
-    fn with_neighbours(&self, query: &Query<'_>, nominated: &[usize]) -> (Vec<usize>, Vec<Vec<(usize, i32)>>) {
+    /// The candidates and their neighbours; beside each the indices and distances of its neighbours among them.
+    fn with_neighbours(&self, query: &Query<'_>, candidates: &[usize]) -> (Vec<usize>, Vec<Vec<(usize, i32)>>) {
         let mut found = Vec::new();
-        let of_nominated: Vec<_> =
-            nominated.iter().map(|&entry| (entry, self.lenders(query, entry, &mut found))).collect();
-        let mut entries: Vec<usize> = nominated.to_vec();
-        entries.extend(of_nominated.iter().flat_map(|(_, lenders)| lenders).map(|(lender, _)| *lender));
+        let of_candidates: Vec<_> =
+            candidates.iter().map(|&entry| (entry, self.findable_neighbours(query, entry, &mut found))).collect();
+        let mut entries: Vec<usize> = candidates.to_vec();
+        entries.extend(of_candidates.iter().flat_map(|(_, neighbours)| neighbours).map(|(neighbour, _)| *neighbour));
         entries.sort_unstable();
         entries.dedup();
         let known: FxHashMap<usize, usize> = entries.iter().enumerate().map(|(at, &entry)| (entry, at)).collect();
-        let mut lenders: FxHashMap<usize, Vec<(usize, i32)>> = of_nominated.into_iter().collect();
+        let mut neighbours: FxHashMap<usize, Vec<(usize, i32)>> = of_candidates.into_iter().collect();
         let mut beside = |entry: usize| {
-            let lenders = lenders.remove(&entry).unwrap_or_else(|| self.lenders(query, entry, &mut found));
-            lenders.into_iter().filter_map(|(lender, distance)| Some((*known.get(&lender)?, distance))).collect()
+            let neighbours =
+                neighbours.remove(&entry).unwrap_or_else(|| self.findable_neighbours(query, entry, &mut found));
+            neighbours
+                .into_iter()
+                .filter_map(|(neighbour, distance)| Some((*known.get(&neighbour)?, distance)))
+                .collect()
         };
         let beside = entries.iter().map(|&entry| beside(entry)).collect();
         (entries, beside)
     }
 
     /// The neighbours of an entry that may be found, and how far they are.
-    fn lenders(&self, query: &Query<'_>, entry: usize, found: &mut Vec<(u64, usize)>) -> Vec<(usize, i32)> {
-        let mut lenders = Vec::with_capacity(2 * REACH);
+    fn findable_neighbours(&self, query: &Query<'_>, entry: usize, found: &mut Vec<(u64, usize)>) -> Vec<(usize, i32)> {
+        let mut passing = Vec::with_capacity(2 * REACH);
         for after in [false, true] {
             self.neighbours(entry, after, REACH, found);
             let neighbours = found.iter().map(|(_, neighbour)| *neighbour).zip(1..);
-            lenders.extend(neighbours.filter(|&(other, _)| {
-                let (part, ordinal) = self.locate(other);
-                Gate::new(part, &query.filter, query.now_ms).passes(ordinal)
+            passing.extend(neighbours.filter(|&(other, _)| {
+                let (reader, ordinal) = self.locate(other);
+                DocFilter::new(reader, &query.filter, query.now_ms).passes(ordinal)
             }));
         }
-        lenders
+        passing
     }
 
     /// Whether each entry was said by someone whom the query names: a label seen but once or twice is no speaker.
     fn named_speakers(&self, entries: &[usize], terms: &[u64]) -> Vec<bool> {
         let speaker = |&entry: &usize| {
-            let (part, ordinal) = self.locate(entry);
-            part.segment.column::<u64>(Section::Speaker).get(ordinal)
+            let (reader, ordinal) = self.locate(entry);
+            reader.segment.column::<u64>(Section::Speaker).get(ordinal)
         };
         let speakers: Vec<u64> = entries.iter().map(speaker).collect();
         let said = |speaker: u64| speakers.iter().filter(|other| **other == speaker).count();
@@ -192,36 +203,36 @@ impl View {
     }
 
     /// Whether each entry ends in a question.
-    fn asking(&self, entries: &[usize]) -> Vec<bool> {
+    fn ask_flags(&self, entries: &[usize]) -> Vec<bool> {
         let asks = |&entry: &usize| {
-            let (part, ordinal) = self.locate(entry);
-            part.segment.column::<u8>(Section::Asks).get(ordinal) != 0
+            let (reader, ordinal) = self.locate(entry);
+            reader.segment.column::<u8>(Section::Asks).get(ordinal) != 0
         };
         entries.iter().map(asks).collect()
     }
 
     fn cosines(&self, entry: usize, probes: &[[Option<(Probe, Rows<'_>)>; 2]]) -> (f32, f32) {
-        let part = self.parts.partition_point(|part| part.base <= entry) - 1;
-        let ordinal = entry - self.parts[part].base;
+        let reader = self.readers.partition_point(|reader| reader.base <= entry) - 1;
+        let ordinal = entry - self.readers[reader].base;
         let cosine = |of: &Option<(Probe, Rows<'_>)>| {
             of.as_ref().and_then(|(probe, rows)| probe.cosine(rows, ordinal)).unwrap_or(f32::NAN)
         };
-        (cosine(&probes[part][0]), cosine(&probes[part][1]))
+        (cosine(&probes[reader][0]), cosine(&probes[reader][1]))
     }
 
     /// How much of the query the best entries match token by token, by what their scores are without that.
-    fn match_softly(&self, query: &Bag, entries: &[usize], scores: &[f32], signals: &mut [Signals]) {
+    fn match_softly(&self, query: &Bag, entries: &[usize], scores: &[f32], signals: &mut [CandidateSignals]) {
         let Some(model) = StaticModel::builtin() else { return };
         let mut best: Vec<usize> = (0..entries.len()).collect();
-        if best.len() > MATCHED {
-            best.select_nth_unstable_by(MATCHED, |&a, &b| scores[b].total_cmp(&scores[a]));
-            best.truncate(MATCHED);
+        if best.len() > SOFT_MATCHED {
+            best.select_nth_unstable_by(SOFT_MATCHED, |&a, &b| scores[b].total_cmp(&scores[a]));
+            best.truncate(SOFT_MATCHED);
         }
         let mut packed = Vec::new();
         let mut at = vec![0];
         for &index in &best {
-            let (part, ordinal) = self.locate(entries[index]);
-            part.segment.bag(ordinal, &mut packed);
+            let (reader, ordinal) = self.locate(entries[index]);
+            reader.segment.bag(ordinal, &mut packed);
             at.push(packed.len());
         }
         let bags: Vec<_> =
@@ -233,27 +244,34 @@ impl View {
     }
 }
 
-/// Share of the cells that a search looks into.
-const CELLS_SHARE: usize = 12;
+/// Share of the lists that a search looks into.
+const PROBED_SHARE: usize = 12;
 /// It looks into so many in any case.
-const CELLS: usize = 16;
+const MIN_PROBED: usize = 16;
 /// Entries by which it is judged how many a filter lets through.
-const TRIED: usize = 512;
+const FILTER_SAMPLE: usize = 512;
 
-/// Offer the rows nearest to the query to `best`: those of the nearest cells, or all that pass where few do.
-fn nearest(probe: &Probe, rows: &Rows<'_>, gate: &Gate<'_>, base: usize, best: &mut Best, scratch: &mut Scratch) {
-    if rows.cells() == 0 {
-        return probe.offer(rows, 0..rows.len(), gate, base, best, &mut scratch.products);
+/// Offer the rows nearest to the query to `best`: those of the nearest lists, or all that pass where few do.
+fn nearest(
+    probe: &Probe,
+    rows: &Rows<'_>,
+    doc_filter: &DocFilter<'_>,
+    base: usize,
+    best: &mut TopK,
+    scratch: &mut Scratch,
+) {
+    if rows.lists() == 0 {
+        return probe.scan(rows, 0..rows.len(), doc_filter, base, best, &mut scratch.products);
     }
-    let tried = |at: &usize| gate.is_open || gate.passes(at * rows.len() / TRIED);
-    let passing = (0..TRIED).filter(tried).count();
-    if passing * 4 >= TRIED {
-        let number = (rows.cells() / CELLS_SHARE).max(CELLS) * TRIED / passing;
-        for cell in probe.cells(rows, number, scratch) {
-            probe.offer_near(rows, rows.cell(cell as usize), gate, base, best, scratch);
+    let tried = |at: &usize| doc_filter.is_open || doc_filter.passes(at * rows.len() / FILTER_SAMPLE);
+    let passing = (0..FILTER_SAMPLE).filter(tried).count();
+    if passing * 4 >= FILTER_SAMPLE {
+        let number = (rows.lists() / PROBED_SHARE).max(MIN_PROBED) * FILTER_SAMPLE / passing;
+        for list in probe.lists(rows, number, scratch) {
+            probe.pruned_scan(rows, rows.list(list as usize), doc_filter, base, best, scratch);
         }
     } else {
-        for ordinal in (0..rows.len()).filter(|&ordinal| gate.passes(ordinal)) {
+        for ordinal in (0..rows.len()).filter(|&ordinal| doc_filter.passes(ordinal)) {
             if let Some(cosine) = probe.cosine(rows, ordinal) {
                 best.offer(cosine, (base + ordinal) as u32, || true);
             }

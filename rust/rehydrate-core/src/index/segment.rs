@@ -1,10 +1,11 @@
 //! One immutable piece of an index, read where it lies.
 use std::sync::Arc;
 
+use super::build;
+use super::entry::{Entry, Meta, Settings};
 use super::layout::{Column, Damaged, Fixed, Layout, Section};
 use super::postings::Postings;
 use super::statistics::Statistics;
-use super::{Entry, Meta, Settings, build};
 use crate::embed::Embedder;
 use crate::embed::builtin::StaticModel;
 
@@ -19,11 +20,11 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The bytes of a segment of `entries`, which replaces what older segments hold of the same ids, and deletes `gone`
-    /// from them. Of two entries with one id the later counts.
+    /// The bytes of a segment of `entries`, which replaces what older segments hold of the same ids, and deletes
+    /// `tombstones` from them. Of two entries with one id the later counts.
     #[must_use]
-    pub fn build(entries: &[Entry<'_>], gone: &[u64], settings: &Settings<'_>) -> Vec<u8> {
-        build::build(entries, gone, settings)
+    pub fn build(entries: &[Entry<'_>], tombstones: &[u64], settings: &Settings<'_>) -> Vec<u8> {
+        build::build(entries, tombstones, settings)
     }
 
     /// Read what [`Segment::build`] wrote. The checksum covers every byte.
@@ -73,8 +74,8 @@ impl Segment {
     }
 
     /// Ids that this segment deletes from older ones, ascending.
-    pub fn gone(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
-        self.column(Section::Gone).iter()
+    pub fn tombstones(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        self.column(Section::Tombstones).iter()
     }
 
     /// The ordinal of an id.
@@ -89,7 +90,7 @@ impl Segment {
         (from < by_id.len()).then(|| by_id.get(from)).filter(|&ordinal| ids.get(ordinal as usize) == id)
     }
 
-    /// What was said of an entry beside its text.
+    /// An entry's metadata.
     ///
     /// # Panics
     /// On an ordinal beyond the last.
@@ -126,13 +127,13 @@ impl Segment {
         self.column::<u64>(Section::Counts).get(at)
     }
 
-    /// What all lengths come to.
+    /// The sum of all lengths.
     pub(super) fn total_length(&self) -> u64 {
         self.count(0)
     }
 
     /// The entries with a source and an id from `(source, id)` on begin here.
-    pub(super) fn place(&self, source: u32, id: u64) -> usize {
+    pub(super) fn lower_bound(&self, source: u32, id: u64) -> usize {
         let (sources, ids) = (self.column::<u32>(Section::Source), self.column::<u64>(Section::Ids));
         let (mut from, mut to) = (0, self.len);
         while from < to {
@@ -142,7 +143,7 @@ impl Segment {
         from
     }
 
-    /// The place of a term.
+    /// The index of a term.
     pub(super) fn find_term(&self, hash: u64) -> Option<usize> {
         self.column::<u64>(Section::Terms).find(hash)
     }
@@ -157,7 +158,7 @@ impl Segment {
         self.find_term(hash).map_or(0, |term| self.column::<u32>(Section::TermCount).get(term) as usize)
     }
 
-    /// The postings of the term at that place.
+    /// The postings of the term at that index.
     pub(super) fn postings_at(&self, term: usize) -> Postings<'_> {
         let at = self.column::<u64>(Section::TermAt);
         let bytes = &self.section(Section::Postings)[at.get(term) as usize..at.get(term + 1) as usize];

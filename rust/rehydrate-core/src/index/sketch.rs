@@ -1,8 +1,8 @@
-//! Sketches: one bit a dimension of a turned vector. How many bits two sketches differ in tells their angle well enough
+//! Sketches: one bit a dimension of a rotated vector. How many bits two sketches differ in tells their angle well enough
 //! to pass over most rows without their product (Charikar 2002).
 use std::f32::consts::PI;
 
-/// Bits in a sketch of vectors with so many components: the turn needs a power of two.
+/// Bits in a sketch of vectors with so many components: the rotation needs a power of two.
 fn bits(dim: usize) -> usize {
     dim.next_power_of_two().max(64)
 }
@@ -12,17 +12,17 @@ pub(super) fn words(dim: usize) -> usize {
     bits(dim) / 64
 }
 
-/// Append the sketch of `vector`; `turned` is scratch.
+/// Append the sketch of `vector`; `rotated` is scratch.
 ///
-/// The turn, signs and a Walsh-Hadamard transform, makes every bit say as much as any other, whatever the components of
+/// The rotation, signs and a Walsh-Hadamard transform, makes every bit say as much as any other, whatever the components of
 /// the vectors are.
-pub(super) fn push(vector: &[f32], turned: &mut Vec<f32>, out: &mut Vec<u64>) {
-    turned.clear();
-    turned.extend((0_u32..).zip(vector).map(|(at, &x)| if sign(at) { -x } else { x }));
-    turned.resize(bits(vector.len()), 0.0);
+pub(super) fn push(vector: &[f32], rotated: &mut Vec<f32>, out: &mut Vec<u64>) {
+    rotated.clear();
+    rotated.extend((0_u32..).zip(vector).map(|(at, &x)| if sign(at) { -x } else { x }));
+    rotated.resize(bits(vector.len()), 0.0);
     let mut half = 1;
-    while half < turned.len() {
-        for pair in turned.chunks_exact_mut(2 * half) {
+    while half < rotated.len() {
+        for pair in rotated.chunks_exact_mut(2 * half) {
             let (low, high) = pair.split_at_mut(half);
             for (low, high) in low.iter_mut().zip(high) {
                 (*low, *high) = (*low + *high, *low - *high);
@@ -31,7 +31,7 @@ pub(super) fn push(vector: &[f32], turned: &mut Vec<f32>, out: &mut Vec<u64>) {
         half *= 2;
     }
     let word = |components: &[f32]| (0..).zip(components).fold(0, |word, (bit, &x)| word | u64::from(x < 0.0) << bit);
-    out.extend(turned.chunks_exact(64).map(word));
+    out.extend(rotated.chunks_exact(64).map(word));
 }
 
 /// A fixed sequence of signs without a pattern.
@@ -40,20 +40,20 @@ fn sign(at: u32) -> bool {
 }
 
 /// Standard deviations of a sketch's error that a row is given the benefit of.
-const DOUBT: f32 = 1.0;
+const ERROR_DEVIATIONS: f32 = 1.0;
 
 /// In how many bits a row whose cosine is beyond `floor` may differ.
-pub(super) fn limit(floor: f32, dim: usize) -> u32 {
+pub(super) fn max_distance(floor: f32, dim: usize) -> u32 {
     if floor <= -1.0 {
         return u32::MAX;
     }
     let bits = bits(dim) as f32;
     let share = floor.min(1.0).acos() / PI;
-    (bits * share + DOUBT * (bits * share * (1.0 - share)).sqrt()).ceil() as u32 + 1
+    (bits * share + ERROR_DEVIATIONS * (bits * share * (1.0 - share)).sqrt()).ceil() as u32 + 1
 }
 
-/// By distance, the largest cosine of which [`limit`] lets it pass. A table already there is kept.
-pub(super) fn likely(dim: usize, table: &mut Vec<f32>) {
+/// By distance, the largest cosine of which [`max_distance`] lets it pass. A table already there is kept.
+pub(super) fn cosine_bounds(dim: usize, table: &mut Vec<f32>) {
     let bits = bits(dim);
     if table.len() == bits + 1 {
         return;
@@ -61,7 +61,7 @@ pub(super) fn likely(dim: usize, table: &mut Vec<f32>) {
     table.clear();
     table.extend((0..=bits).map(|distance| {
         let share = distance as f32 / bits as f32;
-        let doubt = DOUBT * (share * (1.0 - share) / bits as f32).sqrt() + 1.0 / bits as f32;
+        let doubt = ERROR_DEVIATIONS * (share * (1.0 - share) / bits as f32).sqrt() + 1.0 / bits as f32;
         ((share - doubt).max(0.0) * PI).cos()
     }));
 }
@@ -124,7 +124,7 @@ mod tests {
                 let mut apart = [0; 3];
                 distances(&bytes, &sketches[..words(dim)], &mut apart);
                 assert_eq!(apart[0], 0);
-                let limit = limit(dot(&a, &b), dim);
+                let limit = max_distance(dot(&a, &b), dim);
                 passed_over += u32::from(apart[1] > limit);
                 unlike += u32::from(apart[2] > limit);
             }

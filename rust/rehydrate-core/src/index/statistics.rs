@@ -1,7 +1,7 @@
-//! What the entries of a namespace have in common: how many there are, how common each token of the built-in model is,
+//! Statistics of a namespace's entries: how many there are, how common each token of the built-in model is,
 //! what their vectors come to.
 use crate::embed::builtin::StaticModel;
-use crate::lexical::idf;
+use crate::scoring::bm25::idf;
 
 /// Counts that add up from segment to segment.
 #[derive(Debug, Clone, Default)]
@@ -16,12 +16,13 @@ pub struct Statistics {
 }
 
 /// Weights are kept in such steps.
-const STEPS: f64 = 16.0;
+const WEIGHT_STEPS: f64 = 16.0;
 
 impl Statistics {
-    /// What a token weighs in vectors: its IDF, in steps.
+    /// The weight of each token in vectors: its IDF, in steps.
     pub(super) fn token_weights(&self, model: &StaticModel) -> Vec<u8> {
-        let step = |count: u32| (idf(self.entries as usize, f64::from(count)) * STEPS).round().clamp(1.0, 255.0) as u8;
+        let step =
+            |count: u32| (idf(self.entries as usize, f64::from(count)) * WEIGHT_STEPS).round().clamp(1.0, 255.0) as u8;
         let mut known = rustc_hash::FxHashMap::default();
         let mut weight = |count: u32| *known.entry(count).or_insert_with(|| step(count));
         if self.token_count.is_empty() {
@@ -32,6 +33,6 @@ impl Statistics {
 }
 
 /// The weight that a step stands for.
-pub(super) fn of_step(step: u8) -> f32 {
-    f32::from(step) / STEPS as f32
+pub(super) fn weight_of_step(step: u8) -> f32 {
+    f32::from(step) / WEIGHT_STEPS as f32
 }

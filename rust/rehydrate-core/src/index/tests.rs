@@ -27,7 +27,7 @@ fn found(view: &View, query: &str) -> Vec<u64> {
     view.search(&Query::new(query, 10)).iter().map(|hit| hit.id).collect()
 }
 
-/// What is found by its own words, not for its neighbours' sake.
+/// Hits that are found by their own words, not for their neighbours' sake.
 fn found_by_words(view: &View, query: &str) -> Vec<u64> {
     let mut hits = view.search(&Query::new(query, 10));
     hits.retain(|hit| hit.text > 0.0);
@@ -45,7 +45,7 @@ fn an_empty_view_finds_nothing() {
     for view in [View::new(Vec::new()), view_of(&[])] {
         assert!(view.is_empty() && view.search(&Query::new("anything", 5)).is_empty());
         let recall =
-            Recall { of: Likeness::Texts(&["anything"]), k: 3, centred: true, filter: Filter::default(), now_ms: 0 };
+            Recall { of: KnnTarget::Texts(&["anything"]), k: 3, centred: true, filter: Filter::default(), now_ms: 0 };
         assert_eq!(view.recall(&recall), [vec![]]);
     }
     let view = view_of(&[entry(1, "apples")]);
@@ -102,7 +102,8 @@ fn an_entry_that_holds_all_of_twenty_words_holds_the_whole_query() {
 
 #[test]
 fn what_newer_segments_replace_or_delete_is_not_found() {
-    let build = |entries: &[Entry<'_>], gone: &[u64]| open(Segment::build(entries, gone, &Settings::default()));
+    let build =
+        |entries: &[Entry<'_>], tombstones: &[u64]| open(Segment::build(entries, tombstones, &Settings::default()));
     let old = build(&[entry(1, "apples are red"), entry(2, "apples are green"), entry(3, "apples are sour")], &[]);
     let new = build(&[entry(2, "bananas are yellow")], &[3]);
     let again = build(&[entry(3, "apples came back")], &[3, 7]);
@@ -114,7 +115,8 @@ fn what_newer_segments_replace_or_delete_is_not_found() {
 
 #[test]
 fn a_segment_that_only_deletes_may_stand_anywhere() {
-    let build = |entries: &[Entry<'_>], gone: &[u64]| open(Segment::build(entries, gone, &Settings::default()));
+    let build =
+        |entries: &[Entry<'_>], tombstones: &[u64]| open(Segment::build(entries, tombstones, &Settings::default()));
     let (none, some) = (build(&[], &[7]), build(&[entry(1, "apples"), entry(2, "pears"), entry(7, "plums")], &[]));
     let mut all = found(&View::new(vec![none.clone(), some, none]), "apples");
     all.sort_unstable();
@@ -160,7 +162,7 @@ fn filters_and_expiry_hold_for_every_leg_and_for_neighbours() {
             let mut ids: Vec<u64> = view.search(&query).iter().map(|hit| hit.id).collect();
             ids.sort_unstable();
             assert_eq!(ids, expected, "{filter:?}");
-            let recall = Recall { of: Likeness::Texts(&["apples"]), k: 50, centred: false, filter, now_ms };
+            let recall = Recall { of: KnnTarget::Texts(&["apples"]), k: 50, centred: false, filter, now_ms };
             let mut ids: Vec<u64> = view.recall(&recall)[0].iter().map(|(id, _)| *id).collect();
             ids.sort_unstable();
             assert_eq!(ids, expected, "{filter:?}");
@@ -192,7 +194,7 @@ fn vectors_of_the_caller_find_and_broken_ones_are_missing() {
     let view = View::new(vec![open(Segment::build(&entries, &[], &settings))]);
     let vectors: [&[f32]; 5] = [&[3.0, 4.0], &broken, &[0.0, 0.0], &[1.0], &[-1.0, 0.0]];
     let filter = Filter::default();
-    let recall = Recall { of: Likeness::Vectors(&vectors), k: 3, centred: false, filter, now_ms: 0 };
+    let recall = Recall { of: KnnTarget::Vectors(&vectors), k: 3, centred: false, filter, now_ms: 0 };
     let answers = view.recall(&recall);
     let ids = |at: usize| answers[at].iter().map(|(id, _)| *id).collect::<Vec<_>>();
     assert_eq!([ids(0), ids(1), ids(2), ids(3), ids(4)], [vec![1, 0], vec![], vec![], vec![], vec![1, 0]]);
@@ -267,7 +269,7 @@ fn cells_find_what_a_scan_finds() {
     let asked: Vec<&[f32]> = vectors.iter().step_by(45).map(Vec::as_slice).collect();
     for centred in [false, true] {
         let filter = Filter::default();
-        let answers = view.recall(&Recall { of: Likeness::Vectors(&asked), k: 3, centred, filter, now_ms: 0 });
+        let answers = view.recall(&Recall { of: KnnTarget::Vectors(&asked), k: 3, centred, filter, now_ms: 0 });
         let mut right = 0;
         for (asked, answer) in asked.iter().zip(&answers) {
             let asked = unit(asked);
@@ -289,7 +291,7 @@ fn cells_find_what_a_scan_finds() {
 const WORDS: [&str; 12] =
     ["apple", "pear", "violin", "price", "parseRow", "בית", "הבית", "東京", "running", "run", "cake", "the"];
 
-/// What is done to a store: entries written or deleted, and where a segment ends.
+/// One step of a store's life: entries written or deleted, and where a segment ends.
 #[derive(Debug, Clone)]
 enum Step {
     Put(u64, Vec<usize>),
@@ -334,8 +336,8 @@ proptest! {
                     piece.insert(id, None);
                 }
                 Step::Cut => {
-                    let (entries, gone) = entries_of(&piece);
-                    segments.push(open(Segment::build(&entries, &gone, &Settings::default())));
+                    let (entries, tombstones) = entries_of(&piece);
+                    segments.push(open(Segment::build(&entries, &tombstones, &Settings::default())));
                     piece.clear();
                 }
             }

@@ -3,36 +3,21 @@ use std::sync::{Arc, Mutex};
 
 use once_cell::race::OnceBox;
 
-use super::layout::{Column, Section};
-use super::matching::Dense;
+use super::layout::Section;
+use super::score_buffer::ScoreBuffer;
 use super::segment::Segment;
+use super::segment_reader::{SegmentReader, mask};
 use super::statistics::Statistics;
-use super::{Filter, Meta};
 use crate::embed::builtin::PackedBag;
-use crate::lexical::{B, K1};
+use crate::scoring::bm25::BM25;
 
-/// A segment within a view.
-pub(super) struct Part {
-    pub segment: Arc<Segment>,
-    /// Entries of the view are numbered on from segment to segment: where this one begins.
-    pub base: usize,
-    /// By ordinal, whether a newer segment replaces or deletes it; empty: none.
-    pub dead: Vec<bool>,
-}
+/// Searches at once that find a buffer for their scores.
+const KEPT_BUFFERS: usize = 4;
 
-impl Part {
-    pub fn is_live(&self, ordinal: usize) -> bool {
-        !self.dead.get(ordinal).copied().unwrap_or(false)
-    }
-}
-
-/// Searches at once that find their scores' place kept.
-const DENSE_KEPT: usize = 4;
-
-/// What some segments hold together, at one moment. Cheap to make and to throw away.
+/// Some segments as one, at one moment. Cheap to make and to throw away.
 pub struct View {
-    pub(super) parts: Vec<Part>,
-    /// Number of entries, dead ones too.
+    pub(super) readers: Vec<SegmentReader>,
+    /// Number of entries, deleted ones too.
     pub(super) entries: usize,
     pub(super) live: usize,
     /// Average number of terms of a live entry.
@@ -40,7 +25,7 @@ pub struct View {
     statistics: OnceBox<Statistics>,
     share_of_one: OnceBox<Vec<f32>>,
     /// Left by searches for the next ones.
-    dense: Mutex<Vec<Dense>>,
+    buffer: Mutex<Vec<ScoreBuffer>>,
 }
 
 impl View {
@@ -48,27 +33,27 @@ impl View {
     #[must_use]
     pub fn new(segments: Vec<Arc<Segment>>) -> Self {
         let mut base = 0;
-        let mut parts: Vec<Part> = Vec::with_capacity(segments.len());
+        let mut readers: Vec<SegmentReader> = Vec::with_capacity(segments.len());
         for segment in segments {
-            for older in &mut parts {
+            for older in &mut readers {
                 mask(older, &segment);
             }
             let length = segment.len();
-            parts.push(Part { segment, base, dead: Vec::new() });
+            readers.push(SegmentReader { segment, base, deleted: Vec::new() });
             base += length;
         }
         let (mut live, mut total) = (base, 0);
-        for part in &parts {
-            total += part.segment.total_length();
-            let length = part.segment.column::<u16>(Section::Length);
-            for (ordinal, _) in part.dead.iter().enumerate().filter(|(_, dead)| **dead) {
+        for reader in &readers {
+            total += reader.segment.total_length();
+            let length = reader.segment.column::<u16>(Section::Length);
+            for (ordinal, _) in reader.deleted.iter().enumerate().filter(|(_, deleted)| **deleted) {
                 live -= 1;
                 total -= u64::from(length.get(ordinal));
             }
         }
         let average_length = (total as f64 / live.max(1) as f64).max(1e-9) as f32;
         let (statistics, share_of_one) = (OnceBox::new(), OnceBox::new());
-        Self { parts, entries: base, live, average_length, statistics, share_of_one, dense: Mutex::default() }
+        Self { readers, entries: base, live, average_length, statistics, share_of_one, buffer: Mutex::default() }
     }
 
     /// Number of entries that can be found.
@@ -85,27 +70,28 @@ impl View {
     /// Bytes of memory: its segments, what is worked out once, and what searches leave for the next ones.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        let segments: usize = self.parts.iter().map(|part| part.segment.held_bytes() + part.dead.len()).sum();
-        let vocabulary = self.parts.first().map_or(0, |part| part.segment.section(Section::TokenWeights).len());
+        let segments: usize =
+            self.readers.iter().map(|reader| reader.segment.held_bytes() + reader.deleted.len()).sum();
+        let vocabulary = self.readers.first().map_or(0, |reader| reader.segment.section(Section::TokenWeights).len());
         let once = size_of::<f32>() * (usize::from(u16::MAX) + vocabulary);
-        let searches = self.dense.try_lock().map_or(1, |kept| kept.len().max(1));
-        segments + once + searches * Dense::ENTRY_BYTES * self.entries
+        let searches = self.buffer.try_lock().map_or(1, |kept| kept.len().max(1));
+        segments + once + searches * ScoreBuffer::ENTRY_BYTES * self.entries
     }
 
-    /// What the entries have in common, for [`super::Settings::older`].
+    /// The statistics of all entries, for [`super::Settings::older`].
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
         self.statistics.get_or_init(|| {
             let mut all = Statistics::default();
             let mut packed = Vec::new();
-            for part in &self.parts {
-                part.segment.add_to(&mut all);
+            for reader in &self.readers {
+                reader.segment.add_to(&mut all);
                 if all.token_count.is_empty() {
                     continue;
                 }
-                for (ordinal, _) in part.dead.iter().enumerate().filter(|(_, dead)| **dead) {
+                for (ordinal, _) in reader.deleted.iter().enumerate().filter(|(_, deleted)| **deleted) {
                     packed.clear();
-                    part.segment.bag(ordinal, &mut packed);
+                    reader.segment.bag(ordinal, &mut packed);
                     PackedBag::read(&packed).ids().for_each(|token| all.token_count[token as usize] -= 1);
                 }
             }
@@ -114,58 +100,54 @@ impl View {
         })
     }
 
-    /// By the length of an entry, what a term that stands there once gives of the most that it can give: BM25's division, made
-    /// once a view.
+    /// By the length of an entry, what a term that stands there once gives of the most that it can give: BM25's
+    /// division, made once a view.
     pub(super) fn share_of_one(&self) -> &[f32] {
-        self.share_of_one.get_or_init(|| {
-            let (least, per_term) = (K1 * (1.0 - B), K1 * B / f64::from(self.average_length));
-            let share = |length: u16| (1.0 / (1.0 + least + per_term * f64::from(length))) as f32;
-            Box::new((0..=u16::MAX).map(share).collect())
-        })
+        self.share_of_one.get_or_init(|| Box::new(BM25.shares_of_one(self.average_length)))
     }
 
     /// Zeros for every entry. Nobody waits for another's: a lock that is held (in another thread, or, after a fork, for
     /// ever) means new ones.
-    pub(super) fn take_dense(&self) -> Dense {
-        let mut dense = self.dense.try_lock().ok().and_then(|mut kept| kept.pop()).unwrap_or_default();
-        dense.clear(self.entries);
-        dense
+    pub(super) fn take_buffer(&self) -> ScoreBuffer {
+        let mut buffer = self.buffer.try_lock().ok().and_then(|mut kept| kept.pop()).unwrap_or_default();
+        buffer.clear(self.entries);
+        buffer
     }
 
-    pub(super) fn keep_dense(&self, dense: Dense) {
-        if let Ok(mut kept) = self.dense.try_lock()
-            && kept.len() < DENSE_KEPT
+    pub(super) fn keep_buffer(&self, buffer: ScoreBuffer) {
+        if let Ok(mut kept) = self.buffer.try_lock()
+            && kept.len() < KEPT_BUFFERS
         {
-            kept.push(dense);
+            kept.push(buffer);
         }
     }
 
-    /// The part and the ordinal of an entry.
-    pub(super) fn locate(&self, entry: usize) -> (&Part, usize) {
-        let part = self.parts.partition_point(|part| part.base <= entry) - 1;
-        let part = &self.parts[part];
-        (part, entry - part.base)
+    /// The reader and the ordinal of an entry.
+    pub(super) fn locate(&self, entry: usize) -> (&SegmentReader, usize) {
+        let reader = self.readers.partition_point(|reader| reader.base <= entry) - 1;
+        let reader = &self.readers[reader];
+        (reader, entry - reader.base)
     }
 
     /// The nearest live entries of the same source before (false) or after (true) one, nearest first: their distances by id
-    /// and themselves, in place of what `found` holds.
+    /// and themselves, instead of what `found` holds.
     pub(super) fn neighbours(&self, entry: usize, after: bool, number: usize, found: &mut Vec<(u64, usize)>) {
         let (home, ordinal) = self.locate(entry);
         let source = home.segment.column::<u32>(Section::Source).get(ordinal);
         let id = home.segment.column::<u64>(Section::Ids).get(ordinal);
         found.clear();
-        for part in &self.parts {
+        for reader in &self.readers {
             let (sources, ids) =
-                (part.segment.column::<u32>(Section::Source), part.segment.column::<u64>(Section::Ids));
+                (reader.segment.column::<u32>(Section::Source), reader.segment.column::<u64>(Section::Ids));
             let last = sources.len().wrapping_sub(1);
             if sources.len() == 0 || source < sources.get(0) || source > sources.get(last) {
                 continue;
             }
-            // Another version of the entry itself may stand here, dead.
-            let here = if std::ptr::eq(part, home) { ordinal } else { part.segment.place(source, id) };
+            // Another version of the entry itself may stand here, deleted.
+            let here = if std::ptr::eq(reader, home) { ordinal } else { reader.segment.lower_bound(source, id) };
             let near = |&at: &usize| sources.get(at) == source;
-            let take = |at: usize| (ids.get(at).abs_diff(id), part.base + at);
-            let is_other = |at: &usize| part.is_live(*at) && ids.get(*at) != id;
+            let take = |at: usize| (ids.get(at).abs_diff(id), reader.base + at);
+            let is_other = |at: &usize| reader.is_live(*at) && ids.get(*at) != id;
             if after {
                 let those = (here..sources.len()).take_while(near).filter(is_other);
                 found.extend(those.take(number).map(take));
@@ -176,53 +158,5 @@ impl View {
         }
         found.sort_unstable();
         found.truncate(number);
-    }
-}
-
-/// Mark what `newer` replaces or deletes.
-fn mask(older: &mut Part, newer: &Segment) {
-    let Part { segment, dead, .. } = older;
-    let mut mark = |id| {
-        if let Some(ordinal) = segment.find(id) {
-            if dead.is_empty() {
-                dead.resize(segment.len(), false);
-            }
-            dead[ordinal as usize] = true;
-        }
-    };
-    newer.gone().for_each(&mut mark);
-    if let (Some((low, high)), Some((own_low, own_high))) = (segment.id_range(), newer.id_range())
-        && low <= own_high
-        && own_low <= high
-    {
-        newer.ids().filter(|id| (low..=high).contains(id)).for_each(&mut mark);
-    }
-}
-
-/// What may be found of a part.
-pub(super) struct Gate<'a> {
-    part: &'a Part,
-    expires: Column<'a, i64>,
-    filter: &'a Filter<'a>,
-    now_ms: i64,
-    /// Whether only what is dead or expired is held back.
-    pub is_open: bool,
-}
-
-impl<'a> Gate<'a> {
-    pub fn new(part: &'a Part, filter: &'a Filter<'a>, now_ms: i64) -> Self {
-        let expires = part.segment.column(Section::Expires);
-        Self { part, expires, filter, now_ms, is_open: filter.is_open() }
-    }
-
-    #[inline]
-    pub fn passes(&self, ordinal: usize) -> bool {
-        if !self.part.is_live(ordinal) || self.expires.get(ordinal) <= self.now_ms {
-            return false;
-        }
-        self.is_open || {
-            let meta: Meta = self.part.segment.meta(ordinal as u32);
-            self.filter.passes(self.part.segment.column::<u64>(Section::Ids).get(ordinal), &meta)
-        }
     }
 }

@@ -5,24 +5,21 @@
 //!
 //! Processes may be short. So many new items are filed in several steps, small ones first, each of which lasts, and before
 //! anything is merged; a search does so before it looks; and closing and exiting wait a little for it.
-use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::OptionalExtension;
 use rustc_hash::FxHashSet;
 
-use super::connections::{Connections, lock};
+use super::connections::Connections;
+use super::index_cache::IndexCache;
+use super::index_snapshot::{InMemory, IndexedRange, MAX_SEGMENT_ITEMS, PlannedRange, Rows, plan_ranges, state};
 use super::namespace::Namespace;
 use super::segments::{self, Folder, Lock, Row};
-use super::shelf::{Known, LARGEST_PART, Part, Rows, Stretch, state, stretches};
-use super::shelves::Shelves;
-use super::{gate, problem};
+use super::{problem, use_count};
 use crate::error::{Error, Result, StoreProblem};
-use crate::interrupt::{interruptible, poll};
+use crate::interrupt::poll;
 
 /// Items that are worth a file: fewer are indexed in a tenth of a second whenever they are needed.
 pub(super) const FILED_ITEMS: usize = 2048;
@@ -30,15 +27,15 @@ pub(super) const FILED_ITEMS: usize = 2048;
 const RATIO: usize = 4;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What is needed to build.
+/// Everything that building needs.
 #[derive(Clone)]
-pub(super) struct Site {
+pub(super) struct BuildContext {
     pub connections: Arc<Connections>,
     pub folder: Folder,
-    pub shelves: Arc<Shelves>,
+    pub index_cache: Arc<IndexCache>,
 }
 
-/// What is to be built of a namespace.
+/// The files that are to be built of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
     /// Files for new items and for damaged ones: without them every process indexes the same items again.
@@ -47,40 +44,43 @@ pub(super) enum Extent {
     All,
 }
 
-/// A file to be built: of `(low, high]`, behind `older` parts, in place of `replaced` ones.
+/// A file to be built: of `(low, high]`, behind `older` ranges, in place of `replaced` ones.
 struct Job {
     low: i64,
     high: i64,
-    older: Vec<Part>,
+    older: Vec<IndexedRange>,
     replaced: Vec<Row>,
 }
 
-impl Site {
+impl BuildContext {
     /// Build what is to be built of a namespace, until nothing is: files for what is damaged and for at least `least` new
     /// items. Waits for other processes that build, if `waits`.
-    pub fn tend(&self, name: &str, least: usize, extent: Extent, waits: bool) -> Result<()> {
+    pub fn build_pending(&self, name: &str, least: usize, extent: Extent, waits: bool) -> Result<()> {
         let patience = if waits { Duration::MAX } else { Duration::ZERO };
         let Some(_lock) = self.lock(patience)? else { return Ok(()) };
         self.sweep()?;
         // Who asks for large files waits for them; else the process may end at any moment.
-        let mut most = if extent == Extent::All { LARGEST_PART } else { FILED_ITEMS };
+        let mut most = if extent == Extent::All { MAX_SEGMENT_ITEMS } else { FILED_ITEMS };
         while let Some((namespace, generation, job)) = self.next_job(name, least, most, extent)? {
             poll()?;
             self.build(name, namespace, generation, &job)?;
             // Who has come so far is likely to come further.
-            most = (2 * most).min(LARGEST_PART);
+            most = (2 * most).min(MAX_SEGMENT_ITEMS);
         }
         Ok(())
     }
 
     /// Whether so many items of a namespace are in no file, nor in memory, that they are worth one.
     pub fn is_behind(&self, name: &str) -> Result<bool> {
-        let shelf = self.shelves.peek(&self.connections, name)?;
+        let snapshot = self.index_cache.peek(&self.connections, name)?;
         self.connections.read(|transaction| {
             let Some(row) = Namespace::find(transaction, name)? else { return Ok(false) };
-            let known = shelf.as_ref().filter(|shelf| shelf.namespace == row.id).map_or(0, |shelf| shelf.rev);
-            // Every item has a rev of its own.
-            if row.rev - known < FILED_ITEMS as i64 {
+            let known = snapshot
+                .as_ref()
+                .filter(|snapshot| snapshot.namespace == row.id)
+                .map_or(0, |snapshot| snapshot.sequence);
+            // Every item has a sequence number of its own.
+            if row.sequence - known < FILED_ITEMS as i64 {
                 return Ok(false);
             }
             let filed = segments::rows(transaction, row.id)?.last().map_or(0, |file| file.high);
@@ -113,8 +113,8 @@ impl Site {
         }
     }
 
-    /// Remove files that a process left behind which ended amid its work: they may hold what is purged by now. Under the lock.
-    /// Those that stay.
+    /// Remove files that a process left behind which ended amid its work: they may hold what is purged by now. Under
+    /// the lock. Those that stay.
     pub fn sweep(&self) -> Result<Vec<PathBuf>> {
         let current: FxHashSet<String> = self.connections.read(|transaction| {
             let mut statement = transaction.prepare_cached("SELECT file FROM segments")?;
@@ -123,8 +123,8 @@ impl Site {
         Ok(self.folder.sweep(|name| current.contains(name)))
     }
 
-    /// Remove `files`, and whatever a process may have left behind; those that stay. Waits for who builds: what it is writing
-    /// may hold what was purged meanwhile.
+    /// Remove `files`, and whatever a process may have left behind; those that stay. Waits for who builds: what it is
+    /// writing may hold what was purged meanwhile.
     ///
     /// # Errors
     /// Others who built for all the time that a call may wait.
@@ -166,12 +166,14 @@ impl Site {
     /// The next file to be built, of at most `most` new items; its namespace and that one's generation.
     fn next_job(&self, name: &str, least: usize, most: usize, extent: Extent) -> Result<Option<(i64, i64, Job)>> {
         let Some((row, files)) = state(&self.connections, name)? else { return Ok(None) };
-        let shelf = self.shelves.peek(&self.connections, name)?.filter(|shelf| shelf.namespace == row.id);
+        let snapshot = self.index_cache.peek(&self.connections, name)?.filter(|snapshot| snapshot.namespace == row.id);
         // What is in memory only is what files are to be built of.
-        let parts: Vec<Part> =
-            shelf.iter().flat_map(|shelf| shelf.parts.iter().filter(|part| part.row.is_some()).cloned()).collect();
-        let known = Known { parts: &parts, generation: row.generation };
-        let stretches = stretches(&self.folder, &row, &files, known);
+        let ranges: Vec<IndexedRange> = snapshot
+            .iter()
+            .flat_map(|snapshot| snapshot.ranges.iter().filter(|range| range.row.is_some()).cloned())
+            .collect();
+        let known = InMemory { ranges: &ranges, generation: row.generation };
+        let planned = plan_ranges(&self.folder, &row, &files, known);
         let count = |low: i64, high: i64| {
             self.connections.read(|transaction| {
                 let query = "SELECT count(*) FROM items WHERE namespace = ?1 AND rev > ?2 AND rev <= ?3";
@@ -180,33 +182,33 @@ impl Site {
             })
         };
         let job = |from: usize, to: usize, most: usize| -> Result<_> {
-            let low = stretches[from].low;
-            let high = self.high_of(row.id, low, stretches[to].high, most)?;
-            let older = stretches[..from].iter().filter_map(|stretch| stretch.part.clone()).collect();
+            let low = planned[from].low;
+            let high = self.high_of(row.id, low, planned[to].high, most)?;
+            let older = planned[..from].iter().filter_map(|range| range.indexed.clone()).collect();
             // Damaged files lie between the others, and are replaced with what takes their place.
             let replaced = files.iter().filter(|file| file.high > low && file.high <= high).cloned().collect();
             Ok(Some((row.id, row.generation, Job { low, high, older, replaced })))
         };
         let filed = files.last().map_or(0, |file| file.high);
-        for (at, stretch) in stretches.iter().enumerate() {
-            let items = count(stretch.low, stretch.high)?;
-            match &stretch.part {
-                None if stretch.is_damaged || stretch.low < filed => return job(at, at, LARGEST_PART),
+        for (at, range) in planned.iter().enumerate() {
+            let items = count(range.low, range.high)?;
+            match &range.indexed {
+                None if range.is_damaged || range.low < filed => return job(at, at, MAX_SEGMENT_ITEMS),
                 None if items >= least.max(1) => return job(at, at, most),
                 // Most of it was deleted or replaced since.
-                Some(part) if extent == Extent::All && part.segment.len() > 2 * items + RATIO => {
-                    return job(at, at, LARGEST_PART);
+                Some(range) if extent == Extent::All && range.segment.len() > 2 * items + RATIO => {
+                    return job(at, at, MAX_SEGMENT_ITEMS);
                 }
                 _ => {}
             }
         }
         if extent == Extent::All {
-            let sizes: Vec<usize> = stretches.iter().map_while(size).collect();
+            let sizes: Vec<usize> = planned.iter().map_while(size).collect();
             if let Some((newest, older)) = sizes.split_last()
                 && let start = merge_start(older, *newest)
                 && start < older.len()
             {
-                return job(start, older.len(), LARGEST_PART);
+                return job(start, older.len(), MAX_SEGMENT_ITEMS);
             }
         }
         Ok(None)
@@ -227,7 +229,7 @@ impl Site {
         let bytes = rows.build(&job.older);
         poll()?;
         let written = {
-            let _inside = gate::enter(&self.connections.path)?;
+            let _inside = use_count::enter(&self.connections.path)?;
             self.folder.write(&bytes)
         };
         let (file, checksum) = written.map_err(|error| problem::io(&self.connections.path, &error))?;
@@ -258,8 +260,8 @@ impl Site {
 }
 
 /// Items of a file; None for what is in no file.
-fn size(stretch: &Stretch) -> Option<usize> {
-    stretch.part.as_ref().filter(|part| part.row.is_some()).map(|part| part.segment.len())
+fn size(range: &PlannedRange) -> Option<usize> {
+    range.indexed.as_ref().filter(|range| range.row.is_some()).map(|range| range.segment.len())
 }
 
 /// The first of the files, oldest first, that are made one with the newest one, of `items`.
@@ -269,7 +271,7 @@ fn merge_start(sizes: &[usize], items: usize) -> usize {
     for from in (0..sizes.len()).rev() {
         let newer = &sizes[from..];
         let total = newer.iter().sum::<usize>() + items;
-        if total > LARGEST_PART {
+        if total > MAX_SEGMENT_ITEMS {
             break;
         }
         let own = level(newer[0]);
@@ -282,210 +284,6 @@ fn merge_start(sizes: &[usize], items: usize) -> usize {
         }
     }
     start
-}
-
-thread_local! {
-    static STOP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
-}
-
-fn is_stopped() -> bool {
-    STOP.with_borrow(|stop| stop.as_ref().is_some_and(|stop| stop.load(Ordering::SeqCst)))
-}
-
-/// Items to be filed, in this process: how many namespaces have some, in all stores.
-static FILING: AtomicUsize = AtomicUsize::new(0);
-/// The process is about to end: nothing is merged any more.
-static IS_LEAVING: AtomicBool = AtomicBool::new(false);
-
-/// Wait until new items are filed, but not for longer: for a process that is about to exit.
-pub fn settle(patience: Duration) {
-    IS_LEAVING.store(true, Ordering::SeqCst);
-    let end = Instant::now() + patience;
-    while FILING.load(Ordering::SeqCst) > 0 && Instant::now() < end {
-        std::thread::sleep(PAUSE);
-    }
-}
-
-/// In a forked process, which does not have the threads that file.
-pub(super) fn forget_others() {
-    FILING.store(0, Ordering::SeqCst);
-}
-
-/// A namespace whose new items are to be filed, or are being filed.
-pub(super) struct Filing {
-    process: u32,
-    of_store: Arc<AtomicUsize>,
-}
-
-impl Filing {
-    fn new(of_store: &Arc<AtomicUsize>) -> Self {
-        FILING.fetch_add(1, Ordering::SeqCst);
-        of_store.fetch_add(1, Ordering::SeqCst);
-        Self { process: std::process::id(), of_store: Arc::clone(of_store) }
-    }
-}
-
-impl Drop for Filing {
-    fn drop(&mut self) {
-        if self.process == std::process::id() {
-            FILING.fetch_sub(1, Ordering::SeqCst);
-            self.of_store.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-}
-
-/// The thread that builds in the background, started when there is something to do.
-#[derive(Default)]
-pub(super) struct Background {
-    /// Locked inside the gate only.
-    state: Mutex<State>,
-    stop: Arc<AtomicBool>,
-    /// Namespaces that the thread, or a search, files or is to file.
-    filing: Arc<AtomicUsize>,
-    /// The store is about to be closed: nothing is merged any more.
-    is_leaving: Arc<AtomicBool>,
-}
-
-type Wanted = Mutex<Vec<(String, Filing)>>;
-
-#[derive(Default)]
-struct State {
-    wanted: Arc<Wanted>,
-    /// With the process it runs in.
-    thread: Option<(u32, JoinHandle<()>)>,
-}
-
-impl Background {
-    /// Have a namespace tended soon.
-    pub fn want(&self, site: &Site, name: &str) -> Result<()> {
-        if site.connections.is_read_only || self.stop.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        let _inside = gate::enter(&site.connections.path)?;
-        let mut state = lock(&self.state);
-        let here = std::process::id();
-        {
-            let mut wanted = lock(&state.wanted);
-            if state.thread.as_ref().is_some_and(|(process, _)| *process != here) {
-                // The parent sees to what it wanted.
-                wanted.clear();
-                self.filing.store(0, Ordering::SeqCst);
-            }
-            if !wanted.iter().any(|(other, _)| other == name) {
-                wanted.push((name.to_owned(), Filing::new(&self.filing)));
-            }
-        }
-        match &state.thread {
-            Some((process, thread)) if *process == here && !thread.is_finished() => thread.thread().unpark(),
-            _ => {
-                let (site, wanted, stop) = (site.clone(), Arc::clone(&state.wanted), Arc::clone(&self.stop));
-                let is_leaving = Arc::clone(&self.is_leaving);
-                let thread = std::thread::Builder::new().name("rehydrate-index".into());
-                match thread.spawn(move || work(&site, &wanted, &stop, &is_leaving)) {
-                    Ok(thread) => {
-                        if let Some((process, before)) = state.thread.replace((here, thread))
-                            && process != here
-                        {
-                            // Another process's thread is nothing that could be let go of here.
-                            std::mem::forget(before);
-                        }
-                    }
-                    // Without the thread the items stay in memory, or are indexed by whoever searches.
-                    Err(_) => lock(&state.wanted).clear(),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// File the new items of a namespace here and now, where they are many: what is indexed in memory only, every process
-    /// indexes again. Whoever is filing already is not waited for.
-    ///
-    /// # Errors
-    /// That it was interrupted. A disk that is full is no error: the items are found without the file too.
-    pub fn file(&self, site: &Site, name: &str) -> Result<()> {
-        if site.connections.is_read_only || self.stop.load(Ordering::SeqCst) || !site.is_behind(name)? {
-            return Ok(());
-        }
-        let filing = Filing::new(&self.filing);
-        let filed = site.tend(name, FILED_ITEMS, Extent::Missing, false);
-        drop(filing);
-        match filed {
-            Err(Error::Interrupted) => Err(Error::Interrupted),
-            // Many small files are left to be merged.
-            _ => self.want(site, name),
-        }
-    }
-
-    /// Wait until new items are filed, but not for longer.
-    pub fn finish(&self, site: &Site, patience: Duration) {
-        self.is_leaving.store(true, Ordering::SeqCst);
-        let is_here = || {
-            let Ok(_inside) = gate::enter(&site.connections.path) else { return false };
-            lock(&self.state).thread.as_ref().is_some_and(|(process, _)| *process == std::process::id())
-        };
-        let end = Instant::now() + patience;
-        while is_here() && self.filing.load(Ordering::SeqCst) > 0 && Instant::now() < end && poll().is_ok() {
-            std::thread::sleep(PAUSE);
-        }
-    }
-
-    /// End the thread, and wait for that so long; what it was building is left undone.
-    pub fn stop(&self, site: &Site, patience: Duration) {
-        self.stop.store(true, Ordering::SeqCst);
-        let Ok(inside) = gate::enter(&site.connections.path) else { return };
-        let thread = {
-            let mut state = lock(&self.state);
-            lock(&state.wanted).clear();
-            state.thread.take()
-        };
-        drop(inside);
-        if let Some((process, thread)) = thread
-            && process == std::process::id()
-        {
-            thread.thread().unpark();
-            let end = Instant::now() + patience;
-            while !thread.is_finished() && Instant::now() < end {
-                std::thread::sleep(PAUSE);
-            }
-            if thread.is_finished() {
-                let _ = thread.join();
-            }
-        }
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some((process, thread)) = state.thread.take()
-            && process != std::process::id()
-        {
-            std::mem::forget(thread); // as above
-        }
-    }
-}
-
-fn work(site: &Site, wanted: &Wanted, stop: &Arc<AtomicBool>, is_leaving: &AtomicBool) {
-    STOP.set(Some(Arc::clone(stop)));
-    let tend = |name: &str, extent| drop(interruptible(is_stopped, || site.tend(name, FILED_ITEMS, extent, false)));
-    while !is_stopped() {
-        let next = {
-            let Ok(_inside) = gate::enter(&site.connections.path) else { return };
-            lock(wanted).pop()
-        };
-        match next {
-            // A disk that is full, a purge in between: the items are found without the file too.
-            Some((name, filing)) => {
-                tend(&name, Extent::Missing);
-                drop(filing);
-                if !is_leaving.load(Ordering::SeqCst) && !IS_LEAVING.load(Ordering::SeqCst) {
-                    tend(&name, Extent::All);
-                }
-            }
-            None => std::thread::park(),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -505,15 +303,15 @@ mod tests {
         }
         let total = 256 * FILED_ITEMS;
         assert_eq!(sizes.iter().sum::<usize>(), total);
-        assert!(sizes.len() <= 3 * 4 + total / LARGEST_PART, "{sizes:?}");
+        assert!(sizes.len() <= 3 * 4 + total / MAX_SEGMENT_ITEMS, "{sizes:?}");
         assert!(written <= 5 * total, "an item was written {} times", written / total);
-        assert!(sizes.iter().all(|&size| size <= LARGEST_PART));
+        assert!(sizes.iter().all(|&size| size <= MAX_SEGMENT_ITEMS));
     }
 
     #[test]
     fn many_new_items_swallow_smaller_files() {
         assert_eq!(merge_start(&[100_000, 2048, 2048], 40_000), 1);
         assert_eq!(merge_start(&[], 5), 0);
-        assert_eq!(merge_start(&[LARGEST_PART], 5), 1);
+        assert_eq!(merge_start(&[MAX_SEGMENT_ITEMS], 5), 1);
     }
 }

@@ -3,30 +3,23 @@
 //! A signal handler runs on a thread that may be amid a call here ([`poll`]). What it calls must not wait for that thread:
 //! closing is left to the call under way, and a write amid a write is refused.
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
+use std::time::Duration;
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
+use super::database_file::{check_header, connect};
 use super::files::Identity;
+use super::patience::{LONGEST_PAUSE, Patience, lock, try_lock};
 use super::problem::{self, Attempt};
-use super::{files, gate, schema};
+use super::{database_file, schema, use_count};
 use crate::error::{Result, StoreProblem};
 use crate::interrupt::poll;
 
 /// Readers that are kept for the next call.
 const IDLE_READERS: usize = 8;
-const SHORTEST_PAUSE: Duration = Duration::from_micros(200);
-const LONGEST_PAUSE: Duration = Duration::from_millis(5);
-/// Of SQLite's machine, between two questions whether to stop: well under a millisecond.
-const STEPS: std::ffi::c_int = 2_000;
-/// What every SQLite file begins with.
-const HEADER: &[u8] = b"SQLite format 3\0";
 
 /// The connections of one store.
 pub(super) struct Connections {
@@ -47,14 +40,14 @@ enum Use {
 }
 
 thread_local! {
-    /// What this thread is amid: which connections, by address, and how it uses them.
+    /// Calls that this thread is amid: which connections, by address, and how it uses them.
     static USES: RefCell<Vec<(usize, Use)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A call that is under way, inside the gate. Whoever is the last to leave closed connections lets go of them.
+/// A call that is under way, inside the fork guard. Whoever is the last to leave closed connections lets go of them.
 struct Using<'a> {
     of: &'a Connections,
-    _inside: gate::Inside,
+    _inside: use_count::Inside,
 }
 
 impl Drop for Using<'_> {
@@ -69,10 +62,10 @@ impl Drop for Using<'_> {
 impl Connections {
     /// Open the file, and make it where there is none.
     pub fn open(path: PathBuf, is_read_only: bool, busy: Duration) -> Result<Arc<Self>> {
-        let inside = gate::enter(&path)?;
-        let connections = gate::register(|others| {
+        let inside = use_count::enter(&path)?;
+        let connections = register(|others| {
             if !is_read_only {
-                files::make(&path)?;
+                database_file::make(&path)?;
             }
             let identity = Identity::of(&path).map_err(|error| problem::io(&path, &error))?;
             // Closing a file takes away the locks that SQLite has on it, in the whole process (POSIX): it is looked into
@@ -97,7 +90,7 @@ impl Connections {
     }
 
     fn using(&self, how: Use) -> Result<Using<'_>> {
-        let inside = gate::enter(&self.path)?;
+        let inside = use_count::enter(&self.path)?;
         USES.with_borrow_mut(|uses| uses.push((self.address(), how)));
         Ok(Using { of: self, _inside: inside })
     }
@@ -127,7 +120,7 @@ impl Connections {
                 "open it without read_only",
             ));
         }
-        let mut patience = Patience::new(self, busy);
+        let mut patience = Patience::new(&self.path, busy);
         loop {
             {
                 let _using = self.using(Use::Write)?;
@@ -153,9 +146,9 @@ impl Connections {
         }
     }
 
-    /// What `work` finds in one state of the file; it may be called again.
+    /// The result of `work` on one state of the file; it may be called again.
     pub fn read<T>(&self, work: impl Fn(&Transaction<'_>) -> Attempt<T>) -> Result<T> {
-        let mut patience = Patience::new(self, self.busy);
+        let mut patience = Patience::new(&self.path, self.busy);
         loop {
             {
                 let _using = self.using(Use::Read)?;
@@ -173,7 +166,7 @@ impl Connections {
         let idle = lock(&self.readers).pop();
         let mut connection = match idle {
             Some(connection) => connection,
-            None => self.connect()?,
+            None => connect(&self.path, self.is_read_only)?,
         };
         let found = {
             let transaction = connection.transaction().map_err(|error| problem::sqlite(&self.path, &error))?;
@@ -208,7 +201,7 @@ impl Connections {
     /// Work of the connection that writes which is no transaction; None is tried again.
     fn alone<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<Option<T>>) -> Result<T> {
         self.check_reentry()?;
-        let mut patience = Patience::new(self, self.busy);
+        let mut patience = Patience::new(&self.path, self.busy);
         loop {
             {
                 let _using = self.using(Use::Write)?;
@@ -232,12 +225,12 @@ impl Connections {
     fn connected<'a>(&self, slot: &'a mut Option<Connection>) -> Result<&'a mut Connection> {
         Ok(match slot.take() {
             Some(connection) => slot.insert(connection),
-            None => slot.insert(self.connect()?),
+            None => slot.insert(connect(&self.path, self.is_read_only)?),
         })
     }
 
     /// Close every connection; the next call opens one. False where one is in use.
-    pub fn let_go(&self) -> bool {
+    pub fn close_idle(&self) -> bool {
         let (Some(mut readers), Some(mut writer)) = (try_lock(&self.readers), try_lock(&self.writer)) else {
             return false;
         };
@@ -246,8 +239,8 @@ impl Connections {
         true
     }
 
-    /// Close every connection for good, after a write that is under way. The log is copied into the file if nobody is in the
-    /// way. Called from a signal handler amid a call of the same thread, that call ends first, and then closes.
+    /// Close every connection for good, after a write that is under way. The log is copied into the file if nobody is
+    /// in the way. Called from a signal handler amid a call of the same thread, that call ends first, and then closes.
     pub fn close(&self) -> Result<()> {
         self.is_closed.store(true, Ordering::SeqCst);
         while !self.is_used_here() && !self.try_close()? {
@@ -260,12 +253,12 @@ impl Connections {
     /// The same without waiting for a write, whose end then closes: false.
     pub fn try_close(&self) -> Result<bool> {
         self.is_closed.store(true, Ordering::SeqCst);
-        let _inside = gate::enter(&self.path)?;
+        let _inside = use_count::enter(&self.path)?;
         Ok(self.release())
     }
 
     fn release(&self) -> bool {
-        if !gate::is_home() {
+        if !use_count::is_home() {
             return true; // a child copied amid a call: see `drop`
         }
         let Some(mut writer) = try_lock(&self.writer) else { return false };
@@ -313,32 +306,13 @@ impl Connections {
         ))
     }
 
-    fn connect(&self) -> Result<Connection> {
-        let access =
-            if self.is_read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
-        let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let opened = Connection::open_with_flags(&self.path, flags).and_then(|mut connection| {
-            settle(&mut connection)?;
-            Ok(connection)
-        });
-        let opened = match opened {
-            // Where not even the files beside it can be made, nobody can write to it either, unless a log lies there.
-            Err(error) if self.is_read_only && is_unreachable(&error) && !files::has_log(&self.path) => {
-                let flags = flags | OpenFlags::SQLITE_OPEN_URI;
-                Connection::open_with_flags(files::immutable_uri(&self.path), flags)
-            }
-            opened => opened,
-        };
-        opened.map_err(|error| problem::sqlite(&self.path, &error))
-    }
-
     /// A write-ahead log lets readers and a writer go on side by side; the file remembers it.
     fn enter_log_mode(&self) -> Result<()> {
-        let mut patience = Patience::new(self, self.busy);
+        let mut patience = Patience::new(&self.path, self.busy);
         loop {
             {
-                let _inside = gate::enter(&self.path)?;
-                let mode = self.connect().and_then(|connection| {
+                let _inside = use_count::enter(&self.path)?;
+                let mode = connect(&self.path, self.is_read_only).and_then(|connection| {
                     let mode = connection.query_row("PRAGMA journal_mode=WAL", [], |row| row.get::<_, String>(0));
                     mode.map_err(|error| problem::sqlite(&self.path, &error))
                 });
@@ -362,7 +336,7 @@ impl Connections {
 
 impl Drop for Connections {
     fn drop(&mut self) {
-        if !gate::is_home() {
+        if !use_count::is_home() {
             // SQLite in a child that was copied amid its work may wait for ever, or take the parent's log away.
             std::mem::forget(std::mem::take(self.readers.get_mut().unwrap_or_else(PoisonError::into_inner)));
             std::mem::forget(self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).take());
@@ -370,89 +344,26 @@ impl Drop for Connections {
     }
 }
 
-/// Before SQLite touches it: something else is not even opened.
-fn check_header(path: &Path) -> Result<()> {
-    // Its length is what can be read: asked for apart, it may be that of a file that another process is just making.
-    let read = File::open(path).and_then(|file| {
-        let mut header = Vec::new();
-        file.take(HEADER.len() as u64).read_to_end(&mut header)?;
-        Ok(header.is_empty() || header == HEADER)
-    });
-    if read.map_err(|error| problem::io(path, &error))? { Ok(()) } else { Err(schema::not_a_store(path)) }
+/// All open stores. Locked inside or during a fork only, so never by a thread that a child lacks.
+static OPEN: Mutex<Vec<Weak<Connections>>> = Mutex::new(Vec::new());
+
+/// Make what has connections, and have them closed before a fork; `make` is told of all that are there already, one call at
+/// a time. Called inside the guard.
+fn register(make: impl FnOnce(&[Arc<Connections>]) -> Result<Connections>) -> Result<Arc<Connections>> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|other| other.strong_count() > 0);
+    let others: Vec<Arc<Connections>> = open.iter().filter_map(Weak::upgrade).collect();
+    let made = Arc::new(make(&others)?);
+    open.push(Arc::downgrade(&made));
+    Ok(made)
 }
 
-/// What every connection is told.
-fn settle(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.progress_handler(STEPS, Some(|| poll().is_err()))?;
-    connection.busy_timeout(Duration::ZERO)?; // waiting is done outside of the gate
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    connection.set_prepared_statement_cache_capacity(64);
-    connection.execute_batch(
-        "PRAGMA synchronous = FULL;
-         PRAGMA secure_delete = ON;
-         PRAGMA cell_size_check = ON;
-         PRAGMA journal_size_limit = 67108864;
-         PRAGMA temp_store = MEMORY;
-         PRAGMA cache_size = -16000;",
-    )
-}
-
-fn is_unreachable(error: &rusqlite::Error) -> bool {
-    use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
-    matches!(error.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
-}
-
-/// Waiting for others, with a deadline for all of it together.
-struct Patience<'a> {
-    of: &'a Connections,
-    busy: Duration,
-    end: Instant,
-    longest: Duration,
-}
-
-impl<'a> Patience<'a> {
-    fn new(of: &'a Connections, busy: Duration) -> Self {
-        Self { of, busy, end: Instant::now() + busy, longest: SHORTEST_PAUSE }
-    }
-
-    /// Go on if trying again may help.
-    fn excuse(&self, error: crate::error::Error) -> Result<()> {
-        if problem::is_busy(&error) { Ok(()) } else { Err(error) }
-    }
-
-    /// A pause of a random length, so that those who wait do not meet again.
-    fn wait(&mut self) -> Result<()> {
-        poll()?;
-        if Instant::now() >= self.end {
-            return Err(problem::store(
-                &self.of.path,
-                StoreProblem::Busy,
-                format!("others kept it locked for {:.1} s", self.busy.as_secs_f64()),
-                "let the process that holds it finish, or wait longer (busy_seconds)",
-            ));
-        }
-        self.longest = (self.longest * 2).min(LONGEST_PAUSE);
-        std::thread::sleep(self.longest.mul_f64(chance()));
-        Ok(())
-    }
-}
-
-/// A number between 0 and 1 that differs from thread to thread and from call to call.
-fn chance() -> f64 {
-    (super::random() >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-/// A panic while it was locked left at worst a connection less.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    match mutex.try_lock() {
-        Ok(guard) => Some(guard),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => None,
-    }
+/// Close every connection; false where one is in use.
+pub(super) fn close_all() -> bool {
+    let open = match OPEN.try_lock() {
+        Ok(open) => open,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return false,
+    };
+    open.iter().filter_map(Weak::upgrade).all(|connections| connections.close_idle())
 }

@@ -1,25 +1,10 @@
 //! The files of a store: the truth, SQLite's log beside it, and the folder of indexes.
 use std::fs::{DirBuilder, File, OpenOptions};
+use std::hash::BuildHasher;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
-
-use super::problem;
-use crate::error::Result;
-
-/// Make an empty file that only its owner may read, and its folder likewise, where they are not there.
-pub(super) fn make(path: &Path) -> Result<()> {
-    if path.exists() {
-        return Ok(());
-    }
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    make_folder(folder).map_err(|error| problem::io(folder, &error))?;
-    match private(OpenOptions::new().write(true).create_new(true)).open(path) {
-        Ok(_) => sync_folder(folder).map_err(|error| problem::io(folder, &error)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(problem::io(path, &error)),
-    }
-}
 
 /// Which file a name means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,4 +83,12 @@ pub(super) fn immutable_uri(path: &Path) -> String {
         }
     }
     uri + "?mode=ro&immutable=1"
+}
+
+/// 64 bits that no other thread, call or process has.
+pub(super) fn random() -> u64 {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    // A forked process has its parent's keys and count.
+    std::hash::RandomState::new().hash_one((call, std::process::id(), SystemTime::now()))
 }

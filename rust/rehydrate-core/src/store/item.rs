@@ -164,7 +164,7 @@ pub struct Link {
     pub is_outgoing: bool,
 }
 
-/// What became of an item that was added.
+/// The outcome of adding one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Added {
     pub handle: String,

@@ -1,7 +1,7 @@
 //! Bounds of a namespace: the least worth having becomes cold, and what was cold for longest goes. Hot items stay.
 use super::item::Tier;
 use super::problem::Attempt;
-use super::write::Writing;
+use super::write::WriteTransaction;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 const HOUR_MS: i64 = 60 * 60 * 1000;
@@ -45,9 +45,9 @@ impl Amount {
         self.items <= limit.items && self.bytes <= limit.bytes
     }
 
-    fn part(self, share: f64) -> Self {
-        let part = |whole: i64| if whole == i64::MAX { whole } else { (whole as f64 * share) as i64 };
-        Self { items: part(self.items), bytes: part(self.bytes) }
+    fn scaled(self, share: f64) -> Self {
+        let scaled = |whole: i64| if whole == i64::MAX { whole } else { (whole as f64 * share) as i64 };
+        Self { items: scaled(self.items), bytes: scaled(self.bytes) }
     }
 
     fn remove(&mut self, bytes: i64) {
@@ -64,11 +64,18 @@ struct Candidate {
     worth: f64,
 }
 
+impl WriteTransaction<'_> {
+    /// Keep the namespace within `limits`: how many items became cold, and how many are gone.
+    pub fn enforce(&mut self, limits: &Limits) -> Attempt<(usize, usize)> {
+        enforce(self, limits)
+    }
+}
+
 /// Demote and drop what is beyond `limits`, and drop what is expired: how many were demoted, how many dropped.
 ///
-/// Where there is too much, the warm and hot items are brought down to three quarters of the limit and all of them to 95 per
-/// cent, so that the next additions find room and the items are looked through now and then only.
-pub(super) fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
+/// Where there is too much, the warm and hot items are brought down to three quarters of the limit and all of them to
+/// 95 per cent, so that the next additions find room and the items are looked through now and then only.
+fn enforce(writing: &mut WriteTransaction<'_>, limits: &Limits) -> Attempt<(usize, usize)> {
     let expired = ids(writing, "expires <= ?2", writing.now_ms)?;
     let mut dropped = writing.delete(&expired)?;
     let mut demoted = 0;
@@ -89,7 +96,7 @@ pub(super) fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(us
         candidates.sort_by(|a, b| a.worth.total_cmp(&b.worth).then(a.id.cmp(&b.id)));
         let mut cooled = Vec::new();
         for item in candidates.iter_mut().filter(|item| item.tier == Tier::Warm as u8) {
-            if kept.is_within(limit.part(0.75)) {
+            if kept.is_within(limit.scaled(0.75)) {
                 break;
             }
             kept.remove(item.bytes);
@@ -98,28 +105,28 @@ pub(super) fn enforce(writing: &mut Writing<'_>, limits: &Limits) -> Attempt<(us
         }
         demoted += writing.set_tier(&cooled, Tier::Cold as u8)?;
         candidates.sort_by_key(|item| item.id);
-        let mut gone = Vec::new();
+        let mut deleted = Vec::new();
         for item in candidates.iter().filter(|item| item.tier == Tier::Cold as u8) {
-            if held.is_within(limit.part(0.95)) {
+            if held.is_within(limit.scaled(0.95)) {
                 break;
             }
             held.remove(item.bytes);
-            gone.push(item.id);
+            deleted.push(item.id);
         }
-        dropped += writing.delete(&gone)?;
+        dropped += writing.delete(&deleted)?;
     }
     writing.namespace.demoted += demoted as i64;
     writing.namespace.dropped += dropped as i64;
     Ok((demoted, dropped))
 }
 
-fn ids(writing: &Writing<'_>, condition: &str, bound: i64) -> Attempt<Vec<i64>> {
+fn ids(writing: &WriteTransaction<'_>, condition: &str, bound: i64) -> Attempt<Vec<i64>> {
     let query = format!("SELECT id FROM items WHERE namespace = ?1 AND {condition}");
     let mut statement = writing.transaction.prepare_cached(&query)?;
     Ok(statement.query_map((writing.namespace.id, bound), |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
 }
 
-fn candidates(writing: &Writing<'_>) -> Attempt<Vec<Candidate>> {
+fn candidates(writing: &WriteTransaction<'_>) -> Attempt<Vec<Candidate>> {
     let query =
         "SELECT id, tier, bytes, max(time, used), trust, uses FROM items WHERE namespace = ?1 AND tier IN (1, 2)";
     let mut statement = writing.transaction.prepare_cached(query)?;

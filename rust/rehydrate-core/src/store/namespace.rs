@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::item::{Filter, Tier};
 use super::problem::Attempt;
 
-/// What a name is the name of.
+/// The kind of thing that a name names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(super) enum Role {
@@ -25,7 +25,7 @@ pub(super) const UNNAMED: u32 = 0;
 #[derive(Debug, Clone)]
 pub(super) struct Namespace {
     pub id: i64,
-    pub rev: i64,
+    pub sequence: i64,
     pub generation: i64,
     pub items: i64,
     pub bytes: i64,
@@ -34,7 +34,7 @@ pub(super) struct Namespace {
     pub aged_ms: i64,
     pub space: Option<String>,
     pub dim: i64,
-    /// Tombstones up to this rev are gone.
+    /// Tombstones up to this sequence number are deleted.
     pub pruned: i64,
 }
 
@@ -44,7 +44,7 @@ impl Namespace {
     fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             id: row.get(0)?,
-            rev: row.get(1)?,
+            sequence: row.get(1)?,
             generation: row.get(2)?,
             items: row.get(3)?,
             bytes: row.get(4)?,
@@ -80,23 +80,23 @@ impl Namespace {
     }
 
     /// The mark of that model in an index.
-    pub fn space_print(&self) -> Option<u64> {
-        self.space.as_ref().map(|space| print_of(space, self.dim))
+    pub fn space_fingerprint(&self) -> Option<u64> {
+        self.space.as_ref().map(|space| fingerprint_of(space, self.dim))
     }
 
     /// Write the row back.
     pub fn save(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
         let update = "UPDATE namespaces SET rev = ?2, generation = ?3, items = ?4, bytes = ?5, demoted = ?6, dropped = ?7, \
                       aged = ?8, space = ?9, dim = ?10, pruned = ?11 WHERE id = ?1";
-        let Self { id, rev, generation, items, bytes, demoted, dropped, aged_ms, space, dim, pruned } = self;
-        let row = (id, rev, generation, items, bytes, demoted, dropped, aged_ms, space, dim, pruned);
+        let Self { id, sequence, generation, items, bytes, demoted, dropped, aged_ms, space, dim, pruned } = self;
+        let row = (id, sequence, generation, items, bytes, demoted, dropped, aged_ms, space, dim, pruned);
         transaction.prepare_cached(update)?.execute(row)?;
         Ok(())
     }
 }
 
-/// What tells one model's vectors from another's in an index.
-pub(super) fn print_of(space: &str, dim: i64) -> u64 {
+/// The mark that tells one model's vectors from another's in an index.
+pub(super) fn fingerprint_of(space: &str, dim: i64) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(space.as_bytes(), dim.unsigned_abs())
 }
 
@@ -157,7 +157,7 @@ impl Names {
 
 /// A filter with numbers for names. A name that nothing has is left out: it matches nothing.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Numbered {
+pub(super) struct ResolvedFilter {
     pub tiers: Option<Vec<Tier>>,
     pub kinds: Option<Vec<u32>>,
     pub sources: Option<Vec<u32>>,
@@ -167,7 +167,7 @@ pub(super) struct Numbered {
     pub min_trust: f64,
 }
 
-impl Numbered {
+impl ResolvedFilter {
     pub fn of(filter: &Filter, tx: &Transaction<'_>, namespace: i64) -> Attempt<Self> {
         let numbers = |role, names: &Option<Vec<String>>| {
             let Some(names) = names else { return Ok(None) };

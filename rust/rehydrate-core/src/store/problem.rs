@@ -8,7 +8,7 @@ use rusqlite::ErrorCode;
 use super::files;
 use crate::error::{Error, StoreProblem};
 
-/// What ends a piece of work with a connection: SQLite's word or our own.
+/// The failure of a piece of work with a connection: SQLite's word or our own.
 pub(super) enum Failure {
     Sqlite(rusqlite::Error),
     Core(Error),
@@ -30,7 +30,7 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// What it means for whoever uses the store at `path`.
+    /// The error for whoever uses the store at `path`.
     pub fn at(self, path: &Path) -> Error {
         match self {
             Self::Sqlite(error) => sqlite(path, &error),
@@ -44,7 +44,7 @@ pub(super) fn store(path: &Path, kind: StoreProblem, problem: impl Into<String>,
     Error::Store { kind, path: path.display().to_string(), problem: problem.into(), remedy: remedy.into() }
 }
 
-/// What `error` means for whoever uses the store.
+/// The error for whoever uses the store.
 pub(super) fn sqlite(path: &Path, error: &rusqlite::Error) -> Error {
     let code = error.sqlite_error_code();
     if code == Some(ErrorCode::OperationInterrupted) {
@@ -88,7 +88,7 @@ pub(super) fn io(path: &Path, error: &io::Error) -> Error {
 /// own tells.
 fn has_no_room(path: &Path) -> bool {
     let length = |ending: &str| files::beside(path, ending).metadata().map_or(0, |data| data.len());
-    let probe = files::beside(path, &format!("-{:016x}.probe", super::random()));
+    let probe = files::beside(path, &format!("-{:016x}.probe", files::random()));
     let written = files::private(OpenOptions::new().write(true).create_new(true)).open(&probe).and_then(|mut file| {
         file.seek(SeekFrom::Start(length("").max(length("-wal"))))?;
         file.write_all(&[0; 64 << 10])?;

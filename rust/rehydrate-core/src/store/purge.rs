@@ -5,21 +5,21 @@ use rusqlite::Transaction;
 
 use super::namespace::{Namespace, Role, find_name};
 use super::problem::{self, Attempt};
-use super::write::Writing;
+use super::write::WriteTransaction;
 use crate::error::{Error, StoreProblem};
 
-/// What is purged of a namespace.
+/// The part of a namespace that is purged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Purge {
-    /// What came from one source.
+    /// All that came from one source.
     Source(String),
-    /// What was learned in one session.
+    /// All that was learned in one session.
     Session(String),
     /// Everything.
     Namespace,
 }
 
-/// What a purge took away.
+/// The outcome of a purge.
 #[derive(Debug, Default)]
 pub(super) struct Purged {
     pub items: usize,
@@ -77,10 +77,10 @@ fn take(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) ->
         .query_map((namespace.id, number), |row| row.get(0))?
         .collect::<rusqlite::Result<_>>()?;
     let Some(&oldest) = ids.first() else { return Ok(Purged::default()) };
-    let mut writing = Writing::begin(transaction, namespace, now_ms)?;
+    let mut writing = WriteTransaction::begin(transaction, namespace, now_ms)?;
     let items = writing.delete(&ids)?;
     transaction.execute("DELETE FROM names WHERE id = ?1", [number])?;
-    // An item was never in a segment that ends before its first rev.
+    // An item was never in a segment that ends before its first sequence number.
     let files = transaction
         .prepare("DELETE FROM segments WHERE namespace = ?1 AND high >= ?2 RETURNING file")?
         .query_map((writing.namespace.id, oldest), |row| row.get(0))?

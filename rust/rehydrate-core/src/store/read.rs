@@ -2,11 +2,11 @@
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::item::{Item, Key, Link, Tier, handle_of, key_in, split};
-use super::namespace::{Names, Namespace, Numbered};
+use super::namespace::{Names, Namespace, ResolvedFilter};
 use super::problem::Attempt;
 
 /// A namespace in one state of the file.
-pub(super) struct Reading<'a> {
+pub(super) struct ReadTransaction<'a> {
     pub transaction: &'a Transaction<'a>,
     pub namespace: Namespace,
     pub now_ms: i64,
@@ -31,7 +31,7 @@ pub struct Paging {
     pub newest_first: bool,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> ReadTransaction<'a> {
     /// None where nothing was ever added to the namespace.
     pub fn begin(transaction: &'a Transaction<'a>, name: &'a str, now_ms: i64) -> Attempt<Option<Self>> {
         let namespace = Namespace::find(transaction, name)?;
@@ -92,7 +92,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Items that pass the filter, in the order in which they were stored.
-    pub fn list(&mut self, filter: &Numbered, paging: Paging) -> Attempt<Page> {
+    pub fn list(&mut self, filter: &ResolvedFilter, paging: Paging) -> Attempt<Page> {
         let condition = filter.condition(self.namespace.id, self.now_ms);
         let (direction, beyond, start) =
             if paging.newest_first { ("DESC", "<", i64::MAX) } else { ("ASC", ">", i64::MIN) };

@@ -2,9 +2,9 @@
 //! one or two characters or of signs alone.
 use memchr::memmem::Finder;
 
-use super::namespace::Numbered;
+use super::namespace::ResolvedFilter;
 use super::problem::Attempt;
-use super::read::Reading;
+use super::read::ReadTransaction;
 use crate::interrupt::poll;
 
 /// A find that stands by itself, not inside a word.
@@ -24,7 +24,12 @@ fn has_signs_in_short_words(query: &str) -> bool {
 }
 
 /// The best `limit` items that contain the query: those where it stands by itself first, then the newest.
-pub(super) fn scan(reading: &Reading<'_>, query: &str, filter: &Numbered, limit: usize) -> Attempt<Vec<(i64, f32)>> {
+pub(super) fn scan(
+    reading: &ReadTransaction<'_>,
+    query: &str,
+    filter: &ResolvedFilter,
+    limit: usize,
+) -> Attempt<Vec<(i64, f32)>> {
     let wanted = query.trim().to_lowercase();
     if wanted.is_empty() || limit == 0 {
         return Ok(Vec::new());

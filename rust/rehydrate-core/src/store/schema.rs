@@ -1,7 +1,7 @@
 //! The tables of a store's file, and which files are stores.
 //!
-//! Every write to an item takes the next `rev` of the one clock, in the same transaction: what changed since a state is what
-//! has a greater rev. An item's id is its first rev, and so never given twice.
+//! Every write to an item takes the next `rev` of the one clock, in the same transaction: what changed since a state is
+//! what has a greater rev. An item's id is its first rev, and so never given twice.
 use std::path::Path;
 
 use rusqlite::Transaction;

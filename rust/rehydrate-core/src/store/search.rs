@@ -1,16 +1,17 @@
-//! Search and recall over a namespace's shelf, with the items of what is found.
+//! Search and recall over a namespace's snapshot, with the items of what is found.
 use std::ops::Range;
 
 use super::builder::FILED_ITEMS;
+use super::facade::Store;
+use super::index_snapshot::{IndexSnapshot, step_of};
 use super::item::{Filter, Item, handle_of, verify_namespace};
-use super::namespace::{Namespace, Numbered, print_of};
+use super::namespace::{Namespace, ResolvedFilter, fingerprint_of};
 use super::problem::Attempt;
-use super::read::Reading;
-use super::shelf::{Shelf, step_of};
-use super::{Store, scan, snippet};
+use super::read::ReadTransaction;
+use super::{scan, snippet};
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
-use crate::index::{self, Fusion, Likeness, Query};
+use crate::index::{self, Fusion, KnnTarget, Query};
 use crate::interrupt::checkpoint;
 
 /// How often a search begins again because what it found was deleted meanwhile.
@@ -76,14 +77,16 @@ impl Store {
             }
         };
         self.note_uses(found.iter().map(|(found, _)| found.id as i64))?;
-        // Behind the gate: a text may be long, and a fork waits for whoever is inside.
+        // Behind the fork guard: a text may be long, and a fork waits for whoever is inside.
         Ok(found.into_iter().map(|(found, item)| hit(&found, item, request.query)).collect())
     }
 
     fn scan(&self, namespace: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<Vec<Found>> {
         self.connections.read(|transaction| {
-            let Some(mut reading) = Reading::begin(transaction, namespace, now_ms)? else { return Ok(Vec::new()) };
-            let filter = Numbered::of(&request.filter, transaction, reading.namespace.id)?;
+            let Some(mut reading) = ReadTransaction::begin(transaction, namespace, now_ms)? else {
+                return Ok(Vec::new());
+            };
+            let filter = ResolvedFilter::of(&request.filter, transaction, reading.namespace.id)?;
             let mut hits = Vec::new();
             for (id, score) in scan::scan(&reading, request.query, &filter, request.limit)? {
                 let found = index::Hit { id: id.unsigned_abs(), score, text: score, trigram: 1.0, cosine: f32::NAN };
@@ -95,15 +98,15 @@ impl Store {
 
     /// Hits, and whether none of them was deleted before it could be read.
     fn search_once(&self, name: &str, request: &SearchRequest<'_>, now_ms: i64) -> Result<(Vec<Found>, bool)> {
-        let Some(shelf) = self.shelf(name)? else { return Ok((Vec::new(), true)) };
+        let Some(snapshot) = self.snapshot(name)? else { return Ok((Vec::new(), true)) };
         if let Some((vector, space)) = request.vector {
-            verify_index_space(&shelf, vector.len(), space)?;
+            verify_index_space(&snapshot, vector.len(), space)?;
         }
         let filter = self.connections.read(|transaction| {
             if let (Some((vector, space)), Some(row)) = (request.vector, Namespace::find(transaction, name)?) {
                 verify_space(&row, vector.len(), space)?;
             }
-            Numbered::of(&request.filter, transaction, shelf.namespace)
+            ResolvedFilter::of(&request.filter, transaction, snapshot.namespace)
         })?;
         let query = Query {
             text: request.query,
@@ -123,9 +126,11 @@ impl Store {
             },
             now_ms,
         };
-        let found = shelf.view.search(&query);
+        let found = snapshot.view.search(&query);
         let (mut hits, is_whole) = self.connections.read(|transaction| {
-            let Some(mut reading) = Reading::begin(transaction, name, now_ms)? else { return Ok((Vec::new(), true)) };
+            let Some(mut reading) = ReadTransaction::begin(transaction, name, now_ms)? else {
+                return Ok((Vec::new(), true));
+            };
             let mut hits = Vec::with_capacity(found.len());
             let mut is_whole = true;
             for found in &found {
@@ -145,9 +150,9 @@ impl Store {
     /// leave out what all items have in common.
     ///
     /// # Errors
-    /// What keeps a file from being read.
+    /// A file that cannot be read.
     pub fn recall(&self, namespace: &str, texts: &[&str], k: usize, centred: bool) -> Result<Vec<Vec<Near>>> {
-        self.recall_like(namespace, Likeness::Texts(texts), texts.len(), k, centred, None)
+        self.recall_like(namespace, KnnTarget::Texts(texts), texts.len(), k, centred, None)
     }
 
     /// The same by vectors of the model `space`.
@@ -168,13 +173,13 @@ impl Store {
             (Some(row), Some(vector)) => Ok(verify_space(&row, vector.len(), space)?),
             _ => Ok(()),
         })?;
-        self.recall_like(namespace, Likeness::Vectors(vectors), vectors.len(), k, centred, Some(space))
+        self.recall_like(namespace, KnnTarget::Vectors(vectors), vectors.len(), k, centred, Some(space))
     }
 
     fn recall_like(
         &self,
         namespace: &str,
-        of: Likeness<'_>,
+        of: KnnTarget<'_>,
         count: usize,
         k: usize,
         centred: bool,
@@ -182,17 +187,17 @@ impl Store {
     ) -> Result<Vec<Vec<Near>>> {
         verify_namespace(namespace)?;
         let now_ms = (self.options.clock)();
-        let Some(shelf) = self.shelf(namespace)? else { return Ok(vec![Vec::new(); count]) };
-        if let (Likeness::Vectors([vector, ..]), Some(space)) = (of, space) {
-            verify_index_space(&shelf, vector.len(), space)?;
+        let Some(snapshot) = self.snapshot(namespace)? else { return Ok(vec![Vec::new(); count]) };
+        if let (KnnTarget::Vectors([vector, ..]), Some(space)) = (of, space) {
+            verify_index_space(&snapshot, vector.len(), space)?;
         }
         let recall = index::Recall { of, k, centred, filter: index::Filter::default(), now_ms };
-        let found = shelf.view.recall(&recall);
+        let found = snapshot.view.recall(&recall);
         self.connections.read(|transaction| {
             let query = "SELECT handle FROM items WHERE id = ?1 AND namespace = ?2";
             let mut statement = transaction.prepare_cached(query)?;
             let mut handle = |id: u64| -> Attempt<Option<String>> {
-                let mut rows = statement.query((id as i64, shelf.namespace))?;
+                let mut rows = statement.query((id as i64, snapshot.namespace))?;
                 Ok(rows.next()?.map(|row| row.get(0).map(handle_of)).transpose()?)
             };
             let named = found.iter().map(|near| {
@@ -207,13 +212,13 @@ impl Store {
     }
 
     /// The index of a namespace as it is now.
-    pub(super) fn shelf(&self, namespace: &str) -> Result<Option<std::sync::Arc<Shelf>>> {
-        self.background.file(&self.site, namespace)?;
-        let shelf = self.site.shelves.get(&self.connections, &self.site.folder, namespace)?;
-        if shelf.as_ref().is_some_and(|shelf| shelf.damaged > 0 || shelf.unfiled() >= FILED_ITEMS) {
-            self.background.want(&self.site, namespace)?;
+    pub(super) fn snapshot(&self, namespace: &str) -> Result<Option<std::sync::Arc<IndexSnapshot>>> {
+        self.background.file(&self.build_context, namespace)?;
+        let snapshot = self.build_context.index_cache.get(&self.connections, &self.build_context.folder, namespace)?;
+        if snapshot.as_ref().is_some_and(|snapshot| snapshot.damaged > 0 || snapshot.unfiled() >= FILED_ITEMS) {
+            self.background.want(&self.build_context, namespace)?;
         }
-        Ok(shelf)
+        Ok(snapshot)
     }
 }
 
@@ -229,9 +234,9 @@ fn hit(found: &index::Hit, item: Item, query: &str) -> Hit {
 }
 
 /// The index may be of a moment before or after the row that was looked at.
-fn verify_index_space(shelf: &Shelf, dim: usize, space: &str) -> Result<()> {
-    match shelf.space {
-        Some(held) if held != print_of(space, dim as i64) => Err(Error::Argument(format!(
+fn verify_index_space(snapshot: &IndexSnapshot, dim: usize, space: &str) -> Result<()> {
+    match snapshot.space {
+        Some(held) if held != fingerprint_of(space, dim as i64) => Err(Error::Argument(format!(
             "a vector of {space:?} ({dim} components) where this namespace has those of another model; use that one"
         ))),
         _ => Ok(()),

@@ -1,7 +1,7 @@
 //! Index files: written whole, checked whole when opened, and dispensable.
 //!
-//! They are read, not mapped: whoever cuts a file that is mapped ends every process that looks into it (SIGBUS), and nothing
-//! keeps others from doing so. How much is held at once is bounded in bytes (`shelves`).
+//! They are read, not mapped: whoever cuts a file that is mapped ends every process that looks into it (SIGBUS), and
+//! nothing keeps others from doing so. How much is held at once is bounded in bytes (`index_cache.rs`).
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use rusqlite::Transaction;
 
+use super::files::{self, random};
 use super::namespace::Namespace;
-use super::{files, random};
 use crate::index::Segment;
 
 /// Beside the store's file.
@@ -19,7 +19,7 @@ const FOLDER: &str = "-index";
 const ENDING: &str = ".segment";
 const LOCK: &str = "lock";
 
-/// What the table says of an index file, which holds the items whose rev is in `(low, high]`.
+/// The table's row of an index file, which holds the items whose sequence number is in `(low, high]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     pub low: i64,
@@ -121,7 +121,7 @@ impl Folder {
 
     /// Remove files that are not current any more; those that stay. Who has one open keeps it.
     pub fn remove<'a>(&self, names: impl IntoIterator<Item = &'a String>) -> Vec<PathBuf> {
-        names.into_iter().map(|name| self.0.join(name)).filter(|path| !take_away(path)).collect()
+        names.into_iter().map(|name| self.0.join(name)).filter(|path| !remove_any(path)).collect()
     }
 
     /// Remove what no table names: left by a process that ended amid its work. Those that stay; the folder itself where
@@ -140,7 +140,7 @@ impl Folder {
             };
             let name = entry.file_name();
             let is_ours = name.to_str().is_some_and(|name| name.ends_with(ENDING) && !is_current(name));
-            if is_ours && !take_away(&entry.path()) {
+            if is_ours && !remove_any(&entry.path()) {
                 remaining.push(entry.path());
             }
         }
@@ -173,10 +173,10 @@ impl Folder {
             files::allow_owner(&self.0);
             files::allow_owner(&self.0.join(LOCK));
         } else {
-            take_away(&self.0);
+            remove_any(&self.0);
         }
         if !self.0.join(LOCK).is_file() {
-            take_away(&self.0.join(LOCK));
+            remove_any(&self.0.join(LOCK));
         }
     }
 
@@ -217,7 +217,7 @@ impl Drop for Lock {
 }
 
 /// Remove a file, or a folder that stands in a file's place; whether nothing is there any more.
-fn take_away(path: &Path) -> bool {
+fn remove_any(path: &Path) -> bool {
     let removed = if path.symlink_metadata().is_ok_and(|data| data.is_dir()) {
         std::fs::remove_dir_all(path)
     } else {
@@ -251,8 +251,8 @@ mod tests {
         store.flush().unwrap();
         let expected = found();
         for spoil in ["cut", "empty", "overwrite"] {
-            let held = store.shelf("alice").unwrap().unwrap();
-            assert!(held.parts.iter().any(|part| part.row.is_some()), "{spoil}: nothing is read from a file");
+            let held = store.snapshot("alice").unwrap().unwrap();
+            assert!(held.ranges.iter().any(|range| range.row.is_some()), "{spoil}: nothing is read from a file");
             let files = std::fs::read_dir(folder.path().join("memory.db-index")).unwrap().flatten();
             for file in files.map(|file| file.path()).filter(|path| path.extension().is_some()) {
                 let bytes = std::fs::read(&file).unwrap();
@@ -264,7 +264,7 @@ mod tests {
                 }
             }
             // Both what a search under way holds, and the next search.
-            assert!(held.parts.iter().all(|part| part.segment.ids().len() == 300), "{spoil}");
+            assert!(held.ranges.iter().all(|range| range.segment.ids().len() == 300), "{spoil}");
             assert_eq!(found(), expected, "{spoil}");
             assert_eq!(store.verify().unwrap().damaged, 1, "{spoil}");
             assert_eq!(found(), expected, "{spoil}, read again");

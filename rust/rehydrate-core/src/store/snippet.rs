@@ -1,7 +1,7 @@
 //! Snippets: the part of a text around what a query found, cut between sentences or lines.
 //!
-//! One pass over the text for the query's words, and a second one for the query as it stands where it holds none of them. Both
-//! are linear and may be interrupted: no lock is held here.
+//! One pass over the text for the query's words, and a second one for the query as it stands where it holds none of
+//! them. Both are linear and may be interrupted: no lock is held here.
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
@@ -12,7 +12,7 @@ use crate::interrupt::{Pace, stretches};
 const SNIPPET_BYTES: usize = 800;
 /// How far a cut may move to meet the end of a sentence.
 const REACH_BYTES: usize = 200;
-/// What of a query is looked for here: a snippet shows less than that.
+/// Bytes of a query that are looked for here: a snippet shows less than that.
 const QUERY_BYTES: usize = 4_096;
 
 /// The bytes of `text` to show for `query`: all of a short text, else the stretch with most of the query's words, the rarer
@@ -81,7 +81,7 @@ fn densest(matches: &[(usize, String)]) -> Option<usize> {
     let mut counts = rustc_hash::FxHashMap::<&str, u32>::default();
     matches.iter().for_each(|(_, word)| *counts.entry(word).or_default() += 1);
     let reach = SNIPPET_BYTES * 3 / 4;
-    let (mut best, mut place) = (0.0_f64, None);
+    let (mut best, mut first) = (0.0_f64, None);
     let mut inside = rustc_hash::FxHashMap::<&str, u32>::default();
     let (mut weight, mut end) = (0.0, 0);
     for (start, (at, word)) in matches.iter().enumerate() {
@@ -92,16 +92,16 @@ fn densest(matches: &[(usize, String)]) -> Option<usize> {
             end += 1;
         }
         // As good and nearby: what weighs most then stands at the beginning, not just before the cut.
-        let is_near = place.is_some_and(|first: usize| *at < matches[first].0 + reach);
+        let is_near = first.is_some_and(|first: usize| *at < matches[first].0 + reach);
         if weight > best + 1e-9 || (is_near && weight > best - 1e-9) {
-            (best, place) = (weight, Some(start));
+            (best, first) = (weight, Some(start));
         }
         if let Some(seen) = inside.get_mut(word.as_str()) {
             *seen -= 1;
             weight -= if *seen == 0 { 1.0 / f64::from(counts[word.as_str()]) } else { 0.0 };
         }
     }
-    place.map(|start| matches[start].0)
+    first.map(|start| matches[start].0)
 }
 
 /// `range` with both ends moved to the ends of sentences or lines nearby, else to white space, else between characters.
@@ -143,9 +143,9 @@ fn words(text: &str) -> impl Iterator<Item = (usize, String)> {
     std::iter::from_fn(move || {
         let (start, first) = rest.find(|(_, letter)| letter.is_alphanumeric())?;
         let mut word: String = first.to_lowercase().collect();
-        if !crate::scripts::is_unspaced(first) {
+        if !crate::analysis::scripts::is_unspaced(first) {
             while let Some((_, letter)) =
-                rest.next_if(|(_, next)| next.is_alphanumeric() && !crate::scripts::is_unspaced(*next))
+                rest.next_if(|(_, next)| next.is_alphanumeric() && !crate::analysis::scripts::is_unspaced(*next))
             {
                 word.extend(letter.to_lowercase());
             }

@@ -2,17 +2,17 @@
 use rusqlite::Transaction;
 use rustc_hash::FxHashSet;
 
-use super::Store;
 use super::builder::Extent;
+use super::facade::Store;
+use super::index_snapshot::{InMemory, IndexSnapshot, plan_ranges, state};
 use super::item::{Key, handle_of, is_key_of, verify_namespace};
 use super::namespace::Namespace;
 use super::problem::Attempt;
 use super::segments::rows;
-use super::shelf::{Known, Shelf, state, stretches};
 use crate::error::Result;
 use crate::interrupt::{checkpoint, poll};
 
-/// What a namespace holds.
+/// Counts of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     pub items: u64,
@@ -40,22 +40,22 @@ pub struct Stats {
     pub file_bytes: u64,
 }
 
-/// What a check of a store found.
+/// The result of a check of a store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// Items that were looked at.
     pub items: u64,
-    /// What is wrong with the truth; empty: nothing.
+    /// Faults of the truth; empty: none.
     pub problems: Vec<String>,
     /// Index files that were damaged, are thrown away and made anew.
     pub damaged: u64,
 }
 
 impl Store {
-    /// What a namespace holds; all zeros where nothing was ever added.
+    /// Counts of a namespace; all zeros where nothing was ever added.
     ///
     /// # Errors
-    /// What keeps a file from being read.
+    /// A file that cannot be read.
     pub fn stats(&self, namespace: &str) -> Result<Stats> {
         verify_namespace(namespace)?;
         let mut stats = self.connections.read(|transaction| {
@@ -95,21 +95,22 @@ impl Store {
         Ok(stats)
     }
 
-    /// Check everything: SQLite's own structures, that the tables agree with each other, that every text is the one that was
-    /// added, and that every index holds exactly the items that there are. What is wrong with an index is mended, what is wrong with the truth is reported.
+    /// Check everything: SQLite's own structures, that the tables agree with each other, that every text is the one
+    /// that was added, and that every index holds exactly the items that there are. What is wrong with an index is
+    /// mended, what is wrong with the truth is reported.
     ///
     /// # Errors
-    /// What keeps a file from being read at all.
+    /// A file that cannot be read at all.
     pub fn verify(&self) -> Result<Report> {
         let mut report = Report { problems: self.connections.read(check_tables)?, ..Report::default() };
         for name in self.namespaces()? {
             let Some((row, files)) = state(&self.connections, &name)? else { continue };
             // Read from the disk again, whatever is in memory.
-            let stretches = stretches(&self.site.folder, &row, &files, Known::default());
-            let damaged = stretches.iter().filter(|stretch| stretch.is_damaged).count();
+            let planned = plan_ranges(&self.build_context.folder, &row, &files, InMemory::default());
+            let damaged = planned.iter().filter(|range| range.is_damaged).count();
             if damaged > 0 {
                 report.damaged += damaged as u64;
-                self.site.shelves.forget(&self.connections, Some(&name))?;
+                self.build_context.index_cache.forget(&self.connections, Some(&name))?;
             }
             report.items += row.items.unsigned_abs();
             report.problems.extend(self.altered_texts(&name, row.id)?);
@@ -158,16 +159,17 @@ impl Store {
     /// Whether the index of a namespace holds its items and nothing else, as of one moment.
     fn is_index_right(&self, name: &str) -> Result<bool> {
         loop {
-            let Some(shelf) = self.shelf(name)? else { return Ok(true) };
+            let Some(snapshot) = self.snapshot(name)? else { return Ok(true) };
             let compared = self.connections.read(|transaction| {
                 let row = Namespace::find(transaction, name)?;
-                if !row.is_some_and(|row| shelf.is_current(&row)) {
+                if !row.is_some_and(|row| snapshot.is_current(&row)) {
                     return Ok(None);
                 }
                 let mut statement =
                     transaction.prepare_cached("SELECT id FROM items WHERE namespace = ?1 ORDER BY id")?;
-                let ids = statement.query_map([shelf.namespace], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))?;
-                Ok(Some(ids.collect::<rusqlite::Result<Vec<u64>>>()? == live_ids(&shelf)))
+                let ids =
+                    statement.query_map([snapshot.namespace], |row| row.get::<_, i64>(0).map(i64::unsigned_abs))?;
+                Ok(Some(ids.collect::<rusqlite::Result<Vec<u64>>>()? == live_ids(&snapshot)))
             })?;
             if let Some(is_right) = compared {
                 return Ok(is_right);
@@ -179,7 +181,7 @@ impl Store {
     /// Make the indexes anew, of one namespace or of all; how many items they hold.
     ///
     /// # Errors
-    /// What keeps files from being written.
+    /// Files that cannot be written.
     pub fn rebuild(&self, namespace: Option<&str>) -> Result<u64> {
         let names = match namespace {
             Some(name) => {
@@ -191,8 +193,8 @@ impl Store {
         let mut items = 0;
         for name in &names {
             self.discard(name)?;
-            self.site.tend(name, 1, Extent::All, true)?;
-            items += self.shelf(name)?.map_or(0, |shelf| shelf.view.len() as u64);
+            self.build_context.build_pending(name, 1, Extent::All, true)?;
+            items += self.snapshot(name)?.map_or(0, |snapshot| snapshot.view.len() as u64);
         }
         self.sweep()?;
         Ok(items)
@@ -201,10 +203,10 @@ impl Store {
     /// Write index files of all that no file holds yet, and of what is damaged, and wait for that.
     ///
     /// # Errors
-    /// What keeps files from being written.
+    /// Files that cannot be written.
     pub fn flush(&self) -> Result<()> {
         for name in self.namespaces()? {
-            self.site.tend(&name, 1, Extent::All, true)?;
+            self.build_context.build_pending(&name, 1, Extent::All, true)?;
         }
         Ok(())
     }
@@ -219,35 +221,35 @@ impl Store {
             row.save(transaction)?;
             Ok(files)
         })?;
-        self.site.shelves.forget(&self.connections, Some(name))?;
-        self.site.folder.remove(&files);
+        self.build_context.index_cache.forget(&self.connections, Some(name))?;
+        self.build_context.folder.remove(&files);
         Ok(())
     }
 
     /// Remove files that a process left behind which ended amid its work.
     pub(super) fn sweep(&self) -> Result<()> {
-        match self.site.folder.lock() {
-            Ok(Some(_lock)) => self.site.sweep().map(drop),
+        match self.build_context.folder.lock() {
+            Ok(Some(_lock)) => self.build_context.sweep().map(drop),
             _ => Ok(()), // who builds does it
         }
     }
 }
 
-/// What can be found in a shelf, ascending.
-fn live_ids(shelf: &Shelf) -> Vec<u64> {
+/// The ids that can be found in a snapshot, ascending.
+fn live_ids(snapshot: &IndexSnapshot) -> Vec<u64> {
     let mut hidden = FxHashSet::default();
-    let mut live = Vec::with_capacity(shelf.view.len());
-    for part in shelf.parts.iter().rev() {
+    let mut live = Vec::with_capacity(snapshot.view.len());
+    for range in snapshot.ranges.iter().rev() {
         checkpoint();
-        live.extend(part.segment.ids().filter(|id| !hidden.contains(id)));
-        hidden.extend(part.segment.ids());
-        hidden.extend(part.segment.gone());
+        live.extend(range.segment.ids().filter(|id| !hidden.contains(id)));
+        hidden.extend(range.segment.ids());
+        hidden.extend(range.segment.tombstones());
     }
     live.sort_unstable();
     live
 }
 
-/// What the tables say that cannot be.
+/// Contradictions in the tables.
 fn check_tables(transaction: &Transaction<'_>) -> Attempt<Vec<String>> {
     let mut problems: Vec<String> = transaction
         .prepare("PRAGMA integrity_check")?

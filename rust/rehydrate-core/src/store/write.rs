@@ -1,8 +1,7 @@
-//! Writing: every change is one transaction that gives each item it touches a new rev.
+//! Writing: every change is one transaction that gives each item it touches a new sequence number.
 use rusqlite::{OptionalExtension, Transaction};
 
 use super::item::{Added, Key, NewItem, handle_of, join, key_in, key_of, verify_name};
-use super::limits::{self, Limits};
 use super::namespace::{Names, Namespace, Role};
 use super::problem::Attempt;
 use crate::embed::is_present;
@@ -10,22 +9,22 @@ use crate::error::Error;
 use crate::interrupt::poll;
 
 /// One transaction's changes of one namespace.
-pub(super) struct Writing<'a> {
+pub(super) struct WriteTransaction<'a> {
     pub transaction: &'a Transaction<'a>,
     pub namespace: Namespace,
     pub now_ms: i64,
     clock: i64,
 }
 
-impl<'a> Writing<'a> {
+impl<'a> WriteTransaction<'a> {
     pub fn begin(transaction: &'a Transaction<'a>, namespace: Namespace, now_ms: i64) -> Attempt<Self> {
         let clock = transaction.prepare_cached("SELECT rev FROM clock")?.query_row([], |row| row.get(0))?;
         Ok(Self { transaction, namespace, now_ms, clock })
     }
 
-    fn next_rev(&mut self) -> i64 {
+    fn next_sequence(&mut self) -> i64 {
         self.clock += 1;
-        self.namespace.rev = self.clock;
+        self.namespace.sequence = self.clock;
         self.clock
     }
 
@@ -148,7 +147,7 @@ impl<'a> Writing<'a> {
     }
 
     fn insert(&mut self, key: Key, item: &NewItem, names: &mut Names) -> Attempt<i64> {
-        let id = self.next_rev();
+        let id = self.next_sequence();
         let (transaction, namespace) = (self.transaction, self.namespace.id);
         let mut number = |role, name: &str| names.number(transaction, namespace, role, name);
         let bytes = item.held_bytes() as i64;
@@ -210,10 +209,10 @@ impl<'a> Writing<'a> {
             transaction.prepare_cached("DELETE FROM bodies WHERE id = ?1")?.execute([id])?;
             transaction.prepare_cached("DELETE FROM links WHERE source = ?1")?.execute([id])?;
             transaction.prepare_cached("DELETE FROM links WHERE target = ?1")?.execute([id])?;
-            let rev = self.next_rev();
+            let sequence = self.next_sequence();
             transaction
                 .prepare_cached("INSERT INTO tombstones (namespace, rev, id) VALUES (?1, ?2, ?3)")?
-                .execute((self.namespace.id, rev, id))?;
+                .execute((self.namespace.id, sequence, id))?;
             self.namespace.items -= 1;
             self.namespace.bytes -= bytes;
             deleted += 1;
@@ -226,9 +225,9 @@ impl<'a> Writing<'a> {
         let mut changed = 0;
         for &id in ids {
             poll()?;
-            let rev = self.next_rev();
+            let sequence = self.next_sequence();
             let update = "UPDATE items SET tier = ?2, rev = ?3 WHERE id = ?1 AND tier <> ?2";
-            changed += self.transaction.prepare_cached(update)?.execute((id, tier, rev))?;
+            changed += self.transaction.prepare_cached(update)?.execute((id, tier, sequence))?;
         }
         Ok(changed)
     }
@@ -246,7 +245,7 @@ impl<'a> Writing<'a> {
     }
 
     fn set_vector(&mut self, id: i64, vector: Option<Vec<u8>>) -> Attempt<()> {
-        let rev = self.next_rev();
+        let sequence = self.next_sequence();
         let before: Option<i64> = self
             .transaction
             .prepare_cached("SELECT length(vector) FROM bodies WHERE id = ?1")?
@@ -255,7 +254,7 @@ impl<'a> Writing<'a> {
         self.transaction.prepare_cached("UPDATE bodies SET vector = ?2 WHERE id = ?1")?.execute((id, vector))?;
         self.transaction
             .prepare_cached("UPDATE items SET rev = ?2, bytes = bytes + ?3 WHERE id = ?1")?
-            .execute((id, rev, more))?;
+            .execute((id, sequence, more))?;
         self.namespace.bytes += more;
         Ok(())
     }
@@ -281,14 +280,9 @@ impl<'a> Writing<'a> {
     pub fn find_each(&self, handles: &[String]) -> Attempt<Vec<Option<i64>>> {
         handles.iter().map(|handle| self.find(key_in(handle)?)).collect()
     }
-
-    /// Keep the namespace within `limits`: how many items became cold, and how many are gone.
-    pub fn enforce(&mut self, limits: &Limits) -> Attempt<(usize, usize)> {
-        limits::enforce(self, limits)
-    }
 }
 
-/// Count how often searches showed items. That is no change of them: it takes no rev.
+/// Count how often searches showed items. That is no change of them: it takes no sequence number.
 pub(super) fn count_uses(transaction: &Transaction<'_>, uses: &[(i64, u64)], now_ms: i64) -> Attempt<()> {
     for &(id, count) in uses {
         transaction.prepare_cached("UPDATE items SET uses = uses + ?2, used = ?3 WHERE id = ?1")?.execute((

@@ -53,7 +53,7 @@ fn count(
 /// The counts of pieces seen lately by this thread: most words of a conversation come again.
 #[derive(Default)]
 struct Seen {
-    /// Short pieces, each in the one place its hash names. An entry is the key with the count in the free half of the
+    /// Short pieces, each in the one slot its hash names. An entry is the key with the count in the free half of the
     /// length byte (a piece of 15 bytes has at most 15 tokens), 0 where there is none.
     short: Vec<u128>,
     /// Longer pieces, which are rare in Latin scripts and the rule in others.
@@ -72,21 +72,21 @@ impl Seen {
 
     #[inline(always)]
     fn short(&mut self, key: Key, vocabulary: &Vocabulary) -> u32 {
-        let place = layout::first_slot(layout::hash_key(key), SHORT_BITS);
-        match self.short.get(place) {
+        let slot = layout::first_slot(layout::hash_key(key), SHORT_BITS);
+        match self.short.get(slot) {
             Some(&entry) if (entry ^ key) << 4 == 0 => (entry >> 124) as u32,
-            _ => self.learn(place, key, vocabulary),
+            _ => self.learn(slot, key, vocabulary),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn learn(&mut self, place: usize, key: Key, vocabulary: &Vocabulary) -> u32 {
+    fn learn(&mut self, slot: usize, key: Key, vocabulary: &Vocabulary) -> u32 {
         if self.short.is_empty() {
             self.short = vec![0; 1 << SHORT_BITS];
         }
         let tokens = merge::count_key(vocabulary, key);
-        self.short[place] = key | u128::from(tokens) << 124;
+        self.short[slot] = key | u128::from(tokens) << 124;
         tokens
     }
 

@@ -64,7 +64,8 @@ const START_BITS: u32 = 21;
 const LEN_BITS: u32 = 8;
 const PRINT_SHIFT: u32 = RANK_BITS + START_BITS;
 
-/// One token in the table: its rank, where its bytes start, its length and part of its hash. Never 0: that is an empty slot.
+/// One token in the table: its rank, where its bytes start, its length and part of its hash. Never 0: that is an empty
+/// slot.
 #[allow(dead_code, reason = "only the build script packs")]
 pub fn pack(rank: u32, start: usize, len: usize, hash: u64) -> u64 {
     assert!(rank < 1 << RANK_BITS && start < 1 << START_BITS && (1..=LONGEST).contains(&len));

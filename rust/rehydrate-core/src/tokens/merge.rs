@@ -72,12 +72,12 @@ fn count_by_scan(len: usize, rank: impl Fn(usize, usize) -> u32) -> u32 {
 /// Merges rank by rank, for pieces of under 4 GiB.
 ///
 /// A union ranks after both its parts, so no merge of one rank makes another of the same or a lower rank possible: each
-/// rank is visited once, with the places where it may apply from left to right.
+/// rank is visited once, with the positions where it may apply from left to right.
 fn count_by_rank(vocabulary: &Vocabulary, piece: &[u8]) -> u32 {
-    // Places in 32 bits: twelve bytes for one of text are enough, and giving them back takes its time, too.
+    // Positions in 32 bits: twelve bytes for one of text are enough, and giving them back takes its time, too.
     let len = u32::try_from(piece.len()).expect("a piece under 4 GiB");
     let union = |start: u32, end: u32| vocabulary.rank(&piece[start as usize..end as usize]);
-    let mut places: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    let mut positions: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     // For the first byte of a part: where the part ends, and where the one before it starts. ends is 0 elsewhere.
     // Filled with the first lookups, between whose checkpoints fresh memory comes in.
     let (mut ends, mut befores) = (Vec::with_capacity(piece.len()), Vec::with_capacity(piece.len()));
@@ -88,15 +88,15 @@ fn count_by_rank(vocabulary: &Vocabulary, piece: &[u8]) -> u32 {
         befores.push(start.saturating_sub(1));
         let rank = if start + 2 <= len { union(start, start + 2) } else { NO_RANK };
         if rank != NO_RANK {
-            places.entry(rank).or_default().push(start);
+            positions.entry(rank).or_default().push(start);
         }
     }
     let mut parts = len;
-    while let Some((rank, mut starts)) = places.pop_first() {
+    while let Some((rank, mut starts)) = positions.pop_first() {
         interrupt::sort(&mut starts);
         for start in starts {
             pace.step();
-            // The place is stale if a part there has merged otherwise since.
+            // The position is stale if a part there has merged otherwise since.
             let middle = ends[start as usize];
             if middle == 0 || middle == len || union(start, ends[middle as usize]) != rank {
                 continue;
@@ -109,14 +109,14 @@ fn count_by_rank(vocabulary: &Vocabulary, piece: &[u8]) -> u32 {
                 befores[end as usize] = start;
                 let rank = union(start, ends[end as usize]);
                 if rank != NO_RANK {
-                    places.entry(rank).or_default().push(start);
+                    positions.entry(rank).or_default().push(start);
                 }
             }
             if start > 0 {
                 let before = befores[start as usize];
                 let rank = union(before, end);
                 if rank != NO_RANK {
-                    places.entry(rank).or_default().push(before);
+                    positions.entry(rank).or_default().push(before);
                 }
             }
         }

@@ -88,7 +88,7 @@ mod ascii {
         (byte_at(bytes, end) < 0x80).then_some(end)
     }
 
-    /// What the two encodings have in common: numbers, runs of other characters, white space.
+    /// Rules that the two encodings share: numbers, runs of other characters, white space.
     #[inline(always)]
     fn rest(bytes: &[u8], start: usize, first: Class, second: Class, trails: impl Fn(u8) -> bool) -> Option<usize> {
         if (first | second) & WIDE != 0 {
@@ -281,7 +281,7 @@ mod wide {
         if small_end > end { Some(small_end) } else { after_either }
     }
 
-    /// What the two encodings have in common: numbers, runs of other characters, white space.
+    /// Rules that the two encodings share: numbers, runs of other characters, white space.
     fn rest(text: &str, start: usize, trail: &[char]) -> usize {
         let (first, second_at) = next(text, start).expect("before the end");
         if first & NUMBER != 0 {

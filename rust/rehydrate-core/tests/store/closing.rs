@@ -7,7 +7,7 @@ use rehydrate_core::error::{Error, Result, StoreProblem};
 use rehydrate_core::interrupt::interruptible;
 use rehydrate_core::store::{Options, Purge, SearchRequest, Store};
 
-use super::place::{Place, add, corpus, item, kind_of, texts};
+use super::fixture::{StoreFixture, add, corpus, item, kind_of, texts};
 
 /// So long that a test which waits for it hangs.
 const FOR_EVER: Duration = Duration::from_secs(1 << 20);
@@ -50,14 +50,14 @@ fn shared(store: Store) -> &'static Store {
 
 #[test]
 fn a_handler_that_closes_amid_a_write_lets_it_end_and_then_the_store_is_closed() {
-    let place = Place::new();
-    let store = shared(place.open());
+    let fixture = StoreFixture::new();
+    let store = shared(fixture.open());
     let items = corpus(MANY);
     let added = amid(|| store.close().unwrap(), || store.add("alice", &items, None)).unwrap();
     assert_eq!(added.added.len(), MANY);
     assert_eq!(kind_of(store.stats("alice")), StoreProblem::Closed);
     store.close().unwrap();
-    let again = place.open();
+    let again = fixture.open();
     assert_eq!(again.stats("alice").unwrap().items, MANY as u64);
     assert_eq!(again.verify().unwrap().problems, [""; 0]);
 }
@@ -65,8 +65,8 @@ fn a_handler_that_closes_amid_a_write_lets_it_end_and_then_the_store_is_closed()
 #[test]
 fn a_handler_that_writes_amid_a_write_is_refused_at_once_and_one_that_reads_reads() {
     static SAW: Mutex<Option<(Result<usize>, u64)>> = Mutex::new(None);
-    let place = Place::new();
-    let store = shared(place.with(Options { busy: FOR_EVER, ..Options::default() }));
+    let fixture = StoreFixture::new();
+    let store = shared(fixture.with(Options { busy: FOR_EVER, ..Options::default() }));
     add(store, "alice", &["before"]);
     let handler = || {
         let wrote = store.add("bob", &[item("text")], None).map(|added| added.added.len());
@@ -82,11 +82,11 @@ fn a_handler_that_writes_amid_a_write_is_refused_at_once_and_one_that_reads_read
 #[test]
 fn a_handler_that_searches_amid_the_refresh_of_the_same_index_finds_too() {
     static FOUND: AtomicBool = AtomicBool::new(false);
-    let place = Place::new();
-    place.open().add("alice", &corpus(MANY), None).unwrap();
+    let fixture = StoreFixture::new();
+    fixture.open().add("alice", &corpus(MANY), None).unwrap();
     // One that builds no files, so that all of it is indexed amid the search.
-    let _ = std::fs::remove_dir_all(place.path().with_file_name("memory.db-index"));
-    let store = shared(place.with(Options { is_read_only: true, ..Options::default() }));
+    let _ = std::fs::remove_dir_all(fixture.path().with_file_name("memory.db-index"));
+    let store = shared(fixture.with(Options { is_read_only: true, ..Options::default() }));
     let search = || store.search("alice", &SearchRequest::new("who repaired the penguin n77x", 3));
     let handler = move || FOUND.store(!search().unwrap().is_empty(), Ordering::SeqCst);
     assert!(!amid(handler, search).unwrap().is_empty());
@@ -96,8 +96,8 @@ fn a_handler_that_searches_amid_the_refresh_of_the_same_index_finds_too() {
 #[test]
 fn a_handler_that_builds_amid_building_is_refused_and_does_not_wait_for_itself() {
     static SAW: Mutex<Option<Result<u64>>> = Mutex::new(None);
-    let place = Place::new();
-    let store = shared(place.open());
+    let fixture = StoreFixture::new();
+    let store = shared(fixture.open());
     store.add("alice", &corpus(MANY), None).unwrap();
     store.flush().unwrap();
     let handler = || *SAW.lock().unwrap() = Some(store.rebuild(None));
@@ -108,31 +108,31 @@ fn a_handler_that_builds_amid_building_is_refused_and_does_not_wait_for_itself()
 
 #[test]
 fn dropping_or_closing_a_store_does_not_wait_for_who_holds_the_file() {
-    let place = Place::new();
+    let fixture = StoreFixture::new();
     let (first, second) =
         (Options { busy: FOR_EVER, ..Options::default() }, Options { busy: FOR_EVER, ..Options::default() });
-    let (dropped, closed) = (place.with(first), place.with(second));
+    let (dropped, closed) = (fixture.with(first), fixture.with(second));
     add(&dropped, "alice", &["alpha one is a note"]);
     for store in [&dropped, &closed] {
         // What a search showed is counted with the next write.
         assert_eq!(store.search("alice", &SearchRequest::new("alpha note", 3)).unwrap().len(), 1);
     }
-    let holder = rusqlite::Connection::open(place.path()).unwrap();
+    let holder = rusqlite::Connection::open(fixture.path()).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     drop(dropped);
     closed.close().unwrap();
     holder.execute_batch("COMMIT").unwrap();
     drop(holder);
-    assert_eq!(texts(&place.open(), "alice"), ["alpha one is a note"]);
+    assert_eq!(texts(&fixture.open(), "alice"), ["alpha one is a note"]);
 }
 
 #[test]
 fn a_purge_says_that_it_is_not_done_while_others_build_and_is_done_afterwards() {
-    let place = Place::new();
-    let store = place.with(Options { busy: Duration::from_millis(50), ..Options::default() });
+    let fixture = StoreFixture::new();
+    let store = fixture.with(Options { busy: Duration::from_millis(50), ..Options::default() });
     add(&store, "alice", &["the xyzzy of alice"]);
     store.flush().unwrap();
-    let index = place.path().with_file_name("memory.db-index");
+    let index = fixture.path().with_file_name("memory.db-index");
     // As a process leaves it that reads items, builds a file of them and is killed before it says so.
     std::fs::write(index.join(format!("{:032x}.segment", 7)), "the xyzzy of alice").unwrap();
     let builder = std::fs::File::open(index.join("lock")).unwrap();
@@ -142,5 +142,5 @@ fn a_purge_says_that_it_is_not_done_while_others_build_and_is_done_afterwards() 
     assert_eq!(kind_of(refused), StoreProblem::Busy);
     builder.unlock().unwrap();
     store.purge("alice", &Purge::Namespace).unwrap();
-    assert!(memchr::memmem::find(&place.bytes(), b"xyzzy").is_none());
+    assert!(memchr::memmem::find(&fixture.bytes(), b"xyzzy").is_none());
 }

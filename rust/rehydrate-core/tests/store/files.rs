@@ -5,12 +5,12 @@ use std::path::Path;
 use rehydrate_core::error::StoreProblem;
 use rehydrate_core::store::{NewItem, Options, Purge, Store};
 
-use super::place::{Place, add, corpus, from, item, kind_of, texts};
+use super::fixture::{StoreFixture, add, corpus, from, item, kind_of, texts};
 
 #[test]
 fn files_and_folders_are_their_owners_alone() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     add(&store, "alice", &["text"]);
     #[cfg(unix)]
     {
@@ -48,10 +48,10 @@ fn what_is_no_store_is_refused_and_left_alone() {
 
 #[test]
 fn a_store_opened_for_reading_reads_and_does_not_write() {
-    let place = Place::new();
-    let writer = place.open();
+    let fixture = StoreFixture::new();
+    let writer = fixture.open();
     let handles = add(&writer, "alice", &["text"]);
-    let reader = place.with(Options { is_read_only: true, ..Options::default() });
+    let reader = fixture.with(Options { is_read_only: true, ..Options::default() });
     assert!(reader.get("alice", &handles).unwrap()[0].is_some());
     assert_eq!(kind_of(reader.add("alice", &[item("more")], None)), StoreProblem::ReadOnly);
     assert_eq!(kind_of(reader.forget("alice", &handles)), StoreProblem::ReadOnly);
@@ -61,8 +61,8 @@ fn a_store_opened_for_reading_reads_and_does_not_write() {
 
 #[test]
 fn a_closed_store_says_so() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let handles = add(&store, "alice", &["text"]);
     store.close().unwrap();
     store.close().unwrap();
@@ -72,8 +72,8 @@ fn a_closed_store_says_so() {
 
 #[test]
 fn a_purge_leaves_no_byte_of_the_texts_in_any_file() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let mut random = 7_u64;
     let mut next = |below: u64| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -93,7 +93,7 @@ fn a_purge_leaves_no_byte_of_the_texts_in_any_file() {
         let some: Vec<String> = added.into_iter().filter(|_| next(3) == 0).map(|added| added.handle).collect();
         store.forget("alice", &some).unwrap();
     }
-    let holds = |word: &str| memchr::memmem::find(&place.bytes(), word.as_bytes()).is_some();
+    let holds = |word: &str| memchr::memmem::find(&fixture.bytes(), word.as_bytes()).is_some();
     assert!(holds("xyzzy") && holds("secret.md"));
     assert!(store.purge("alice", &Purge::Source("secret.md".into())).unwrap() > 100);
     assert!(!holds("xyzzy") && !holds("secret.md"));
@@ -108,17 +108,17 @@ fn a_purge_leaves_no_byte_of_the_texts_in_any_file() {
 
 #[test]
 fn a_text_that_was_altered_in_the_file_is_reported() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     store.add("alice", &corpus(100), None).unwrap();
     store.checkpoint().unwrap();
     assert_eq!(store.verify().unwrap().problems, [""; 0]);
     drop(store);
-    let mut bytes = std::fs::read(place.path()).unwrap();
+    let mut bytes = std::fs::read(fixture.path()).unwrap();
     let at = memchr::memmem::find(&bytes, b"number n77x").unwrap();
     bytes[at] = b'N';
-    std::fs::write(place.path(), bytes).unwrap();
-    let report = place.open().verify().unwrap();
+    std::fs::write(fixture.path(), bytes).unwrap();
+    let report = fixture.open().verify().unwrap();
     assert_eq!(report.problems.len(), 1);
     assert!(report.problems[0].contains("mem_"), "{report:?}");
 }

@@ -3,10 +3,10 @@ use std::path::PathBuf;
 
 use rehydrate_core::store::{NewItem, Purge, Store, Tier};
 
-use super::place::{Place, add, corpus, found, item};
+use super::fixture::{StoreFixture, add, corpus, found, item};
 
-fn segment_files(place: &Place) -> Vec<PathBuf> {
-    let folder = place.path().with_file_name("memory.db-index");
+fn segment_files(fixture: &StoreFixture) -> Vec<PathBuf> {
+    let folder = fixture.path().with_file_name("memory.db-index");
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "segment")).collect();
     files.sort();
@@ -15,8 +15,8 @@ fn segment_files(place: &Place) -> Vec<PathBuf> {
 
 #[test]
 fn index_files_damaged_in_any_way_change_no_result() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     for chunk in corpus(600).chunks(150) {
         store.add("alice", chunk, None).unwrap();
         store.flush().unwrap();
@@ -33,7 +33,7 @@ fn index_files_damaged_in_any_way_change_no_result() {
         (random >> 33) % below
     };
     for round in 0..60 {
-        let files = segment_files(&place);
+        let files = segment_files(&fixture);
         assert!(!files.is_empty());
         let file = &files[next(files.len())];
         let mut bytes = std::fs::read(file).unwrap();
@@ -56,7 +56,7 @@ fn index_files_damaged_in_any_way_change_no_result() {
                 std::fs::write(file, &bytes).unwrap();
             }
         }
-        let store = place.open();
+        let store = fixture.open();
         assert_eq!(answers(&store), expected, "round {round}");
         if round % 2 == 0 {
             let report = store.verify().unwrap();
@@ -71,8 +71,8 @@ fn index_files_damaged_in_any_way_change_no_result() {
 
 #[test]
 fn changes_and_merges_leave_the_index_equal_to_the_rows() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let handles: Vec<String> =
         store.add("alice", &corpus(200), None).unwrap().added.into_iter().map(|added| added.handle).collect();
     for round in 0..12 {
@@ -105,21 +105,21 @@ fn changes_and_merges_leave_the_index_equal_to_the_rows() {
 #[test]
 fn an_index_of_another_model_is_made_again_and_never_compared_with() {
     let with = |text: &str, vector: [f32; 2]| NewItem { vector: Some(vector.to_vec()), ..item(text) };
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     store.add("alice", &[with("east", [1.0, 0.0]), with("north", [0.0, 1.0])], Some("before")).unwrap();
     store.flush().unwrap();
     assert_eq!(store.stats("alice").unwrap().indexed, 2);
     drop(store);
     // A process that changed the model, of the same shape, and was killed before it threw the index away.
-    let file = rusqlite::Connection::open(place.path()).unwrap();
+    let file = rusqlite::Connection::open(fixture.path()).unwrap();
     let turned: Vec<u8> = [0.0_f32, 1.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     file.execute("UPDATE bodies SET vector = ?1 WHERE text = CAST('east' AS BLOB)", [turned]).unwrap();
     let turned: Vec<u8> = [1.0_f32, 0.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     file.execute("UPDATE bodies SET vector = ?1 WHERE text = CAST('north' AS BLOB)", [turned]).unwrap();
     file.execute("UPDATE namespaces SET space = 'after'", []).unwrap();
     drop(file);
-    let store = place.open();
+    let store = fixture.open();
     let nearest = |store: &Store| {
         let near = store.recall_vectors("alice", &[&[1.0, 0.0]], "after", 1, false).unwrap();
         let (handle, cosine) = near[0][0].clone();

@@ -3,11 +3,11 @@ use rehydrate_core::embed::MAX_DIM;
 use rehydrate_core::error::Error;
 use rehydrate_core::store::{Filter, NewItem, Paging, Purge, SearchRequest, Tier};
 
-use super::place::{FIRST_PAGE, Place, add, from, item, texts};
+use super::fixture::{FIRST_PAGE, StoreFixture, add, from, item, texts};
 
 #[test]
 fn what_is_added_comes_back_byte_for_byte_after_reopening() {
-    let place = Place::new();
+    let fixture = StoreFixture::new();
     let every_field = NewItem {
         text: vec![0, 0xED, 0xA0, 0x80, b'\n', 0xFF],
         kind: "fact".into(),
@@ -26,8 +26,8 @@ fn what_is_added_comes_back_byte_for_byte_after_reopening() {
         vector: None,
         links: vec![],
     };
-    let handle = place.open().add("alice", std::slice::from_ref(&every_field), None).unwrap().added[0].handle.clone();
-    let found = place.open().get("alice", std::slice::from_ref(&handle)).unwrap().remove(0).unwrap();
+    let handle = fixture.open().add("alice", std::slice::from_ref(&every_field), None).unwrap().added[0].handle.clone();
+    let found = fixture.open().get("alice", std::slice::from_ref(&handle)).unwrap().remove(0).unwrap();
     assert_eq!(found.handle, handle);
     assert_eq!((found.text, found.kind, found.tier), (every_field.text, every_field.kind, every_field.tier));
     assert_eq!((found.source, found.session), (every_field.source, every_field.session));
@@ -40,13 +40,13 @@ fn what_is_added_comes_back_byte_for_byte_after_reopening() {
 
 #[test]
 fn an_item_is_stored_once_a_source_and_namespace() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let first = store.add("alice", &[from("a", "same"), from("b", "same"), from("a", "same")], None).unwrap().added;
     assert_eq!(first.iter().map(|added| added.is_new).collect::<Vec<_>>(), [true, true, false]);
     assert_eq!(first[0].handle, first[2].handle);
     assert_ne!(first[0].handle, first[1].handle);
-    let again = place.open().add("alice", &[from("a", "same")], None).unwrap().added;
+    let again = fixture.open().add("alice", &[from("a", "same")], None).unwrap().added;
     assert_eq!((&again[0].handle, again[0].is_new), (&first[0].handle, false));
     assert!(store.add("bob", &[from("a", "same")], None).unwrap().added[0].is_new);
     assert_eq!((texts(&store, "alice").len(), texts(&store, "bob").len()), (2, 1));
@@ -54,8 +54,8 @@ fn an_item_is_stored_once_a_source_and_namespace() {
 
 #[test]
 fn a_namespace_never_shows_what_another_one_holds() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let alice = add(&store, "alice", &["hers"]);
     add(&store, "bob", &["his"]);
     assert_eq!(store.get("bob", &alice).unwrap(), [None]);
@@ -70,8 +70,8 @@ fn a_namespace_never_shows_what_another_one_holds() {
 
 #[test]
 fn items_come_with_their_links_whatever_they_say_or_not_at_all() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let old = add(&store, "alice", &["lives in Paris", "likes tea"]);
     let link = |relation: &str, handle: &String| (relation.to_owned(), handle.clone());
     let newer = NewItem {
@@ -101,8 +101,8 @@ fn items_come_with_their_links_whatever_they_say_or_not_at_all() {
 
 #[test]
 fn pages_are_in_order_and_filters_hold_on_each() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let items: Vec<NewItem> = (0..25)
         .map(|i| NewItem {
             kind: if i % 2 == 0 { "even" } else { "odd" }.into(),
@@ -144,9 +144,9 @@ fn pages_are_in_order_and_filters_hold_on_each() {
 
 #[test]
 fn items_of_one_call_may_link_each_other() {
-    let place = Place::new();
-    let store = place.open();
-    let handles = add(&place.open(), "draft", &["later", "earlier"]);
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
+    let handles = add(&fixture.open(), "draft", &["later", "earlier"]);
     // A handle follows from namespace, source and text, so it is known before the item is there.
     store.purge("draft", &Purge::Namespace).unwrap();
     let both = [("later", &handles[1]), ("earlier", &handles[0])]
@@ -158,8 +158,8 @@ fn items_of_one_call_may_link_each_other() {
 
 #[test]
 fn vectors_beyond_the_limit_are_refused_and_those_at_it_compare_right() {
-    let place = Place::new();
-    let store = place.open();
+    let fixture = StoreFixture::new();
+    let store = fixture.open();
     let vector = |dim: usize, seed: u32| -> Vec<f32> {
         (0..dim as u32).map(|at| if (at ^ seed).wrapping_mul(0x9E37_79B1) >> 31 == 0 { 1.0 } else { -1.0 }).collect()
     };

@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use rehydrate_core::store::{Filter, Limits, NewItem, Options, Tier};
 
-use super::place::{FIRST_PAGE, Place, item, texts};
+use super::fixture::{FIRST_PAGE, StoreFixture, item, texts};
 
 static NOW: AtomicI64 = AtomicI64::new(1_000_000_000_000);
 
@@ -13,9 +13,9 @@ fn clock() -> i64 {
 
 #[test]
 fn beyond_its_limits_a_namespace_cools_and_then_drops_but_never_what_is_hot() {
-    let place = Place::new();
+    let fixture = StoreFixture::new();
     let limits = Limits { items: Some(100), ..Limits::NONE };
-    let store = place.with(Options { limits, clock, ..Options::default() });
+    let store = fixture.with(Options { limits, clock, ..Options::default() });
     let hot: Vec<NewItem> = (0..10).map(|i| NewItem { tier: Tier::Hot, ..item(&format!("hot {i}")) }).collect();
     store.add("alice", &hot, None).unwrap();
     let warm = |from: i64, to: i64| {
@@ -32,17 +32,17 @@ fn beyond_its_limits_a_namespace_cools_and_then_drops_but_never_what_is_hot() {
     assert_eq!(of(Tier::Warm).map(|item| item.time_ms).collect::<Vec<_>>(), (35..100).collect::<Vec<_>>());
     let trusted = NewItem { trust: 1.0, time_ms: 1, ..item("trusted") };
     let doubted = NewItem { trust: 0.0, time_ms: 2, ..item("doubted") };
-    let other = place.with(Options { limits: Limits { items: Some(1), ..Limits::NONE }, ..Options::default() });
+    let other = fixture.with(Options { limits: Limits { items: Some(1), ..Limits::NONE }, ..Options::default() });
     other.add("bob", &[doubted, trusted], None).unwrap();
     assert_eq!(texts(&other, "bob"), Vec::<String>::new(), "95 per cent of one is none");
 }
 
 #[test]
 fn what_is_old_cools_and_what_is_expired_is_gone() {
-    let place = Place::new();
+    let fixture = StoreFixture::new();
     let limits = Limits { age_ms: Some(1_000_000), ..Limits::NONE };
     NOW.store(2_000_000_000_000, Ordering::SeqCst);
-    let store = place.with(Options { limits, clock, ..Options::default() });
+    let store = fixture.with(Options { limits, clock, ..Options::default() });
     let brief = NewItem { expires_ms: Some(clock() + 10), ..item("brief") };
     let handle = store.add("alice", &[brief.clone(), item("old")], None).unwrap().added[0].handle.clone();
     assert!(store.get("alice", std::slice::from_ref(&handle)).unwrap()[0].is_some());

@@ -1,11 +1,11 @@
 //! The store: what is added is there, once, whatever else happens to the file.
 #![cfg(feature = "store")]
 mod closing;
-mod crowds;
+mod concurrency;
 mod files;
-mod finding;
+mod fixture;
 mod index;
 mod items;
 mod limits;
-mod place;
-mod short_lives;
+mod search;
+mod short_processes;

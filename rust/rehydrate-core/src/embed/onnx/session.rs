@@ -10,7 +10,7 @@ use ort::session::builder::GraphOptimizationLevel;
 use ort::session::{NoSelectedOutputs, RunOptions, Session};
 use ort::value::{Tensor, TensorElementType};
 
-use super::library::environment;
+use super::runtime::environment;
 use crate::embed::verify_dim;
 use crate::error::{Error, Result};
 

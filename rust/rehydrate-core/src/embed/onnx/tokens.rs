@@ -21,7 +21,7 @@ pub struct Tokenizer {
     tokenizer: tokenizers::Tokenizer,
     path: PathBuf,
     max_tokens: usize,
-    /// Tokens that every text gets: [CLS] and [SEP].
+    /// Tokens that every text gets: `[CLS]` and `[SEP]`.
     added: usize,
 }
 

@@ -6,13 +6,20 @@ use std::time::{Duration, Instant};
 
 use ort::session::{NoSelectedOutputs, RunOptions};
 
-use super::Limits;
 use crate::error::{Error, Result};
 
 /// How long the calling thread waits for results before it asks whether to go on.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a job is given: the run it may be ended through, and the mark that it was.
+/// When to stop before everything is done.
+pub struct Limits<'a> {
+    /// No text is begun after this; rows of texts not reached stay zero.
+    pub deadline: Option<Instant>,
+    /// Asked every few milliseconds, on the calling thread.
+    pub check: &'a mut dyn FnMut() -> Result<()>,
+}
+
+/// The means of a job: the run it may be ended through, and the mark that it was.
 pub struct Worker {
     pub run: RunOptions<NoSelectedOutputs>,
     pub stop: AtomicBool,

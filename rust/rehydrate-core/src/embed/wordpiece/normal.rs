@@ -1,4 +1,4 @@
-//! What BERT's normaliser and pre-tokenizer make of a character, by tables filled a page at a time on first use.
+//! BERT's normaliser and pre-tokenizer, character by character, by tables filled a page at a time on first use.
 //!
 //! The passes themselves are in [`chunk`], in the order of the `tokenizers` crate and on the same two Unicode crates:
 //! old ones (Unicode 8 and 9; opening brackets beyond ASCII are no punctuation to them), but the model's ids were made
@@ -9,7 +9,7 @@ use once_cell::race::OnceBox;
 use unicode_categories::UnicodeCategories;
 use unicode_normalization_alignments::{UnicodeNormalization, char::canonical_combining_class};
 
-/// What stands in the place of one character after normalisation.
+/// The outcome of normalising one character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Normal {
     Nothing,
@@ -23,7 +23,7 @@ pub enum Normal {
     Reorders,
 }
 
-/// What `char` becomes, whatever stands beside it; a table look-up.
+/// The outcome of `char`, whatever stands beside it; a table look-up.
 #[inline]
 pub fn of(char: char) -> Normal {
     let code = char as usize;

@@ -1,0 +1,262 @@
+//! Directives: what users lay down in plain prose. Rules, constraints, prohibitions, limits, goals, preferences,
+//! corrections.
+//!
+//! Such a sentence is short, is never said again, and no later tool call shows that it was needed; lost, it is broken. It
+//! is recognised by what it is, sentence by sentence: words that lay something down by themselves (`cues.rs`), or two signs
+//! of different kinds ("use X" and "instead of Y", "keep" and "under 200"). What tells of somebody ("I never knew") and
+//! what asks needs more. Each directive has a strength and the words of its subject. It is derived once from a text and
+//! cached with it.
+mod cues;
+mod finder;
+mod sentences;
+
+use self::cues::{AMOUNT, Cue, DUTY, MANNER, PLEA};
+use self::finder::Finder;
+use self::sentences::{CLAUSE, in_clauses, outside_harness_tags, sentences};
+use crate::analysis::words;
+use crate::interrupt::checkpoint;
+
+/// Signs of different kinds that make a directive.
+const SIGNS: u32 = 2;
+/// Weight of a strong cue, in signs.
+const STRONG: u32 = 2;
+/// How to answer, as somebody wants it.
+const WISH: u32 = DUTY.bit() | MANNER.bit();
+/// More signs than these add nothing.
+const STRONGEST: u32 = 6;
+/// In front of a colon, up to so many words are a label.
+const MAX_LABEL_WORDS: usize = 4;
+/// A longer one is no sentence that a person laid down: minified code, a dump.
+const MAX_SENTENCE_BYTES: usize = 1_000;
+
+/// One sentence that lays something down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Directive {
+    /// 2 to 6.
+    pub strength: u32,
+    /// The content words of the sentence, ascending.
+    pub subject: Vec<u32>,
+}
+
+/// The directives in `text`.
+pub(crate) fn directives(text: &str) -> Vec<Directive> {
+    let finder = Finder::get();
+    let (mut found, mut clauses) = (Vec::new(), String::new());
+    for said in outside_harness_tags(text) {
+        for (sentence, asks) in sentences(said).filter(|(sentence, _)| sentence.len() <= MAX_SENTENCE_BYTES) {
+            checkpoint();
+            let strength = finder.strength(sentence, asks, &mut clauses);
+            if strength > 0 {
+                let mut subject = words::words(sentence);
+                subject.sort_unstable();
+                subject.dedup();
+                found.push(Directive { strength, subject });
+            }
+        }
+    }
+    found
+}
+
+/// Append `directives` to `out`: of each its strength, the number of its words, and these.
+pub(crate) fn pack(directives: &[Directive], out: &mut Vec<u32>) {
+    for directive in directives {
+        out.push(directive.strength);
+        out.push(u32::try_from(directive.subject.len()).expect("a sentence has under 2^32 words"));
+        out.extend_from_slice(&directive.subject);
+    }
+}
+
+/// Strength and subject of each directive, as [`pack`] lays them out.
+pub(crate) fn read(mut section: &[u32]) -> impl DoubleEndedIterator<Item = (u32, &[u32])> {
+    let mut directives = Vec::new();
+    while let [strength, words, rest @ ..] = section {
+        let (subject, after) = rest.split_at(*words as usize);
+        directives.push((*strength, subject));
+        section = after;
+    }
+    directives.into_iter()
+}
+
+impl Finder {
+    /// How strong a directive `sentence` is; 0: it is none. `clauses` is scratch.
+    fn strength(&self, sentence: &str, asks: bool, clauses: &mut String) -> u32 {
+        let letters = in_clauses(sentence, clauses);
+        let (mut signs, mut strong, mut figure) = (if letters.has_digit { AMOUNT } else { 0 }, false, false);
+        let (mut unless, mut demoted, mut tells, mut tale) = (false, false, false, false);
+        self.find(clauses, |cue| match cue {
+            Cue::Strong => strong = true,
+            Cue::Unless if tale => demoted = true,
+            Cue::Unless => unless = true,
+            Cue::Sign(sign) => signs |= sign,
+            Cue::Tale => (tale, tells) = (true, true),
+            Cue::Figure => figure = true,
+            Cue::Clause => tale = false,
+            Cue::Label => {}
+        });
+        // "I want short answers" tells of nobody.
+        strong |= WISH & !signs == 0;
+        let label = self.has_label(clauses, sentence);
+        unless &= !figure;
+        if figure && !label && signs.count_ones() < SIGNS + 1 {
+            return 0;
+        }
+        let own = signs.count_ones() + u32::from(demoted) + u32::from(letters.has_capitals && is_stressed(sentence));
+        let strength = own + STRONG * (u32::from(strong || unless) + u32::from(label));
+        let is_directive = strong || unless || label || own >= SIGNS + u32::from(tells);
+        let is_plea = !asks || (signs & PLEA.bit() != 0 && strength > STRONG);
+        if is_directive && is_plea { strength.clamp(SIGNS, STRONGEST) } else { 0 }
+    }
+
+    /// Whether it begins with a label that says so, such as "Rule:" or "HARD CONSTRAINT:".
+    fn has_label(&self, clauses: &str, sentence: &str) -> bool {
+        let Some(colon) = sentence.find([':', '：']) else { return false };
+        let words = sentence[..colon].split_whitespace().count();
+        let label = clauses.trim_start().split(CLAUSE).next().unwrap_or_default();
+        (1..=MAX_LABEL_WORDS).contains(&words)
+            && (label.split(' ').any(|word| self.labels.contains(word))
+                || self.unspaced_labels.iter().any(|known| label.contains(&**known)))
+    }
+}
+
+/// Whether it stresses a word of three letters or more by capitals, as in "NEVER" and "IMPORTANT:".
+fn is_stressed(sentence: &str) -> bool {
+    const STRESSED: [&str; 8] = ["NEVER", "MUST", "ALWAYS", "NOT", "ONLY", "IMPORTANT", "DON'T", "STOP"];
+    let mut words = sentence.split(|char: char| !char.is_alphanumeric() && char != '\'');
+    let first = sentence.split(':').next().unwrap_or_default();
+    let is_capital_label = first.len() < sentence.len()
+        && first.chars().any(char::is_uppercase)
+        && !first.chars().any(|char| char.is_lowercase() || char.is_ascii_digit());
+    is_capital_label || words.any(|word| STRESSED.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strength(text: &str) -> u32 {
+        directives(text).iter().map(|directive| directive.strength).max().unwrap_or(0)
+    }
+
+    fn is_directive(text: &str) -> bool {
+        strength(text) > 0
+    }
+
+    #[track_caller]
+    fn all_are_directives(texts: &[&str]) {
+        let missed: Vec<&&str> = texts.iter().filter(|text| !is_directive(text)).collect();
+        assert!(missed.is_empty(), "{missed:?}");
+    }
+
+    #[test]
+    fn directives_in_english_are_recognised() {
+        all_are_directives(&[
+            "Never force-push to the main branch.",
+            "please don’t rename any public API",
+            "Do not book anything without my approval.",
+            "Always run the formatter before you commit.",
+            "Our budget is $500 in total.",
+            "Keep answers below 100 words.",
+            "The aim is to get the page under one second.",
+            "I would prefer an early flight.",
+            "Prefer composition over inheritance.",
+            "Actually, use Postgres instead of SQLite.",
+            "From now on, call me Sam.",
+            "Only Python 3.11 is available on the server.",
+            "We cannot use the network in CI.",
+        ]);
+    }
+
+    #[test]
+    fn directives_in_other_languages_are_recognised() {
+        all_are_directives(&[
+            "Lösche niemals Kundendaten.",
+            "Maximal drei Versuche, dann abbrechen.",
+            "Ich bevorzuge kurze Antworten.",
+        ]);
+        all_are_directives(&[
+            "Ne supprime jamais les sauvegardes.",
+            "Le budget est de 500 euros.",
+            "N’oublie pas de lancer les tests.",
+        ]);
+        all_are_directives(&[
+            "Nunca subas cambios a la rama principal.",
+            "No más de tres intentos.",
+            "Hay que ejecutar las pruebas.",
+        ]);
+        all_are_directives(&["Não apague os arquivos de log.", "O orçamento é de 500 reais."]);
+        all_are_directives(&["Non cancellare i file di log.", "D'ora in poi usa Postgres invece di SQLite."]);
+        all_are_directives(&[
+            "Не трогай основную ветку.",
+            "Максимум три попытки.",
+            "Всегда спрашивай меня перед удалением.",
+        ]);
+        all_are_directives(&["לעולם אל תמחק גיבויים.", "לא יותר משלושה ניסיונות."]);
+        all_are_directives(&["لا تقم أبدا بحذف السجلات.", "ثلاث محاولات كحد أقصى."]);
+        all_are_directives(&["लॉग फ़ाइलें कभी मत हटाओ।", "अधिकतम तीन प्रयास।"]);
+        all_are_directives(&["不要删除日志文件。", "回答不要超过一百字。", "改用Postgres,而不是SQLite。"]);
+        all_are_directives(&["ログは削除しないでください。", "試行は最大三回までです。"]);
+        all_are_directives(&[
+            "로그 파일을 삭제하지 마세요.",
+            "Verwijder nooit de logbestanden.",
+            "Nie usuwaj plików z logami.",
+        ]);
+        all_are_directives(&["Her zaman önce testleri çalıştırmalısın."]);
+    }
+
+    #[test]
+    fn what_tells_or_asks_or_orders_once_is_no_rule() {
+        for text in [
+            "",
+            "continue",
+            "Fix the failing test and go on.",
+            "I never knew that the parser was this slow.",
+            "Why do we never see that message in the log?",
+            "Don't worry, it works now.",
+            "That must have been the cache.",
+            "I can't wait to see it!",
+            "Run the tests.",
+            "Thanks, that looks good.",
+            "Was hat der letzte Test ergeben?",
+            "¿Qué dice el registro?",
+            "看一下日志。",
+        ] {
+            assert!(!is_directive(text), "{text}");
+        }
+        assert!(is_directive("Could you please never touch that file?"), "asked for politely");
+    }
+
+    #[test]
+    fn a_label_and_capitals_make_it_stronger() {
+        assert!(is_directive("Goal: the importer reads every row."));
+        assert!(is_directive("目标:启动更快"));
+        assert!(strength("IMPORTANT: the office is closed") > strength("Important: the office is closed"));
+        assert!(!is_directive("Melanie: the importer reads every row"), "a speaker");
+    }
+
+    #[test]
+    fn a_sentence_is_found_in_a_long_text_and_a_dump_is_not_read() {
+        let notes = "The meeting began at nine. ".repeat(200);
+        assert_eq!(directives(&format!("{notes}Never touch the ledger. {notes}")).len(), 1);
+        assert!(directives(&"must;".repeat(MAX_SENTENCE_BYTES)).is_empty());
+    }
+
+    #[test]
+    fn what_a_harness_says_in_a_user_turn_is_not_the_users() {
+        let said = "<system-reminder>Never mention this. You must not answer.</system-reminder>";
+        assert!(!is_directive(said));
+        assert_eq!(directives(&format!("Never push. {said} Always test.")).len(), 2);
+        assert!(!is_directive("<task-notification>You must read it"), "never closed");
+        assert!(is_directive("<rules>You must read it</rules>"), "the user's own tags");
+    }
+
+    #[test]
+    fn packed_directives_are_read_as_they_were_found() {
+        let found = directives("Never touch the ledger. Thanks. You must ask before each release!");
+        assert_eq!(found.len(), 2);
+        let mut packed = Vec::new();
+        pack(&found, &mut packed);
+        let again: Vec<Directive> =
+            read(&packed).map(|(strength, subject)| Directive { strength, subject: subject.to_vec() }).collect();
+        assert_eq!(again, found);
+    }
+}

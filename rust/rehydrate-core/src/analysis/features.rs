@@ -1,0 +1,384 @@
+//! The names a text mentions, which an agent later needs word for word: paths, identifiers, ids, numbers, rare words.
+//!
+//! A *run* is a maximal stretch of word characters (letters, digits, `_`) and joiners (`. / - @`). A run mentions each
+//! of its words, each segment between `/` and `@` that is itself a compound (a file name), and itself as a whole.
+
+use std::ops::Range;
+
+use crate::interrupt::{self, Pace, STRETCH_BYTES, checkpoint, stretches};
+
+/// How likely a mention is a name that will be needed as it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// An identifier, a path, an id: letters with digits, an inner underscore, a hump, all capitals, or a compound.
+    Name,
+    /// Digits, at least three.
+    Number,
+    /// A plain word of at least four letters, in lower case.
+    Word,
+}
+
+/// One feature that a text mentions, however often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mention {
+    /// Hash of the feature's text. A collision makes two features one; it can cost a mention, never a message's bytes.
+    pub hash: u32,
+    /// The strongest class seen.
+    pub class: Class,
+}
+
+/// The distinct features of a text, by ascending hash.
+pub type Mentions = Box<[Mention]>;
+
+const CLASS_BITS: usize = 2;
+const CLASSES_A_WORD: usize = 32 / CLASS_BITS;
+
+/// Append `mentions` to `out`: their number, their classes, then their hashes.
+pub(crate) fn pack(mentions: &[Mention], out: &mut Vec<u32>) {
+    out.push(u32::try_from(mentions.len()).expect("a text has under 2^32 words"));
+    let word = |word, (index, mention): (usize, &Mention)| word | (mention.class as u32) << (index * CLASS_BITS);
+    out.extend(mentions.chunks(CLASSES_A_WORD).map(|some| some.iter().enumerate().fold(0, word)));
+    out.extend(mentions.iter().map(|mention| mention.hash));
+}
+
+/// Mentions as [`pack`] lays them out.
+#[derive(Clone, Copy)]
+pub(crate) struct PackedMentions<'a> {
+    hashes: &'a [u32],
+    classes: &'a [u32],
+}
+
+impl<'a> PackedMentions<'a> {
+    pub fn read(section: &'a [u32]) -> Self {
+        let (classes, hashes) = section[1..].split_at((section[0] as usize).div_ceil(CLASSES_A_WORD));
+        Self { hashes, classes }
+    }
+
+    pub fn len(self) -> usize {
+        self.hashes.len()
+    }
+
+    /// All of them, by ascending hash.
+    pub fn iter(self) -> impl Iterator<Item = Mention> + use<'a> {
+        self.hashes.chunks(CLASSES_A_WORD).zip(self.classes).flat_map(|(hashes, &classes)| {
+            let class = move |index: usize| CLASSES[(classes >> (index * CLASS_BITS) & 0b11) as usize];
+            hashes.iter().enumerate().map(move |(index, &hash)| Mention { hash, class: class(index) })
+        })
+    }
+}
+
+/// By their bits; the fourth is never written.
+const CLASSES: [Class; 4] = [Class::Name, Class::Number, Class::Word, Class::Word];
+
+/// Runs over this many bytes (base64, minified code) name nothing.
+pub(crate) const MAX_RUN_BYTES: usize = 200;
+const MIN_WORD_CHARS: usize = 4;
+const MIN_NUMBER_CHARS: usize = 3;
+/// So many digits in a row are an id: of orders, items, tickets.
+const MIN_ID_DIGITS: usize = 7;
+const MIN_COMPOUND_BYTES: usize = 3;
+
+/// The features that `text` mentions.
+#[must_use]
+pub fn mentions(text: &str) -> Mentions {
+    let mut found = Vec::with_capacity(text.len() / 8);
+    for stretch in stretches(text) {
+        scan(stretch, |feature, class| found.push(Mention { hash: hash(feature), class }));
+    }
+    interrupt::sort(&mut found);
+    found.dedup_by_key(|mention| mention.hash); // sorted: the strongest class of a hash comes first
+    found.into_boxed_slice()
+}
+
+/// Call `emit` with each feature of `text` and its class, in reading order, with repeats.
+pub fn scan(text: &str, mut emit: impl FnMut(&str, Class)) {
+    let mut buffer = String::new();
+    runs(text, |run, seen| {
+        let run = &text[run];
+        if seen & JOINER == 0 {
+            if run.len() <= MAX_RUN_BYTES {
+                emit_word(run, &mut buffer, &mut emit);
+            }
+        } else if seen & WORD != 0 {
+            emit_compound(run, &mut buffer, &mut emit);
+        }
+    });
+}
+
+/// Call `take` with where each run of `text` stands (of a time stamp, its date), and the classes of its characters, as
+/// bits.
+#[inline]
+pub(crate) fn runs(text: &str, mut take: impl FnMut(Range<usize>, u8)) {
+    let bytes = text.as_bytes();
+    let mut pace = Pace::default();
+    let mut at = 0;
+    while at < bytes.len() {
+        let (class, length) = char_class(text, at);
+        if class & (WORD | JOINER) == 0 {
+            at += length;
+            if length > 1 {
+                pace.step();
+            }
+            continue;
+        }
+        pace.step();
+        if let Some(stamp) = stamp_at(&bytes[at..]) {
+            take(at..at + DATE_BYTES, DIGIT | JOINER);
+            at += stamp;
+            continue;
+        }
+        let start = at;
+        let mut seen = 0;
+        let mut stop = at + STRETCH_BYTES;
+        while at < bytes.len() {
+            let (class, length) = char_class(text, at);
+            if class & (WORD | JOINER) == 0 {
+                break;
+            }
+            seen |= class;
+            at += length;
+            if at >= stop {
+                checkpoint(); // ideographs, or one letter, may go on for megabytes
+                stop = at + STRETCH_BYTES;
+            }
+        }
+        take(start..at, seen);
+    }
+}
+
+// Character classes, as bits, so that a run's can be told by or-ing its characters'.
+pub(crate) const LOWER: u8 = 1;
+pub(crate) const UPPER: u8 = 2;
+const LETTER: u8 = 4 | LOWER | UPPER;
+const CASELESS: u8 = 4;
+pub(crate) const DIGIT: u8 = 8;
+pub(crate) const UNDERSCORE: u8 = 16;
+/// A letter's or digit's like that is neither, such as a superscript.
+pub(crate) const OTHER_ALNUM: u8 = 32;
+pub(crate) const JOINER: u8 = 64;
+pub(crate) const WORD: u8 = LETTER | DIGIT | UNDERSCORE | OTHER_ALNUM;
+
+const ASCII: [u8; 128] = {
+    let mut table = [0; 128];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        table[byte as usize] = match byte {
+            b'a'..=b'z' => LOWER,
+            b'A'..=b'Z' => UPPER,
+            b'0'..=b'9' => DIGIT,
+            b'_' => UNDERSCORE,
+            b'.' | b'/' | b'-' | b'@' => JOINER,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    table
+};
+
+pub(crate) fn is_joiner(c: char) -> bool {
+    c.is_ascii() && ASCII[c as usize] & JOINER != 0
+}
+
+/// Class and length in bytes of the character at `at`.
+#[inline(always)]
+pub(crate) fn char_class(text: &str, at: usize) -> (u8, usize) {
+    let byte = text.as_bytes()[at];
+    if byte < 128 { (ASCII[byte as usize], 1) } else { wide_class(text, at) }
+}
+
+#[cold]
+fn wide_class(text: &str, at: usize) -> (u8, usize) {
+    let char = text[at..].chars().next().expect("at is a character's first byte");
+    let class = match char {
+        c if c.is_lowercase() => LOWER,
+        c if c.is_uppercase() => UPPER,
+        c if c.is_alphabetic() => CASELESS,
+        c if c.is_alphanumeric() => OTHER_ALNUM,
+        _ => 0,
+    };
+    (class, char.len_utf8())
+}
+
+/// The mentions in one word: word characters only.
+fn emit_word(word: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)) {
+    let (mut seen, mut before, mut chars, mut hump, mut at) = (0, 0, 0, false, 0);
+    while at < word.len() {
+        let (class, length) = char_class(word, at);
+        hump |= before & LOWER != 0 && class & UPPER != 0;
+        (seen, before) = (seen | class, class);
+        chars += 1;
+        at += length;
+    }
+    let (digits, letters) = (seen & DIGIT != 0, seen & LETTER != 0);
+    let inner_underscore = seen & UNDERSCORE != 0 && word.trim_matches('_').contains('_');
+    let capitals = chars >= 2 && seen & UPPER != 0 && seen & LOWER == 0;
+    if (digits && letters) || inner_underscore || hump || (letters && capitals) {
+        emit(word, Class::Name);
+    } else if digits {
+        if chars >= MIN_NUMBER_CHARS {
+            emit(word, if chars >= MIN_ID_DIGITS { Class::Name } else { Class::Number });
+        }
+    } else if letters && chars >= MIN_WORD_CHARS {
+        if seen & UPPER == 0 {
+            emit(word, Class::Word);
+        } else {
+            buffer.clear();
+            buffer.extend(word.chars().flat_map(char::to_lowercase));
+            emit(buffer, Class::Word);
+        }
+    }
+}
+
+const DATE_BYTES: usize = "2026-02-17".len();
+
+/// The length of a time stamp (`2026-02-17T12:32Z`) at the start of `bytes`: it names its date, and its hours and minutes
+/// name nothing.
+fn stamp_at(bytes: &[u8]) -> Option<usize> {
+    const FORM: &[u8] = b"0000-00-00T00";
+    let fits = |(&byte, &form): (&u8, &u8)| if form == b'0' { byte.is_ascii_digit() } else { byte == form };
+    if bytes.len() < FORM.len() || !bytes.iter().zip(FORM).all(fits) {
+        return None;
+    }
+    let rest = bytes[FORM.len()..].iter();
+    Some(FORM.len() + rest.take_while(|byte| byte.is_ascii_digit() || b":.,+-Z".contains(byte)).count())
+}
+
+/// The mentions in a run with joiners: its words, its compound segments, and itself.
+fn emit_compound(run: &str, buffer: &mut String, emit: &mut impl FnMut(&str, Class)) {
+    let core = run.trim_matches(is_joiner);
+    if core.is_empty() || core.len() > MAX_RUN_BYTES {
+        return;
+    }
+    for word in core.split(is_joiner).filter(|word| !word.is_empty()) {
+        emit_word(word, buffer, emit);
+    }
+    for segment in core.split(['/', '@']).filter(|segment| segment.len() < core.len()) {
+        let segment = segment.trim_matches(is_joiner);
+        if segment.len() >= MIN_WORD_CHARS && segment.contains(is_joiner) {
+            emit(segment, class_of_compound(segment));
+        }
+    }
+    let flag = run.as_bytes()[..run.len() - run.trim_start_matches(is_joiner).len()].ends_with(b"--");
+    if core.len() < MIN_COMPOUND_BYTES || !(flag || core.contains(is_joiner)) {
+        return;
+    }
+    if flag {
+        buffer.clear();
+        buffer.push_str("--");
+        buffer.push_str(core);
+        emit(buffer, class_of_compound(core));
+    } else {
+        emit(core, class_of_compound(core));
+    }
+}
+
+/// A compound of digits alone is a number, unless it is a date; any other is a name.
+fn class_of_compound(compound: &str) -> Class {
+    let bytes = compound.as_bytes();
+    let date = bytes.len() == 10 && bytes[4] == b'-' && bytes[7] == b'-';
+    let digits_alone = bytes.iter().all(|&byte| byte < 128 && ASCII[byte as usize] & (DIGIT | JOINER) != 0);
+    if digits_alone && !date { Class::Number } else { Class::Name }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "half of the hash is enough to tell a conversation's names apart")]
+fn hash(feature: &str) -> u32 {
+    xxhash_rust::xxh3::xxh3_64(feature.as_bytes()) as u32
+}
+
+/// How much more a feature is worth when the agent acted on it.
+const ACTED_ON: f64 = 4.0;
+/// A mention this many units ago is worth half.
+const HALF_WORTH_UNITS: f64 = 10.0;
+
+fn worth_of_class(class: Class) -> f64 {
+    match class {
+        Class::Name => 1.0,
+        Class::Number => 0.1,
+        Class::Word => 0.03,
+    }
+}
+
+/// The worth of mentioning a name that was last mentioned so many units ago.
+pub(crate) fn worth(class: Class, acted_on: bool, age_units: usize) -> f64 {
+    let acted_on = if acted_on { ACTED_ON } else { 1.0 };
+    worth_of_class(class) * acted_on / (1.0 + age_units as f64 / HALF_WORTH_UNITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn features(text: &str) -> Vec<(String, Class)> {
+        let mut found = Vec::new();
+        scan(text, |feature, class| found.push((feature.to_string(), class)));
+        found
+    }
+
+    fn names(text: &str) -> Vec<String> {
+        features(text).into_iter().filter(|found| found.1 == Class::Name).map(|found| found.0).collect()
+    }
+
+    #[test]
+    fn a_path_mentions_its_file_name_and_itself() {
+        assert_eq!(names("see ./src/app_main.py, line 12"), ["app_main", "app_main.py", "src/app_main.py"]);
+    }
+
+    #[test]
+    fn identifiers_are_names_and_plain_words_are_words() {
+        assert_eq!(
+            names("call parseRow, snake_case, HTTP, f0a9 and Upper"),
+            ["parseRow", "snake_case", "HTTP", "f0a9"]
+        );
+        let plain = features("The Größe of it");
+        assert_eq!(plain, [("größe".to_string(), Class::Word)]);
+        assert!(names("__init__").is_empty(), "underscores at the ends join nothing");
+    }
+
+    #[test]
+    fn numbers_are_numbers_and_dates_are_names() {
+        let all = features("12 1234 04.00 2024-05-20");
+        assert!(all.contains(&("1234".into(), Class::Number)) && !all.iter().any(|found| found.0 == "12"));
+        assert!(all.contains(&("04.00".into(), Class::Number)) && all.contains(&("2024-05-20".into(), Class::Name)));
+    }
+
+    #[test]
+    fn a_long_number_is_an_id() {
+        assert_eq!(names("order 4711 of item 104829375"), ["104829375"]);
+    }
+
+    #[test]
+    fn a_time_stamp_names_its_date() {
+        for stamp in ["2026-02-17T12:32Z", "2026-02-17T12:32:05.123+01:00", "2026-02-17T12"] {
+            assert_eq!(names(&format!("at {stamp}, in")), ["2026-02-17"]);
+        }
+        assert_eq!(names("2026-02-17T1 is none"), ["17T1", "2026-02-17T1"]);
+    }
+
+    #[test]
+    fn flags_keep_their_dashes() {
+        assert_eq!(names("cargo test --no-run --quiet"), ["--no-run", "--quiet"]);
+    }
+
+    #[test]
+    fn a_long_run_names_nothing() {
+        assert!(features(&"a1".repeat(101)).is_empty());
+        assert!(features(&format!("{}/", "a1.".repeat(100))).is_empty());
+        assert_eq!(features("-- ... / @").len(), 0);
+    }
+
+    #[test]
+    fn mentions_are_distinct_and_keep_the_strongest_class() {
+        let found = mentions("lib/core lib/core core");
+        assert!(found.windows(2).all(|pair| pair[0].hash < pair[1].hash));
+        assert_eq!(found.iter().filter(|mention| mention.class == Class::Name).count(), 1);
+    }
+
+    #[test]
+    fn packed_mentions_are_read_as_they_were_found() {
+        for text in ["", "cores", "lib/core_1 4711 core, HTTP and 12345"] {
+            let (found, mut packed) = (mentions(text), Vec::new());
+            pack(&found, &mut packed);
+            assert_eq!(PackedMentions::read(&packed).iter().collect::<Vec<_>>(), found.to_vec());
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! A conversation: its columns, what is derived from its texts, its long texts in blocks, and all of it made ready.
+pub(crate) mod message_parts;
+pub mod outline;
+pub(crate) mod prepared;
+pub(crate) mod text;
+pub(crate) mod unit;
+
+pub use message_parts::{CachedDivision, DividedText, Excerpting, MessagePart};
+pub use prepared::Prepared;
+pub use text::{Needs, TextAnalysis, Wanted};
+pub use unit::{Conversation, MAX_WEIGHT, Message, Piece, PieceKind, Role, Unit};

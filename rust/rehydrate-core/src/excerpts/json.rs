@@ -1,0 +1,156 @@
+//! JSON texts: the elements of an array, the members of an object, or of the one large value inside that holds most.
+use super::cut::{Candidates, MIN_BYTES, Measure, Strength};
+use super::lines;
+
+/// A level with fewer elements than this, and with one that holds most of the text, is left for that one.
+const FEW_ELEMENTS: usize = 4;
+/// How deep to look for the level that holds the elements.
+const MAX_LEVELS: usize = 8;
+
+/// The places between the elements; None where the text is no JSON, or lines serve better.
+pub(super) fn candidates(text: &str) -> Option<(Measure, Candidates)> {
+    let mut open = text.len() - text.trim_ascii_start().len();
+    let closed = text.trim_ascii_end().as_bytes().last()?;
+    if !matches!((text.as_bytes()[open], closed), (b'[', b']') | (b'{', b'}')) {
+        return None;
+    }
+    for depth in 0..MAX_LEVELS {
+        let level = Level::read(text, open)?;
+        if depth == 0 && !text[level.closed + 1..].trim_ascii().is_empty() {
+            return None; // several values, one after the other
+        }
+        let holds_most = level.largest.len() * 10 > text.len() * 9;
+        if level.elements >= FEW_ELEMENTS && !holds_most {
+            if level.largest.len() > MIN_BYTES {
+                break;
+            }
+            let measure = if text.as_bytes()[open] == b'[' { Measure::Elements } else { Measure::Members };
+            return Some((measure, level.candidates.finish(level.elements)));
+        }
+        match value_bracket(text, level.largest) {
+            Some(inner) if holds_most => open = inner,
+            _ => break,
+        }
+    }
+    // No one level holds it: whole lines, if there are enough of them, by their indentation; else any comma.
+    let longest = text.lines().map(str::len).max().unwrap_or_default();
+    (longest > MIN_BYTES).then(|| (Measure::Characters, commas(text)))
+}
+
+/// The elements between two brackets.
+struct Level {
+    elements: usize,
+    /// The largest of them.
+    largest: std::ops::Range<usize>,
+    /// Where the closing bracket stands.
+    closed: usize,
+    candidates: Candidates,
+}
+
+impl Level {
+    /// Read from the bracket that opens at `open` to the one that closes it.
+    fn read(text: &str, open: usize) -> Option<Self> {
+        let bytes = text.as_bytes();
+        let mut level = Self { elements: 0, largest: 0..0, closed: 0, candidates: Candidates::new(text.len()) };
+        let mut scan = Scan::default();
+        let mut start = open + 1;
+        for at in open + 1..bytes.len() {
+            let depth = scan.depth;
+            let is_comma = scan.step(bytes[at]) && bytes[at] == b',' && depth == 0;
+            let is_end = depth == 0 && scan.depth < 0;
+            if !(is_comma || is_end) {
+                continue;
+            }
+            if is_comma || !text[start..at].trim_ascii().is_empty() {
+                level.elements += 1;
+            }
+            if at - start > level.largest.len() {
+                level.largest = start..at;
+            }
+            if is_end {
+                level.closed = at;
+                return Some(level);
+            }
+            start = after_comma(bytes, at + 1);
+            level.candidates.offer(start, Strength::Plain, level.elements);
+        }
+        None // the bracket never closes
+    }
+}
+
+/// Past the blanks behind a comma, or past its line break: an element keeps its own indentation.
+fn after_comma(bytes: &[u8], mut at: usize) -> usize {
+    while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\r')) {
+        at += 1;
+    }
+    at + usize::from(bytes.get(at) == Some(&b'\n'))
+}
+
+/// The bracket with which an element or the value of a member opens.
+fn value_bracket(text: &str, element: std::ops::Range<usize>) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mut scan = Scan::default();
+    for at in element {
+        if scan.step(bytes[at]) && matches!(bytes[at], b'[' | b'{') {
+            return Some(at);
+        }
+        if !scan.in_string && !matches!(bytes[at], b'"' | b':' | b' ' | b'\t' | b'\r' | b'\n') {
+            return None;
+        }
+    }
+    None
+}
+
+/// Every comma outside of a string, the better the less deep, and whatever serves to cut a long string.
+fn commas(text: &str) -> Candidates {
+    let bytes = text.as_bytes();
+    let mut candidates = Candidates::new(text.len());
+    let mut scan = Scan::default();
+    let mut last = 0;
+    for at in 0..bytes.len() {
+        if scan.step(bytes[at]) && bytes[at] == b',' {
+            let next = after_comma(bytes, at + 1);
+            if next - last > MIN_BYTES {
+                lines::offer_within(&text[last..next], last, 0, &mut candidates);
+            }
+            let strength = if scan.depth <= 2 { Strength::Strong } else { Strength::Weak };
+            candidates.offer(next, strength, 0);
+            last = next;
+        }
+    }
+    if text.len() - last > MIN_BYTES {
+        lines::offer_within(&text[last..], last, 0, &mut candidates);
+    }
+    candidates
+}
+
+/// A reader of JSON that knows strings and depth, and nothing else.
+#[derive(Default)]
+struct Scan {
+    depth: isize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Scan {
+    /// Read one byte; whether it stands outside of strings.
+    fn step(&mut self, byte: u8) -> bool {
+        if self.in_string {
+            if self.escaped {
+                self.escaped = false;
+            } else if byte == b'\\' {
+                self.escaped = true;
+            } else if byte == b'"' {
+                self.in_string = false;
+            }
+            return false;
+        }
+        match byte {
+            b'"' => self.in_string = true,
+            b'[' | b'{' => self.depth += 1,
+            b']' | b'}' => self.depth -= 1,
+            _ => {}
+        }
+        true
+    }
+}

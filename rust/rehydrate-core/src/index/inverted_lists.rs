@@ -1,0 +1,142 @@
+//! Inverted lists: rows that point the same way lie together, so that a search looks into a few lists instead of all rows.
+//!
+//! Spherical k-means (Dhillon and Modha 2001) on a sample of the centred rows, then each row into its nearest list. Rows
+//! are stored list by list: what is looked at together lies together.
+use crate::embed::{dot, is_present, normalize};
+use crate::interrupt::checkpoint;
+
+use super::quantise::{BLOCK, Quantised, int_dots};
+use super::sketch;
+
+/// Below this many rows all are looked at: under a millisecond.
+const MIN_ROWS: usize = 4_096;
+/// Rows of the sample for each list.
+const SAMPLES_PER_LIST: usize = 32;
+const KMEANS_ROUNDS: usize = 5;
+
+/// Rows in lists.
+pub(super) struct InvertedLists {
+    /// Directions of the lists, each of length 1, one after the other.
+    pub centroids: Vec<f32>,
+    /// Where the rows of each begin, one more for the end; rows that are none come after it.
+    pub at: Vec<u32>,
+    /// The ordinal of each row by its slot.
+    pub order: Vec<u32>,
+}
+
+/// Rows as they are being stored, and what centres them.
+pub(super) struct StoredRows<'a> {
+    pub dim: usize,
+    pub rows: &'a [u8],
+    pub scale: &'a [f32],
+    pub residual_norm: &'a [f32],
+    pub mean: &'a [f32],
+}
+
+/// How many lists so many rows are worth: about the square root, so that as much time goes into choosing lists as into
+/// looking through them.
+fn list_count(rows: usize) -> usize {
+    ((rows as f64).sqrt() * 1.5) as usize
+}
+
+impl StoredRows<'_> {
+    /// Put the rows in lists; None where there are too few of them.
+    pub fn lists(&self) -> Option<InvertedLists> {
+        let present: Vec<u32> = (0..self.scale.len() as u32).filter(|&at| self.scale[at as usize] != 0.0).collect();
+        if present.len() < MIN_ROWS {
+            return None;
+        }
+        let lists = list_count(present.len());
+        let sampled = (lists * SAMPLES_PER_LIST).min(present.len());
+        let sample: Vec<u32> = (0..sampled).map(|at| present[at * present.len() / sampled]).collect();
+        let mut centroids = vec![0.0; lists * self.dim];
+        for (list, centroid) in centroids.chunks_exact_mut(self.dim).enumerate() {
+            self.add_centred(sample[list * sampled / lists] as usize, centroid);
+            normalize(centroid);
+        }
+        for _ in 0..KMEANS_ROUNDS {
+            let nearest = self.nearest(&centroids, &sample);
+            let mut moved = vec![0.0; centroids.len()];
+            for (&row, &list) in sample.iter().zip(&nearest) {
+                self.add_centred(row as usize, &mut moved[list as usize * self.dim..][..self.dim]);
+            }
+            for (centroid, moved) in centroids.chunks_exact_mut(self.dim).zip(moved.chunks_exact_mut(self.dim)) {
+                normalize(moved);
+                if is_present(moved) {
+                    centroid.copy_from_slice(moved);
+                }
+            }
+        }
+        let list_of = self.nearest(&centroids, &present);
+        Some(self.arrange(centroids, &present, &list_of))
+    }
+
+    /// Sort rows by list, those that are none last.
+    fn arrange(&self, centroids: Vec<f32>, present: &[u32], list_of: &[u32]) -> InvertedLists {
+        let lists = centroids.len() / self.dim;
+        let mut at = vec![0_u32; lists + 1];
+        list_of.iter().for_each(|&list| at[list as usize + 1] += 1);
+        (0..lists).for_each(|list| at[list + 1] += at[list]);
+        let mut next = at.clone();
+        let mut order = vec![0; present.len()];
+        for (&row, &list) in present.iter().zip(list_of) {
+            let slot = &mut next[list as usize];
+            order[*slot as usize] = row;
+            *slot += 1;
+        }
+        order.extend((0..self.scale.len() as u32).filter(|&row| self.scale[row as usize] == 0.0));
+        InvertedLists { centroids, at, order }
+    }
+
+    /// Sketches of the centred rows in that order.
+    pub fn sketches(&self, order: &[u32]) -> Vec<u64> {
+        let mut sketches = Vec::with_capacity(order.len() * sketch::words(self.dim));
+        let (mut centred, mut rotated) = (vec![0.0; self.dim], Vec::new());
+        for &row in order {
+            centred.fill(0.0);
+            if self.scale[row as usize] != 0.0 {
+                self.add_centred(row as usize, &mut centred);
+            }
+            sketch::push(&centred, &mut rotated, &mut sketches);
+        }
+        sketches
+    }
+
+    /// Add the centred row to `out`.
+    fn add_centred(&self, at: usize, out: &mut [f32]) {
+        let (scale, inverse) = (self.scale[at], 1.0 / self.residual_norm[at]);
+        let row = &self.rows[at * self.dim..][..self.dim];
+        for ((sum, &x), mean) in out.iter_mut().zip(row).zip(self.mean) {
+            *sum += (f32::from(x.cast_signed()) * scale - mean) * inverse;
+        }
+    }
+
+    /// The list of each of some rows.
+    fn nearest(&self, centroids: &[f32], rows: &[u32]) -> Vec<u32> {
+        let centroids: Vec<(Quantised, f32)> = centroids
+            .chunks_exact(self.dim)
+            .map(|centroid| (Quantised::of(centroid), dot(centroid, self.mean)))
+            .collect();
+        let mut nearest = Vec::with_capacity(rows.len());
+        let mut gathered = Vec::with_capacity(BLOCK * self.dim);
+        let mut products = vec![0; BLOCK];
+        for rows in rows.chunks(64) {
+            checkpoint();
+            gathered.clear();
+            rows.iter().for_each(|&at| gathered.extend(&self.rows[at as usize * self.dim..][..self.dim]));
+            let mut best = vec![(f32::NEG_INFINITY, 0_u32); rows.len()];
+            for (list, (centroid, along_mean)) in (0..).zip(&centroids) {
+                let products = &mut products[..rows.len()];
+                int_dots(&gathered, self.dim, &centroid.values, products);
+                for ((best, &product), &row) in best.iter_mut().zip(&*products).zip(rows) {
+                    let along = product as f32 * centroid.scale * self.scale[row as usize] - along_mean;
+                    if along > best.0 {
+                        *best = (along, list);
+                    }
+                }
+            }
+            nearest.extend(best.iter().map(|(_, list)| *list));
+        }
+        nearest
+    }
+}

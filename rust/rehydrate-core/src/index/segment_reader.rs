@@ -1,0 +1,70 @@
+//! One segment within a view: what newer segments replace or delete is masked, a filter hides more.
+use std::sync::Arc;
+
+use super::entry::Meta;
+use super::layout::{Column, Section};
+use super::query::Filter;
+use super::segment::Segment;
+
+/// A segment within a view.
+pub(super) struct SegmentReader {
+    pub segment: Arc<Segment>,
+    /// Entries of the view are numbered on from segment to segment: where this one begins.
+    pub base: usize,
+    /// By ordinal, whether a newer segment replaces or deletes it; empty: none.
+    pub deleted: Vec<bool>,
+}
+
+impl SegmentReader {
+    pub fn is_live(&self, ordinal: usize) -> bool {
+        !self.deleted.get(ordinal).copied().unwrap_or(false)
+    }
+}
+
+/// Mark what `newer` replaces or deletes.
+pub(super) fn mask(older: &mut SegmentReader, newer: &Segment) {
+    let SegmentReader { segment, deleted, .. } = older;
+    let mut mark = |id| {
+        if let Some(ordinal) = segment.find(id) {
+            if deleted.is_empty() {
+                deleted.resize(segment.len(), false);
+            }
+            deleted[ordinal as usize] = true;
+        }
+    };
+    newer.tombstones().for_each(&mut mark);
+    if let (Some((low, high)), Some((own_low, own_high))) = (segment.id_range(), newer.id_range())
+        && low <= own_high
+        && own_low <= high
+    {
+        newer.ids().filter(|id| (low..=high).contains(id)).for_each(&mut mark);
+    }
+}
+
+/// Decides which entries of a segment may be found: live, not expired, and passing a filter.
+pub(super) struct DocFilter<'a> {
+    reader: &'a SegmentReader,
+    expires: Column<'a, i64>,
+    filter: &'a Filter<'a>,
+    now_ms: i64,
+    /// Whether only what is deleted or expired is held back.
+    pub is_open: bool,
+}
+
+impl<'a> DocFilter<'a> {
+    pub fn new(reader: &'a SegmentReader, filter: &'a Filter<'a>, now_ms: i64) -> Self {
+        let expires = reader.segment.column(Section::Expires);
+        Self { reader, expires, filter, now_ms, is_open: filter.is_open() }
+    }
+
+    #[inline]
+    pub fn passes(&self, ordinal: usize) -> bool {
+        if !self.reader.is_live(ordinal) || self.expires.get(ordinal) <= self.now_ms {
+            return false;
+        }
+        self.is_open || {
+            let meta: Meta = self.reader.segment.meta(ordinal as u32);
+            self.filter.passes(self.reader.segment.column::<u64>(Section::Ids).get(ordinal), &meta)
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Vectors of one space, read where they lie in a segment.
+use super::layout::{Column, VectorSections};
+use super::segment::Segment;
+
+/// Rows read where they lie, each in its slot: in the order of ordinals, or inverted list by inverted list.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub dim: usize,
+    pub rows: &'a [u8],
+    pub scale: Column<'a, f32>,
+    pub residual_norm: Column<'a, f32>,
+    pub mean: Column<'a, f32>,
+    pub centroids: &'a [u8],
+    pub centroid_scale: Column<'a, f32>,
+    pub centroid_sketches: Column<'a, u64>,
+    /// Of rows in lists.
+    pub sketches: Column<'a, u64>,
+    /// Where the rows of each list begin, one more for the end; empty: no lists.
+    pub lists: Column<'a, u32>,
+    pub order: Column<'a, u32>,
+    pub slots: Column<'a, u32>,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of a segment in one space; None where it has none.
+    pub fn of(segment: &'a Segment, sections: VectorSections) -> Option<Self> {
+        let mean = segment.column::<f32>(sections.mean);
+        (mean.len() > 0).then(|| Self {
+            dim: mean.len(),
+            rows: segment.section(sections.rows),
+            scale: segment.column(sections.scale),
+            residual_norm: segment.column(sections.residual_norm),
+            mean,
+            centroids: segment.section(sections.centroids),
+            centroid_scale: segment.column(sections.centroid_scale),
+            centroid_sketches: segment.column(sections.centroid_sketches),
+            sketches: segment.column(sections.sketches),
+            lists: segment.column(sections.lists),
+            order: segment.column(sections.order),
+            slots: segment.column(sections.slots),
+        })
+    }
+
+    pub fn len(&self) -> usize {
+        self.scale.len()
+    }
+
+    /// Number of lists; 0: all rows are to be looked at.
+    pub fn lists(&self) -> usize {
+        self.lists.len().saturating_sub(1)
+    }
+
+    /// The ordinal of the row at `slot`.
+    #[inline]
+    pub fn ordinal(&self, slot: usize) -> usize {
+        if self.order.len() == 0 { slot } else { self.order.get(slot) as usize }
+    }
+
+    /// The slot of the row of an ordinal.
+    pub fn slot(&self, ordinal: usize) -> usize {
+        if self.slots.len() == 0 { ordinal } else { self.slots.get(ordinal) as usize }
+    }
+
+    /// The rows of a list.
+    pub fn list(&self, list: usize) -> std::ops::Range<usize> {
+        self.lists.get(list) as usize..self.lists.get(list + 1) as usize
+    }
+}

@@ -1,0 +1,398 @@
+//! Packing into a token budget: plain greedy by score, and coverage greedy by gain per token.
+//!
+//! The items that are packed are units, and behind them the blocks of those units that may be kept in part. A unit with
+//! blocks is its skeleton, without which none of them can be kept. Without blocks, items are units.
+use crate::interrupt::checkpoint;
+use crate::packing::bucket_queue::{BucketQueue, NONE};
+use crate::packing::feature_lists::FeatureLists;
+
+/// A packing problem. All slices but the feature weights have one entry an item.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem<'a> {
+    /// Tokens of each item; of a unit with blocks, those of its skeleton with each of its divided texts one whole gap.
+    pub token_cost: &'a [u32],
+    /// Worth of each item by itself, not negative.
+    pub score: &'a [f64],
+    /// Items that are kept whatever they cost; they are charged to the budget first.
+    pub pinned: &'a [bool],
+    /// The features each item mentions.
+    pub features: &'a FeatureLists,
+    /// Worth of mentioning each feature at least once, not negative; empty lists need no weights.
+    pub feature_weight: &'a [f64],
+    /// Tokens that may be spent.
+    pub budget_tokens: u64,
+}
+
+/// The items that are blocks: all those behind the units.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Blocks<'a> {
+    /// Per unit, the blocks up to and with its own; empty where no unit has blocks.
+    pub ends: &'a [u32],
+    /// Per block, the text it is of. A text's blocks stand one behind the other.
+    pub text: &'a [u32],
+    /// Per text, the tokens of the mark that stands in the place of a gap.
+    pub mark_tokens: &'a [u32],
+}
+
+impl Blocks<'_> {
+    /// How many of `items` are units.
+    fn units(&self, items: usize) -> usize {
+        items - self.text.len()
+    }
+
+    /// The items that are blocks of `unit`.
+    pub(crate) fn of(&self, unit: usize, units: usize) -> std::ops::Range<usize> {
+        let Some(&end) = self.ends.get(unit) else { return 0..0 };
+        let start = if unit == 0 { 0 } else { self.ends[unit - 1] };
+        units + start as usize..units + end as usize
+    }
+
+    /// The unit whose block `item` is.
+    fn unit_of(&self, item: usize, units: usize) -> usize {
+        self.ends.partition_point(|&end| units + end as usize <= item)
+    }
+
+    /// The blocks of the same text beside `item`.
+    fn beside(&self, item: usize, units: usize) -> impl Iterator<Item = usize> {
+        let block = item - units;
+        let before = (block > 0 && self.text[block - 1] == self.text[block]).then(|| item - 1);
+        let after = (block + 1 < self.text.len() && self.text[block + 1] == self.text[block]).then(|| item + 1);
+        before.into_iter().chain(after)
+    }
+
+    /// The tokens that keeping the block `item` adds: its own, and a mark more where it parts a gap in two, or one
+    /// less where it fills one.
+    pub(crate) fn cost(&self, item: usize, units: usize, problem: &Problem<'_>, kept: &[bool]) -> i64 {
+        let gaps = self.beside(item, units).filter(|&other| !kept[other]).count();
+        let mark_tokens = i64::from(self.mark_tokens[self.text[item - units] as usize]);
+        i64::from(problem.token_cost[item]) + mark_tokens * (i64::try_from(gaps).unwrap_or(2) - 1)
+    }
+}
+
+/// Which items are kept, and what each was worth when it was taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Packing {
+    /// One entry an item.
+    pub kept: Vec<bool>,
+    /// Gain of each kept item at the moment it was taken, given what had been taken before; for a dropped one its gain
+    /// when it was last looked at, an upper bound of what keeping it would add.
+    pub gain: Vec<f64>,
+    /// Tokens of the kept items and of the marks in their gaps. Over the budget only when the pinned ones alone are.
+    pub used_tokens: u64,
+    /// The objective that packing reached; a later repair of the first survivor leaves it as it is.
+    pub value: f64,
+}
+
+/// Keep units best score first; one that does not fit is skipped and the walk goes on; ties go to the newer.
+#[must_use]
+pub fn pack_greedy(problem: &Problem<'_>) -> Packing {
+    pack_greedy_with_blocks(problem, &Blocks::default())
+}
+
+/// The same walk over units and blocks alike. A block brings its unit's skeleton with it; a skeleton worth nothing by
+/// itself comes with a block or not at all.
+#[must_use]
+pub fn pack_greedy_with_blocks(problem: &Problem<'_>, blocks: &Blocks<'_>) -> Packing {
+    let items = problem.score.len();
+    let units = blocks.units(items);
+    let mut room = Room::with_pinned(problem, blocks);
+    let unit_of = |item: usize| if item < units { item } else { blocks.unit_of(item, units) };
+    let mut order: Vec<usize> = (0..items).filter(|&item| !room.kept[item]).collect();
+    order.sort_by(|&a, &b| {
+        problem.score[b].total_cmp(&problem.score[a]).then_with(|| (unit_of(b), b).cmp(&(unit_of(a), a)))
+    });
+    for item in order {
+        let unit = unit_of(item);
+        if item == unit && (room.kept[unit] || (problem.score[unit] <= 0.0 && !blocks.of(unit, units).is_empty())) {
+            continue;
+        }
+        let skeleton = if item == unit || room.kept[unit] { 0 } else { room.cost(unit) };
+        if room.fits(skeleton + room.cost(item)) {
+            if !room.kept[unit] && item != unit {
+                room.take(unit);
+            }
+            room.take(item);
+        }
+    }
+    let value = (0..items).filter(|&item| room.kept[item]).map(|item| problem.score[item]).sum();
+    Packing { kept: room.kept, gain: problem.score.to_vec(), used_tokens: room.used_tokens, value }
+}
+
+/// The items kept so far, and the tokens that they take.
+struct Room<'a> {
+    problem: &'a Problem<'a>,
+    blocks: &'a Blocks<'a>,
+    units: usize,
+    kept: Vec<bool>,
+    used_tokens: u64,
+}
+
+impl<'a> Room<'a> {
+    /// Nothing kept.
+    fn empty(problem: &'a Problem<'a>, blocks: &'a Blocks<'a>) -> Self {
+        let items = problem.score.len();
+        Self { problem, blocks, units: blocks.units(items), kept: vec![false; items], used_tokens: 0 }
+    }
+
+    /// The pinned items kept.
+    fn with_pinned(problem: &'a Problem<'a>, blocks: &'a Blocks<'a>) -> Self {
+        let mut room = Self::empty(problem, blocks);
+        (0..problem.pinned.len()).filter(|&item| problem.pinned[item]).for_each(|item| room.take(item));
+        room
+    }
+
+    /// Tokens that keeping `item` would add; less than none where a block is smaller than the mark of the gap it fills.
+    fn cost(&self, item: usize) -> i64 {
+        if item < self.units {
+            i64::from(self.problem.token_cost[item])
+        } else {
+            self.blocks.cost(item, self.units, self.problem, &self.kept)
+        }
+    }
+
+    fn left(&self) -> i64 {
+        self.problem.budget_tokens.saturating_sub(self.used_tokens).try_into().unwrap_or(i64::MAX)
+    }
+
+    fn fits(&self, tokens: i64) -> bool {
+        tokens <= self.left() && self.used_tokens <= self.problem.budget_tokens
+    }
+
+    fn take(&mut self, item: usize) {
+        self.used_tokens = self.used_tokens.saturating_add_signed(self.cost(item));
+        self.kept[item] = true;
+    }
+
+    fn has_blocks(&self, item: usize) -> bool {
+        item < self.units && !self.blocks.of(item, self.units).is_empty()
+    }
+}
+
+/// Exponents `a` of the passes by `gain / tokens^a`, from gain per token to gain alone.
+const EXPONENTS: [f64; 5] = [1.0, 0.75, 0.5, 0.25, 0.0];
+/// From this many items on gain per token alone, against the best single unit: the other passes add under 1% there.
+const MANY_ITEMS: usize = 2_000;
+
+/// Keep the units that maximise `sum of scores + sum of weights of the features mentioned at least once`.
+///
+/// The objective is monotone submodular: a unit's gain only ever shrinks. The best of greedy by gain per token and the
+/// best single unit is within a constant factor of the optimum (Khuller, Moss and Naor 1999; Leskovec et al. 2007).
+/// Greedy by gain alone begins with that single unit and goes on; passes between the two do better in practice. Gains are
+/// whole numbers, so that taking a covered feature's weight off every unit that mentions it is exact and every machine
+/// packs alike.
+#[must_use]
+pub fn pack_coverage(problem: &Problem<'_>) -> Packing {
+    pack_coverage_with_blocks(problem, &Blocks::default())
+}
+
+/// The same over units and blocks. A unit that is not taken yet is judged by its best bundle, its skeleton with the blocks
+/// that are worth more per token than the bundle as a whole; once it is taken, each of its blocks competes by itself.
+#[must_use]
+pub fn pack_coverage_with_blocks(problem: &Problem<'_>, blocks: &Blocks<'_>) -> Packing {
+    let worths = Worths::of(problem);
+    let best = if problem.score.len() < MANY_ITEMS {
+        let passes = EXPONENTS.iter().map(|&exponent| worths.greedy(problem, blocks, exponent));
+        passes.reduce(better).expect("at least one pass")
+    } else {
+        better(worths.greedy(problem, blocks, 1.0), worths.best_single(problem, blocks))
+    };
+    best.into_packing(&worths)
+}
+
+fn better<'a>(best: Pass<'a>, next: Pass<'a>) -> Pass<'a> {
+    if next.value > best.value { next } else { best }
+}
+
+/// Scores and weights as whole numbers, and who shares which feature.
+struct Worths {
+    /// Whole-number worth of 1.0.
+    one: f64,
+    /// Per item, its score and the weights of all its features.
+    full_gain: Vec<u64>,
+    /// Per item, those of its features that others mention too, numbered anew. A feature of one item alone (most are)
+    /// is part of that item's gain whatever else is taken, and nothing needs to be kept up to date for it.
+    shared: FeatureLists,
+    /// Weight of each shared feature.
+    weight: Vec<u32>,
+    /// The items that mention each shared feature.
+    items_of_shared: FeatureLists,
+}
+
+impl Worths {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scaled to fit, and not negative")]
+    fn of(problem: &Problem<'_>) -> Self {
+        let largest = problem.score.iter().chain(problem.feature_weight).copied().fold(0.0, f64::max);
+        // A power of two, so that scaling is exact; every worth is then at most 2^31.
+        let one = if largest > 0.0 { 2_f64.powi((30 - largest.log2().floor() as i32).min(1_000)) } else { 1.0 };
+        let whole = |worth: f64| (worth * one + 0.5) as u32;
+        let weights: Vec<u32> = problem.feature_weight.iter().map(|&weight| whole(weight)).collect();
+        let units = problem.score.len();
+        let mentions = problem.features.mentions_of_each(weights.len());
+        let mut number = vec![NONE; weights.len()];
+        let mut weight = Vec::new();
+        let mut shared = FeatureLists::with_capacity(units, problem.features.ids.len());
+        let mut full_gain = Vec::with_capacity(units);
+        for unit in 0..units {
+            let mut gain = u64::from(whole(problem.score[unit]));
+            for &feature in problem.features.of(unit) {
+                let feature = feature as usize;
+                gain += u64::from(weights[feature]);
+                if mentions[feature] > 1 {
+                    if number[feature] == NONE {
+                        number[feature] = weight.len() as u32;
+                        weight.push(weights[feature]);
+                    }
+                    shared.mention(number[feature]);
+                }
+            }
+            shared.end_unit();
+            full_gain.push(gain);
+        }
+        Self { one, full_gain, items_of_shared: shared.inverted(units, weight.len()), shared, weight }
+    }
+
+    /// The pinned items, and of the units the one of most gain that fits beside them, with what fits of its blocks.
+    fn best_single<'a>(&self, problem: &'a Problem<'a>, blocks: &'a Blocks<'a>) -> Pass<'a> {
+        let mut pass = self.pinned(problem, blocks);
+        let fitting =
+            (0..pass.room.units).filter(|&unit| !pass.room.kept[unit] && pass.room.fits(pass.room.cost(unit)));
+        if let Some(unit) = fitting.max_by_key(|&unit| pass.gain[unit]) {
+            pass.take(unit, self);
+            for block in blocks.of(unit, pass.room.units) {
+                if pass.room.fits(pass.room.cost(block)) {
+                    pass.take(block, self);
+                }
+            }
+        }
+        pass
+    }
+
+    /// A pass that has taken the pinned items and nothing else.
+    fn pinned<'a>(&self, problem: &'a Problem<'a>, blocks: &'a Blocks<'a>) -> Pass<'a> {
+        let room = Room::empty(problem, blocks);
+        let mut pass = Pass { room, gain: self.full_gain.clone(), covered: vec![false; self.weight.len()], value: 0 };
+        for item in (0..problem.pinned.len()).filter(|&item| problem.pinned[item]) {
+            pass.take(item, self);
+        }
+        pass
+    }
+
+    /// One pass: take what has the largest `gain / tokens^exponent` and fits, again and again.
+    fn greedy<'a>(&self, problem: &'a Problem<'a>, blocks: &'a Blocks<'a>, exponent: f64) -> Pass<'a> {
+        let mut pass = self.pinned(problem, blocks);
+        let units = pass.room.units;
+        let per_token: Vec<f32> =
+            problem.token_cost[..units].iter().map(|&tokens| inverse_power(tokens, exponent)).collect();
+        let rate = |pass: &Pass<'_>, item: usize| {
+            if item < units && !pass.room.has_blocks(item) {
+                return pass.gain[item] as f32 * per_token[item];
+            }
+            let (gain, tokens) = pass.offer(item);
+            gain as f32 * inverse_power(tokens, exponent)
+        };
+        let mut queue = BucketQueue::new(problem.score.len());
+        for unit in (0..units).filter(|&unit| !problem.pinned[unit]) {
+            queue.push(unit, rate(&pass, unit));
+        }
+        for unit in (0..units).filter(|&unit| problem.pinned[unit]) {
+            for block in blocks.of(unit, units).filter(|&block| !problem.pinned[block]) {
+                queue.push(block, rate(&pass, block));
+            }
+        }
+        while let Some((item, bucket)) = queue.pop() {
+            checkpoint();
+            if !pass.room.fits(pass.room.cost(item)) {
+                continue; // the budget only shrinks: it will not fit later either
+            }
+            let now = rate(&pass, item);
+            if BucketQueue::bucket_of(now) < bucket {
+                queue.push(item, now);
+                continue;
+            }
+            if item < units && pass.room.has_blocks(item) && pass.offer(item).0 == 0 {
+                continue; // a skeleton that says nothing, and none of its blocks fits
+            }
+            pass.take(item, self);
+            if item < units {
+                for block in blocks.of(item, units) {
+                    queue.push(block, rate(&pass, block));
+                }
+            } else {
+                // A block beside one that is kept parts no gap in two: it has become cheaper.
+                for block in blocks.beside(item, units).filter(|&block| !pass.room.kept[block]) {
+                    queue.push(block, rate(&pass, block));
+                }
+            }
+        }
+        pass
+    }
+}
+
+/// The state of one pass.
+struct Pass<'a> {
+    room: Room<'a>,
+    gain: Vec<u64>,
+    covered: Vec<bool>,
+    value: u64,
+}
+
+impl Pass<'_> {
+    /// The gain of taking `item` next, and its tokens. Of a unit with blocks, the bundle of its skeleton
+    /// and those blocks that are worth more per token than the bundle is.
+    fn offer(&self, item: usize) -> (u64, u32) {
+        let tokens = |cost: i64| u32::try_from(cost.max(1)).unwrap_or(u32::MAX);
+        let alone = (self.gain[item], self.room.cost(item));
+        if !self.room.has_blocks(item) {
+            return (alone.0, tokens(alone.1));
+        }
+        let left = self.room.left();
+        let fitting = || {
+            let blocks =
+                self.room.blocks.of(item, self.room.units).map(|block| (self.gain[block], self.room.cost(block)));
+            blocks.filter(move |&(_, cost)| alone.1 + cost <= left)
+        };
+        let per_token = |(gain, cost): (u64, i64)| gain as f64 / cost.max(1) as f64;
+        let mut best = alone;
+        // Dinkelbach's iteration for the best ratio; it converges in a few steps, and any of them is a fair offer.
+        for _ in 0..4 {
+            let least = per_token(best);
+            let worthy = fitting().filter(|&block| block.0 > 0 && per_token(block) > least);
+            let bundle = worthy.fold(alone, |sum, block| (sum.0 + block.0, sum.1 + block.1));
+            if per_token(bundle) <= least {
+                break;
+            }
+            best = bundle;
+        }
+        (best.0, tokens(best.1))
+    }
+
+    fn take(&mut self, item: usize, worths: &Worths) {
+        self.room.take(item);
+        let gain = self.gain[item];
+        self.value += gain;
+        for &feature in worths.shared.of(item) {
+            let feature = feature as usize;
+            if !std::mem::replace(&mut self.covered[feature], true) {
+                let weight = u64::from(worths.weight[feature]);
+                for &other in worths.items_of_shared.of(feature) {
+                    self.gain[other as usize] -= weight;
+                }
+            }
+        }
+        self.gain[item] = gain; // what it was worth when it was taken
+    }
+
+    fn into_packing(self, worths: &Worths) -> Packing {
+        let gain = self.gain.iter().map(|&gain| gain as f64 / worths.one).collect();
+        let value = self.value as f64 / worths.one;
+        Packing { kept: self.room.kept, gain, used_tokens: self.room.used_tokens, value }
+    }
+}
+
+/// `1 / tokens^exponent` for a multiple of a quarter, by square roots alone, which every machine rounds alike.
+#[expect(clippy::cast_possible_truncation, reason = "single precision is plenty for an order")]
+fn inverse_power(tokens: u32, exponent: f64) -> f32 {
+    let tokens = f64::from(tokens.max(1));
+    let quarters = [1.0, tokens.sqrt().sqrt(), tokens.sqrt(), tokens.sqrt() * tokens.sqrt().sqrt(), tokens];
+    (1.0 / quarters[(exponent * 4.0) as usize]) as f32
+}

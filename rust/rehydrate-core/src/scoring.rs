@@ -1,0 +1,14 @@
+//! Scores: how relevant, how recent, how new a message is, and what is mentioned nowhere else.
+pub(crate) mod bm25;
+pub(crate) mod coverage;
+pub(crate) mod objective;
+pub(crate) mod rank_fusion;
+pub mod relevance;
+pub(crate) mod request;
+pub(crate) mod semantic;
+pub(crate) mod signals;
+pub(crate) mod soft_match;
+pub(crate) mod word_match;
+
+pub use request::{PackMode, Request, SignalMode, Vectors};
+pub use signals::{NEUTRAL_SIMILARITY, Signals, Weights, clamp_coverage, recency};

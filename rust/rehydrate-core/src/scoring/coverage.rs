@@ -1,0 +1,224 @@
+//! Which features each unit mentions, and what mentioning each is worth to an agent that goes on working.
+//!
+//! `w(f) = class * (4 if f ever stood in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is how many units ago `f` was
+//! last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen by what agents went on
+//! to use in real sessions (DESIGN.md, coverage); a regression on 28 attributes of a feature did no better.
+use crate::analysis::features::{Class, PackedMentions, worth};
+use crate::conversation::prepared::Prepared;
+use crate::conversation::text::TextAnalysis;
+use crate::conversation::unit::PieceKind;
+use crate::interrupt::checkpoint;
+use crate::packing::feature_lists::FeatureLists;
+use crate::scoring::signals::Signals;
+
+/// Features of a conversation: lists by item to be packed, weights by feature.
+pub(crate) struct Features {
+    pub of_item: FeatureLists,
+    pub weight: Vec<f64>,
+    /// Those that the query names.
+    pub named: Vec<u32>,
+}
+
+impl Features {
+    pub fn none(items: usize) -> Self {
+        Self { of_item: FeatureLists::none(items), weight: Vec::new(), named: Vec::new() }
+    }
+
+    /// Per item, the summed weights of its features, whoever else mentions them.
+    pub fn worth_of_items(&self, items: usize) -> Vec<f64> {
+        (0..items).map(|item| self.of_item.of(item).iter().map(|&f| self.weight[f as usize]).sum()).collect()
+    }
+}
+
+impl Prepared {
+    /// The features of all items but the system's, which are there anyway. `names` are hashes of those that the query
+    /// names.
+    pub(crate) fn features(&self, signals: &[Signals], names: &[u32]) -> Features {
+        let mentions_in_all = self.analyses.iter().filter_map(TextAnalysis::mentions).map(PackedMentions::len).sum();
+        let mut interned = FeatureTable::with_room_for(mentions_in_all / 4);
+        // The most that memory covers of any part that mentions a feature; most often there is no memory.
+        let mut covered: Vec<f64> = Vec::new();
+        let mut of_units = FeatureLists::with_capacity(self.units.len(), mentions_in_all);
+        let mut of_blocks = FeatureLists::default();
+        // Items in the order of their units, whose blocks follow them, so that the last to mention a feature is of the
+        // newest unit that does.
+        let mut unit_of_turn = Vec::with_capacity(self.units.len());
+        let mut ids = Vec::new();
+        for (unit, skeletons) in self.messages_of_units().into_iter().enumerate() {
+            let blocks = self.parts.iter().flat_map(|parts| parts.blocks_of(unit)).map(|block| vec![block.part]);
+            for (index, members) in std::iter::once(skeletons).chain(blocks).enumerate() {
+                checkpoint();
+                let turn = u32::try_from(unit_of_turn.len()).expect("under 4 billion items");
+                unit_of_turn.push(unit);
+                for (part, piece) in members.iter().flat_map(|&m| self.messages[m].pieces.clone().map(move |p| (m, p)))
+                {
+                    let kind = self.kinds[piece];
+                    if kind == PieceKind::Thinking || self.messages[part].is_system() {
+                        continue;
+                    }
+                    let Some(mentions) = self.analyses[piece].mentions() else { continue };
+                    interned.mention_all(mentions, turn, kind == PieceKind::ToolInput, &mut ids);
+                    let coverage = signals[part].coverage;
+                    if coverage > 0.0 {
+                        covered.resize(interned.len(), 0.0);
+                        for mention in mentions.iter() {
+                            let id = interned.slots[interned.slot(mention.hash)].id as usize;
+                            covered[id] = covered[id].max(coverage);
+                        }
+                    }
+                }
+                let lists = if index == 0 { &mut of_units } else { &mut of_blocks };
+                lists.push(ids.drain(..));
+            }
+        }
+        of_units.append(of_blocks);
+        let newest = self.units.len().saturating_sub(1);
+        let mut weight = vec![0.0; interned.len()];
+        for feature in interned.features() {
+            let id = feature.id as usize;
+            let age_units = newest - unit_of_turn[feature.last_turn as usize];
+            weight[id] = feature.worth(age_units) * (1.0 - covered.get(id).copied().unwrap_or(0.0));
+        }
+        let named = names.iter().filter_map(|&hash| interned.find(hash)).collect();
+        Features { of_item: of_units, weight, named }
+    }
+}
+
+/// One feature of a conversation.
+#[derive(Clone, Copy)]
+struct Feature {
+    hash: u32,
+    /// Its number, in the order of first mentions; `NONE` marks a free slot.
+    id: u32,
+    /// The item that mentioned it last, in the order in which items are read.
+    last_turn: u32,
+    class: Class,
+    acted_on: bool,
+}
+
+const NONE: u32 = u32::MAX;
+const FREE: Feature = Feature { hash: 0, id: NONE, last_turn: NONE, class: Class::Word, acted_on: false };
+
+impl Feature {
+    fn worth(&self, age_units: usize) -> f64 {
+        worth(self.class, self.acted_on, age_units)
+    }
+}
+
+/// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by
+/// ascending hash too, so that each text walks through the table once, forwards.
+struct FeatureTable {
+    slots: Vec<Feature>,
+    /// Bits by which a hash is shifted to its slot.
+    shift: u32,
+    taken: u32,
+}
+
+impl FeatureTable {
+    fn with_room_for(features: usize) -> Self {
+        let bits = (2 * features.max(32)).next_power_of_two().trailing_zeros().min(31);
+        Self { slots: vec![FREE; 1 << bits], shift: u32::BITS - bits, taken: 0 }
+    }
+
+    /// Make room for so many more.
+    fn reserve(&mut self, more: usize) {
+        let needed = self.taken as usize + more;
+        if 2 * needed > self.slots.len() && self.shift > 1 {
+            let mut larger = Self::with_room_for(2 * needed);
+            for feature in self.features() {
+                let slot = larger.slot(feature.hash);
+                larger.slots[slot] = *feature;
+            }
+            *self = Self { taken: self.taken, ..larger };
+        }
+    }
+
+    /// Note the mentions of one text of the item whose turn it is; append to `ids` those it had not mentioned yet.
+    #[inline(never)] // Registers for this loop alone: it is the hottest of a selection.
+    fn mention_all(&mut self, mentions: PackedMentions<'_>, turn: u32, acted_on: bool, ids: &mut Vec<u32>) {
+        self.reserve(mentions.len());
+        let (mut taken, first) = (self.taken, ids.len());
+        ids.resize(first + mentions.len(), 0);
+        let (new_ids, mut found) = (&mut ids[first..], 0);
+        mentions.iter().for_each(|mention| {
+            let slot = self.slot(mention.hash);
+            let there = self.slots[slot];
+            // Whether a mention is the first of its feature, or of its item, is a coin's toss: no branch hangs on it.
+            let is_new = there.id == NONE;
+            let id = if is_new { taken } else { there.id };
+            taken += u32::from(is_new);
+            self.slots[slot] = Feature {
+                hash: mention.hash,
+                id,
+                last_turn: turn,
+                class: there.class.min(mention.class), // a free slot has the weakest
+                acted_on: there.acted_on | acted_on,
+            };
+            new_ids[found] = id;
+            found += usize::from(there.last_turn != turn);
+        });
+        self.taken = taken;
+        ids.truncate(first + found);
+    }
+
+    /// Where the feature of that hash is, or would be.
+    #[inline]
+    fn slot(&self, hash: u32) -> usize {
+        let mut slot = (hash >> self.shift) as usize;
+        while self.slots[slot].id != NONE && self.slots[slot].hash != hash {
+            slot = (slot + 1) & (self.slots.len() - 1);
+        }
+        slot
+    }
+
+    /// The number of the feature with that hash.
+    fn find(&self, hash: u32) -> Option<u32> {
+        Some(self.slots[self.slot(hash)].id).filter(|&id| id != NONE)
+    }
+
+    fn features(&self) -> impl Iterator<Item = &Feature> {
+        self.slots.iter().filter(|feature| feature.id != NONE)
+    }
+
+    fn len(&self) -> usize {
+        self.taken as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::analysis::features::{self, Mention};
+
+    #[test]
+    fn features_are_numbered_as_a_map_would_number_them() {
+        let mut interned = FeatureTable::with_room_for(1);
+        let mut numbers = HashMap::new();
+        // Hashes that crowd at both ends of the table, and some spread out; every other unit mentions them again.
+        let hashes = |unit: u32| {
+            (0..100).map(move |n| match n % 3 {
+                0 => unit / 2 * 100 + n,
+                1 => u32::MAX - n - unit / 2 * 100,
+                _ => (unit / 2 * 100 + n).wrapping_mul(0x9E37_79B9),
+            })
+        };
+        for unit in 0..60 {
+            let mentions: Vec<Mention> = hashes(unit).map(|hash| Mention { hash, class: Class::Name }).collect();
+            let mut packed = Vec::new();
+            features::pack(&mentions, &mut packed);
+            let mut ids = Vec::new();
+            interned.mention_all(PackedMentions::read(&packed), unit, false, &mut ids);
+            let expected = hashes(unit).map(|hash| {
+                let next = u32::try_from(numbers.len()).unwrap();
+                *numbers.entry(hash).or_insert(next)
+            });
+            assert_eq!(ids, expected.collect::<Vec<_>>());
+            interned.mention_all(PackedMentions::read(&packed), unit, false, &mut ids);
+            assert_eq!(ids.len(), mentions.len(), "the unit had mentioned them all");
+        }
+        assert_eq!(interned.len(), numbers.len());
+        assert_eq!(interned.features().count(), numbers.len());
+    }
+}

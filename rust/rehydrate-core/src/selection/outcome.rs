@@ -1,0 +1,49 @@
+//! The outcome of a compaction: what is kept, and every signal behind it.
+use crate::packing::pack::Packing;
+use crate::scoring::signals::Signals;
+
+/// The outcome of one block of a divided text.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BlockChoice {
+    /// Which of the divided texts it is of.
+    pub text: usize,
+    /// Its position in that text.
+    pub position: usize,
+    /// Its tokens.
+    pub tokens: u32,
+    /// The gain it added, or would still add.
+    pub gain: f64,
+    /// Whether it is kept.
+    pub kept: bool,
+}
+
+/// The outcome of one compaction: what is kept, and every signal behind it.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// Which units are kept, what each added, the tokens used.
+    pub packing: Packing,
+    /// The blocks of the divided texts, by unit.
+    pub blocks: Vec<BlockChoice>,
+    /// Per message, its signals.
+    pub signals: Vec<Signals>,
+    /// Per message, its score.
+    pub message_scores: Vec<f64>,
+    /// Per unit, its best message, whose score is the unit's.
+    pub best_message: Vec<usize>,
+    /// Per unit, its tokens when it is whole.
+    pub unit_tokens: Vec<u32>,
+    /// Per unit, what its score alone is worth in the objective that was packed.
+    pub unit_worth: Vec<f64>,
+    /// Per unit, the summed weights of the features it mentions, whoever else mentions them.
+    pub feature_worth: Vec<f64>,
+    /// Per unit, whether a user's directive stands in what is kept of it.
+    pub has_directive: Vec<bool>,
+    /// The query's part of the objective, 0 to 1.
+    pub query_share: f64,
+    /// Tokens of the pinned units, system included.
+    pub pinned_tokens: u64,
+    /// The unit pulled in so that a user turn comes first, if that was needed.
+    pub leader: Option<usize>,
+    /// Whether vectors were really computed; without a query the newest text alone is embedded.
+    pub embedding: bool,
+}

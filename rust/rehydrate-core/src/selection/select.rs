@@ -1,0 +1,187 @@
+//! Selection: score every message, pack the units, make sure that the first survivor may lead.
+use crate::conversation::message_parts::MessageParts;
+use crate::conversation::prepared::Prepared;
+use crate::error::{Error, Result};
+use crate::packing::first_turn_repair;
+use crate::packing::pack::{Packing, Problem, pack_coverage_with_blocks, pack_greedy_with_blocks};
+use crate::scoring::coverage;
+use crate::scoring::objective::{Objective, QueryGoal};
+use crate::scoring::rank_fusion::rerank_count;
+use crate::scoring::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
+use crate::scoring::request::{PackMode, Request, SignalMode};
+use crate::scoring::signals::{Signals, clamp_coverage};
+use crate::selection::directive_worth;
+use crate::selection::outcome::Selection;
+
+impl Prepared {
+    /// Score every message, pack the units into `request.target_tokens`, and see to a valid first survivor.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the request's columns do not fit the conversation.
+    pub fn select(&self, request: &Request<'_>) -> Result<Selection> {
+        self.verify(request)?;
+        let system = self.system_units();
+        let pinned = self.always_kept(&system);
+        let candidate = self.candidates(&pinned);
+        let measured = self.measure(request, &candidate);
+        let recency = self.recency();
+        let signals: Vec<Signals> = self
+            .messages
+            .iter()
+            .enumerate()
+            .map(|(i, message)| Signals {
+                structural: message.structural,
+                recency: recency[i],
+                semantic: measured.similarity[i],
+                coverage: request.memory_coverage.map_or(0.0, |coverage| clamp_coverage(coverage[i])),
+                odds: measured.odds[i],
+            })
+            .collect();
+        let part_scores: Vec<f64> = signals.iter().map(|signals| signals.score(&request.weights)).collect();
+
+        let (unit_tokens, item_tokens) = (self.unit_tokens(), self.item_tokens());
+        let pinned_tokens = (0..pinned.len()).filter(|&u| pinned[u]).map(|u| u64::from(item_tokens[u])).sum();
+        let free_tokens = request.target_tokens.saturating_sub(pinned_tokens);
+        let directives = match (request.packing, request.signals) {
+            (PackMode::Coverage, SignalMode::Calibrated) => self.directive_strengths(item_tokens.len(), &pinned),
+            _ => vec![0; item_tokens.len()],
+        };
+        let objective = match request.packing {
+            PackMode::Greedy => Objective {
+                item_worth: self.item_scores(&part_scores),
+                features: coverage::Features::none(item_tokens.len()),
+                query_share: 0.0,
+                naming_share: 0.0,
+                feature_share: 0.0,
+            },
+            PackMode::Coverage => {
+                // A weight of 0 of the semantic signal switches the query off.
+                let weight = request.query_weight * request.weights.semantic / USUAL_SEMANTIC_WEIGHT;
+                let query = request.query.zip(measured.standing_out);
+                let asked = query.map(|(query, standing_out)| QueryGoal::new(query, standing_out, weight));
+                let pinned_items = self.items_of(&pinned, &vec![false; pinned.len()]);
+                self.objective(&signals, &request.weights, asked.as_ref(), &item_tokens, &pinned_items)
+            }
+        };
+        let Objective { mut item_worth, features, query_share, naming_share, feature_share } = objective;
+        if request.packing == PackMode::Coverage {
+            // A question narrows what counts: at a small budget it gets what it asks for before every directive does.
+            let weight = feature_share * (1.0 - query_share).powi(3);
+            directive_worth::add_worth(&mut item_worth, &directives, &item_tokens, free_tokens, weight);
+        }
+        // What is kept with all its blocks, before anything competes.
+        let whole: Vec<bool> = match request.packing {
+            _ if self.fits_whole(request.target_tokens) => vec![true; self.units.len()],
+            PackMode::Greedy => vec![false; self.units.len()],
+            PackMode::Coverage => {
+                self.reserved_user_turns(&unit_tokens, &pinned, &directives, free_tokens, feature_share)
+            }
+        };
+        let first: Vec<bool> = pinned.iter().zip(&whole).map(|(&pinned, &whole)| pinned || whole).collect();
+        let problem = Problem {
+            token_cost: &item_tokens,
+            score: &item_worth,
+            pinned: &self.items_of(&first, &whole),
+            features: &features.of_item,
+            feature_weight: &features.weight,
+            budget_tokens: request.target_tokens,
+        };
+        let blocks = self.parts.as_ref().map(MessageParts::for_packing).unwrap_or_default();
+        let packing = match request.packing {
+            PackMode::Greedy => pack_greedy_with_blocks(&problem, &blocks),
+            PackMode::Coverage => pack_coverage_with_blocks(&problem, &blocks),
+        };
+        let may_lead: Vec<bool> = self.units.iter().map(|unit| unit.may_lead).collect();
+        let repair = |units: &Problem<'_>, packing: &mut Packing| {
+            first_turn_repair::repair_first_turn(units, &system, &may_lead, packing)
+        };
+        let (packing, kept_blocks, leader) =
+            self.resolve_units(&Problem { pinned: &pinned, ..problem }, packing, repair);
+
+        let has_directive = self.units_with_directives(&directives, &packing.kept, &kept_blocks);
+        let worth = features.worth_of_items(item_tokens.len());
+        let (message_signals, message_scores) = self.best_of_messages(signals, part_scores);
+        let best_message = self.best_of_units(&message_scores);
+        Ok(Selection {
+            leader,
+            has_directive,
+            feature_worth: self.units_of(&worth),
+            unit_worth: self.units_of(&item_worth),
+            query_share: query_share + naming_share,
+            pinned_tokens,
+            embedding: measured.embedding,
+            packing,
+            blocks: kept_blocks,
+            signals: message_signals,
+            message_scores,
+            best_message,
+            unit_tokens,
+        })
+    }
+
+    fn verify(&self, request: &Request<'_>) -> Result<()> {
+        let messages = self.messages.len();
+        let (needs, asked) = (&self.needs, request.query.is_some());
+        let calibrated = request.signals == SignalMode::Calibrated;
+        // Without words a calibrated query is asked for its names alone.
+        let names_only = calibrated && !needs.terms;
+        // Calibrated, the built-in model has its say beside vectors of the caller's.
+        let by_texts = if calibrated { !names_only } else { request.vectors.is_none() };
+        let bags_missing = asked && by_texts && needs.model.is_some() && !(needs.bags || needs.vectors);
+        let terms_missing = asked && names_only && request.vectors.is_some_and(|vectors| vectors.query.is_some());
+        if bags_missing || terms_missing || (request.packing == PackMode::Coverage && !needs.mentions) {
+            return Err(Error::Argument("a request for what was not prepared; see Needs".into()));
+        }
+        if let Some(coverage) = request.memory_coverage
+            && coverage.len() != messages
+        {
+            return Err(Error::Argument(format!("{} coverages for {messages} messages", coverage.len())));
+        }
+        if let Some(vectors) = request.vectors {
+            let rows = vectors.positions.map_or(messages, <[usize]>::len);
+            if vectors.messages.len() != rows * vectors.dim
+                || vectors.query.is_some_and(|query| query.len() != vectors.dim)
+                || vectors.positions.is_some_and(|positions| positions.iter().any(|&position| position >= messages))
+            {
+                return Err(Error::Argument(format!(
+                    "{} vector components for {rows} of {messages} messages, {} dimensions",
+                    vectors.messages.len(),
+                    vectors.dim
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The messages that an expensive model is worth asking about: the best fifth of those that are not kept anyway, most
+    /// relevant to `query` first by words and the built-in model.
+    #[must_use]
+    pub fn rank(&self, query: &str) -> Vec<usize> {
+        let candidate = self.candidates(&self.always_kept(&self.system_units()));
+        let query = AnalysedQuery::new(query, self.model());
+        let relevance = self.relevance(&query, None, &candidate, USUAL_SEMANTIC_WEIGHT).relevance;
+        let mut ranked: Vec<usize> = (0..candidate.len()).filter(|&message| candidate[message]).collect();
+        ranked.sort_by(|&a, &b| relevance[b].total_cmp(&relevance[a]).then(b.cmp(&a)));
+        ranked.truncate(rerank_count(ranked.len()));
+        ranked
+    }
+
+    /// Per unit, whether it is kept whatever it costs.
+    fn always_kept(&self, system: &[bool]) -> Vec<bool> {
+        self.units.iter().zip(system).map(|(unit, &system)| unit.pinned || system).collect()
+    }
+
+    /// Per message, or part of one, whether it has to compete. Of a unit that is kept anyway its blocks do.
+    fn candidates(&self, pinned: &[bool]) -> Vec<bool> {
+        let parts = self.messages.iter().enumerate();
+        parts.map(|(part, message)| !pinned[message.unit] || self.is_block(part)).collect()
+    }
+
+    fn system_units(&self) -> Vec<bool> {
+        let mut system = vec![false; self.units.len()];
+        for message in self.messages.iter().filter(|message| message.is_system()) {
+            system[message.unit] = true;
+        }
+        system
+    }
+}

@@ -1,0 +1,85 @@
+//! The file of a store: made where there is none, looked into before SQLite is, and connected to.
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::files::{make_folder, private, sync_folder};
+use super::{files, problem, schema};
+use crate::error::Result;
+use crate::interrupt::poll;
+
+/// Of SQLite's machine, between two questions whether to stop: well under a millisecond.
+const STEPS: std::ffi::c_int = 2_000;
+/// The bytes with which every SQLite file begins.
+const HEADER: &[u8] = b"SQLite format 3\0";
+
+/// Make an empty file that only its owner may read, and its folder likewise, where they are not there.
+pub(super) fn make(path: &Path) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    make_folder(folder).map_err(|error| problem::io(folder, &error))?;
+    match private(OpenOptions::new().write(true).create_new(true)).open(path) {
+        Ok(_) => sync_folder(folder).map_err(|error| problem::io(folder, &error)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(problem::io(path, &error)),
+    }
+}
+
+/// Before SQLite touches it: something else is not even opened.
+pub(super) fn check_header(path: &Path) -> Result<()> {
+    // Its length is what can be read: asked for apart, it may be that of a file that another process is just making.
+    let read = File::open(path).and_then(|file| {
+        let mut header = Vec::new();
+        file.take(HEADER.len() as u64).read_to_end(&mut header)?;
+        Ok(header.is_empty() || header == HEADER)
+    });
+    if read.map_err(|error| problem::io(path, &error))? { Ok(()) } else { Err(schema::not_a_store(path)) }
+}
+
+/// Settings of every connection.
+fn configure(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.progress_handler(STEPS, Some(|| poll().is_err()))?;
+    connection.busy_timeout(Duration::ZERO)?; // waiting is done outside of the fork guard
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch(
+        "PRAGMA synchronous = FULL;
+         PRAGMA secure_delete = ON;
+         PRAGMA cell_size_check = ON;
+         PRAGMA journal_size_limit = 67108864;
+         PRAGMA temp_store = MEMORY;
+         PRAGMA cache_size = -16000;",
+    )
+}
+
+fn is_unreachable(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+    matches!(error.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
+}
+
+/// One connection to the file at `path`.
+pub(super) fn connect(path: &Path, is_read_only: bool) -> Result<Connection> {
+    let access = if is_read_only { OpenFlags::SQLITE_OPEN_READ_ONLY } else { OpenFlags::SQLITE_OPEN_READ_WRITE };
+    let flags = access | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(path, flags).and_then(|mut connection| {
+        configure(&mut connection)?;
+        Ok(connection)
+    });
+    let opened = match opened {
+        // Where not even the files beside it can be made, nobody can write to it either, unless a log lies there.
+        Err(error) if is_read_only && is_unreachable(&error) && !files::has_log(path) => {
+            let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+            Connection::open_with_flags(files::immutable_uri(path), flags)
+        }
+        opened => opened,
+    };
+    opened.map_err(|error| problem::sqlite(path, &error))
+}
