@@ -12,7 +12,6 @@ Its own level counts, not the root's: a program that logs everything does not lo
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 import sys
 from collections.abc import Mapping, Set
@@ -138,7 +137,9 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911  a table of kinds
         return {_key(key): _plain(one) for key, one in value.items()}
     if hasattr(value, "_asdict"):
         return _plain(value._asdict())
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
+        import dataclasses  # slow to load: it takes `inspect` along
+
         fields = dataclasses.fields(value)
         return {field.name: _plain(getattr(value, field.name)) for field in fields}
     if isinstance(value, (list, tuple, Set)):

@@ -115,7 +115,7 @@ def own_vectors(
     Those are all where the signals are raw or a memory wants to know (`every`); with a calibrated
     query those that it may be about; without a query the newest, which shows that the model works.
     """
-    from rehydrate.embedding.ask import ask
+    from rehydrate.embedding.cached_rows import ask
 
     texts = [message.text for message in conversation.messages]
     ranked = prepared.rank(query) if calibrated and query else []

@@ -33,7 +33,7 @@ from rehydrate.messages import Provider
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
 from rehydrate.prompt.counting import counted_tools, prompt_tokens, room, upper_bound
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import HeldOriginals, Originals

@@ -17,7 +17,7 @@ from rehydrate.formats._reading import as_sequence
 from rehydrate.formats.rendering import RENDERERS
 from rehydrate.messages import Message, PieceKind, Provider
 from rehydrate.prompt.counting import entry_tokens
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST
 from rehydrate.prompt.sources.cut_parts import PartlyShown

@@ -31,7 +31,8 @@ __all__, __dir__, __getattr__ = front(
     },
     internal={
         "cache": "SHARED VectorCache",
-        "choice": "ask model_of",
+        "cached_rows": "ask",
+        "choice": "model_of",
         "embedder": "MAX_ABANDONED _functions of_function",
         "locations": (
             "FILES cached_snapshot find_model find_model_folder hub_cache model_folder models_home "

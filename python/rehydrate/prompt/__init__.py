@@ -26,11 +26,11 @@ if TYPE_CHECKING:
         Change as Change,
         IRDiff as IRDiff,
     )
+    from rehydrate.prompt.entries import History as History
     from rehydrate.prompt.explain import (
         PromptExplanation as PromptExplanation,
         PromptRow as PromptRow,
     )
-    from rehydrate.prompt.history import History as History
     from rehydrate.prompt.hydration import (
         HydrateOptions as HydrateOptions,
         ahydrate as ahydrate,
@@ -97,7 +97,7 @@ __all__, __dir__, __getattr__ = front(
         "compiled": "CompiledPrompt Segment USUAL_MINIMUM_PREFIX",
         "diff": "Change IRDiff",
         "explain": "PromptExplanation PromptRow",
-        "history": "History",
+        "entries": "History",
         "hydration": "HydrateOptions ahydrate ahydrate_source hydrate hydrate_source",
         "rehydrate.messages": "PROVIDERS Provider",
         "ir": "PromptIR",

@@ -31,7 +31,7 @@ from rehydrate.prompt.counting import (
     text_of,
     upper_bound,
 )
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import Originals
 from rehydrate.prompt.passes.cap import cap_tool_results

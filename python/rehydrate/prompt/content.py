@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.meta import Meta
 from rehydrate.prompt.request import Budget, ContextRequest
 from rehydrate.prompt.section import Section, ToolDef

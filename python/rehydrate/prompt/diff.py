@@ -11,7 +11,7 @@ from rehydrate.entry_id import EntryId
 
 if TYPE_CHECKING:
     from rehydrate.prompt.content import PromptContent
-    from rehydrate.prompt.history import History
+    from rehydrate.prompt.entries import History
     from rehydrate.prompt.section import Section
 
 

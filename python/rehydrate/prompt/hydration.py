@@ -10,7 +10,7 @@ from rehydrate._check import check_timeout
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.prompt.counting import COUNTER
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.meta import DroppedSection, Meta, SourceReport
 from rehydrate.prompt.request import ContextRequest

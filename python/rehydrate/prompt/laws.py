@@ -25,7 +25,7 @@ from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
 if TYPE_CHECKING:
     from rehydrate.messages import Conversation
     from rehydrate.prompt.content import PromptContent
-    from rehydrate.prompt.history import History
+    from rehydrate.prompt.entries import History
 
 
 MOST_BREAKPOINTS = 4

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnreadableIRError
 from rehydrate.prompt.content import PromptContent
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.section import Section
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.counting import entry_tokens
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.meta import DroppedSection
 from rehydrate.prompt.target import Target, traced

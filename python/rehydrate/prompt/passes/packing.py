@@ -18,7 +18,7 @@ from rehydrate.compact.signals import Embedded, columns, own_vectors
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from rehydrate.prompt.counting import COUNTER, fence, text_of
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.passes.shortening import (
     Blocks,
     EntryExcerpt,

@@ -19,7 +19,7 @@ from rehydrate.compact.outline import ID, Listed, Names, outline_tokens, read_li
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import Message
 from rehydrate.prompt.counting import COUNTER, counted_sections, section_tokens, text_of
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import TRUST
 from rehydrate.prompt.section import Provenance, Section

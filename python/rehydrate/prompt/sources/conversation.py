@@ -18,7 +18,7 @@ from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
 from rehydrate.prompt.counting import COUNTER, counted_sections
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
 from rehydrate.prompt.sources.memory import UNRELATED

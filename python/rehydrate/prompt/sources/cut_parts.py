@@ -17,7 +17,7 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import PieceKind
 from rehydrate.prompt.counting import counted_sections
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
 from rehydrate.prompt.request import TimeRange
 from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section

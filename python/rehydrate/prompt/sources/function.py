@@ -14,7 +14,7 @@ from rehydrate import formats
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import langchain
 from rehydrate.prompt.counting import counted_sections, counted_tools
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.meta import DroppedSection
 from rehydrate.prompt.section import Priority, Provenance, Section, ToolDef
 from rehydrate.prompt.sources.memory import section_of, section_of_hit

@@ -16,7 +16,7 @@ from rehydrate.formats._foreign import as_dicts, check_speakers
 from rehydrate.formats._reading import as_sequence
 from rehydrate.messages import Conversation
 from rehydrate.prompt.counting import counted_tools, entry_tokens
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.section import (
     CompositionMode,
     Position,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from rehydrate._check import check_timeout
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.history import History
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.meta import DroppedSection
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Priority, Section, ToolDef
