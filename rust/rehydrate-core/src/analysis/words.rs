@@ -1,5 +1,5 @@
 //! The content words of a text: lower-cased, stemmed, without stop words; a speaker's label; whether it asks.
-use crate::analysis::packed::{self, Numbers};
+use crate::analysis::bit_packing::{self, Numbers};
 use crate::analysis::scripts::{self, Script};
 use crate::analysis::stems::{is_stop_word, is_stop_word_of, stem, stemmed};
 use crate::interrupt::{self, Pace, STRETCH_BYTES, checkpoint, stretches};
@@ -21,8 +21,8 @@ impl Terms {
     /// Append them to `out`: length and whether it asks, counts over one, speaker, then the hashes.
     pub(crate) fn pack(&self, out: &mut Vec<u32>) {
         out.push((self.length << 1) | u32::from(self.asks));
-        packed::push(out, self.words.iter().map(|&(_, count)| count - 1));
-        packed::push(out, self.speaker.iter().copied());
+        bit_packing::push(out, self.words.iter().map(|&(_, count)| count - 1));
+        bit_packing::push(out, self.speaker.iter().copied());
         out.extend(self.words.iter().map(|&(hash, _)| hash));
     }
 }

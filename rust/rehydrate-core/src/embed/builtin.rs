@@ -6,7 +6,7 @@
 use once_cell::race::OnceBox;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::analysis::packed::{self, Numbers};
+use crate::analysis::bit_packing::{self, Numbers};
 use crate::analysis::scripts::{self, Script};
 use crate::analysis::stems;
 use crate::embed::wordpiece::WordPiece;
@@ -20,7 +20,7 @@ pub type Bag = Box<[(u16, u16)]>;
 
 /// Append `bag` to `out`: its counts over one, then its ids, two a word.
 pub(crate) fn pack_bag(bag: &Bag, out: &mut Vec<u32>) {
-    packed::push(out, bag.iter().map(|&(_, count)| u32::from(count) - 1));
+    bit_packing::push(out, bag.iter().map(|&(_, count)| u32::from(count) - 1));
     out.extend(
         bag.chunks(2).map(|pair| u32::from(pair[0].0) | pair.get(1).map_or(0, |second| u32::from(second.0) << 16)),
     );

@@ -1,4 +1,4 @@
-//! Where to cut: at the strongest of the possible places, in blocks of about one size.
+//! Cuts: at the strongest of the possible places, in blocks of about one size.
 
 /// A text of more lines than this is divided, however short they are.
 pub const MIN_LINES: usize = 40;

@@ -1,4 +1,4 @@
-//! Which entries hold all that a query asks for, word for word, where few do: a name, a number, an identifier.
+//! The exact-match boost: the few entries that hold all that a query asks for, word for word: a name, an identifier.
 use super::view::View;
 use crate::scoring::rank_fusion::CandidateSignals;
 

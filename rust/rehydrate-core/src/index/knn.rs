@@ -1,4 +1,4 @@
-//! Recall: the entries most like each of many texts or vectors.
+//! k nearest neighbours: the entries most like each of many texts or vectors.
 use std::ops::Range;
 
 use super::layout::{self, Section};

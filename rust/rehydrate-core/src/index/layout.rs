@@ -1,4 +1,4 @@
-//! How a segment lies in bytes: a header, a table of sections, sections of little-endian numbers.
+//! The layout of a segment in bytes: a header, a table of sections, sections of little-endian numbers.
 use std::fmt;
 use std::ops::Range;
 

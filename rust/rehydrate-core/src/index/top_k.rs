@@ -1,4 +1,4 @@
-//! The best few of many scores.
+//! The best few of many scores (top k).
 
 /// So many more than twice as many as are wanted are kept, until the worse ones go.
 const SLACK: usize = 4;

@@ -1,4 +1,4 @@
-//! Items by rate, in buckets.
+//! A bucket queue: items by rate.
 
 /// Items by rate, best bucket first, the one pushed last first within a bucket: pushed in order, the newer comes first.
 ///

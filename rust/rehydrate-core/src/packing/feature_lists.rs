@@ -1,4 +1,4 @@
-//! Which features each item mentions, and the other way round.
+//! Feature lists: the features that each item mentions, and the other way round.
 
 /// Lists of feature ids, one a unit, laid end to end.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-//! Which features each unit mentions, and what mentioning each is worth to an agent that goes on working.
+//! Coverage: the features that each unit mentions, and their worth to an agent that goes on working.
 //!
 //! `w(f) = class * (4 if f ever stood in a tool input) / (1 + d / 10) * (1 - c)`, where `d` is how many units ago `f` was
 //! last mentioned and `c` is the most that memory covers of any message that mentions it. Chosen by what agents went on

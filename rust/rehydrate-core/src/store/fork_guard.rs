@@ -4,7 +4,7 @@
 //! none of them, so the parent closes every connection before it forks, and both open their own afterwards. All of this is
 //! atomics: a child must not wait for threads that it does not have.
 //!
-//! The guard is no lock. Between closing and the fork, hooks of other libraries run, and they may wait for a lock whose
+//! The guard is no lock. Between its closing and the fork, hooks of other libraries run, and they may wait for a lock whose
 //! owner waits here (`logging` has such a hook). So nobody waits for a fork longer than [`HOOKS_PATIENCE`]: who goes in
 //! after that is counted, and a child that was copied then is refused every store.
 use std::sync::atomic::Ordering::SeqCst;
@@ -16,14 +16,15 @@ use super::use_count::{DEPTH, ENTRIES, FORKING, HOME, HOOKS_PATIENCE, INSIDE, PA
 
 /// How long a fork waits for calls that are under way; the child of one that waited in vain is refused every store.
 const FORK_PATIENCE: Duration = Duration::from_secs(2);
-/// The closed guard.
+
+/// A fork that is under way: no call is inside SQLite, unless patience ended.
 pub struct ForkGuard {
     parent: u32,
     /// [`ENTRIES`] when every connection was closed; None: some were in use.
     entries: Option<u64>,
 }
 
-/// Close the guard for a fork: waits for calls that are under way and closes every connection.
+/// Begin a fork: wait for calls that are under way and close every connection.
 #[must_use]
 pub fn guard_fork() -> ForkGuard {
     // Forks one by one: the connections that one closes are half closed for another's child.

@@ -1,4 +1,4 @@
-//! Who uses SQLite in this process: how many calls are inside, and which process may have any.
+//! The use count of SQLite in this process: how many calls are inside, and which process may have any.
 //!
 //! All of this is atomics: a forked child must not wait for threads that it does not have. Only [`super::fork_guard`]
 //! keeps calls out, while a fork has begun.

@@ -1,4 +1,4 @@
-//! Which texts share a run: those of nearly one length, so that next to nothing is padding.
+//! Batches: texts of nearly one length share a run, so that next to nothing is padding.
 
 /// Which texts may share a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Lists of whole numbers in 32-bit words, each list at the smallest width that holds its largest number.
+//! Bit packing: lists of whole numbers in 32-bit words, each list at the smallest width that holds its largest number.
 
 /// Widths in bits, by the code that a list's head holds.
 const WIDTHS: [u32; 7] = [0, 1, 2, 4, 8, 16, 32];
