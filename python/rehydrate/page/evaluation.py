@@ -51,7 +51,9 @@ def kept_by_ratio(found: Evaluation) -> Iterator[str]:
             for ratio in found.ratios:
                 mean, interval = value(found.row(strategy, ratio))
                 between = f'<br><span class="quiet">{interval}</span>' if interval else ""
-                cells.append(f"<td{_chosen(found, strategy, ratio)}>{share(mean)}{between}</td>")
+                cells.append(
+                    f"<td{_chosen_class(found, strategy, ratio)}>{share(mean)}{between}</td>"
+                )
             yield f"<tr><th>{shown_name(strategy)}</th>{''.join(cells)}</tr>"
         yield "</tbody></table></div>"
 
@@ -76,7 +78,7 @@ def all_measures(found: Evaluation) -> Iterator[str]:
     heads = "".join(f"<th>{head}</th>" for head, _ in columns)
     yield f'<div class="scroll"><table><thead><tr><th></th>{heads}</tr></thead><tbody>'
     for row in rows:
-        chosen = _chosen(found, row.strategy, row.ratio)
+        chosen = _chosen_class(found, row.strategy, row.ratio)
         cells = "".join(f"<td>{cell(row)}</td>" for _, cell in columns)
         yield f"<tr{chosen}><th>{shown_name(row.strategy)}</th>{cells}</tr>"
     yield "</tbody></table></div>"
@@ -111,7 +113,7 @@ def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield f'<p class="prose quiet">and {len(skipped) - MOST_SKIPPED:,} more</p>'
 
 
-def _chosen(found: Evaluation, strategy: str, ratio: float) -> str:
+def _chosen_class(found: Evaluation, strategy: str, ratio: float) -> str:
     advice = found.recommendation
     is_chosen = advice is not None and (advice.strategy, advice.ratio) == (strategy, ratio)
     return ' class="chosen"' if is_chosen else ""

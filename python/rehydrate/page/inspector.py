@@ -170,14 +170,14 @@ def left_out(ir: PromptIR, table: PromptExplanation) -> Iterator[str]:
         yield "</ul>"
     first, last = shown_ends([1] * len(rows), LINES)
     for row in rows[:first]:
-        yield _gone(row)
+        yield _left_out_row(row)
     if first < last:
         yield f'<p class="cut">{plural(last - first, "more line")} not shown on this page</p>'
     for row in rows[last:]:
-        yield _gone(row)
+        yield _left_out_row(row)
 
 
-def _gone(row: PromptRow) -> str:
+def _left_out_row(row: PromptRow) -> str:
     badges = f'<b class="source">{name(row.source)}</b>' if row.source else ""
     if row.priority:
         badges += f'<span class="badge">{name(row.priority, 20)}</span>'
