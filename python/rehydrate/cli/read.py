@@ -52,8 +52,8 @@ class Document(NamedTuple):
     def keep(self, indices: Collection[int], changed: Mapping[int, Any] | None = None) -> str:
         """Return the text with only these entries in it; with all of them, the same text.
 
-        They are written in the order of the indices. `changed` maps indices to changed entries: kept
-        in part, or replaced by an outline.
+        They are written in the order of the indices. `changed` maps indices to new entries: kept in
+        part, or replaced by an outline.
         """
         changed = changed or {}
         if len(indices) == len(self.entries) and not changed:

@@ -38,8 +38,8 @@ def kept_by_ratio(found: Evaluation) -> Iterator[str]:
     if found.cuts:
         measures.append((measure(found), lambda row: (row.used_later, row.used_later_interval)))
     if found.questions:
-        said = "of the messages that answer the questions, the share still there"
-        measures.append((said, lambda row: (row.answers, row.answers_interval)))
+        label = "of the messages that answer the questions, the share still there"
+        measures.append((label, lambda row: (row.answers, row.answers_interval)))
     if not found.rows:
         return
     for title, value in measures:
@@ -87,8 +87,8 @@ def all_measures(found: Evaluation) -> Iterator[str]:
 def method(found: Evaluation) -> Iterator[str]:
     """Yield how it was measured, on what, and what was left out."""
     yield "<h2>How this was measured</h2>"
-    asked = "" if found.judged else " No model was asked."
-    yield f'<p class="prose">{escaped(_METHOD + asked)}</p>'
+    no_model = "" if found.judged else " No model was asked."
+    yield f'<p class="prose">{escaped(_METHOD + no_model)}</p>'
     for note in found.notes:
         yield f'<p class="prose quiet">{escaped(note)}.</p>'
     yield '<details class="more"><summary>'

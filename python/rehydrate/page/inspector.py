@@ -42,9 +42,9 @@ def head(
         f"<h1>{table.tokens:,} tokens "
         f'<span class="change {fate}">{table.tokens / soft:.0%} of {soft:,}</span></h1>'
     )
-    asked = ir.request.query
-    if asked.strip():
-        shown = asked if len(asked) <= 600 else asked[:599] + "…"
+    query = ir.request.query
+    if query.strip():
+        shown = query if len(query) <= 600 else query[:599] + "…"
         yield f'<p class="query" dir="auto"><span>for</span> {escaped(shown)}</p>'
     yield from _bar(table, soft, hard)
     yield from _shares(table)
