@@ -26,8 +26,8 @@ def rows(cuts: list[Cut], what: str) -> list[Row]:
     made = []
     for share, want in WANT.items():
         compactions = [(cut, _outlined(cut, share)) for cut in cuts]
-        alone = _told(compactions, lambda cut, kept: _named(cut, kept.outline))
-        beside = _told(
+        alone = _mean_and_interval(compactions, lambda cut, kept: _named(cut, kept.outline))
+        beside = _mean_and_interval(
             compactions, lambda cut, kept: len(cut.mentioned(kept.messages)) / len(cut.needed)
         )
         size = fmean(
@@ -65,7 +65,7 @@ def _named(cut: Cut, outline: Outline | None) -> float:
     return sum(name in text for name in cut.needed) / len(cut.needed)
 
 
-def _told(
+def _mean_and_interval(
     compactions: list[tuple[Cut, rehydrate.Compaction]],
     share: Callable[[Cut, rehydrate.Compaction], float],
 ) -> tuple[float, str]:

@@ -37,9 +37,9 @@ def about() -> dict[str, str]:
     )
     return {
         "processor": f"{cpu}, {os.cpu_count()} cores, {int(memory) / 2**20:.0f} GiB",
-        "commit": _told("git", "rev-parse", "--short", "HEAD")
-        + (" and changes" if _told("git", "status", "-s") else ""),
-        "Rust": _told("rustc", "--version"),
+        "commit": _output_of("git", "rev-parse", "--short", "HEAD")
+        + (" and changes" if _output_of("git", "status", "-s") else ""),
+        "Rust": _output_of("rustc", "--version"),
         "Python": sys.version.split()[0],
         "packages": ", ".join(f"{name} {_version(name)}" for name in packages),
     }
@@ -55,7 +55,7 @@ def _lines(path: str) -> list[str]:
     return Path(path).read_text(encoding="utf-8").splitlines() if Path(path).exists() else []
 
 
-def _told(*command: str) -> str:
+def _output_of(*command: str) -> str:
     try:
         return subprocess.run(
             command, cwd=ROOT, capture_output=True, text=True, check=True

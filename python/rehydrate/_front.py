@@ -36,7 +36,7 @@ def front(
     def load(name: str) -> Any:
         home = homes.get(name) or hidden.get(name)
         if home is None:
-            home = _warned(package, name, old)
+            home = _warn_moved(package, name, old)
         module = import_module(home)
         return module if home == f"{package}.{name}" else getattr(module, name)
 
@@ -51,7 +51,7 @@ def _homes(package: str, table: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _warned(package: str, name: str, old: Mapping[str, str]) -> str:
+def _warn_moved(package: str, name: str, old: Mapping[str, str]) -> str:
     """Return the new module of a moved name, and warn the caller."""
     if name not in old:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -88,13 +88,13 @@ def warm_up(
         ("embedder", partial(_embedder, embedder)),
         ("runtime", _runtime),
     ]
-    parts += [(f"sdk {name}", partial(import_module, name)) for name in _checked(sdks)]
+    parts += [(f"sdk {name}", partial(import_module, name)) for name in _checked_sdks(sdks)]
     parts += [(f"model {model.name}", partial(_model, model)) for model in models]
     for number, memory in enumerate(memories):
         parts.append((f"memory {memory.namespace or number}", partial(_memory, memory)))
     started = time.perf_counter()
     with _lock:  # two at once would only take turns
-        warmed = tuple([_timed(name, work) for name, work in parts])
+        warmed = tuple([_warm_part(name, work) for name, work in parts])
     return WarmUp(warmed, (time.perf_counter() - started) * 1e3)
 
 
@@ -124,7 +124,7 @@ async def awarm_up(
 _lock = ForkSafeLock()
 
 
-def _timed(name: str, work: Callable[[], object]) -> WarmedPart:
+def _warm_part(name: str, work: Callable[[], object]) -> WarmedPart:
     started, error = time.perf_counter(), ""
     try:
         work()
@@ -135,7 +135,7 @@ def _timed(name: str, work: Callable[[], object]) -> WarmedPart:
     return WarmedPart(name, (time.perf_counter() - started) * 1e3, error)
 
 
-def _checked(sdks: Iterable[str]) -> Sequence[str]:
+def _checked_sdks(sdks: Iterable[str]) -> Sequence[str]:
     names = [sdks] if isinstance(sdks, str) else list(sdks)
     for name in names:
         if name not in SDKS:

@@ -48,7 +48,7 @@ async def test_a_coroutine_that_waits_holds_no_thread():
             for number in range(100):
                 tasks.start_soon(take, lock, number, [])
             await settle()
-            assert len(lock._sleepers) == 100
+            assert len(lock._waiters) == 100
             assert threading.active_count() == before
 
 
@@ -111,7 +111,7 @@ async def test_threads_and_coroutines_exclude_each_other():
         sys.setswitchinterval(switch)
     assert most == 1
     assert not lock.is_held
-    assert not lock._sleepers
+    assert not lock._waiters
 
 
 async def test_a_blocking_caller_on_the_loop_does_not_wait_for_a_coroutine_of_that_loop():
@@ -142,7 +142,7 @@ async def test_who_is_cancelled_in_line_leaves_nothing_and_the_others_go_on():
             for number in (0, 3, 5):
                 scopes[number].cancel()
             await settle()
-            assert len(lock._sleepers) == 3
+            assert len(lock._waiters) == 3
     assert order == [1, 2, 4]
     assert not lock.is_held
 
@@ -192,7 +192,7 @@ async def test_one_whose_loop_has_ended_keeps_nobody_waiting(anyio_backend: str)
     thread = threading.Thread(target=wait_and_end)
     thread.start()
     thread.join()
-    assert len(lock._sleepers) == 1
+    assert len(lock._waiters) == 1
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(take, lock, "here", order)
         await settle()
@@ -216,8 +216,8 @@ def test_a_child_finds_it_free_and_nobody_in_line():
             if (child := os.fork()) == 0:
                 signal.alarm(60)  # a child that waits for ever is killed by it
                 with lock:
-                    os._exit(7 if not lock._sleepers else 8)
-            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(lock._sleepers))
+                    os._exit(7 if not lock._waiters else 8)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), len(lock._waiters))
             lock.release()
             await task
             print("mine")

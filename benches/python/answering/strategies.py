@@ -17,7 +17,7 @@ what a `Context` keeps. jit: the same, with the tools of `ContextJIT`."""
 UNFIT = "does not fit"
 """Start of the error message for a prompt that is too long for the model."""
 
-_TOLD = (
+_INSTRUCTIONS = (
     "The messages are a conversation of several days; each begins with the day it was said on. The "
     "last one is a question about them. Answer it in a short phrase, with the messages' own words "
     "where you can, a date as 8 May 2023. If they do not say, answer: No information available."
@@ -69,11 +69,11 @@ class Answering:
 
     async def _context(self, case: Case, strategy: str) -> Context:
         """Return the context whose next prompt asks the question, limited only by the window."""
-        told, is_ours = _told(strategy), strategy in ("context", "jit")
+        instructions, is_ours = _instructions_for(strategy), strategy in ("context", "jit")
         context = Context(
             provider=self.model.provider,
             model=self.model.name,
-            system=told,
+            system=instructions,
             budget=Budget(soft_tokens=self.window_tokens, hard_tokens=self.window_tokens),
             thread=case.id,
             timeout=None,
@@ -81,7 +81,7 @@ class Answering:
         )
         turns = [*case.history.messages, {"role": "user", "content": case.question}]
         if strategy == "keep_last":
-            turns = _last(turns, self.budget_tokens - count_tokens(told))
+            turns = _last(turns, self.budget_tokens - count_tokens(instructions))
         for turn, at in zip(turns, [*case.history.times, case.at][-len(turns) :], strict=True):
             context.add(turn, at=at)
         if strategy == "jit":
@@ -92,7 +92,7 @@ class Answering:
 
     def first_tokens(self, case: Case, strategy: str) -> int:
         """Return the maximum tokens of the first prompt."""
-        whole = case.history.tokens + count_tokens(_told(strategy) + case.question)
+        whole = case.history.tokens + count_tokens(_instructions_for(strategy) + case.question)
         return whole if strategy == "whole" else min(whole, self.budget_tokens)
 
     def fits(self, case: Case, strategy: str) -> bool:
@@ -108,8 +108,10 @@ class Answering:
     def key(self, case: Case, strategy: str) -> str:
         """Return a hash of everything that an answer depends on."""
         sizes = str((self.budget_tokens, self.window_tokens, self.max_calls))
-        told = _told(strategy)
-        return digest(case.digest, strategy, told, self.model.provider, self.model.name, sizes)
+        instructions = _instructions_for(strategy)
+        return digest(
+            case.digest, strategy, instructions, self.model.provider, self.model.name, sizes
+        )
 
 
 async def asked(model: Model, context: Context, most_requests: int, retry: Retry) -> Answer:
@@ -136,9 +138,9 @@ def _one_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
-def _told(strategy: str) -> str:
+def _instructions_for(strategy: str) -> str:
     cut = "" if strategy == "whole" else _CUT
-    return _TOLD + cut + (_ASK_BACK if strategy == "jit" else "")
+    return _INSTRUCTIONS + cut + (_ASK_BACK if strategy == "jit" else "")
 
 
 def _last(messages: list[Message], budget_tokens: int) -> list[Message]:

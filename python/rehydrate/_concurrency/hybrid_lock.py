@@ -30,12 +30,12 @@ class HybridLock(ForkSafeLock):
     True
     """
 
-    __slots__ = ("_sleepers",)
+    __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
         """Start free."""
         super().__init__()
-        self._sleepers: deque[_Sleeper] = deque()
+        self._waiters: deque[_Waiter] = deque()
 
     def __enter__(self) -> None:
         """Take the lock; a worker gives its slot in the pool to another while it waits."""
@@ -57,19 +57,19 @@ class HybridLock(ForkSafeLock):
         import anyio.lowlevel
 
         await anyio.lowlevel.checkpoint_if_cancelled()  # also where it is free
-        if not self._sleepers and self._lock.acquire(blocking=False):
+        if not self._waiters and self._lock.acquire(blocking=False):
             return
-        sleeper = _Sleeper()
-        self._sleepers.append(sleeper)
+        waiter = _Waiter()
+        self._waiters.append(waiter)
         try:
             # Try again once in the queue: an earlier release has woken nobody.
-            while not (self._sleepers[0] is sleeper and self._lock.acquire(blocking=False)):
-                await sleeper.sleep()
+            while not (self._waiters[0] is waiter and self._lock.acquire(blocking=False)):
+                await waiter.sleep()
         except BaseException:
-            self._remove(sleeper)
+            self._remove(waiter)
             self._wake_next()  # pass the wake-up on to the next one
             raise
-        self._sleepers.popleft()
+        self._waiters.popleft()
 
     def release(self) -> None:
         """Release the lock, from any thread."""
@@ -79,19 +79,19 @@ class HybridLock(ForkSafeLock):
     def _wake_next(self) -> None:
         """Wake the first in the queue whose loop still runs."""
         with suppress(IndexError):
-            while not (first := self._sleepers[0]).wake():
+            while not (first := self._waiters[0]).wake():
                 self._remove(first)
 
-    def _remove(self, sleeper: _Sleeper) -> None:
+    def _remove(self, waiter: _Waiter) -> None:
         with suppress(ValueError):  # another thread has
-            self._sleepers.remove(sleeper)
+            self._waiters.remove(waiter)
 
     def _renew(self) -> None:
         super()._renew()
-        self._sleepers.clear()  # they are the parent's
+        self._waiters.clear()  # they are the parent's
 
 
-class _Sleeper:
+class _Waiter:
     """A coroutine in the queue."""
 
     __slots__ = ("_call_on_loop", "_event")
@@ -111,10 +111,10 @@ class _Sleeper:
     def wake(self) -> bool:
         """Wake it; return False if its loop has ended."""
         try:
-            self._call_on_loop(self._awake)
+            self._call_on_loop(self._set_event)
         except RuntimeError:  # the loop is closed; trio's says so by a RuntimeError too
             return False
         return True
 
-    def _awake(self) -> None:
+    def _set_event(self) -> None:
         self._event.set()

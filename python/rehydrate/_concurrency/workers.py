@@ -79,7 +79,7 @@ class WorkerPool:
         self._lock = ForkSafeLock()
         self._taken = 0
         self._queued: deque[Callable[[], None]] = deque()
-        self._coming_back: deque[threading.Event] = deque()
+        self._returning: deque[threading.Event] = deque()
         _pools.add(self)
 
     def start(self, task: Callable[[], None]) -> None:
@@ -118,24 +118,24 @@ class WorkerPool:
             while task is not None:
                 task()
                 del task  # else it keeps its objects alive until the next task
-                task = self._hand_on()
+                task = self._release_slot()
         finally:
             _own.pool = None
 
-    def _hand_on(self) -> Callable[[], None] | None:
+    def _release_slot(self) -> Callable[[], None] | None:
         """Give up a slot: to a thread that comes back, to the task returned, or to none."""
         with self._lock:
-            if self._coming_back:
-                self._coming_back.popleft().set()
+            if self._returning:
+                self._returning.popleft().set()
                 return None
             if self._queued:
                 return self._queued.popleft()
             self._taken = max(0, self._taken - 1)  # 0 where a forked child ends its parent's work
             return None
 
-    def _leave(self) -> bool:
+    def _give_up_slot(self) -> bool:
         """Give this thread's slot away; return whether it is another's now, or free."""
-        if (task := self._hand_on()) is None:
+        if (task := self._release_slot()) is None:
             return True
         try:
             self._start(task)
@@ -146,28 +146,28 @@ class WorkerPool:
             return False
         return True
 
-    def _come_back(self) -> None:
+    def _take_slot(self) -> None:
         with self._lock:
             if self._taken < self.size:
                 self._taken += 1
                 return
             slot = threading.Event()
-            self._coming_back.append(slot)
+            self._returning.append(slot)
         slot.wait()
 
-    def _forget_threads(self) -> None:
+    def _reset_after_fork(self) -> None:
         self._taken = 0
         self._queued.clear()
-        self._coming_back.clear()
+        self._returning.clear()
 
 
-class _Own(threading.local):
+class _CurrentPool(threading.local):
     """The pool whose slot this thread holds."""
 
     pool: WorkerPool | None = None
 
 
-_own = _Own()
+_own = _CurrentPool()
 _pools: WeakSet[WorkerPool] = WeakSet()
 
 
@@ -183,12 +183,12 @@ def waiting() -> Iterator[None]:
         yield
         return
     _own.pool = None
-    has_left = pool._leave()
+    has_left = pool._give_up_slot()
     try:
         yield
     finally:
         if has_left:
-            pool._come_back()
+            pool._take_slot()
         _own.pool = pool
 
 
@@ -196,7 +196,7 @@ def _in_child() -> None:
     """Reset in a forked child: it has one thread, and none of its parent's work goes on."""
     _own.pool = None
     for pool in _pools:
-        pool._forget_threads()
+        pool._reset_after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # Windows does not fork

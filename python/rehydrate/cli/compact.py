@@ -174,7 +174,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         write(_as_json(compaction, explain=options.explain), output)
     elif output is not None or not (options.explain or options.html):
-        write(document.keep(kept, _anew(document, compaction)), output)
+        write(document.keep(kept, _changed_entries(document, compaction)), output)
     if options.explain and not (options.json and output is None):
         _print_report(document, compaction, options)
     elif sys.stderr.isatty():
@@ -220,7 +220,7 @@ def _archive(options: argparse.Namespace) -> bool | Archive:
     return Archive(*wishes) if any(wishes) else False
 
 
-def _anew(document: Document, compaction: Compaction) -> dict[int, Any]:
+def _changed_entries(document: Document, compaction: Compaction) -> dict[int, Any]:
     """Return the entries kept in part, and the outline; all others are the same objects as read."""
     pairs = zip(compaction.indices, compaction.messages, strict=True)
     return {index: entry for index, entry in pairs if entry is not document.entries[index]}
@@ -306,7 +306,7 @@ def _print_summary(compaction: Compaction) -> None:
     say(
         f"{stats.before_tokens:,} -> {stats.after_tokens:,} tokens (-{stats.dropped_pct:.1f}%), "
         f"{stats.dropped:,} messages dropped, {stats.excerpted:,} excerpted, "
-        f"{_stripped(stats)}{_remembered(stats)}"
+        f"{_thinking_summary(stats)}{_memory_summary(stats)}"
         f"{stats.elapsed_ms:.0f} ms; --explain says why"
     )
 
@@ -321,10 +321,10 @@ def _check_files(options: argparse.Namespace, output: Path | None) -> None:
         raise Failure(f"-o and --html both name {output}; name two files")
 
 
-def _stripped(stats: Stats) -> str:
+def _thinking_summary(stats: Stats) -> str:
     return f"{stats.stripped_tokens:,} tokens of thinking left out, " if stats.stripped else ""
 
 
-def _remembered(stats: Stats) -> str:
+def _memory_summary(stats: Stats) -> str:
     covered = f"{stats.covered_pct:.0f}% of it in memory, " if stats.covered_pct else ""
     return covered + (f"{stats.distilled:,} distilled, " if stats.distilled else "")

@@ -83,7 +83,7 @@ class Report(NamedTuple):
         yield from _head(self)
         if units:
             yield ""
-            yield from _table(_top(units, self.top), self.terminal)
+            yield from _table(_top_units(units, self.top), self.terminal)
             if self.top is None:
                 yield ""
                 yield from _roles(units, self.terminal)
@@ -96,7 +96,7 @@ class Report(NamedTuple):
         yield from _next_steps(self)
 
 
-def _top(units: Sequence[UnitReport], limit: int | None) -> Sequence[UnitReport]:
+def _top_units(units: Sequence[UnitReport], limit: int | None) -> Sequence[UnitReport]:
     """Return half the limit of kept units, by gain, and half of dropped ones, by size."""
     if limit is None or len(units) <= limit:
         return units

@@ -62,11 +62,11 @@ def report(found: Evaluation, terminal: Terminal, *, has_page: bool = False) -> 
     if advice:
         yield ""
         rows = [row for row in found.rows if row.ratio == advice.ratio]
-        yield from _beside(rows, f"at {_percent(advice.ratio)} of the tokens", terminal)
+        yield from _strategy_rows(rows, f"at {_percent(advice.ratio)} of the tokens", terminal)
     if found.summaries:
         yield ""
         size = _percent(found.summaries[0].cost_ratio)
-        yield from _beside(
+        yield from _strategy_rows(
             found.summaries, f"at the size of the agent's summaries, {size}", terminal
         )
     if found.judged:
@@ -143,13 +143,13 @@ def _by_ratio(
         yield GAP.join(line).rstrip()
 
 
-def _beside(rows: Sequence[Row], title: str, terminal: Terminal) -> Iterator[str]:
+def _strategy_rows(rows: Sequence[Row], title: str, terminal: Terminal) -> Iterator[str]:
     """Yield the strategies at one ratio, by all measures."""
     columns: list[tuple[str, Callable[[Row], str]]] = [
-        ("used later", lambda row: _share_shown(row.used_later)),
-        ("answers", lambda row: _share_shown(row.answers)),
-        ("laid down", lambda row: _share_shown(row.laid_down)),
-        ("last turn", lambda row: _share_shown(row.last_turn)),
+        ("used later", lambda row: _shown_share(row.used_later)),
+        ("answers", lambda row: _shown_share(row.answers)),
+        ("laid down", lambda row: _shown_share(row.laid_down)),
+        ("last turn", lambda row: _shown_share(row.last_turn)),
         ("size", lambda row: _percent(row.cost_ratio)),
         ("rules broken", lambda row: f"{row.violations:,}"),
         ("time", lambda row: f"{row.milliseconds:.1f} ms" if row.milliseconds else ""),
@@ -203,7 +203,7 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}"
 
 
-def _share_shown(value: float | None) -> str:
+def _shown_share(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
@@ -319,7 +319,7 @@ def run(options: argparse.Namespace) -> int:
         say(f"warning: {problem}; it is left out")
     if model is not None and found.recommendation is not None:
         chosen = next(each for each in strategies if each.name == found.recommendation.strategy)
-        judged = _judged(model, sample, chosen, found.recommendation.ratio, options)
+        judged = _run_judge(model, sample, chosen, found.recommendation.ratio, options)
         found = replace(found, judged=judged)
     if options.json:
         write(as_json(found.to_dict(), indent=2) + "\n")
@@ -388,7 +388,7 @@ def _model(name: str | None) -> Any:
     return model_of(name)
 
 
-def _judged(
+def _run_judge(
     model: Any, sample: Sample, strategy: Strategy, ratio: float, options: argparse.Namespace
 ) -> Judgement:
     """Return what the model can answer before and after the recommended compaction."""

@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
     page = None if options.output in (None, "-") else Path(options.output)
     _check_files(options, page)
     name, text = text_of(options.file)
-    prompt, units = _given(text, options) or _made(name, text, options)
+    prompt, units = _prompt_in_file(text, options) or _next_prompt(name, text, options)
     if options.json:
         write(_ir(prompt).to_json(indent=2) + "\n")
     if options.output:
@@ -94,7 +94,9 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _given(text: str, options: argparse.Namespace) -> tuple[PromptIR | CompiledPrompt, None] | None:
+def _prompt_in_file(
+    text: str, options: argparse.Namespace
+) -> tuple[PromptIR | CompiledPrompt, None] | None:
     """Return the prompt in the file, if it is one."""
     if text.lstrip()[:1] != "{" or '"rehydrate"' not in text:
         return None
@@ -114,14 +116,14 @@ def _given(text: str, options: argparse.Namespace) -> tuple[PromptIR | CompiledP
     return kind.from_dict(document), None
 
 
-def _made(
+def _next_prompt(
     name: str, text: str, options: argparse.Namespace
 ) -> tuple[PromptIR | CompiledPrompt, Explanation | None]:
     """Return the prompt of the conversation's next turn, and the scores of its units."""
     document = document_of(name, text)
     try:
         ir = _hydrated(document, json.loads(text) if document.around else {}, options)
-        prompt = _compiled(ir, options)
+        prompt = _compile(ir, options)
         return prompt, _scores(document, _ir(prompt), options) if options.output else None
     except InvalidMessageError as error:
         if error.index is None or error.index >= len(document.entries):
@@ -157,7 +159,7 @@ def _system_text(value: Any) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def _compiled(ir: PromptIR, options: argparse.Namespace) -> PromptIR | CompiledPrompt:
+def _compile(ir: PromptIR, options: argparse.Namespace) -> PromptIR | CompiledPrompt:
     """Return the prompt after all passes; before them where it cannot be made to fit."""
     from rehydrate.prompt.compiler import compile as compile_prompt
     from rehydrate.prompt.originals import HeldOriginals

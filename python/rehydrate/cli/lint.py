@@ -276,11 +276,11 @@ def _rule_lines(
         left = sum(finding.tokens for finding in found[len(shown) :])
         yield f"  {len(found) - len(shown):,} more, {left:,} tokens (--all)"
     arrow = terminal.glyph("→", "->")
-    for remedy in dict.fromkeys(_general(finding.remedy) for finding in shown):
+    for remedy in dict.fromkeys(_general_remedy(finding.remedy) for finding in shown):
         yield f"  {arrow} {terminal.fit(remedy, max(terminal.width - 4, NARROWEST_MESSAGE))}"
 
 
-def _general(remedy: str) -> str:
+def _general_remedy(remedy: str) -> str:
     """Return the remedy of a rule without the place of a single finding."""
     return re.sub(r"a reference to \S+", "a reference", remedy)
 

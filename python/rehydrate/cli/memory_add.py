@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
         raise Failure(f"{options.folder} is no folder; name the folder that the notes are in")
     with opened(options, namespace=namespace, to="create") as memory, _interruptible():
         with Progress(f"syncing {options.folder}", "passages new") as progress:
-            watched = _watched(memory, progress)
+            watched = _with_progress(memory, progress)
             report = sync_folder(watched, options.folder, namespace, options.label)
         hot = memory.stats().hot if not options.json else 0
     terminal = Terminal.of(sys.stdout, options.color)
@@ -128,7 +128,7 @@ def run_import(options: argparse.Namespace) -> int:
         _interruptible(),
         Progress("importing", "items", _count_items(path)) as progress,
     ):
-        done = import_items(_watched(memory, progress), path, namespace)
+        done = import_items(_with_progress(memory, progress), path, namespace)
     terminal = Terminal.of(sys.stdout)
     if options.json:
         show([json.dumps(done._asdict(), indent=2)], terminal)
@@ -234,7 +234,7 @@ def _sync_lines(
     )
 
 
-class _Watched:
+class _MemoryWithProgress:
     """A memory that reports how many of the items read have been stored."""
 
     def __init__(self, memory: Memory, progress: Progress) -> None:
@@ -253,8 +253,8 @@ class _Watched:
         return added
 
 
-def _watched(memory: Memory, progress: Progress) -> Memory:
-    return cast("Memory", _Watched(memory, progress))
+def _with_progress(memory: Memory, progress: Progress) -> Memory:
+    return cast("Memory", _MemoryWithProgress(memory, progress))
 
 
 @contextmanager

@@ -277,14 +277,14 @@ def _purge(memory: Memory, options: argparse.Namespace, namespace: str) -> int |
         )
         count = len(items)
         what = f"{name} {value!r} in {where}"
-    if count and not options.yes and not _agreed(f"forget {counted(count, 'item')}, {what}?"):
+    if count and not options.yes and not _confirm(f"forget {counted(count, 'item')}, {what}?"):
         return None
     if not count and not options.all:
         say(f"there is nothing of {what}")
     return memory.purge(**chosen)
 
 
-def _agreed(question: str) -> bool:
+def _confirm(question: str) -> bool:
     if sys.stdin is None or not sys.stdin.isatty():
         raise Failure(f"{question} Nobody can be asked here; say yes with --yes")
     print(f"{Terminal.of(sys.stderr).safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)

@@ -106,11 +106,11 @@ def run_list(options: argparse.Namespace) -> int:
     if items:
         show(_table(items, terminal), terminal)
     elif found:
-        say(f"page {options.page} is beyond the last; there {_are(len(found))}")
+        say(f"page {options.page} is beyond the last; there {_are_items(len(found))}")
     elif described(options):
         say(f"nothing in namespace {namespace!r} passes the filters")
     else:
-        say(_nothing_in(namespace))
+        say(_empty_message(namespace))
     if more and sys.stderr.isatty():
         say(f"there is more: --page {options.page + 1}")
     return 0
@@ -125,7 +125,7 @@ def run_show(options: argparse.Namespace) -> int:
     elif sys.stdout is not None and sys.stdout.isatty():
         terminal = Terminal.of(sys.stdout, options.color)
         # Line by line: text before a line, as the indents of code, must stay.
-        show([_harmless(line, terminal) for line in item.text.splitlines()], terminal)
+        show([_safe_line(line, terminal) for line in item.text.splitlines()], terminal)
     else:
         write(_encodable(item.text))
     return 0
@@ -142,7 +142,7 @@ def run_stats(options: argparse.Namespace) -> int:
     else:
         show(_figures(stats, terminal), terminal)
         if not stats.items:
-            say(_nothing_in(namespace))
+            say(_empty_message(namespace))
     return 0
 
 
@@ -182,12 +182,12 @@ def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
     limits = stats.limits
     pending = f"{counted(stats.pending, 'item')} not in it yet, found anyway"
     rows = [
-        ("items", f"{stats.items:,}", _of(stats.items, limits.max_items)),
+        ("items", f"{stats.items:,}", _share_of_limit(stats.items, limits.max_items)),
         ("  hot", f"{stats.hot:,}", "in every turn"),
         ("  warm", f"{stats.warm:,}", "loaded by name"),
         ("  cold", f"{stats.cold:,}", "only searched for"),
         ("links", f"{stats.links:,}", ""),
-        ("held", _bytes(stats.held_bytes), _of(stats.held_bytes, limits.max_bytes)),
+        ("held", _bytes(stats.held_bytes), _share_of_limit(stats.held_bytes, limits.max_bytes)),
         ("index", _bytes(stats.index_bytes), pending if stats.pending else ""),
         ("file", _bytes(stats.store_bytes), "of all namespaces"),
         ("made cold", f"{stats.demoted:,}", "by the limits"),
@@ -202,7 +202,7 @@ def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
         yield f"{name:<{names}}  {value:>{cells}}  {terminal.paint(remark, 'dim')}".rstrip()
 
 
-def _of(value: int, limit: int | None) -> str:
+def _share_of_limit(value: int, limit: int | None) -> str:
     if limit is None:
         return ""
     share = value / limit
@@ -210,11 +210,11 @@ def _of(value: int, limit: int | None) -> str:
     return "under 0.1% of the limit" if few else f"{share:.1%} of the limit"
 
 
-def _nothing_in(namespace: str) -> str:
+def _empty_message(namespace: str) -> str:
     return f"namespace {namespace!r} holds nothing yet; next: rehydrate memory add --help"
 
 
-def _are(count: int) -> str:
+def _are_items(count: int) -> str:
     return f"{'is' if count == 1 else 'are'} {counted(count, 'item')}"
 
 
@@ -228,7 +228,7 @@ def _bytes(count: int) -> str:
     return f"{count_:.1f} {unit}"
 
 
-def _harmless(line: str, terminal: Terminal) -> str:
+def _safe_line(line: str, terminal: Terminal) -> str:
     indent = line[: len(line) - len(line.lstrip(" \t"))]
     parts = line[len(indent) :].split(" ")
     return indent + " ".join([terminal.safe(part) for part in parts])

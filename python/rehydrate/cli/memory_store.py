@@ -54,7 +54,7 @@ def add_store_options(parser: argparse.ArgumentParser, *, namespace: bool = True
     where = parser.add_argument_group("which memory")
     where.add_argument(
         "--store", metavar="PATH",
-        help=f"the file; default: ${STORE_VARIABLE}, else {_shown(default_store({}))}",
+        help=f"the file; default: ${STORE_VARIABLE}, else {_short_path(default_store({}))}",
     )  # fmt: skip
     if namespace:
         where.add_argument(
@@ -120,10 +120,10 @@ def opened(
     from rehydrate.memory.memory import Memory
 
     path = store_path(options)
-    there = _there(path)
-    if there == "folder":
+    kind = _kind_of_path(path)
+    if kind == "folder":
         raise Failure(f"{path} is a folder; name a file in it: --store {path / 'memory.db'}")
-    if there == "nothing" and to != "create":
+    if kind == "nothing" and to != "create":
         raise Failure(
             f"{path}: there is no memory yet; bring something in with rehydrate memory add or "
             "sync, or name another file with --store"
@@ -188,7 +188,7 @@ def _model(name: str) -> str:
     return str(folder)
 
 
-def _there(path: Path) -> Literal["nothing", "file", "folder"]:
+def _kind_of_path(path: Path) -> Literal["nothing", "file", "folder"]:
     try:
         status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -200,7 +200,7 @@ def _there(path: Path) -> Literal["nothing", "file", "folder"]:
     return "folder" if stat.S_ISDIR(status.st_mode) else "file"
 
 
-def _shown(path: Path) -> str:
+def _short_path(path: Path) -> str:
     try:
         return f"~/{path.relative_to(Path.home()).as_posix()}".replace("%", "%%")
     except (ValueError, RuntimeError):

@@ -231,7 +231,7 @@ def _hidden_size(file: Path) -> int | None:
 def _table(models: list[Listed], terminal: Terminal) -> Iterator[str]:
     rows = [("name", "dim", "tokens", "precision", "MB", "sha256", "path")]
     for model in models:
-        known = model.sha256.get("int8") or model.sha256.get("fp32") or ""
+        digest = model.sha256.get("int8") or model.sha256.get("fp32") or ""
         rows.append(
             (
                 terminal.safe(model.name),
@@ -239,7 +239,7 @@ def _table(models: list[Listed], terminal: Terminal) -> Iterator[str]:
                 str(model.max_tokens or "?"),
                 "+".join(model.precisions),
                 f"{model.bytes / 1e6:.1f}",
-                known[:12],
+                digest[:12],
                 terminal.safe(model.path),
             )
         )

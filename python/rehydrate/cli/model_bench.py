@@ -68,12 +68,12 @@ def run(options: argparse.Namespace) -> int:
 
     texts = _texts(options.file)
     count = _token_counter(options.model)
-    tokens = sum(map(count, _new(texts, 0))) if count else None
+    tokens = sum(map(count, _uncached(texts, 0))) if count else None
     contenders = list(_contenders(options))
     seconds: list[list[float]] = [[] for _ in contenders]
     for number in range(options.rounds):
         say(f"  round {number + 1} of {options.rounds}")
-        fresh = _new(texts, number)
+        fresh = _uncached(texts, number)
         for times, (_, embed) in zip(seconds, contenders, strict=True):
             started = time.perf_counter()
             embed(fresh)
@@ -178,10 +178,10 @@ def _strings(entry: Any) -> Iterator[str]:
                 yield from _strings(value)
 
 
-def _new(texts: list[str], number: int) -> list[str]:
+def _uncached(texts: list[str], number: int) -> list[str]:
     """Make the texts new, so that no cache answers for the model: at the front, which is never cut.
 
-    >>> _new(["Yes.", "Yes."], 3)
+    >>> _uncached(["Yes.", "Yes."], 3)
     ['3.0 Yes.', '3.1 Yes.']
     """
     return [f"{number}.{index} {text}" for index, text in enumerate(texts)]

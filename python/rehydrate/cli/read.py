@@ -2,7 +2,7 @@
 
 A `Document` holds the entries beside their exact text. Dropped entries are cut out of the text.
 Numbers, escapes, indentation and everything around the messages (an API request's `system` and
-`tools`) are never written anew.
+`tools`) are never rewritten.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ class Document(NamedTuple):
     frame: tuple[int, int] | None = None
     around: tuple[str, ...] = ()
 
-    def keep(self, indices: Collection[int], anew: Mapping[int, Any] | None = None) -> str:
+    def keep(self, indices: Collection[int], changed: Mapping[int, Any] | None = None) -> str:
         """Return the text with only these entries in it; with all of them, the same text.
 
-        They are written in the order of the indices. `anew` maps indices to changed entries: kept
-        in part, or replaced by an outline.
+        They are written in the order of the indices. `changed` maps indices to new entries: kept in
+        part, or replaced by an outline.
         """
-        anew = anew or {}
-        if len(indices) == len(self.entries) and not anew:
+        changed = changed or {}
+        if len(indices) == len(self.entries) and not changed:
             return self.text
         order = [*indices]
         kept = [self.spans[index] for index in order]
         if self.frame is None:
             return "".join(
                 [
-                    self.text[span.lead : span.start] + self._entry(index, anew)
+                    self.text[span.lead : span.start] + self._entry(index, changed)
                     for index, span in zip(order, kept, strict=True)
                 ]
             )
@@ -74,17 +74,17 @@ class Document(NamedTuple):
         # space, and the bracket closes as it did behind the last entry.
         first, last = self.spans[0], self.spans[-1]
         parts = [
-            (self.text[span.lead : span.start] if position else "") + self._entry(index, anew)
+            (self.text[span.lead : span.start] if position else "") + self._entry(index, changed)
             for position, (index, span) in enumerate(zip(order, kept, strict=True))
         ]
         return self.text[: first.start] + ",".join(parts) + self.text[last.end :]
 
-    def _entry(self, index: int, anew: Mapping[int, Any]) -> str:
+    def _entry(self, index: int, changed: Mapping[int, Any]) -> str:
         """Return the text of one entry; in a file of lines with its line break."""
         _, start, end = self.spans[index]
-        if index not in anew:
+        if index not in changed:
             return self.text[start:end]
-        written = as_json(anew[index])
+        written = as_json(changed[index])
         return written + "\n" if self.text[start:end].endswith("\n") else written
 
     def line_of(self, index: int) -> int:
@@ -145,7 +145,7 @@ def _bytes(path: str) -> bytes:
     try:
         return file.read_bytes()
     except FileNotFoundError:
-        near = _nearby(file)
+        near = _similar_file(file)
         remedy = f"did you mean {near}?" if near else "check the path, or pass - for standard input"
         raise Failure(f"{path}: no such file; {remedy}") from None
     except IsADirectoryError:
@@ -162,7 +162,7 @@ def _bytes(path: str) -> bytes:
         raise Failure(f"{path} cannot be read: {reason}") from None
 
 
-def _nearby(file: Path) -> Path | None:
+def _similar_file(file: Path) -> Path | None:
     try:
         names = [entry.name for entry in file.parent.iterdir()]
     except OSError:
@@ -205,7 +205,7 @@ def _object_or_lines(name: str, text: str, start: int) -> Document:
 
 def _array_document(name: str, text: str, start: int) -> Document:
     entries, spans, frame = _array(text, start)
-    _expect_the_end(text, frame[1] + 1)
+    _check_end(text, frame[1] + 1)
     return Document(name, text, entries, spans, frame)
 
 
@@ -296,7 +296,7 @@ def _array(text: str, opening: int) -> tuple[list[Any], list[Span], tuple[int, i
                 raise json.JSONDecodeError("Expecting ',' delimiter", text, position)
 
 
-def _expect_the_end(text: str, position: int) -> None:
+def _check_end(text: str, position: int) -> None:
     rest = _skip(text, position)
     if rest != len(text):
         raise json.JSONDecodeError("Extra data", text, rest)

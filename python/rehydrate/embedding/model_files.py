@@ -178,19 +178,19 @@ def _with_weights(graph: Path, digest: str) -> str:
     return combined.hexdigest()[:16]
 
 
-def _max_tokens(folder: Path, manifest: dict[str, Any], asked: int | None) -> int:
+def _max_tokens(folder: Path, manifest: dict[str, Any], given: int | None) -> int:
     config = _read_json(folder / "config.json")
     longest = manifest.get("positions", config.get("max_position_embeddings"))
-    if asked is not None:
-        if not isinstance(asked, int) or asked < _FEWEST_TOKENS:
+    if given is not None:
+        if not isinstance(given, int) or given < _FEWEST_TOKENS:
             raise InvalidArgumentError(
-                f"max_tokens is {asked!r}, expected a whole number from {_FEWEST_TOKENS} up"
+                f"max_tokens is {given!r}, expected a whole number from {_FEWEST_TOKENS} up"
             )
-        if isinstance(longest, int) and asked > longest:
+        if isinstance(longest, int) and given > longest:
             raise InvalidArgumentError(
-                f"max_tokens is {asked}, the model in {folder} takes {longest}; pass at most that"
+                f"max_tokens is {given}, the model in {folder} takes {longest}; pass at most that"
             )
-        return asked
+        return given
     sentence = _read_json(folder / "sentence_bert_config.json")
     for stated in (manifest.get("max_tokens"), sentence.get("max_seq_length")):
         if isinstance(stated, int) and stated >= _FEWEST_TOKENS:

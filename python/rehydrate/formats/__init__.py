@@ -155,7 +155,7 @@ def validate(
     sent: Sequence[Any] | Mapping[str, Any] | None = None,
     model: str = "",
 ) -> list[Violation]:
-    """Every violation of the provider's rules, ordered by index; an empty list means valid.
+    """Return every violation of the provider's rules, ordered by index; an empty list means valid.
 
     | rule | formats | what is wrong |
     |---|---|---|
@@ -191,19 +191,19 @@ an output_text or refusal outside of the assistant's, an input part in it (R) |
     | thinking_after_changed_prefix | A, O | with ``sent``: thinking behind something that is \
 not as it was sent, or behind a gap in the thinking |
 
-    A is anthropic, and claude_code after merging its lines as Claude Code does when it sends; O is
-    openai_chat, and langchain as sent there; R is openai_responses without a
-    `previous_response_id`, in whose response a missing call may stand; P is plain. A tool call that
-    is unanswered at the very end, with nothing after it but results of its own turn, is an open
-    loop and no violation, although no provider takes it before the results are there. The indices
-    are those of `messages`.
+    A is anthropic, and claude_code after merging its lines as Claude Code does when it sends. O is
+    openai_chat, and langchain as sent there. R is openai_responses without a
+    `previous_response_id`, whose response may hold a missing call. P is plain. An unanswered tool
+    call at the very end, followed only by results of its own turn, is an open loop and no
+    violation, although no provider takes it before the results are there. The indices are those of
+    `messages`.
 
-    ``sent`` is what was sent before, where it is this conversation as it goes on: then the thinking
-    is found that the ``model`` would refuse (`THINKING_MODELS`; a Claude that nobody named is of
-    the strictest kind). Both may be whole requests, so that `system` and `tools` are compared too.
+    ``sent`` is the last request of this conversation. With it, thinking that the ``model`` would
+    refuse is a violation too (`THINKING_MODELS`; an unnamed Claude counts as the strictest). Both
+    may be whole requests, so that `system` and `tools` are compared too.
 
-    Nothing is changed. Raises InvalidMessageError for what is no message, UnknownFormatError for a
-    name.
+    Nothing is changed. Raises InvalidMessageError for an entry that is no message,
+    UnknownFormatError for an unknown name.
 
     >>> validate([{"role": "assistant", "content": None}], format="openai_chat")[0].rule
     'null_content_without_calls'

@@ -94,7 +94,7 @@ def _other_format(entry: Any, name: str, detectors: Mapping[str, Detect]) -> str
     for other, detect in detectors.items():
         if other == name or detect(entry) != PROOF:
             continue
-        if name == "openai_chat" and other == "anthropic" and _only_thinks(entry):
+        if name == "openai_chat" and other == "anthropic" and _has_only_thinking(entry):
             continue  # as some gateways write it
         # Anthropic would be sent `tool_calls` beside its own blocks, chat a Responses message.
         if not own or (name, other) in _TOLD_APART:
@@ -130,7 +130,7 @@ def _parts(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [part for part in content if isinstance(part, Mapping)]
 
 
-def _only_thinks(entry: Mapping[str, Any]) -> bool:
+def _has_only_thinking(entry: Mapping[str, Any]) -> bool:
     """Return whether thinking is its only block of another provider."""
     return all(type_of(block) in THINKING_BLOCKS | {"text"} for block in _parts(entry))
 
@@ -171,7 +171,7 @@ def _entry(entry: Any, index: int) -> Any:
     if hasattr(entry, "stop_reason") and hasattr(entry, "usage"):
         # Anthropic's response: a request with its other fields is refused.
         return {key: _value(getattr(entry, key, None), index, 1) for key in _MESSAGE_KEYS}
-    found = _dumped(entry, index)
+    found = _dump(entry, index)
     if "role" in found:  # chat answers null for every field it did not set
         return {key: found[key] for key in found if found[key] is not None or key == "content"}
     return found
@@ -191,7 +191,7 @@ def _value(value: Any, index: int, depth: int) -> Any:
     if kind is list or kind is tuple:
         found = [_value(inner, index, depth + 1) for inner in value]
         return value if all(map(_is_same, found, value)) else kind(found)
-    return _dumped(value, index) if _is_model(value) else value
+    return _dump(value, index) if _is_model(value) else value
 
 
 def _is_same(one: object, other: object) -> bool:
@@ -202,7 +202,7 @@ def _is_model(value: object) -> bool:
     return callable(getattr(value, "model_dump", None)) and not isinstance(value, (type, Mapping))
 
 
-def _dumped(value: Any, index: int) -> dict[str, Any]:
+def _dump(value: Any, index: int) -> dict[str, Any]:
     """Dump an object as the SDKs send it: fields never set are left out."""
     try:
         try:

@@ -189,7 +189,7 @@ def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
         if not isinstance(message, Mapping):
             remedy = f"a '{kind}' line needs its message; leave the line out"
             raise InvalidMessageError(index, "message", message, "a mapping", remedy)
-        if _says_nothing(message.get("content")):  # Claude Code leaves it out when it sends
+        if _is_empty(message.get("content")):  # Claude Code leaves it out when it sends
             ignored.append(index)
             continue
         message_id = message.get("id") if kind == "assistant" else None
@@ -206,7 +206,7 @@ def spoken_lines(entries: Sequence[Any]) -> tuple[list[_Line], list[int]]:
     return lines, ignored
 
 
-def _says_nothing(content: object) -> bool:
+def _is_empty(content: object) -> bool:
     if not content:
         return content is None or isinstance(content, (str, list))
     if isinstance(content, str):

@@ -91,14 +91,14 @@ class NeutralMessage(NamedTuple):
         return "\n\n".join(part.text for part in self.parts if isinstance(part, Text))
 
 
-def settled(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
+def normalized(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
     """Normalise ids to what every provider takes, and put each result right behind its call.
 
     A result belongs to the latest call of its id. All results of an assistant turn are in one
     message behind it. A result without a call stays in place: it was broken before. A system
     message never comes between a call and its results.
     """
-    return _gathered(in_place(_renamed(messages), _role_calls))
+    return _with_grouped_results(in_place(_with_valid_ids(messages), _role_calls))
 
 
 def _role_calls(message: NeutralMessage) -> RoleCalls:
@@ -108,7 +108,7 @@ def _role_calls(message: NeutralMessage) -> RoleCalls:
     )
 
 
-def _renamed(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
+def _with_valid_ids(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
     used: set[str] = set()
     latest: dict[str | None, str] = {}
 
@@ -137,7 +137,7 @@ def _renamed(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
     ]
 
 
-def _gathered(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
+def _with_grouped_results(messages: Sequence[NeutralMessage]) -> list[NeutralMessage]:
     runs = [(role, list(run)) for role, run in groupby(messages, key=lambda each: each.role)]
     run_of: dict[str | None, int] = {}
     for number, (role, run) in enumerate(runs):

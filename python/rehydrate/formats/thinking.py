@@ -110,50 +110,50 @@ _BEFORE_FABLE_5_1 = (
 )
 
 
-def _binding(source: str, *reads: str) -> ThinkingModel:
+def _bound_model(source: str, *reads: str) -> ThinkingModel:
     return ThinkingModel(True, "error", "any", reads, source)
 
 
-def _free(*reads: str) -> ThinkingModel:
+def _unbound_model(*reads: str) -> ThinkingModel:
     return ThinkingModel(False, "error", "any", reads, _CONFIGURATIONS)
 
 
-def _manual() -> ThinkingModel:
+def _manual_model() -> ThinkingModel:
     return ThinkingModel(False, "error", "leading", (), _CONFIGURATIONS)
 
 
 THINKING_MODELS: dict[str, ThinkingModel] = {
-    "claude-fable-5-2": _binding(
+    "claude-fable-5-2": _bound_model(
         _DOCS + "models/fable-5-2/whats-new-fable-5-2", "claude-mythos-5-2"
     ),
-    "claude-mythos-5-2": _binding(
+    "claude-mythos-5-2": _bound_model(
         _DOCS + "models/fable-5-2/whats-new-fable-5-2", "claude-fable-5-2"
     ),
-    "claude-fable-5-1": _binding(_PRESERVED, "claude-mythos-5-1", *_BEFORE_FABLE_5_1),
-    "claude-mythos-5-1": _binding(_CHECKS, "claude-fable-5-1", *_BEFORE_FABLE_5_1),
-    "claude-opus-5-5": _binding(
+    "claude-fable-5-1": _bound_model(_PRESERVED, "claude-mythos-5-1", *_BEFORE_FABLE_5_1),
+    "claude-mythos-5-1": _bound_model(_CHECKS, "claude-fable-5-1", *_BEFORE_FABLE_5_1),
+    "claude-opus-5-5": _bound_model(
         _DOCS + "models/opus-5-5/whats-new-opus-5-5", "claude-sonnet-5-5", *_BEFORE_FABLE
     ),
-    "claude-sonnet-5-5": _binding(
+    "claude-sonnet-5-5": _bound_model(
         _DOCS + "models/sonnet-5-5/whats-new-sonnet-5-5", "claude-sonnet-5", *_BEFORE_5
     ),
-    "claude-haiku-5-5": _binding(_DOCS + "models/haiku-5-5/migration-guide"),
-    "claude-fable-5": _free("claude-mythos-5", *_BEFORE_FABLE),
-    "claude-mythos-5": _free("claude-fable-5", *_BEFORE_FABLE),
-    "claude-mythos-preview": _manual(),
-    "claude-opus-5": _free(*_BEFORE_5),
-    "claude-sonnet-5": _free(*_BEFORE_5),
-    "claude-opus-4-8": _free(),
-    "claude-opus-4-7": _free(),
-    "claude-opus-4-6": _manual(),
-    "claude-opus-4-5": _manual(),
-    "claude-opus-4-1": _manual(),
-    "claude-opus-4": _manual(),
-    "claude-sonnet-4-6": _manual(),
-    "claude-sonnet-4-5": _manual(),
-    "claude-sonnet-4": _manual(),
-    "claude-haiku-4-5": _manual(),
-    "claude-3-7-sonnet": _manual(),
+    "claude-haiku-5-5": _bound_model(_DOCS + "models/haiku-5-5/migration-guide"),
+    "claude-fable-5": _unbound_model("claude-mythos-5", *_BEFORE_FABLE),
+    "claude-mythos-5": _unbound_model("claude-fable-5", *_BEFORE_FABLE),
+    "claude-mythos-preview": _manual_model(),
+    "claude-opus-5": _unbound_model(*_BEFORE_5),
+    "claude-sonnet-5": _unbound_model(*_BEFORE_5),
+    "claude-opus-4-8": _unbound_model(),
+    "claude-opus-4-7": _unbound_model(),
+    "claude-opus-4-6": _manual_model(),
+    "claude-opus-4-5": _manual_model(),
+    "claude-opus-4-1": _manual_model(),
+    "claude-opus-4": _manual_model(),
+    "claude-sonnet-4-6": _manual_model(),
+    "claude-sonnet-4-5": _manual_model(),
+    "claude-sonnet-4": _manual_model(),
+    "claude-haiku-4-5": _manual_model(),
+    "claude-3-7-sonnet": _manual_model(),
 }
 """Rules by model, `AS_OF`. You may edit it: an edit holds from the next call on, for every
 compaction, `Context`, `compile` and `validate` of the process.

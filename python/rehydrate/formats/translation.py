@@ -11,7 +11,7 @@ from rehydrate.errors import InvalidMessageError
 from rehydrate.formats._reading import as_parts, readable_texts, type_of
 from rehydrate.formats.claude_code_writing import merged_lines
 from rehydrate.formats.langchain_chat import langchain_to_openai
-from rehydrate.formats.neutral import Call, Media, NeutralMessage, Part, Result, Text, settled
+from rehydrate.formats.neutral import Call, Media, NeutralMessage, Part, Result, Text, normalized
 from rehydrate.formats.openai_chat import function_id
 from rehydrate.messages import normal_role
 
@@ -39,7 +39,7 @@ def read(entries: Sequence[Any], format: str) -> Reading:  # noqa: A002  the fie
     """Read a history; raises InvalidMessageError for an entry that only its provider can
     resolve."""
     reader = _Reader()
-    messages = settled(list(_READERS[format](reader, entries)))
+    messages = normalized(list(_READERS[format](reader, entries)))
     return Reading(messages, reader.notes())
 
 
@@ -115,7 +115,7 @@ def _anthropic(
 ) -> Iterable[NeutralMessage]:
     for index, entry in enumerate(entries):
         at = (index,) if sources is None else sources[index]
-        yield _spoken(reader, entry, normal_role(str(entry.get("role"))), at)
+        yield _plain_message(reader, entry, normal_role(str(entry.get("role"))), at)
 
 
 def _claude_code(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
@@ -127,7 +127,7 @@ def _claude_code(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMes
 def _plain(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMessage]:
     for index, entry in enumerate(entries):
         role = normal_role(str(entry.get("role")))
-        message = _spoken(reader, entry, role, (index,))
+        message = _plain_message(reader, entry, role, (index,))
         if role in ("system", "user", "assistant"):
             yield message
         elif message.text:
@@ -150,7 +150,7 @@ def _openai_chat(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMes
             result = reader.result(call, entry.get("content"), entry, index)
             yield NeutralMessage("user", (result,), (index,))
             continue
-        message = _spoken(reader, entry, role, (index,))
+        message = _plain_message(reader, entry, role, (index,))
         if any(entry.get(key) for key in ("reasoning_content", "reasoning", "thinking_blocks")):
             reader.lose("thinking is not sent, it is for the model that thought it:", index)
         audio = entry.get("audio")
@@ -178,7 +178,7 @@ def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[Neutr
             remedy = "it can only be sent to the provider that holds it: leave it out"
             raise InvalidMessageError(index, "type", kind or entry, expected, remedy)
         if kind in ("", "message"):
-            yield _spoken(reader, entry, normal_role(str(entry.get("role"))), (index,))
+            yield _plain_message(reader, entry, normal_role(str(entry.get("role"))), (index,))
         elif kind in _CLIENT_CALLS:
             name = str(entry.get("name") or kind.removesuffix("_call"))
             value = _json_object(entry.get(_CLIENT_CALLS[kind]))
@@ -214,7 +214,7 @@ _READERS: Mapping[str, Callable[[_Reader, Sequence[Any]], Iterable[NeutralMessag
 }
 
 
-def _spoken(
+def _plain_message(
     reader: _Reader, entry: Mapping[str, Any], role: str, sources: tuple[int, ...]
 ) -> NeutralMessage:
     content = entry.get("content")

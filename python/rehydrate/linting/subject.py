@@ -150,14 +150,14 @@ class Subject:
         conversation = formats.parse(target, format)
         check_speakers(conversation)
         ids = _message_ids(segments, len(target))
-        said, static = _texts(conversation, ids)
+        texts, static = _texts(conversation, ids)
         static = (*counted_texts(_system_texts(system)), *static)
         marks = sum(segment.breakpoint for segment in segments)
         if not segments:
             segments, marks = _segments(definitions, system, static, conversation, target, ids)
         is_whole = is_body and conversation.format in ("anthropic", "plain") and system is not None
         return cls(
-            said,
+            texts,
             static,
             definitions,
             segments,
@@ -165,7 +165,7 @@ class Subject:
             sum(message.images for message in conversation.messages) * _engine.MEDIA_TOKENS,
             budget,
             model,
-            _begins(said, target, ids) if conversation.format == "claude_code" else 0,
+            _begins(texts, target, ids) if conversation.format == "claude_code" else 0,
             is_whole and not model.lower().startswith(("gpt", "o1", "o3", "o4")),
         )
 
@@ -237,8 +237,8 @@ def _systems(requests: Sequence[Any]) -> tuple[Text, ...]:
 
 def _system_of(request: Any) -> Text:
     if isinstance(request, PromptIR):
-        said = [str(section.content) for section in request.sections if section.is_static]
-        return Text("system", "\n".join(said), PieceKind.TEXT, 0, "system")
+        blocks = [str(section.content) for section in request.sections if section.is_static]
+        return Text("system", "\n".join(blocks), PieceKind.TEXT, 0, "system")
     body = request.request if isinstance(request, CompiledPrompt) else request
     texts: list[Text] = []
     if isinstance(body, Mapping):
@@ -262,7 +262,7 @@ def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
     history = ir.history
     conversation = formats.parse(history.entries, history.format if history.entries else "auto")
     ids = [history.entry_id(position) for position in range(len(history.entries))]
-    said, leading = _texts(conversation, ids)
+    texts, leading = _texts(conversation, ids)
     static: list[Text] = []
     dynamic: list[Text] = []
     for section in ir.sections:
@@ -271,7 +271,7 @@ def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
             (static if section.is_static else dynamic).append(text)
     static_texts = counted_texts(static)
     return Subject(
-        (*counted_texts(dynamic), *said),
+        (*counted_texts(dynamic), *texts),
         (*static_texts, *leading),
         counted(ir.tools),
         (),
@@ -308,15 +308,15 @@ def _texts(
     """Return the texts, and the system texts before them."""
     texts: list[Text] = []
     leading: list[Text] = []
-    asked: dict[str, tuple[str, str]] = {}
+    inputs: dict[str, tuple[str, str]] = {}
     step = 0
     before = ""
     for message in conversation.messages:
         if message.role != "assistant" and before == "assistant":
             step += 1
         before = message.role
-        asked.update(_calls(message))
-        by = [asked.get(call, ("", "")) for call in message.answers] or _own_call(message)
+        inputs.update(_calls(message))
+        by = [inputs.get(call, ("", "")) for call in message.answers] or _own_call(message)
         results = sum(piece.kind is PieceKind.TOOL_RESULT for piece in message.pieces)
         found = 0
         for piece in message.pieces:

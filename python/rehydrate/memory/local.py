@@ -166,8 +166,8 @@ class LocalStore:
         """
         if vectors is not None:
             # With rows only, `texts` gives just their number.
-            asked = [*texts] or [""] * len(vectors.rows)
-            found = self._native.recall(namespace, asked, k=k, **_vectors(vectors))
+            queries = [*texts] or [""] * len(vectors.rows)
+            found = self._native.recall(namespace, queries, k=k, **_vectors(vectors))
             return [[Recalled._make(near) for near in row] for row in found]
         found = self._native.recall(namespace, [*texts], k=max(k, 2), centred=True)
         if all(len(row) < 2 for row in found):  # a single item has nothing in common with others

@@ -229,14 +229,14 @@ class Memory:
         measured best.
         """
         where = resolve_namespace("search", namespace, self._namespace)
-        asked, count = checked_query(query), checked_limit("limit", limit)
+        text, count = checked_query(query), checked_limit("limit", limit)
         way = checked_fusion(fusion)
         checked = self._redacted(checked_filters("search", filters))
-        if vectors is None and asked.strip():
-            vectors = self._embedding.embed([asked], "searched with the built-in model")
+        if vectors is None and text.strip():
+            vectors = self._embedding.embed([text], "searched with the built-in model")
         vectors = self._in_model_space(vectors, where)
         return self._store.search(
-            asked, count, namespace=where, fusion=way, vectors=vectors, **checked
+            text, count, namespace=where, fusion=way, vectors=vectors, **checked
         )
 
     def recall(
@@ -256,15 +256,15 @@ class Memory:
         count = checked_limit("k", k)
         if isinstance(texts, str):
             texts = [texts]
-        asked = texts if isinstance(texts, Sequence) else None
-        if asked is None or not all(isinstance(text, str) for text in asked):
-            asked, vectors = (), self._embedding.rows(texts)
+        queries = texts if isinstance(texts, Sequence) else None
+        if queries is None or not all(isinstance(text, str) for text in queries):
+            queries, vectors = (), self._embedding.rows(texts)
         elif vectors is None:
-            vectors = self._embedding.embed(asked, "compared by the built-in model")
+            vectors = self._embedding.embed(queries, "compared by the built-in model")
         vectors = self._in_model_space(vectors, where)
-        if vectors is None and not asked:
+        if vectors is None and not queries:
             return [[] for _ in texts]
-        return self._store.recall(asked, count, namespace=where, vectors=vectors)
+        return self._store.recall(queries, count, namespace=where, vectors=vectors)
 
     def forget(self, handles: str | Sequence[str], *, namespace: str | None = None) -> int:
         """Remove items and their text; return how many there were."""

@@ -122,13 +122,13 @@ class LoadMemory:
         argument, value = _query_or_name(arguments)
         if argument == "query":
             return value, self._memory.search(value, HITS)
-        return value, self._loaded(value)
+        return value, self._load(value)
 
     def _answer(self, arguments: Mapping[str, Any]) -> str:
         argument, value = _query_or_name(arguments)
         if argument == "query":
             return self._found(value)
-        texts = [item.text for item in self._loaded(value)]
+        texts = [item.text for item in self._load(value)]
         return texts[0] if len(texts) == 1 else "\n\n".join(text.rstrip("\n") for text in texts)
 
     def _found(self, query: str) -> str:
@@ -137,7 +137,7 @@ class LoadMemory:
             return f"Nothing in memory matches {query!r}."
         return "\n\n".join(f"[{_label(hit.item)}]\n{hit.snippet}" for hit in hits)
 
-    def _loaded(self, name: str) -> list[MemoryItem]:
+    def _load(self, name: str) -> list[MemoryItem]:
         if name.startswith("mem_"):
             try:
                 return [self._memory.get(name)]

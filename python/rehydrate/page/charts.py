@@ -95,10 +95,10 @@ def _line(rows: Sequence[Row], colour: str, x: Scale, y: Scale) -> Iterator[str]
     for at, up, row in points:
         interval = kept_interval(row)
         between = f" ({interval})" if interval else ""
-        said = f"{shown_name(row.strategy)} at {row.ratio:.0%}: {kept(row):.2f}{between}"
+        tooltip = f"{shown_name(row.strategy)} at {row.ratio:.0%}: {kept(row):.2f}{between}"
         yield (
             f'<circle class="point {colour}" cx="{at:.1f}" cy="{up:.1f}" r="3.5">'
-            f"<title>{said}</title></circle>"
+            f"<title>{tooltip}</title></circle>"
         )
 
 

@@ -38,8 +38,8 @@ def kept_by_ratio(found: Evaluation) -> Iterator[str]:
     if found.cuts:
         measures.append((measure(found), lambda row: (row.used_later, row.used_later_interval)))
     if found.questions:
-        said = "of the messages that answer the questions, the share still there"
-        measures.append((said, lambda row: (row.answers, row.answers_interval)))
+        label = "of the messages that answer the questions, the share still there"
+        measures.append((label, lambda row: (row.answers, row.answers_interval)))
     if not found.rows:
         return
     for title, value in measures:
@@ -51,7 +51,9 @@ def kept_by_ratio(found: Evaluation) -> Iterator[str]:
             for ratio in found.ratios:
                 mean, interval = value(found.row(strategy, ratio))
                 between = f'<br><span class="quiet">{interval}</span>' if interval else ""
-                cells.append(f"<td{_chosen(found, strategy, ratio)}>{share(mean)}{between}</td>")
+                cells.append(
+                    f"<td{_chosen_class(found, strategy, ratio)}>{share(mean)}{between}</td>"
+                )
             yield f"<tr><th>{shown_name(strategy)}</th>{''.join(cells)}</tr>"
         yield "</tbody></table></div>"
 
@@ -76,7 +78,7 @@ def all_measures(found: Evaluation) -> Iterator[str]:
     heads = "".join(f"<th>{head}</th>" for head, _ in columns)
     yield f'<div class="scroll"><table><thead><tr><th></th>{heads}</tr></thead><tbody>'
     for row in rows:
-        chosen = _chosen(found, row.strategy, row.ratio)
+        chosen = _chosen_class(found, row.strategy, row.ratio)
         cells = "".join(f"<td>{cell(row)}</td>" for _, cell in columns)
         yield f"<tr{chosen}><th>{shown_name(row.strategy)}</th>{cells}</tr>"
     yield "</tbody></table></div>"
@@ -85,8 +87,8 @@ def all_measures(found: Evaluation) -> Iterator[str]:
 def method(found: Evaluation) -> Iterator[str]:
     """Yield how it was measured, on what, and what was left out."""
     yield "<h2>How this was measured</h2>"
-    asked = "" if found.judged else " No model was asked."
-    yield f'<p class="prose">{escaped(_METHOD + asked)}</p>'
+    no_model = "" if found.judged else " No model was asked."
+    yield f'<p class="prose">{escaped(_METHOD + no_model)}</p>'
     for note in found.notes:
         yield f'<p class="prose quiet">{escaped(note)}.</p>'
     yield '<details class="more"><summary>'
@@ -111,7 +113,7 @@ def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield f'<p class="prose quiet">and {len(skipped) - MOST_SKIPPED:,} more</p>'
 
 
-def _chosen(found: Evaluation, strategy: str, ratio: float) -> str:
+def _chosen_class(found: Evaluation, strategy: str, ratio: float) -> str:
     advice = found.recommendation
     is_chosen = advice is not None and (advice.strategy, advice.ratio) == (strategy, ratio)
     return ' class="chosen"' if is_chosen else ""

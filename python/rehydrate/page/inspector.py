@@ -43,9 +43,9 @@ def head(
         f"<h1>{table.tokens:,} tokens "
         f'<span class="change {fate}">{table.tokens / soft:.0%} of {soft:,}</span></h1>'
     )
-    asked = ir.request.query
-    if asked.strip():
-        shown = asked if len(asked) <= 600 else asked[:599] + "…"
+    query = ir.request.query
+    if query.strip():
+        shown = query if len(query) <= 600 else query[:599] + "…"
         yield f'<p class="query" dir="auto"><span>for</span> {escaped(shown)}</p>'
     yield from _bar(table, soft, hard)
     yield from _shares(table)
@@ -171,14 +171,14 @@ def left_out(ir: PromptIR, table: PromptExplanation) -> Iterator[str]:
         yield "</ul>"
     first, last = shown_ends([1] * len(rows), LINES)
     for row in rows[:first]:
-        yield _gone(row)
+        yield _left_out_row(row)
     if first < last:
         yield f'<p class="cut">{plural(last - first, "more line")} not shown on this page</p>'
     for row in rows[last:]:
-        yield _gone(row)
+        yield _left_out_row(row)
 
 
-def _gone(row: PromptRow) -> str:
+def _left_out_row(row: PromptRow) -> str:
     badges = f'<b class="source">{name(row.source)}</b>' if row.source else ""
     if row.priority:
         badges += f'<span class="badge">{name(row.priority, 20)}</span>'

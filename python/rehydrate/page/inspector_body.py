@@ -243,7 +243,7 @@ def _origin(section: Section) -> Iterator[str]:
     items = list(origin.items[:_ITEMS_SHOWN])
     if len(origin.items) > _ITEMS_SHOWN:
         items.append(f"{len(origin.items) - _ITEMS_SHOWN:,} more")
-    known = {
+    fields = {
         "title": section.title,
         "items": ", ".join(items),
         "from": origin.origin,
@@ -255,9 +255,9 @@ def _origin(section: Section) -> Iterator[str]:
         "stands in the result of": section.carrier,
         "stands before": "" if section.anchor is None else EntryId.of(section.anchor),
     }
-    told = [f"<span>{word}</span> {name(value)}" for word, value in known.items() if value]
-    if told:
-        yield '<p class="origin">' + " · ".join(told) + "</p>"
+    shown = [f"<span>{word}</span> {name(value)}" for word, value in fields.items() if value]
+    if shown:
+        yield '<p class="origin">' + " · ".join(shown) + "</p>"
 
 
 def _as_json(value: Any) -> str:

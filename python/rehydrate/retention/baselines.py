@@ -134,19 +134,19 @@ def trim_messages(cost: Callable[[Message], int] = estimate_cost) -> Compact:
         import langchain_core.messages  # noqa: F401  it is loaded here, not in the first cut
     except ImportError:
         raise MissingPackageError("langchain-core", "has trim_messages") from None
-    known: dict[tuple[int, ...], Turns] = {}
+    converted: dict[tuple[int, ...], Turns] = {}
 
     def compact(messages: list[Message], _query: str | None, ratio: float) -> list[Message]:
         key = tuple(map(id, messages))  # of one cut only: its messages live while it is measured
-        if key not in known:
-            known.clear()
-            known[key] = to_langchain(messages)
+        if key not in converted:
+            converted.clear()
+            converted[key] = to_langchain(messages)
 
         def count(counted: Turns) -> int:
             return sum(cost(messages[i]) for i in {i for t in counted for i in indices_of(t)})
 
         budget = int(sum(map(cost, messages)) * ratio + 1e-9)
-        kept = {i for turn in trim(known[key], budget, count) for i in indices_of(turn)}
+        kept = {i for turn in trim(converted[key], budget, count) for i in indices_of(turn)}
         return [message for i, message in enumerate(messages) if i in kept]
 
     return compact

@@ -149,25 +149,25 @@ def evaluate(
             try:
                 into.append(score())
             except Exception as error:  # a caller's own function may raise anything
-                failed[strategy.name] = f"{strategy.name} failed on {case}: {_said(error)}"
+                failed[strategy.name] = f"{strategy.name} failed on {case}: {_error_line(error)}"
         advance(1)
 
     for cut in sample.cuts:
         for strategy in strategies:
             for ratio in ratios:
-                score = _later(score_cut, cut, strategy.compact, ratio, cost)
+                score = _deferred(score_cut, cut, strategy.compact, ratio, cost)
                 run(strategy, score, work[strategy.name], cut.name)
     for question in sample.questions:
         for strategy in strategies:
             for ratio in ratios:
-                score = _later(score_question, *question, strategy.compact, ratio, cost)
+                score = _deferred(score_question, *question, strategy.compact, ratio, cost)
                 run(strategy, score, asked[strategy.name], question.conversation.name)
     for cut, summary in sample.summaries:
         size = cost(summary) / max(1, sum(map(cost, cut.messages)))
-        own = _later(score_cut, cut, lambda *_, kept=summary: [kept], size, cost)()
+        own = _deferred(score_cut, cut, lambda *_, kept=summary: [kept], size, cost)()
         beside[SUMMARY].append(replace(own, seconds=0.0))
         for strategy in strategies:
-            score = _later(score_cut, cut, strategy.compact, size, cost)
+            score = _deferred(score_cut, cut, strategy.compact, size, cost)
             run(strategy, score, beside[strategy.name], cut.name)
 
     left = [strategy for strategy in strategies if strategy.name not in failed]
@@ -187,7 +187,9 @@ def evaluate(
             for ratio in ratios
             if has_cases
         ),
-        summaries=_beside(beside, [SUMMARY, *(s.name for s in left)]) if sample.summaries else (),
+        summaries=_rows_at_summary_size(beside, [SUMMARY, *(s.name for s in left)])
+        if sample.summaries
+        else (),
         recommendation=advice,
         losses=find_losses(sample.cuts, chosen.compact, advice.ratio) if chosen and advice else (),
         cuts=len(sample.cuts),
@@ -200,11 +202,11 @@ def evaluate(
     )
 
 
-def _later(function: Callable[..., Score], *arguments: Any) -> Callable[[], Score]:
+def _deferred(function: Callable[..., Score], *arguments: Any) -> Callable[[], Score]:
     return lambda: function(*arguments)
 
 
-def _said(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
@@ -237,7 +239,7 @@ def _row(name: str, ratio: float, work: Sequence[Score], asked: Sequence[Score])
     )
 
 
-def _beside(scores: dict[str, list[Score]], names: Sequence[str]) -> tuple[Row, ...]:
+def _rows_at_summary_size(scores: dict[str, list[Score]], names: Sequence[str]) -> tuple[Row, ...]:
     """Return a row for each at the mean size of the summaries; each was measured at its own."""
     size = fmean(score.ratio for score in scores[SUMMARY])
     return tuple(

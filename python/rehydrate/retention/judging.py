@@ -135,10 +135,10 @@ def judge(
     >>> judge(model, sample, keep_last(), 0.4).sentence()
     'scripted answers 1 of 1 questions from the whole conversation and 0 at 40% of it.'
     """
-    asked = partial(
+    run = partial(
         ajudge, model, sample, compact, ratio, max_questions=max_questions, advance=advance
     )
-    return anyio.run(asked)
+    return anyio.run(run)
 
 
 async def ajudge(
@@ -243,8 +243,8 @@ async def _side_by_side(
     return [found[index] for index in sorted(found)]
 
 
-def _questions(told: str, case: _Case) -> list[_Case]:
-    pairs = [line.split(_MARK, 1) for line in told.splitlines() if _MARK in line]
+def _questions(reply: str, case: _Case) -> list[_Case]:
+    pairs = [line.split(_MARK, 1) for line in reply.splitlines() if _MARK in line]
     return [
         _Case(case.session, case.messages, question.strip(" -*"), answer.strip())
         for question, answer in pairs[: case.count]

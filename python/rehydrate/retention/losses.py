@@ -83,11 +83,11 @@ def _lost_at(cut: Cut, compact: Compact, ratio: float, limit: int) -> list[Loss]
     )
     return [
         _loss(cut, name, texts, there, reasons, uses[name], len(lost))
-        for name in _apart(ranked)[:limit]
+        for name in _without_overlaps(ranked)[:limit]
     ]
 
 
-def _apart(names: Sequence[str]) -> list[str]:
+def _without_overlaps(names: Sequence[str]) -> list[str]:
     """Return the names without those that contain, or are part of, an earlier one."""
     found: list[str] = []
     for name in names:

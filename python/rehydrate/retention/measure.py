@@ -319,7 +319,7 @@ def score_cut(
         sum(map(cost, kept)) / max(1, sum(map(cost, cut.messages))),
         session=cut.session,
         laid_down=share_laid_down(cut.laid_down, kept),
-        last_turn=float(_says(kept, cut.last_turn)) if cut.last_turn else None,
+        last_turn=float(_contains_text(kept, cut.last_turn)) if cut.last_turn else None,
         violations=max(0, len(formats.validate(kept, cut.format)) - cut.violations),
         seconds=seconds,
     )
@@ -333,13 +333,13 @@ def places(kept: list[Message], messages: Sequence[Message]) -> set[int]:
     return {i for i, message in enumerate(messages) if id(message) in there}
 
 
-def _says(messages: Sequence[Message], said: str) -> bool:
+def _contains_text(messages: Sequence[Message], sought: str) -> bool:
     """Return whether one of them contains the text, ignoring differences in white space."""
     texts = [text_of(message) for message in messages]
-    if any(said in text for text in texts):
+    if any(sought in text for text in texts):
         return True
-    said = _plain(said)
-    return any(said in _plain(text) for text in texts)
+    sought = _plain(sought)
+    return any(sought in _plain(text) for text in texts)
 
 
 def _plain(text: str) -> str:

@@ -257,8 +257,8 @@ def share_laid_down(sentences: Sequence[str], kept: Sequence[Message]) -> float 
         missing = [sentence for sentence in missing if _plain(sentence) not in whole]
     if not missing:
         return 1.0
-    said = "\n".join(text_of(message) for message in kept if not is_tool_result(message))
-    lines = [_words(line) for line in dict.fromkeys(said.splitlines())]
+    text = "\n".join(text_of(message) for message in kept if not is_tool_result(message))
+    lines = [_words(line) for line in dict.fromkeys(text.splitlines())]
     lost = 0
     for sentence in missing:
         words = _words(sentence)

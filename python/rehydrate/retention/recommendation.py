@@ -75,11 +75,13 @@ class Recommendation:
             between = self.over_baseline_interval
             more = f" ({between})" if between else ""
             kept += f", {self.over_baseline:+.2f}{more} against the last messages at that ratio"
-        said = [f"{kept}; {self.tokens_before:,} tokens become about {self.tokens_after:,}."]
+        lines = [f"{kept}; {self.tokens_before:,} tokens become about {self.tokens_after:,}."]
         if not self.reached:
-            said.append(f"No ratio that was measured keeps {self.goal:g}; this one keeps the most.")
+            lines.append(
+                f"No ratio that was measured keeps {self.goal:g}; this one keeps the most."
+            )
         if self.laid_down is not None and self.laid_down < self.goal:
-            said.append(
+            lines.append(
                 f"Of what users laid down it keeps {self.laid_down:.2f}: pin those messages "
                 "(pin=), or put the rules into the system prompt."
             )
@@ -90,9 +92,9 @@ class Recommendation:
             why = "no larger ratio was measured"
         sure = f"How sure: {_CERTAINTY[self.certainty].format(why=why)}."
         if self.held_out is None or self.held_out_worst is None or self.agreement is None:
-            return [*said, sure]
+            return [*lines, sure]
         return [
-            *said,
+            *lines,
             f"{sure} Chosen without each of the {self.sessions:,} sessions in turn, it is the same "
             f"choice in {self.agreement:.0%} of the cases, and the session left out keeps "
             f"{self.held_out:.2f} on the average, {self.held_out_worst:.2f} at worst."

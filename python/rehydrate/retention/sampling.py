@@ -93,7 +93,7 @@ def sample_cases(
         unmeasured += not found
         if found:
             cuts.append(found)
-    asked = [
+    questions = [
         [Asked(session, number, question) for number, question in enumerate(session.questions)]
         for session in sessions
         if session.questions
@@ -116,7 +116,7 @@ def sample_cases(
             "messages mention"
         )
     chosen_cuts = _evenly(cuts, max_cuts, seed, "cut", notes)
-    chosen = _evenly(asked, max_questions, seed, "question", notes)
+    chosen = _evenly(questions, max_questions, seed, "question", notes)
     return Sample(
         sessions, tuple(chosen_cuts), tuple(chosen), tuple(summaries), tuple(notes), read.skipped
     )

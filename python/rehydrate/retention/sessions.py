@@ -88,7 +88,7 @@ def read_sessions(
     groups = [found[path] for path in files if path in found]
     count = sum(map(len, groups))
     chosen = evenly(groups, count if limit is None else limit, seed)
-    conversations = _apart([groups[group][index] for group, index in chosen])
+    conversations = _with_unique_names([groups[group][index] for group, index in chosen])
     return Sessions(
         tuple(conversations), tuple(skipped), len(files), read, count - len(conversations)
     )
@@ -265,7 +265,7 @@ def _conversation(value: Any, name: str, path: Path) -> Conversation:
         raise UnreadableSessionError(path, problem, EXPECTED) from None
 
 
-def _apart(conversations: Sequence[Conversation]) -> list[Conversation]:
+def _with_unique_names(conversations: Sequence[Conversation]) -> list[Conversation]:
     """Add a number to each name that came before: several files may have one name."""
     seen: dict[str, int] = {}
     named: list[Conversation] = []

@@ -158,10 +158,10 @@ def _indices(kept: Sequence[Message], messages: Sequence[Message]) -> list[int]:
     found = [by_id[id(message)] for message in kept if id(message) in by_id]
     others = [message for message in kept if id(message) not in by_id]
     if others:
-        written = {_written(message): index for index, message in enumerate(messages)}
-        found += [written[text] for text in map(_written, others) if text in written]
+        written = {_as_json(message): index for index, message in enumerate(messages)}
+        found += [written[text] for text in map(_as_json, others) if text in written]
     return sorted(set(found))
 
 
-def _written(message: Message) -> str:
+def _as_json(message: Message) -> str:
     return json.dumps(message, sort_keys=True, default=str)

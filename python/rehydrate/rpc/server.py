@@ -66,18 +66,20 @@ class Server:
     def answer(self, value: object) -> str | None:
         """Return the reply to a request or a batch of them, as JSON; None where none is due."""
         if isinstance(value, list) and value:
-            replies = [reply for entry in value if (reply := self._one(entry))]
+            replies = [reply for entry in value if (reply := self._answer_one(entry))]
             return f"[{','.join(replies)}]" if replies else None
-        return self._one(value)
+        return self._answer_one(value)
 
     def refuse(self, reason: str) -> str:
         """Return the reply to input that is no JSON."""
         return _refusal(None, PARSE_ERROR, f"this is no JSON: {reason}")
 
-    def _one(self, request: object) -> str | None:
+    def _answer_one(self, request: object) -> str | None:
         if not isinstance(request, dict):
             expected = "send an object with jsonrpc, method and id, or a batch of them"
-            return _refusal(None, INVALID_REQUEST, f"a request is {_named(request)}; {expected}")
+            return _refusal(
+                None, INVALID_REQUEST, f"a request is {_json_type(request)}; {expected}"
+            )
         identity = request.get("id", _MISSING)
         usable = identity if _is_identity(identity) else None
         if problem := _problem(request, identity):
@@ -101,7 +103,7 @@ class Server:
             raise Refusal(METHOD_NOT_FOUND, f"no method {method!r}{near}; there are {known}")
         if not isinstance(params, dict):
             raise Refusal(
-                INVALID_PARAMS, f"params is {_named(params)}; send an object of named values"
+                INVALID_PARAMS, f"params is {_json_type(params)}; send an object of named values"
             )
         return run(params)
 
@@ -119,14 +121,14 @@ def _initialize(params: Mapping[str, Any]) -> dict[str, Any]:
 def _call(memory: Memory | None, params: Mapping[str, Any]) -> dict[str, Any]:
     name = params.get("name", _MISSING)
     if not isinstance(name, str):
-        given = "missing" if name is _MISSING else _named(name)
+        given = "missing" if name is _MISSING else _json_type(name)
         raise Refusal(INVALID_PARAMS, f"name is {given}; name a tool: {tool.NAME!r}")
     if name != tool.NAME:
         raise Refusal(METHOD_NOT_FOUND, f"no tool {name!r}; there is {tool.NAME!r}")
     arguments = params.get("arguments", {})
     if not isinstance(arguments, dict):
         raise Refusal(
-            INVALID_PARAMS, f"arguments is {_named(arguments)}; send an object of named values"
+            INVALID_PARAMS, f"arguments is {_json_type(arguments)}; send an object of named values"
         )
     for given in arguments:
         if given not in tool.ARGUMENTS:
@@ -153,13 +155,13 @@ def _call(memory: Memory | None, params: Mapping[str, Any]) -> dict[str, Any]:
 def _problem(request: Mapping[str, Any], identity: object) -> str | None:
     """Return why an object is no request; None if it is one."""
     if request.get("jsonrpc") != "2.0":
-        given = _named(request["jsonrpc"]) if "jsonrpc" in request else "missing"
+        given = _json_type(request["jsonrpc"]) if "jsonrpc" in request else "missing"
         return f"jsonrpc is {given}; send the string '2.0'"
     if not isinstance(request.get("method"), str):
-        given = _named(request["method"]) if "method" in request else "missing"
+        given = _json_type(request["method"]) if "method" in request else "missing"
         return f"method is {given}; send its name as a string"
     if identity is not _MISSING and not _is_identity(identity):
-        return f"id is {_named(identity)}; send a string, a number or null"
+        return f"id is {_json_type(identity)}; send a string, a number or null"
     return None
 
 
@@ -181,7 +183,7 @@ def _encode(value: object) -> str:
     return text
 
 
-def _named(value: object) -> str:
+def _json_type(value: object) -> str:
     """Return the JSON type of a value; the value itself may be huge."""
     match value:
         case None | True | False:
