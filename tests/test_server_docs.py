@@ -29,6 +29,6 @@ def test_its_figures_are_those_of_the_code():
 
 def test_what_it_says_never_waits_does_not():
     context = Context()
-    with context._lock:
+    with context._thread.lock:
         assert context.is_busy
         assert (context.history, context.ir, context.usage.prompts) == ([], None, 0)

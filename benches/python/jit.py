@@ -125,7 +125,7 @@ def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[R
 
 def forget(context: Context, answered: Answered) -> None:
     """Undo a call, as if the turn were over: its result must not change the next one."""
-    context.unsplice(answered.call.id)
+    context._model_view.unsplice(answered.call.id)
 
 
 def many(folder: Path, held: Sequence[str]) -> list[Row]:

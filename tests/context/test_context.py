@@ -271,7 +271,7 @@ def test_a_prompt_that_is_cancelled_leaves_the_context_as_it_was(backend):
 def test_a_prompt_stands_once_something_came_after_it():
     context = Context(provider="openai_chat")
     context.prompt("first")
-    call = context._call
+    call = context._thread._last_call
     context.add({"role": "assistant", "content": "yes"})
     call.is_given_up = True
     assert [entry["content"] for entry in context.history] == ["first", "yes"]

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from rehydrate.context.jit import (
         ContextJIT as ContextJIT,
     )
+    from rehydrate.context.thread import (
+        ToolHandler as ToolHandler,
+    )
     from rehydrate.context.time_range import (
         parse_time_range as parse_time_range,
     )
@@ -28,12 +31,14 @@ __all__, __dir__, __getattr__ = front(
     {
         "context": "Context",
         "jit": "ContextJIT",
+        "thread": "ToolHandler",
         "time_range": "parse_time_range",
         "tool_calls": "Answered",
         "usage": "ContextUsage",
     },
     internal={
         "jit": "BUDGET_TOKENS",
+        "model_view": "ModelView",
         "time_range": "MAX_CHARACTERS describe",
         "usage": "INLINE_CHARS INLINE_MS prompt_ms",
         "wall_clock": "WallClock",

@@ -1,4 +1,4 @@
-"""The arguments of Context, each checked where it is given and not when a prompt is made."""
+"""The arguments of Context, checked when it is made, before any prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rehydrate.prompt.sources.given import system as system_source
 
 
 def check_target(provider: Any, model: Any, format: Any) -> None:  # noqa: A002
-    """For whom prompts are made."""
+    """Check the provider, the model and the format of the entries."""
     check_choice("provider", provider, PROVIDERS)
     check_type("model", model, str, "pass the model's name, or leave it out")
     if format != "":
@@ -24,20 +24,20 @@ def check_target(provider: Any, model: Any, format: Any) -> None:  # noqa: A002
 
 
 def checked_sources(given: Any) -> tuple[Any, ...]:
-    """What is asked for prompts: memories and functions as they are, documents found."""
+    """Return the sources: memories and functions as they are, documents by their paths."""
     sources = found_documents(given)
     check_names(sources_of(sources))
     return tuple(sources)
 
 
 def check_system(system: Any) -> None:
-    """What every prompt begins with: texts and Sections."""
+    """Check what every prompt begins with: texts and Sections."""
     if system is not None:
         system_source(*(system if isinstance(system, (list, tuple)) else (system,)))
 
 
 def check_working(passes: Any, originals: Any, timeout: Any, clock: Any, granularity: Any) -> None:
-    """How they are made."""
+    """Check how prompts are made."""
     check_choice("granularity", granularity, GRANULARITIES)
     if passes is not None:
         check_passes(passes)
@@ -53,7 +53,7 @@ def check_working(passes: Any, originals: Any, timeout: Any, clock: Any, granula
 
 
 def check_passes(passes: Any) -> None:
-    """Functions of an IR."""
+    """Check functions of an IR."""
     if isinstance(passes, str) or not isinstance(passes, Iterable):
         raise InvalidArgumentError(
             f"passes is of type {type(passes).__name__}; pass a list of functions"
@@ -63,6 +63,6 @@ def check_passes(passes: Any) -> None:
 
 
 def seconds_of(at: datetime) -> float:
-    """A moment in seconds since 1970."""
+    """Return a time in seconds since 1970."""
     check_type("at", at, datetime, "pass a datetime, or leave it out for now")
     return at.timestamp()

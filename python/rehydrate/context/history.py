@@ -1,6 +1,6 @@
-"""The conversation as it grows: each entry is read and counted once, when it comes.
+"""Entries: the conversation as it grows; each entry is read and counted once, when it is added.
 
-PartlyShownTexts: the texts of entries of which the prompt shows a part, the rest being cut.
+PartlyShownTexts: the texts of entries of which the prompt shows only a part.
 """
 
 from __future__ import annotations
@@ -24,18 +24,27 @@ from rehydrate.prompt.sources.cut_parts import PartlyShown
 
 
 class EntriesMark(NamedTuple):
-    """How far the entries went at a time."""
+    """The end of the entries at one time."""
 
     length: int
     turn: int | None
-    said_last: str
+    last_user_text: str
 
 
 class Entries:
-    """What was added, in order: nothing is changed, and taken out only with a prompt that nobody
-    got."""
+    """What was added, in order. Entries are never changed, and removed only with a prompt that
+    nobody received."""
 
-    __slots__ = ("_dicts", "_entries", "_own", "_said_last", "_times", "_tokens", "format", "turn")
+    __slots__ = (
+        "_dicts",
+        "_entries",
+        "_last_user_text",
+        "_own",
+        "_times",
+        "_tokens",
+        "format",
+        "turn",
+    )
 
     def __init__(self, format: str) -> None:  # noqa: A002  the field's word
         """Start empty."""
@@ -46,100 +55,103 @@ class Entries:
         self._own = provider.own if provider else _as_it_is
         self._tokens: list[int] = []
         self._times = array("d")
-        self._said_last = ""
+        self._last_user_text = ""
         self.turn: int | None = None
-        """Where the user spoke last."""
+        """The index of the last user turn."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of entries."""
         return len(self._entries)
 
     def extend(self, entries: Sequence[Any], at: float) -> None:
-        """Add entries, all or none; raises InvalidMessageError for what is no message.
+        """Add all entries or none; raises InvalidMessageError for what is no message.
 
-        ``at`` is when they were said, in seconds since 1970, unless they say so themselves.
+        ``at`` is their time in seconds since 1970, unless they have one of their own.
         """
         added = tuple(as_sequence(entries))
         try:
             read, dicts = formats.read(added, self.format)
         except InvalidMessageError:
-            formats.check_own(added, self.format)  # it may be known whose entry it is
+            formats.check_own(added, self.format)  # it may name the provider whose entry it is
             raise
         formats.check_own(dicts, self.format)
         tokens = entry_tokens(read, len(added))
         last = next((each for each in reversed(read.messages) if each.is_user_turn), None)
         if last is not None:
-            self.turn, self._said_last = len(self._entries) + last.index, last.text
+            self.turn, self._last_user_text = len(self._entries) + last.index, last.text
         self._times.extend([_time_of(entry, at) for entry in dicts])
         self._entries += added
         self._dicts += map(self._own, dicts)
         self._tokens += tokens
 
     def mark(self) -> EntriesMark:
-        """How far they go now."""
-        return EntriesMark(len(self._entries), self.turn, self._said_last)
+        """Return a mark of the present end."""
+        return EntriesMark(len(self._entries), self.turn, self._last_user_text)
 
     def back_to(self, mark: EntriesMark) -> None:
-        """Take out what was added since."""
+        """Remove what was added since the mark."""
         for column in (self._entries, self._dicts, self._tokens, self._times):
             del column[mark.length :]
-        self.turn, self._said_last = mark.turn, mark.said_last
+        self.turn, self._last_user_text = mark.turn, mark.last_user_text
 
-    def since(self, place: int) -> History:
-        """Those from a place on."""
-        return self.at_places(range(place, len(self._entries)))
+    def since(self, index: int) -> History:
+        """Return the entries from an index on."""
+        return self.at_indices(range(index, len(self._entries)))
 
-    def at_places(self, places: Iterable[int]) -> History:
-        """Those at these places, as they came."""
-        places = tuple(places)
+    def at_indices(self, indices: Iterable[int]) -> History:
+        """Return the entries at these indices, as they were added."""
+        indices = tuple(indices)
         return History(
-            tuple([self._dicts[place] for place in places]),
+            tuple([self._dicts[index] for index in indices]),
             self.format,
-            tuple([self._tokens[place] for place in places]),
-            places,
+            tuple([self._tokens[index] for index in indices]),
+            indices,
         )
 
-    def with_texts_of(self, places: Sequence[int], shown: History) -> History:
-        """What is shown of these places, with the texts that came; thinking that was left out stays
-        so."""
+    def with_texts_of(self, indices: Sequence[int], shown: History) -> History:
+        """Return the shown entries with the texts that were added; thinking that was dropped stays
+        dropped.
+
+        ``indices`` are those of the shown entries.
+        """
         without = formats.FORMATS[self.format].without_thinking
-        came = self.at_places(places)
-        longer = [
+        added = self.at_indices(indices)
+        shortened = [
             position
-            for position, (entry, now) in enumerate(zip(came.entries, shown.entries, strict=True))
+            for position, (entry, now) in enumerate(zip(added.entries, shown.entries, strict=True))
             if entry is not now and without([entry])[0] != now
         ]
-        if not longer:
+        if not shortened:
             return shown
         entries, tokens = list(shown.entries), list(shown.tokens)
-        for position in longer:
-            entries[position], tokens[position] = came.entries[position], came.tokens[position]
-        return History(tuple(entries), shown.format, tuple(tokens), came.places)
+        for position in shortened:
+            entries[position], tokens[position] = added.entries[position], added.tokens[position]
+        return History(tuple(entries), shown.format, tuple(tokens), added.places)
 
     def left_out(self, visible: Iterable[int]) -> tuple[History, list[datetime]]:
-        """Those that stand at none of these places, and when each was said."""
+        """Return the entries at none of these indices, and the time of each."""
         shown = set(visible)
-        places = [place for place in range(len(self._entries)) if place not in shown]
-        return self.at_places(places), [self.said_at(place) for place in places]
+        indices = [index for index in range(len(self._entries)) if index not in shown]
+        return self.at_indices(indices), [self.time_at(index) for index in indices]
 
-    def tokens_since(self, place: int) -> int:
-        """Of the entries from a place on."""
-        return sum(self._tokens[place:])
+    def tokens_since(self, index: int) -> int:
+        """Return the tokens of the entries from an index on."""
+        return sum(self._tokens[index:])
 
-    def said_last(self) -> str:
-        """The words of the last user turn; "" where there is none."""
-        return self._said_last
+    def last_user_text(self) -> str:
+        """Return the text of the last user turn; "" where there is none."""
+        return self._last_user_text
 
-    def at(self, place: int) -> Any:
-        """The entry at a place."""
-        return self._dicts[place]
+    def at(self, index: int) -> Any:
+        """Return the entry at an index."""
+        return self._dicts[index]
 
-    def said_at(self, place: int) -> datetime:
-        """When the entry at a place was said."""
-        return datetime.fromtimestamp(self._times[place], UTC)
+    def time_at(self, index: int) -> datetime:
+        """Return the time of the entry at an index."""
+        return datetime.fromtimestamp(self._times[index], UTC)
 
     def all(self, until: int | None = None) -> list[Any]:
-        """Every entry, in order, or the first so many."""
+        """Return all entries, in order, or those before the index ``until``."""
         return self._entries[:until]
 
 
@@ -148,12 +160,12 @@ def _as_it_is(entry: Any) -> Any:
 
 
 def _time_of(entry: Any, default: float) -> float:
-    """When the entry says that it was said, as a line of a transcript does; else the default."""
-    said = entry.get("timestamp") if isinstance(entry, Mapping) else None
-    if not isinstance(said, str):
+    """Return the entry's own time, as a line of a transcript has it; else the default."""
+    timestamp = entry.get("timestamp") if isinstance(entry, Mapping) else None
+    if not isinstance(timestamp, str):
         return default
     try:
-        time = datetime.fromisoformat(said)
+        time = datetime.fromisoformat(timestamp)
         # In UTC, where the first day of the year 1 may be one of the year 0.
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC).timestamp()
     except (ValueError, OverflowError):
@@ -161,33 +173,33 @@ def _time_of(entry: Any, default: float) -> float:
 
 
 class PartlyShownTexts:
-    """Those of one conversation; what is the same object as last time is not read again."""
+    """One conversation's. An entry that is the same object as last time is not read again."""
 
-    __slots__ = ("_by_place", "_last")
+    __slots__ = ("_by_index", "_last")
 
     def __init__(self) -> None:
-        """None yet."""
-        self._by_place: dict[int, tuple[Any, tuple[PartlyShown, ...]]] = {}
+        """Start with nothing read."""
+        self._by_index: dict[int, tuple[Any, tuple[PartlyShown, ...]]] = {}
         self._last: tuple[History | None, tuple[PartlyShown, ...]] = (None, ())
 
     def of(
-        self, shown: History, entry_at: Callable[[int], Any], said_at: Callable[[int], datetime]
+        self, shown: History, entry_at: Callable[[int], Any], time_at: Callable[[int], datetime]
     ) -> tuple[PartlyShown, ...]:
-        """Of each entry that is not shown as it came, the texts that differ."""
+        """Return the texts that differ, of each entry that is not shown as it was added."""
         if self._last[0] is shown:
             return self._last[1]
-        known, self._by_place = self._by_place, {}
+        known, self._by_index = self._by_index, {}
         for position, entry in enumerate(shown.entries):
-            place = shown.place(position)
-            original = entry_at(place)
+            index = shown.place(position)
+            original = entry_at(index)
             if entry is original:
                 continue
-            found = known.get(place)
+            found = known.get(index)
             if found is None or found[0] is not entry:
-                differing = _differing(original, entry, shown.format, place, said_at(place))
+                differing = _differing(original, entry, shown.format, index, time_at(index))
                 found = entry, tuple(differing)
-            self._by_place[place] = found
-        texts = tuple([text for _, each in self._by_place.values() for text in each])
+            self._by_index[index] = found
+        texts = tuple([text for _, each in self._by_index.values() for text in each])
         self._last = shown, texts
         return texts
 
@@ -196,12 +208,12 @@ def _differing(
     original: Any,
     entry: Any,
     format: str,  # noqa: A002  the field's word
-    place: int,
+    index: int,
     time: datetime,
 ) -> Iterator[PartlyShown]:
     try:
         was, now = (formats.parse([one], format).messages for one in (original, entry))
-    except RehydrateError:  # a line that means something beside others only
+    except RehydrateError:  # a line that has a meaning only beside others
         return
     if not was:
         return
@@ -215,10 +227,10 @@ def _differing(
     for text, part in pairs:
         if text != part:
             yield PartlyShown(
-                str(place),
+                str(index),
                 text,
                 part,
-                item=EntryId.of(place),
+                item=EntryId.of(index),
                 time=time,
                 trust=trust,
             )

@@ -15,8 +15,10 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._text import failed
 from rehydrate.context.fetch import fetch_whole
 from rehydrate.context.recall import load_memory, request_context
-from rehydrate.context.retriever import Desk, Looking, Remainders
+from rehydrate.context.remainders import Remainders
+from rehydrate.context.retriever import Retriever
 from rehydrate.context.tool_calls import FETCH, REQUEST, Answered, shown
+from rehydrate.context.tool_context import ToolContext
 from rehydrate.context.wall_clock import zone_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall, tool_definition
@@ -28,31 +30,33 @@ if TYPE_CHECKING:
 
 
 BUDGET_TOKENS = 4_000
-"""What one call may bring: 0.94 of the evidence on LoCoMo (`benches/python/needles.py`)."""
-LEAST_TOKENS = 256
+"""The limit of one answer: 0.94 of the evidence on LoCoMo (`benches/python/needles.py`)."""
+MIN_BUDGET_TOKENS = 256
 """Less could show nothing: the words of an answer take 200."""
 MAX_CALLS = 8
-"""So many calls in one turn of the user's are answered."""
+"""In one user turn."""
 TIMEOUT = 1.0
-"""So long a source may take: more than for a prompt, since the model has asked for it."""
-_REMEMBERED = 32
+"""Seconds for a source: more than for a prompt, since the model has asked for it."""
+_MAX_ANSWERS_KEPT = 32
+"""A loop that repeats a call gets the same answer."""
 
 
 class ContextJIT:
-    """The tools by which a model brings back what its prompt does not show, for one `Context`.
+    """A retrieval tool set for one `Context`: its model brings back what its prompt does not show.
 
-    ``request_context`` finds messages that were compacted away, memories and documents by what they
-    are about and when they were said; ``fetch_whole`` reads by its handle what is shown in part;
-    ``load_memory`` is there where the context has a memory. They are offered in each prompt of the
-    context from now on. For a tool call that ``handles(call)``, put what ``await handle(call)``
-    returns into the conversation. The answer is the actual messages, as many as fit into
-    ``budget_tokens`` and what remains of the turn's budget, then the handle of the rest; what the
-    model sees already is not sent again, and nothing before the answer changes, so the provider's
-    cache holds. Whatever the model asked for, the answer is text that it can read and correct
-    itself by; only what is no call of these tools raises InvalidArgumentError.
+    ``request_context`` finds messages that were compacted away, memories and documents, by subject
+    and time. ``fetch_whole`` reads by its handle what is shown in part. ``load_memory`` is there
+    where the context has a memory. Every prompt of the context offers these tools from now on.
 
-    ``timezone`` is that of "last tuesday"; ``max_calls`` are answered in one turn of the user's;
-    a source has ``timeout``, and one that is late or fails is named in the answer.
+    For a tool call that ``handles(call)``, add what ``handle(call)`` returns to the context (in
+    async code ``await ahandle(call)``). The answer is the actual messages, as many as fit into
+    ``budget_tokens`` and what remains of the turn's budget, then a handle of the rest. What the
+    model sees already is not sent again. Nothing before the answer changes, so the provider's cache
+    holds. A mistake of the model is answered with text that says what to send instead; only a call
+    of some other tool raises InvalidArgumentError.
+
+    ``timezone`` is that of "last tuesday". One user turn gets ``max_calls`` answers. A source has
+    ``timeout`` seconds; the answer names one that is late or fails.
 
     >>> from rehydrate import Context
     >>> jit = ContextJIT(context := Context())
@@ -85,7 +89,7 @@ class ContextJIT:
                 "model may ask"
             )
         for name, value, least in (
-            ("budget_tokens", budget_tokens, LEAST_TOKENS),
+            ("budget_tokens", budget_tokens, MIN_BUDGET_TOKENS),
             ("max_calls", max_calls, 1),
         ):
             if type(value) is not int or value < least:
@@ -95,21 +99,25 @@ class ContextJIT:
         self._context = context
         self._max_calls = max_calls
         self._clock = clock
-        looking = Looking(context, sources, budget_tokens, timeout)
-        self._desk = Desk(context, looking, Remainders(), zone_of(timezone), budget_tokens)
-        self._load_memory = LoadMemory(looking.memories[0]) if looking.memories else None
+        view = context._model_view
+        retriever = Retriever(context, view, sources, budget_tokens, timeout)
+        self._view = view
+        self._tool_context = ToolContext(
+            view, context.originals, retriever, Remainders(), zone_of(timezone), budget_tokens
+        )
+        memories = retriever.memories
+        self._load_memory = LoadMemory(memories[0]) if memories else None
         self._lock = ForkSafeLock()
         self._turn: int | None = None
         self._calls = 0
         self._answered: OrderedDict[tuple[str, str, str], Answered] = OrderedDict()
         self._under_way: dict[tuple[str, str, str], ForkSafeLock] = {}
-        context.offer(self.tools())
-        context.jit = self
+        context.offer(self.tools(), handler=self)
 
     def tools(self, format: str | None = None) -> list[dict[str, Any]]:  # noqa: A002
-        """The tools' definitions for a provider, the context's own unless it is named.
+        """Return the tools' definitions for a provider, by default the context's own.
 
-        The context's prompts list them already; this is for requests that are made otherwise.
+        The context's prompts list them already; this is for requests of your own.
         """
         provider = self._context.provider if format is None else format
         definitions = [
@@ -121,20 +129,20 @@ class ContextJIT:
         return definitions
 
     def handles(self, call: Any) -> bool:
-        """Whether `call` is a call of these tools, in any provider's shape."""
+        """Return whether `call` is a call of these tools, in any provider's format."""
         read = ToolCall.read(call)
         return read is not None and self._answerer(read) is not None
 
     async def ahandle(self, call: Any) -> Any:
-        """`handle` for asyncio and trio: it works in a thread, the event loop goes on."""
+        """`handle` for asyncio and trio: it runs in a thread, and the event loop goes on."""
         return (await self.aanswer(call)).result
 
     def handle(self, call: Any) -> Any:
-        """The result of a call, in the shape of the provider whose call it is."""
+        """Return the result of a call, in the format of the call's provider."""
         return self.answer(call).result
 
     async def aanswer(self, call: Any) -> Answered:
-        """`answer` for asyncio and trio. A cancelled answer takes no part in the prompt."""
+        """`answer` for asyncio and trio. A cancelled answer leaves nothing in the prompt."""
         cancelled = Event()
         try:
             return await hand_over(partial(self._answered_to, call, cancelled))
@@ -143,11 +151,11 @@ class ContextJIT:
             raise
 
     def answer(self, call: Any) -> Answered:
-        """The answer to a call, with what it brought and what it cost."""
+        """Return the answer to a call, with the sections it brought and their tokens."""
         return self._answered_to(call, Event())
 
     def _answered_to(self, call: Any, cancelled: Event) -> Answered:
-        """The answer; where nobody waits for it any more, it takes no part in the prompt."""
+        """Answer the call; where nobody waits for it any more, leave nothing in the prompt."""
         read = ToolCall.read(call)
         answerer = None if read is None else self._answerer(read)
         if read is None or answerer is None:
@@ -170,42 +178,42 @@ class ContextJIT:
             answered = self._limit_reached(read) if is_over else self._answer(read, answerer)
             is_wanted = not cancelled.is_set()
             if not is_wanted:
-                self._context.unsplice(read.id, answered.sections)
+                self._view.unsplice(read.id, answered.sections)
             with self._lock:
                 self._under_way.pop(key, None)
                 if is_wanted:
                     self._answered[key] = answered
-                if len(self._answered) > _REMEMBERED:
+                if len(self._answered) > _MAX_ANSWERS_KEPT:
                     self._answered.popitem(last=False)
         return answered
 
     def _answer(self, call: ToolCall, answerer: Callable[[ToolCall], Answered]) -> Answered:
-        """What answers the call; what goes wrong is an answer too."""
+        """Answer the call; a failure is an answer too."""
         started = time.perf_counter()
         try:
             answered = answerer(call)
         except InvalidArgumentError as error:
             answered = Answered(call, f"{call.name}: {error}", is_error=True)
         except (KeyboardInterrupt, SystemExit):
-            self._context.unsplice(call.id)
+            self._view.unsplice(call.id)
             raise
         except BaseException as error:  # a panic of an extension is no Exception
-            told = f"{failed(error, call.name)}; go on without it"
-            answered = Answered(call, told, is_error=True)
+            text = f"{failed(error, call.name)}; go on without it"
+            answered = Answered(call, text, is_error=True)
         return answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)
 
     def _limit_reached(self, call: ToolCall) -> Answered:
-        most = f"{self._max_calls} calls in one turn are the limit"
-        words = f"{call.name}: {most}; answer with what you have, or ask the user"
-        return Answered(call, words, is_error=True)
+        limit = f"{self._max_calls} calls in one turn are the limit"
+        text = f"{call.name}: {limit}; answer with what you have, or ask the user"
+        return Answered(call, text, is_error=True)
 
     def _answerer(self, call: ToolCall) -> Callable[[ToolCall], Answered] | None:
         if call.name == REQUEST.name:
             now = datetime.fromtimestamp(self._clock(), UTC)
-            return partial(request_context, self._desk, now=now)
+            return partial(request_context, self._tool_context, now=now)
         if call.name == FETCH.name:
-            return partial(fetch_whole, self._desk)
+            return partial(fetch_whole, self._tool_context)
         loader = self._load_memory
         if loader is not None and loader.handles(call):
-            return partial(load_memory, self._desk, loader=loader)
+            return partial(load_memory, self._tool_context, loader=loader)
         return None

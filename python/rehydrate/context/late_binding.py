@@ -1,54 +1,32 @@
-"""LateBinding: what the model asked for since the last prompt, until its results are there."""
+"""LateBinding: sections that the model asked for since the last prompt, until results show them.
+
+unseen: the sections of a new turn that no prompt of the thread has shown.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from rehydrate.context.history import EntriesMark
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.splicing import late_tokens, showing, visible_items
 
-
-class Before(NamedTuple):
-    """What a context was before a prompt."""
-
-    entries: EntriesMark
-    fields: Mapping[str, Any]
-
-
-class PromptCall:
-    """Whether somebody still waits for the prompt, and what was before it.
-
-    A coroutine that is cancelled leaves a thread behind which makes the prompt to its end. It only
-    says so here, and waits for nothing; the next call on the context, which has its lock, puts back
-    what was before, unless something came after the prompt.
-    """
-
-    __slots__ = ("before", "is_given_up")
-
-    def __init__(self) -> None:
-        """Waited for, and not begun."""
-        self.before: Before | None = None
-        self.is_given_up = False
-
-
 _NUMBER = " @"
-"""Between a section's name and how often something was said under it."""
+"""Between a section's name and its number, where a source says something new under one name."""
 _LATE_NUMBER = re.compile(r"~\d+$")
-"""How a late-bound section's id says the same."""
+"""The same in the id of a late-bound section."""
 
 
 def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
-    """The sections that are new beside what is shown, with the ids under which they go in.
+    """Yield the sections that are new beside a prompt's IR, with the ids they get in it.
 
-    A function says something else in every turn under one name, as a clock does: what was last
-    said under a name is not said again, and anything else gets a number. What the model asked for
-    and has in a result does not come again; of several items those that are new are named.
+    A function may say something else in every turn under one name, as a clock does. What it said
+    last is not repeated; anything else gets a number. What a result shows at the model's own
+    request is not repeated either. A section with new and old items names the new ones only.
     """
     ids = {section.id for section in (*shown.sections, *shown.late_bound)}
     latest = _latest(shown)
@@ -72,8 +50,8 @@ def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
 
 
 def _latest(shown: PromptIR) -> dict[str, Any]:
-    """What was last said under each name, by a source or as the answer to a call."""
-    said = [
+    """Return the latest content under each name, from a source or in the answer to a call."""
+    contents = [
         (
             -1 if section.anchor is None else section.anchor,
             section.id.partition(_NUMBER)[0],
@@ -82,82 +60,82 @@ def _latest(shown: PromptIR) -> dict[str, Any]:
         for section in shown.sections
     ]
     if shown.late_bound:
-        places = {
-            answer: shown.history.place(message.index)
+        indices = {
+            tool_call_id: shown.history.place(message.index)
             for message in shown.history.messages
-            for answer in message.answers
+            for tool_call_id in message.answers
         }
-        said += [
-            (places.get(section.carrier or "", -1), _LATE_NUMBER.sub("", section.id), section)
+        contents += [
+            (indices.get(section.carrier or "", -1), _LATE_NUMBER.sub("", section.id), section)
             for section in shown.late_bound
         ]
-    in_order = sorted(said, key=lambda each: each[0])
+    in_order = sorted(contents, key=lambda each: each[0])
     return {name: section.content for _, name, section in in_order}
 
 
-RESULT_TOKENS = 200
-"""What a result says beside the sections costs at most."""
+ANSWER_WORDS_TOKENS = 200
+"""The most that an answer says beside its sections."""
 
 
 class LateBinding:
-    """Sections by the call that asked for them.
+    """The sections of each tool call that has been answered and whose result is not added yet.
 
-    They are waited for until the next prompt is sent: who sends it has put all results in. A
-    result that never comes into the history (the turn was cancelled, the loop put something else
-    in its place) binds nothing: its sections can be asked for again.
+    They wait until the next prompt is sent: by then all results are in. A result that never comes
+    (the turn was cancelled, the loop added something else) binds nothing, and its sections can be
+    asked for again.
     """
 
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        """Nothing was asked for yet."""
+        """Start with nothing waiting."""
         self._waiting: dict[str, tuple[Section, ...]] = {}
 
     def copy(self) -> LateBinding:
-        """What is waited for now."""
+        """Return an independent copy."""
         copy = LateBinding()
         copy._waiting = dict(self._waiting)
         return copy
 
-    def wait(self, carrier: str, sections: Iterable[Section]) -> None:
-        """Note what the result of this call will show; a second result shows more."""
-        self._waiting[carrier] = (*self._waiting.get(carrier, ()), *sections)
+    def wait(self, tool_call_id: str, sections: Iterable[Section]) -> None:
+        """Note what the result of this call will show; a second call of one id adds to it."""
+        self._waiting[tool_call_id] = (*self._waiting.get(tool_call_id, ()), *sections)
 
     def __bool__(self) -> bool:
-        """Whether anything is waited for."""
+        """Return whether anything waits."""
         return bool(self._waiting)
 
     @property
     def sections(self) -> list[Section]:
-        """All that is waited for."""
+        """All sections that wait."""
         return [section for sections in self._waiting.values() for section in sections]
 
     @property
     def tokens(self) -> int:
-        """Of all that is waited for, with what each result says beside."""
-        return sum(map(late_tokens, self.sections)) + RESULT_TOKENS * len(self._waiting)
+        """Their tokens, with the words of each answer."""
+        return sum(map(late_tokens, self.sections)) + ANSWER_WORDS_TOKENS * len(self._waiting)
 
     def bound(self, messages: Sequence[Message]) -> Iterator[Section]:
-        """What these messages show of it."""
+        """Yield the waiting sections that results in these messages show."""
         for message in messages:
-            for carrier in self._waiting.keys() & set(message.answers):
+            for tool_call_id in self._waiting.keys() & set(message.answers):
                 results = [p.text for p in message.pieces if p.kind == PieceKind.TOOL_RESULT]
-                for section in self._waiting[carrier]:
+                for section in self._waiting[tool_call_id]:
                     if any(str(section.content) in text for text in results):
                         yield section
 
     def settle(self, messages: Sequence[Message]) -> None:
-        """These messages are taken in: nobody waits for their results any more."""
-        for answer in [answer for message in messages for answer in message.answers]:
-            self._waiting.pop(answer, None)
+        """Stop waiting for the results in these messages: the prompt has them."""
+        for tool_call_id in [answer for message in messages for answer in message.answers]:
+            self._waiting.pop(tool_call_id, None)
 
-    def give_up(self, carrier: str, sections: Sequence[Section] | None = None) -> None:
-        """Wait no more for these sections of a call, or for all of them."""
-        waiting = self._waiting.pop(carrier, ())
+    def give_up(self, tool_call_id: str, sections: Sequence[Section] | None = None) -> None:
+        """Stop waiting for these sections of a call, or for all of them."""
+        waiting = self._waiting.pop(tool_call_id, ())
         left = [one for one in waiting if sections is not None and one not in sections]
         if left:
-            self._waiting[carrier] = tuple(left)
+            self._waiting[tool_call_id] = tuple(left)
 
     def give_all_up(self) -> None:
-        """Wait no more for anything."""
+        """Stop waiting for anything."""
         self._waiting.clear()

@@ -1,24 +1,16 @@
-"""Remainders: what was found and had no room, until the model asks for it by its handle.
-
-Looking: which sources a conversation has for what its model asks, and what they bring.
-
-Desk: what all the JIT's tools have at hand for one conversation.
-"""
+"""Retriever: the sources that a conversation has for its model's requests, and their answers."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import tzinfo
-from hashlib import blake2b
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rehydrate.context.late_binding import RESULT_TOKENS
-from rehydrate.context.tool_calls import FETCH, REQUEST, Asking
+from rehydrate.context.late_binding import ANSWER_WORDS_TOKENS
+from rehydrate.context.tool_calls import FETCH, REQUEST, ContextQuery
 from rehydrate.errors import MissingNamespaceError, UnknownHandleError
-from rehydrate.formats.calls import ToolCall
 from rehydrate.memory.tools import LoadMemory
 from rehydrate.prompt.hydration import Hydrated, hydrate_sources
 from rehydrate.prompt.section import Section
@@ -34,164 +26,149 @@ from rehydrate.prompt.sources.cut_parts import PartlyShown, cut_parts
 from rehydrate.prompt.sources.memory import semantic, temporal
 from rehydrate.prompt.sources.passages import Passages
 from rehydrate.prompt.sources.source import HydrationSource
-from rehydrate.prompt.splicing import HEADING_TOKENS, Spliced
+from rehydrate.prompt.splicing import HEADING_TOKENS
 
 if TYPE_CHECKING:
     from rehydrate.context.context import Context
+    from rehydrate.context.model_view import ModelView
     from rehydrate.memory.memory import Memory
     from rehydrate.prompt.sources.arguments import Given
 
 
-PREFIX = "rest_"
-MAX_REMAINDERS = 16
-"""So many are kept; those that were made longest ago go first. What is in them can be found again
-by asking again."""
-
-
-class Remainders:
-    """Sections by handle."""
-
-    def __init__(self) -> None:
-        """Nothing is left of anything yet."""
-        self._kept: OrderedDict[str, tuple[Section, ...]] = OrderedDict()
-
-    def put(self, sections: Sequence[Section]) -> str:
-        """Keep them in their order; the same sections have the same handle.
-
-        >>> Remainders().put([])
-        'rest_7d64c5272e'
-        """
-        named = "\0".join(f"{section.id}\0{section.content}" for section in sections)
-        hashed = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=5)
-        handle = PREFIX + hashed.hexdigest()
-        self._kept.pop(handle, None)  # to the end; calls side by side see it gone at worst
-        self._kept[handle] = tuple(sections)
-        while len(self._kept) > MAX_REMAINDERS:
-            self._kept.popitem(last=False)
-        return handle
-
-    def get(self, handle: str) -> tuple[Section, ...]:
-        """What is kept under the handle; raises UnknownHandleError."""
-        if handle not in self._kept:
-            raise UnknownHandleError(handle, "remainders")
-        return self._kept[handle]
-
-
-MOST_ITEMS = 20
-"""So many items of a memory are looked for, where a prompt takes 5: the model has asked."""
-BEYOND = 2
-"""So many times the budget is looked for, so that the rest can be asked for."""
+MEMORY_LIMIT = 20
+"""Items of a memory for one request, where a prompt takes 5: the model has asked."""
+BUDGET_FACTOR = 2
+"""The conversation is searched for this multiple of the budget, so that a rest can be kept."""
 LOOKUPS = (REQUEST.name, FETCH.name, LoadMemory.name)
-"""What was looked up before is found again where it is from."""
-SHARE = 0.25
-"""Of an answer's budget, what one excerpt takes."""
-MOST_PASSAGES = 2
-"""Wholes whose windows are kept for the next query of fetch_whole."""
-LEAST_EXCERPT = 400
-"""Tokens; less could not show a find and the lines around it."""
-_FOUND_AGAIN = ("semantic", "temporal", "knowledge", "conversation", "history")
+"""Results of these tools are not searched: what they brought is found again at its source."""
+EXCERPT_SHARE = 0.25
+"""Of an answer's budget, for one excerpt."""
+MIN_EXCERPT_TOKENS = 400
+"""Less could not show a match and the lines around it."""
+MAX_PASSAGES = 2
+"""Wholes whose passages are kept for the next query of fetch_whole."""
+_FIND_AGAIN = ("semantic", "temporal", "knowledge", "conversation", "history")
 """Sources that find the rest of what they brought when they are asked again."""
 _HOT = "hot"
-"""Is cut at a hundred lines, and stands for items of which it may show a part."""
+"""Hot memory is cut at a hundred lines, and stands for items of which it may show a part."""
 _NUMBER = re.compile(r"#\d{1,9}")
-"""Of a message, as an outline names it: its place in ``Context.history``."""
-_ASKED = ("conversation", "temporal", "semantic", "knowledge", "function")
+"""A message as an outline names it: its index in ``Context.history``."""
+_KINDS = ("conversation", "temporal", "semantic", "knowledge", "function")
 
 
-class Looking:
-    """The sources of one conversation: itself, and what its context was given."""
+class Retriever:
+    """The sources of one conversation: itself, and those that its context was given."""
 
     def __init__(
-        self, context: Context, more: Given, budget_tokens: int, timeout: float | None
+        self,
+        context: Context,
+        view: ModelView,
+        more: Given,
+        budget_tokens: int,
+        timeout: float | None,
     ) -> None:
-        """Take the context, what it does not ask itself, and what an answer may bring; nothing is
-        asked yet."""
+        """Collect the sources of the context and ``more``; nothing is asked yet.
+
+        ``budget_tokens`` is the limit of one answer. Raises MissingNamespaceError for a memory
+        without one.
+        """
         self._context = context
+        self._view = view
         self._timeout = timeout
-        own, of = each_of(context.sources), context.request.namespace
-        own += [one for one in each_of(more) if one not in own]
-        each = [_bound(one, of) for one in own]
-        read = [_bound(_memory_of(one), of) for one in each]
+        given, namespace = each_of(context.sources), context.request.namespace
+        given += [one for one in each_of(more) if one not in given]
+        each = [_within(one, namespace) for one in given]
+        read = [_within(_memory_of(one), namespace) for one in each]
         self.memories: list[Memory] = [one for one in read if _has_namespace(one)]
-        """Those that are bound to a namespace: what they hold can be read by its handle."""
-        most = BEYOND * budget_tokens
-        most_of_answer = budget_tokens - RESULT_TOKENS
-        asked = [
+        """Those within a namespace: what they hold can be read by its handle."""
+        answer_tokens = budget_tokens - ANSWER_WORDS_TOKENS
+        sources = [
             conversation(
-                context.left_out,
+                view.left_out,
                 lookups=LOOKUPS,
-                most_tokens=most,
+                most_tokens=BUDGET_FACTOR * budget_tokens,
                 embedder=context.embedder,
                 embedder_timeout=timeout,
             ),
             cut_parts(
                 self._partly_shown,
-                context.left_out,
+                view.left_out,
                 handle_of=self._handle_of,
-                seen=context.visible_text,
+                seen=view.text,
                 lookups=LOOKUPS,
-                most_tokens=excerpt_tokens(most_of_answer),
-                whole_tokens=most_of_answer,
+                most_tokens=excerpt_tokens(answer_tokens),
+                whole_tokens=answer_tokens,
             ),
         ]
         numbers = memory_numbers(each)
         for one in each:
-            asked += _of_memory(one, numbers[id(one)]) if is_memory(one) else sources_of(one)
+            sources += _of_memory(one, numbers[id(one)]) if is_memory(one) else sources_of(one)
         self._passages: OrderedDict[str, tuple[str, Passages]] = OrderedDict()
         self._sections: dict[str, tuple[Section, tuple[PartlyShown, ...]]] = {}
-        self._sources = _under_names_of_their_own(asked)
+        self._sources = _with_unique_names(sources)
         for source in self._sources:
-            if source.needs_namespace and not of:
+            if source.needs_namespace and not namespace:
                 raise MissingNamespaceError(source.name)
 
-    def whole(self, handle: str) -> tuple[str, str]:
-        """The text under a handle, and what keeps it; raises UnknownHandleError.
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of its sources that a scope can mean."""
+        kinds = map(_kind, self._sources)
+        return list(dict.fromkeys(kind for kind in kinds if kind in _KINDS))
 
-        A number, such as ``#12``, is that of a message which is no longer shown.
+    def find(self, query: ContextQuery, visible: frozenset[str]) -> list[Hydrated]:
+        """Ask the sources that the query means; [] where there is none of them."""
+        meant = [source for source in self._sources if _kind(source) in query.kinds]
+        request = query.request(self._context.request)
+        return hydrate_sources(request, meant, visible=visible, timeout=self._timeout)
+
+    def whole(self, handle: str) -> tuple[str, str]:
+        """Return the text under a handle, and what keeps it; raises UnknownHandleError.
+
+        A number, such as ``#12``, means that message, where it is no longer shown.
         """
         if _NUMBER.fullmatch(handle):
             return self._message(handle, int(handle[1:])), "conversation"
         try:
             return self._context.originals.get(handle), "original"
         except UnknownHandleError as error:
-            gone = error
+            unknown = error
         for memory in self.memories:
             try:
                 return memory.get(handle).text, "memory"
             except UnknownHandleError:
                 continue
-        raise gone
+        raise unknown
 
-    def _message(self, handle: str, place: int) -> str:
-        """What was said there; a call with its results."""
-        history, _ = self._context.left_out()
+    def passages_of(self, handle: str, text: str) -> Passages:
+        """Return the passages of a whole, ready for a query; those of the last handles are kept."""
+        kept = self._passages.get(handle)
+        if kept is None or kept[0] != text:
+            kept = self._passages[handle] = text, Passages([(text, "")])
+        self._passages.move_to_end(handle)
+        while len(self._passages) > MAX_PASSAGES:
+            self._passages.popitem(last=False)
+        return kept[1]
+
+    def _message(self, handle: str, index: int) -> str:
+        """Return the text of the message at an index; a call comes with its results."""
+        history, _ = self._view.left_out()
         units = history.conversation.units
-        unit = next((u for u in units if place in map(history.place, u.members)), None)
+        unit = next((u for u in units if index in map(history.place, u.members)), None)
         if unit is None:
             raise UnknownHandleError(handle, "conversation")
         return "\n\n".join(filter(None, map(said, unit.messages)))
 
-    def passages_of(self, handle: str, text: str) -> Passages:
-        """The windows of a whole, made ready to be looked through; those of the last handles are
-        known."""
-        known = self._passages.get(handle)
-        if known is None or known[0] != text:
-            known = self._passages[handle] = text, Passages([(text, "")])
-        self._passages.move_to_end(handle)
-        while len(self._passages) > MOST_PASSAGES:
-            self._passages.popitem(last=False)
-        return known[1]
-
     def _partly_shown(self) -> list[PartlyShown]:
-        """Texts of entries, and of sections that no source would find again."""
+        """Return the partly shown texts of entries, and of sections no source would find again."""
         ir = self._context.ir
-        found = list(self._context.partly_shown())
+        found = list(self._view.partly_shown())
         if ir is None:
             return found
         known, self._sections = self._sections, {}
         for section in ir.sections:
-            name = _kind_named(section)
-            if name == _HOT or (section.handle is not None and name not in _FOUND_AGAIN):
+            kind = _kind_of_source(section)
+            if kind == _HOT or (section.handle is not None and kind not in _FIND_AGAIN):
                 before = known.get(section.id)
                 is_same = before is not None and before[0] is section
                 texts = before[1] if before and is_same else tuple(self._wholes(section))
@@ -200,29 +177,29 @@ class Looking:
         return found
 
     def _wholes(self, section: Section) -> Iterator[PartlyShown]:
-        """What a section shows a part of: one text, or items of a memory."""
+        """Yield the texts that a section shows a part of: one, or items of a memory."""
         shown = str(section.content)
         for handle in dict.fromkeys([section.handle or "", *section.provenance.items]):
             try:
                 text, _ = self.whole(handle)
-            except Exception:  # a memory that is closed: what it knows is missed where it is asked
+            except Exception:  # a closed memory: its own source reports that
                 continue
             if text.strip() not in shown:
-                of = section.provenance
+                provenance = section.provenance
                 yield PartlyShown(
                     section.id,
                     text,
                     shown,
                     item=handle,
-                    source=of.source,
-                    origin=of.origin,
-                    time=of.time,
+                    source=provenance.source,
+                    origin=provenance.origin,
+                    time=provenance.time,
                     trust=section.trust,
                     handle=handle,
                 )
 
     def _handle_of(self, text: PartlyShown) -> str | None:
-        """Where the whole can be read, kept there now if it is not; None where nobody keeps it."""
+        """Return a handle of the whole, kept now if it was not; None where nothing can keep it."""
         originals = self._context.originals
         try:
             if text.handle is not None:
@@ -231,38 +208,23 @@ class Looking:
                 text.handle = originals.put(text.text)
         except UnknownHandleError:  # it had to make room
             text.handle = originals.put(text.text)
-        except Exception:  # whatever kept it from being kept, what was found is answered
+        except Exception:  # the match is answered all the same
             return None
         return text.handle
 
-    def look(self, asking: Asking, visible: frozenset[str]) -> list[Hydrated]:
-        """What the sources that are meant bring; [] where there is none of them."""
-        meant = [source for source in self._sources if _kind(source) in asking.kinds]
-        return hydrate_sources(
-            asking.request(self._context.request),
-            meant,
-            visible=visible,
-            timeout=self._timeout,
-        )
-
-    @property
-    def kinds(self) -> list[str]:
-        """Of all its sources."""
-        kinds = map(_kind, self._sources)
-        return list(dict.fromkeys(kind for kind in kinds if kind in _ASKED))
-
 
 def excerpt_tokens(answer_tokens: int) -> int:
-    """What one excerpt may take of an answer.
+    """Return the limit of one excerpt in an answer.
 
     >>> excerpt_tokens(3_800), excerpt_tokens(600)
     (950, 400)
     """
-    return max(int(answer_tokens * SHARE), min(answer_tokens - HEADING_TOKENS, LEAST_EXCERPT))
+    share = int(answer_tokens * EXCERPT_SHARE)
+    return max(share, min(answer_tokens - HEADING_TOKENS, MIN_EXCERPT_TOKENS))
 
 
-def _kind_named(section: Section) -> str:
-    """Of the source that a section is from, without the number of a second one."""
+def _kind_of_source(section: Section) -> str:
+    """Return the name of a section's source, without the number of a second one."""
     return section.provenance.source.partition(" ")[0]
 
 
@@ -274,12 +236,12 @@ def _of_memory(memory: Memory, number: int) -> list[HydrationSource]:
     name = numbered("semantic", number)
     return [
         temporal(memory, name=numbered("temporal", number)),
-        semantic(memory, name=name, limit=MOST_ITEMS, whole=True),
+        semantic(memory, name=name, limit=MEMORY_LIMIT, whole=True),
     ]
 
 
-def _under_names_of_their_own(sources: Iterable[HydrationSource]) -> list[HydrationSource]:
-    """The same; a second one of a name has a number."""
+def _with_unique_names(sources: Iterable[HydrationSource]) -> list[HydrationSource]:
+    """Return the sources; a second one of a name gets a number."""
     times: Counter[str] = Counter()
     named = []
     for source in sources:
@@ -290,39 +252,15 @@ def _under_names_of_their_own(sources: Iterable[HydrationSource]) -> list[Hydrat
 
 
 def _memory_of(given: Any) -> Any:
-    """The memory that a source reads."""
+    """Return the memory that a source reads."""
     return given.memory if isinstance(given, HydrationSource) else given
 
 
-def _bound(given: Any, namespace: str) -> Any:
+def _within(given: Any, namespace: str) -> Any:
+    """Return a memory without a namespace within this one; anything else as it is."""
     is_open = namespace and is_memory(given) and given.namespace is None
     return given.within(namespace) if is_open else given
 
 
 def _has_namespace(given: Any) -> bool:
     return is_memory(given) and given.namespace is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """The conversation, its sources, what had no room, and what an answer may cost."""
-
-    context: Context
-    looking: Looking
-    remainders: Remainders
-    zone: tzinfo
-    budget_tokens: int
-
-    @property
-    def most_tokens(self) -> int:
-        """For the items of any answer, however empty the turn is."""
-        return self.budget_tokens - RESULT_TOKENS
-
-    @property
-    def room_tokens(self) -> int:
-        """For the items of one answer."""
-        return min(self.most_tokens, self.context.room_tokens - RESULT_TOKENS)
-
-    def splice(self, call: ToolCall, found: list[Section]) -> Spliced:
-        """What is new and fits goes into the running prompt."""
-        return self.context.splice(call.id, found, self.most_tokens)

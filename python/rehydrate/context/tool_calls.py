@@ -1,9 +1,4 @@
-"""The JIT's tools as a model is told of them.
-
-Asking: what a call of request_context says, checked so that the model can put it right.
-
-Answered: what became of one call of the JIT's tools.
-"""
+"""The JIT's tools: their definitions, the arguments of their calls, and one call's answer."""
 
 from __future__ import annotations
 
@@ -99,29 +94,28 @@ Scope = Literal["temporal", "semantic", "knowledge"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 MAX_QUERY_CHARACTERS = 2_000
 """A query is a question, not a document."""
-_SHOWN = 80
+_MAX_SHOWN = 80
 
 
-class Asking(NamedTuple):
-    """What the model asks for."""
+class ContextQuery(NamedTuple):
+    """The arguments of one call of request_context."""
 
     query: str
     scope: Scope | None = None
     time_range: TimeRange | None = None
 
     @classmethod
-    def read(cls, arguments: Mapping[str, Any], now: datetime, timezone: tzinfo | str) -> Asking:
-        """From the arguments of a call; raises InvalidArgumentError that says what to send.
+    def read(
+        cls, arguments: Mapping[str, Any], now: datetime, timezone: tzinfo | str
+    ) -> ContextQuery:
+        """Read the arguments of a call; raises InvalidArgumentError that says what to send.
 
         >>> from datetime import UTC
         >>> now = datetime(2026, 2, 18, tzinfo=UTC)
-        >>> Asking.read({"query": "billing", "scope": "semantic"}, now, "UTC").scope
+        >>> ContextQuery.read({"query": "billing", "scope": "semantic"}, now, "UTC").scope
         'semantic'
         """
-        given = {name: value for name, value in arguments.items() if value not in (None, "")}
-        if unknown := sorted(map(str, given.keys() - REQUEST.properties.keys())):
-            names = ", ".join(REQUEST.properties)
-            raise InvalidArgumentError(f"there is no argument {shown(unknown[0])}; send {names}")
+        given = read_given(arguments, REQUEST)
         query = given.get("query", "")
         if not isinstance(query, str):
             kind = type(query).__name__
@@ -145,8 +139,8 @@ class Asking(NamedTuple):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of sources that are meant. A time rules out what has none: a memory is then
-        asked by its temporal source, which searches within the range."""
+        """The kinds of sources that it means. A time range rules out those that know no times: a
+        memory is then asked by its temporal source, which searches within the range."""
         if self.scope == "knowledge":
             return frozenset({"knowledge", "function"})
         if self.scope == "temporal" or self.time_range is not None:
@@ -157,8 +151,8 @@ class Asking(NamedTuple):
         return frozenset({"semantic", "conversation", "knowledge", "function"})
 
     def request(self, usual: ContextRequest) -> ContextRequest:
-        """The conversation's request, for sources of these kinds and no others: each may take what
-        its own budget says, since what is too long or too much is not lost here."""
+        """Return the conversation's request with this query. Sources have no shares here, only
+        their own budgets: what is too long or too much stays under a handle."""
         span = self.time_range
         if span is None and self.scope == "temporal":
             span = TimeRange()  # all times
@@ -166,10 +160,20 @@ class Asking(NamedTuple):
         return replace(usual, query=self.query, strategy=strategy, time_range=span)
 
 
+def read_given(arguments: Mapping[str, Any], tool: Definition) -> dict[str, Any]:
+    """Return the arguments that are neither None nor ""; raises InvalidArgumentError for one that
+    the tool has not."""
+    given = {name: value for name, value in arguments.items() if value not in (None, "")}
+    if unknown := sorted(map(str, given.keys() - tool.properties.keys())):
+        names = ", ".join(tool.properties)
+        raise InvalidArgumentError(f"there is no argument {shown(unknown[0])}; send {names}")
+    return given
+
+
 def shown(value: object) -> str:
-    """A value as an error names it, however long it is."""
+    """Return a value as an error names it, cut where it is long."""
     text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 class Answered(NamedTuple):
@@ -181,20 +185,20 @@ class Answered(NamedTuple):
     sections: tuple[Section, ...] = ()
     """Late-bound: they stand in `content`, word for word."""
     remaining: int = 0
-    """Items that were found too and had no room."""
+    """How many more items were found and had no room."""
     query: str = ""
     scope: str | None = None
     time_range: TimeRange | None = None
     elapsed_ms: float = 0.0
     degraded: tuple[str, ...] = ()
-    """What did not work, and was done otherwise: an embedder that failed."""
+    """What failed, and what was done instead: an embedder that does not answer."""
 
     @property
     def tokens(self) -> int:
-        """What the sections cost."""
+        """The tokens of the sections."""
         return sum(section.tokens or 0 for section in self.sections)
 
     @property
     def result(self) -> Any:
-        """What goes into the history, as the call's provider takes it."""
+        """The result to add to the history, in the format of the call's provider."""
         return self.call.result(self.content, is_error=self.is_error)

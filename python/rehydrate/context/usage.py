@@ -17,8 +17,8 @@ class ContextUsage(NamedTuple):
     hard_tokens: int
     """Of one request."""
     job_tokens: int
-    """What this job has put before the model: of each prompt what the one before did not begin
-    with, since a cache gives back the rest."""
+    """The new tokens that this job has sent: of each prompt, those behind the prefix it shares with
+    the one before, since the cache has the rest."""
     max_job_tokens: int | None
     """None: no limit."""
     prompts: int
@@ -32,41 +32,42 @@ class ContextUsage(NamedTuple):
 
     @property
     def soft_share(self) -> float:
-        """How full the turn's budget is: above 1.0 the next prompt is compacted."""
+        """The share of the soft budget in use; above 1.0 the next prompt is compacted."""
         return self.upper_bound_tokens / self.soft_tokens
 
     @property
     def hard_share(self) -> float:
-        """How full the largest request is that may be sent: above 1.0 it is not."""
+        """The share of the hard budget in use; above 1.0 the prompt is refused."""
         return self.upper_bound_tokens / self.hard_tokens
 
     @property
     def job_share(self) -> float | None:
-        """How much of the job's budget is spent; None where it has none."""
-        most = self.max_job_tokens
-        return None if most is None else self.job_tokens / most
+        """The share of the job's budget that is spent; None where it has none."""
+        limit = self.max_job_tokens
+        return None if limit is None else self.job_tokens / limit
 
 
 INLINE_MS = 5.0
-"""So much work may run on the event loop. The interpreter takes its lock from a busy thread only
-every 5 ms (`sys.getswitchinterval`): the loop would wait as long for shorter work in a thread, and
-the work for its thread besides."""
+"""Work up to this long may run on the event loop. The interpreter takes its lock from a busy thread
+only every 5 ms (`sys.getswitchinterval`), so the loop would wait as long for shorter work in a
+thread."""
 
 _PROMPT_MS = 1.0
 _VISIBLE_ENTRY_MS = 0.01
-"""An entry that the last prompt had too is walked over."""
+"""For an entry that the last prompt had too."""
 _NEW_ENTRY_MS = 0.1
-"""A new one is read, checked, digested."""
+"""For a new entry: it is read, checked and hashed."""
 _NEW_TOKEN_MS = 0.0008
-"""And capped, and looked through for what is in the history already."""
+"""For a new token: it is capped, and compared with the history."""
 
 INLINE_CHARS = 64_000
-"""Of entries that are added: they are read and counted, at 20 MB/s or more."""
-_MOST_PARTS = 4_000
+"""Entries up to this size may be added on the event loop: they are read and counted at 20 MB/s or
+more."""
+_MAX_PARTS = 4_000
 
 
 def prompt_ms(visible_entries: int, new_entries: int, new_tokens: int) -> float:
-    """Of a prompt that asks no sources and is not compacted.
+    """Return the time of a prompt that asks no sources and is not compacted, in milliseconds.
 
     >>> prompt_ms(visible_entries=100, new_entries=2, new_tokens=500)
     2.6
@@ -80,7 +81,7 @@ def prompt_ms(visible_entries: int, new_entries: int, new_tokens: int) -> float:
 
 
 def is_short_to_add(entries: Iterable[Any]) -> bool:
-    """Whether entries are short enough to be read and counted on the event loop.
+    """Return whether entries are short enough to be read and counted on the event loop.
 
     >>> is_short_to_add([{"role": "user", "content": "hello"}])
     True
@@ -99,6 +100,6 @@ def is_short_to_add(entries: Iterable[Any]) -> bool:
             left.extend(part)
         else:
             left.extend(getattr(part, "__dict__", {}).values())  # an object of an SDK's
-        if chars > INLINE_CHARS or parts > _MOST_PARTS:
+        if chars > INLINE_CHARS or parts > _MAX_PARTS:
             return False
     return True

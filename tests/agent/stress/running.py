@@ -153,7 +153,8 @@ class Run:
             max_calls=self.plan.jit_calls,
             timeout=0.1,
         )
-        self.jit = context.jit = HeardJIT(jit)
+        self.jit = HeardJIT(jit)
+        context.offer((), handler=self.jit)
         return self.jit
 
     def _told(self, event) -> None:

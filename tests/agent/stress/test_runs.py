@@ -62,17 +62,17 @@ def test_a_sound_run_is_found_sound(one):
 
 
 def lose_a_word(one):
-    del one.context._entries._entries[0]
+    del one.context._thread.entries._entries[0]
 
 
 def say_a_word_twice(one):
-    entries = one.context._entries._entries
+    entries = one.context._thread.entries._entries
     entries.insert(1, entries[0])
 
 
 def change_a_word(one):
-    entry = one.context._entries._entries[0]
-    one.context._entries._entries[0] = {**entry, "content": entry["content"] + "!"}
+    entry = one.context._thread.entries._entries[0]
+    one.context._thread.entries._entries[0] = {**entry, "content": entry["content"] + "!"}
 
 
 def send_a_message_twice(one):
@@ -123,10 +123,10 @@ def test_what_breaks_a_law_is_seen(one, tamper, law):
 
 def _state(one):
     asked = [list(asked.prompt.messages) for asked in one.model.asked]
-    return list(one.context._entries._entries), list(one.provider.requests), list(one.ended), asked
+    return list(one.context._thread.entries._entries), list(one.provider.requests), list(one.ended), asked
 
 
 def _restore(one, kept):
-    one.context._entries._entries[:], one.provider.requests[:], one.ended[:], asked = kept
+    one.context._thread.entries._entries[:], one.provider.requests[:], one.ended[:], asked = kept
     for each, messages in zip(one.model.asked, asked, strict=True):
         each.prompt.messages[:] = messages

@@ -1,0 +1,262 @@
+"""PromptBuilder: the next prompt of a thread, from its last prompt and what came since.
+
+The last prompt's IR stays as it is and new sections and entries follow, so that each prompt extends
+the one before. Only where the prefix breaks anyway (a compaction) is anything in it made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from rehydrate.context.late_binding import unseen
+from rehydrate.context.thread import PromptState, Thread, was_pruned
+from rehydrate.context.usage import INLINE_MS, prompt_ms
+from rehydrate.cost.prices import minimum_prefix
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.messages import Provider
+from rehydrate.prompt.compiler import DEFAULT_PASSES, compile as compile_ir
+from rehydrate.prompt.counting import counted_tools, upper_bound
+from rehydrate.prompt.entries import History
+from rehydrate.prompt.hydration import hydrate
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
+from rehydrate.prompt.passes.prune import prune, prune_now
+from rehydrate.prompt.render_cache import Known
+from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
+from rehydrate.prompt.section import Section, Stability, ToolDef
+from rehydrate.prompt.sources.arguments import sources_of
+
+if TYPE_CHECKING:
+    from rehydrate.compact.outline import Spec
+    from rehydrate.embedding.choice import Choice
+    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.originals import Originals
+    from rehydrate.prompt.sources.arguments import Given
+    from rehydrate.prompt.sources.source import HydrationSource
+    from rehydrate.prompt.target import Pass
+
+
+_FIRST_ONLY = ("system", "tools")
+"""Sources asked for the first prompt only: a change in them would change the whole prefix."""
+
+
+class Draft(NamedTuple):
+    """A prompt before it is compiled."""
+
+    ir: PromptIR
+    missing_hot: frozenset[str] | None
+    """The hot sources that did not answer, as in `PromptState`."""
+
+
+@dataclass(slots=True)
+class PromptBuilder:
+    """What all prompts of one `Context` have in common. Hold the thread's lock to use it."""
+
+    sources: Given
+    provider: Provider
+    model: str
+    asked_model: str
+    """The model that the next prompts go to, where `model` is ""."""
+    thinking: str
+    granularity: str
+    system: str | Section | Sequence[str | Section] | None
+    tools: tuple[ToolDef, ...]
+    request: ContextRequest
+    passes: tuple[Pass, ...]
+    originals: Originals
+    embedder: Choice
+    timeout: float | None
+    outline: Spec
+    runs_own_code_only: bool
+    """No pass and no store of originals is the caller's: these may take any time."""
+    render_cache: Known
+
+    @property
+    def budget(self) -> Budget:
+        """The limits of the prompts to come."""
+        return self.request.budget
+
+    def offer(self, tools: Iterable[ToolDef], state: PromptState) -> PromptState:
+        """Offer these tools too; raises InvalidArgumentError for two of one name."""
+        known = {tool.name: tool for tool in self.tools}
+        for tool in tools:
+            same_name = known.setdefault(tool.name, tool)
+            if (same_name.description, same_name.schema) != (tool.description, tool.schema):
+                raise InvalidArgumentError(
+                    f"two tools are named {tool.name!r}; give one of them another name"
+                )
+        new = list(known.values())[len(self.tools) :]
+        self.tools = (*self.tools, *new)
+        if not new or state.ir is None:
+            return state
+        tools = (*state.ir.tools, *counted_tools(new))
+        return replace(state, ir=state.ir.replace(tools=tools))
+
+    def is_short(self, thread: Thread, query: str | None, time_range: TimeRange | None) -> bool:
+        """Return whether the next prompt takes no longer than an event loop can spare."""
+        state, entries = thread.state, thread.entries
+        is_new_turn = bool(query) or _is_new_turn(thread, time_range)
+        if not self.runs_own_code_only or (is_new_turn and self.sources):
+            return False  # what others wrote may take any time
+        query_chars = len(query) if isinstance(query, str) else 0
+        new_tokens = entries.tokens_since(state.seen) + query_chars // 3
+        shown_tokens = 0 if state.ir is None else state.ir.tokens
+        if upper_bound(shown_tokens + new_tokens, self.provider) > self.budget.soft_tokens:
+            return False  # it is compacted
+        visible = 0 if state.ir is None else len(state.ir.history.entries)
+        return prompt_ms(visible, len(entries) - state.seen + 1, new_tokens) <= INLINE_MS
+
+    def draft(self, thread: Thread, query: str, time_range: TimeRange | None) -> Draft:
+        """Return the last prompt's IR with everything new after it.
+
+        The sources are asked in a new user turn only, or about a time range.
+        """
+        state, entries = thread.state, thread.entries
+        base, missing = state.ir, state.missing_hot
+        request = replace(
+            self.request, query=query or entries.last_user_text(), time_range=time_range
+        )
+        if _is_new_turn(thread, time_range):
+            found, missing = self._hydrate(request, state)
+        else:
+            found = state.shown.replace(sections=())
+        if base is None:
+            base = found.replace(sections=(), history=History(format=entries.format))
+        new = entries.since(state.seen)
+        history = base.history.followed_by(new)
+        # Where the user never spoke (a summary goes on from a compaction) before what came last.
+        anchor = len(entries) - 1 if entries.turn is None else entries.turn
+        late_bound = (*base.late_bound, *thread.late.bound(new.messages))
+        shown = base.replace(history=history, late_bound=late_bound)
+        fresh = [
+            section if section.is_static else replace(section, anchor=anchor)
+            for section in unseen(found.sections, shown)
+        ]
+        ir = PromptIR(
+            request=request,
+            sections=(*base.sections, *fresh),
+            tools=base.tools,
+            history=history,
+            late_bound=late_bound,
+            counter=base.counter,
+            meta=replace(found.meta, trace=()),
+        )
+        return Draft(ir.replace(meta=replace(ir.meta, before_tokens=ir.tokens)), missing)
+
+    def compile(
+        self, draft: Draft, thread: Thread, *, waits: bool = True
+    ) -> tuple[CompiledPrompt, frozenset[str] | None]:
+        """Compile a draft; where that compacts, compile it once more from what is fresh.
+
+        Return the prompt and the hot sources that did not answer. With ``waits=False`` it compacts
+        inside an open tool loop too.
+        """
+        compiled = self._compile(draft.ir, thread.state.sent, waits=waits)
+        if was_pruned(compiled.ir):
+            fresh = self._refresh(draft, thread)
+            if fresh.ir is not draft.ir:
+                compiled = self._compile(fresh.ir, thread.state.sent, waits=waits)
+            draft = fresh
+        return compiled, draft.missing_hot
+
+    def _compile(self, ir: PromptIR, sent: CompiledPrompt | None, *, waits: bool) -> CompiledPrompt:
+        passes = self.passes
+        if not waits:
+            passes = tuple([prune_now if step is prune else step for step in passes])
+        return compile_ir(
+            ir,
+            self.provider,
+            model=self.model or self.asked_model,
+            passes=passes,
+            originals=self.originals,
+            minimum_prefix=minimum_prefix(self.model),
+            known=self.render_cache,
+            thinking=self.thinking,
+            granularity=self.granularity,
+            sent=sent,
+            outline=self.outline,
+            embedder=self.embedder,
+        )
+
+    def _hydrate(
+        self, request: ContextRequest, state: PromptState
+    ) -> tuple[PromptIR, frozenset[str] | None]:
+        """Ask the sources; hot ones only for the first prompt, or if they did not answer yet."""
+        sources = sources_of(self.sources)
+        if state.ir is None:
+            found = hydrate(
+                request, sources, system=self.system, tools=self.tools, timeout=self.timeout
+            )
+            return found, _missing_hot(found, sources, state.missing_hot)
+        shares = dict(request.strategy.shares) | dict.fromkeys(_FIRST_ONLY, 0.0)
+        later = replace(request, strategy=replace(request.strategy, shares=shares))
+        missing = state.missing_hot or ()
+        asked = [each for each in sources if each.kind != "hot" or each.name in missing]
+        found = hydrate(later, asked, timeout=self.timeout).replace(request=request)
+        # Hot memory that is late stands before the turn that it came in, so the prefix holds.
+        hot = _hot_names(sources)
+        sections = [
+            replace(section, stability=Stability.DYNAMIC)
+            if section.provenance.source in hot
+            else section
+            for section in found.sections
+        ]
+        return found.with_sections(sections), _missing_hot(found, sources, state.missing_hot)
+
+    def _refresh(self, draft: Draft, thread: Thread) -> Draft:
+        """Return the draft of a prompt whose prefix breaks anyway: with hot memory as it is now,
+        and the texts of entries as they were added, since what was shortened in them refers to what
+        may go."""
+        ir, missing = self._with_hot_now(draft, thread.state)
+        shown = ir.history
+        indices = [shown.place(position) for position in range(len(shown.entries))]
+        texts = thread.entries.with_texts_of(indices, shown)
+        return Draft(ir if texts is shown else ir.replace(history=texts), missing)
+
+    def _with_hot_now(
+        self, draft: Draft, state: PromptState
+    ) -> tuple[PromptIR, frozenset[str] | None]:
+        """Ask the hot sources again. The sections of one that does not answer stay."""
+        ir = draft.ir
+        hot = [each for each in sources_of(self.sources) if each.kind == "hot"]
+        if not hot or state.ir is None:  # for the first prompt they were asked just now
+            return draft
+        found = hydrate(ir.request, hot, timeout=self.timeout)
+        missing = _missing_hot(found, hot, draft.missing_hot)
+        answered = {report.name for report in found.meta.sources if report.status == "ok"}
+        fresh = [each for each in found.sections if each.provenance.source in answered]
+        shown = [each for each in ir.sections if each.provenance.source in answered]
+        degraded = tuple(dict.fromkeys((*ir.meta.degraded, *found.meta.degraded)))
+        if shown == fresh and degraded == ir.meta.degraded:
+            return ir, missing
+        others = [each for each in ir.sections if each.provenance.source not in answered]
+        meta = replace(ir.meta, degraded=degraded)
+        return ir.replace(sections=(*fresh, *others), meta=meta), missing
+
+
+def own_passes() -> tuple[Pass, ...]:
+    """Return the default passes, with a memory for echoes that no other conversation shares."""
+    own = RemoveEchoes()
+    return tuple([own if step is remove_echoes else step for step in DEFAULT_PASSES])
+
+
+def _is_new_turn(thread: Thread, time_range: TimeRange | None) -> bool:
+    state = thread.state
+    return state.ir is None or time_range is not None or thread.entries.turn != state.turn
+
+
+def _hot_names(sources: Sequence[HydrationSource]) -> set[str]:
+    return {each.name for each in sources if each.kind == "hot"}
+
+
+def _missing_hot(
+    found: PromptIR, sources: Sequence[HydrationSource], before: frozenset[str] | None
+) -> frozenset[str] | None:
+    """Return the hot sources that were late or failed; `before` where none was asked."""
+    hot = _hot_names(sources)
+    reports = [report for report in found.meta.sources if report.name in hot]
+    if not reports:
+        return before
+    return frozenset([each.name for each in reports if each.status in ("late", "failed")])

@@ -1,0 +1,43 @@
+"""Remainders: what was found and had no room, until the model asks for it by its handle."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from rehydrate.errors import UnknownHandleError
+from rehydrate.prompt.section import Section
+
+PREFIX = "rest_"
+MAX_REMAINDERS = 16
+"""The oldest go first. What is in them can be found again by asking again."""
+
+
+class Remainders:
+    """Sections by handle."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._kept: OrderedDict[str, tuple[Section, ...]] = OrderedDict()
+
+    def put(self, sections: Sequence[Section]) -> str:
+        """Keep sections in their order and return their handle; the same ones have the same.
+
+        >>> Remainders().put([])
+        'rest_7d64c5272e'
+        """
+        named = "\0".join(f"{section.id}\0{section.content}" for section in sections)
+        hashed = blake2b(named.encode("utf-8", "surrogatepass"), digest_size=5)
+        handle = PREFIX + hashed.hexdigest()
+        self._kept.pop(handle, None)  # to the end; a call at the same time misses it at worst
+        self._kept[handle] = tuple(sections)
+        while len(self._kept) > MAX_REMAINDERS:
+            self._kept.popitem(last=False)
+        return handle
+
+    def get(self, handle: str) -> tuple[Section, ...]:
+        """Return what is kept under the handle; raises UnknownHandleError."""
+        if handle not in self._kept:
+            raise UnknownHandleError(handle, "remainders")
+        return self._kept[handle]

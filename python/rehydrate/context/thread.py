@@ -1,0 +1,196 @@
+"""Thread: one conversation's entries, what its last prompt left behind, and a way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rehydrate._concurrency.hybrid_lock import HybridLock
+from rehydrate.context.history import Entries, EntriesMark, PartlyShownTexts
+from rehydrate.context.late_binding import LateBinding
+from rehydrate.entry_id import EntryId
+from rehydrate.prompt.entries import History
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.splicing import visible_items
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rehydrate.cost.prefix import PrefixReport
+    from rehydrate.formats.calls import ToolCall
+    from rehydrate.prompt.compiled import CompiledPrompt
+    from rehydrate.prompt.sources.cut_parts import PartlyShown
+
+
+class LeftOut:
+    """The entries that prompts since one compaction do not show. They are found once, when asked
+    for: until the next compaction nothing more is left out."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self) -> None:
+        """Nobody asked yet."""
+        self._found: tuple[History, list[datetime]] | None = None
+
+    def of(self, entries: Entries, shown: list[int]) -> tuple[History, list[datetime]]:
+        """Return the entries beside those at the indices in ``shown``, with their times."""
+        if self._found is None:
+            self._found = entries.left_out(shown)
+        return self._found
+
+
+@dataclass(frozen=True, slots=True)
+class PromptState:
+    """What making a prompt changes. A prompt replaces it as a whole, or not at all."""
+
+    ir: PromptIR | None = None
+    """The IR of the last prompt."""
+    sent: CompiledPrompt | None = None
+    """The last prompt that was given out."""
+    prefix: PrefixReport | None = None
+    """How that prompt extends the one before."""
+    seen: int = 0
+    """How many entries the last prompt was made from."""
+    turn: int | None = None
+    """The index of the user turn it was made in."""
+    job_tokens: int = 0
+    prompts: int = 0
+    compactions: int = 0
+    missing_hot: frozenset[str] | None = None
+    """The hot sources that did not answer when they were last asked; None: not asked yet."""
+    left_out: LeftOut = field(default_factory=LeftOut)
+
+    @property
+    def shown(self) -> PromptIR:
+        """The IR of the last prompt; an empty one before the first."""
+        return PromptIR() if self.ir is None else self.ir
+
+    def going_on_from(self, ir: PromptIR, entries: Entries) -> PromptState:
+        """Return the state after a prompt with this IR was made from all entries."""
+        compacted = was_pruned(ir)
+        return replace(
+            self,
+            ir=ir,
+            seen=len(entries),
+            turn=entries.turn,
+            compactions=self.compactions + compacted,
+            left_out=LeftOut() if compacted else self.left_out,
+        )
+
+
+class Snapshot(NamedTuple):
+    """A thread as it was before a prompt."""
+
+    entries: EntriesMark
+    state: PromptState
+    late: LateBinding
+
+
+class PromptCall:
+    """One call of `Context.prompt`: whether its caller still waits, and the thread before it.
+
+    A cancelled coroutine leaves a worker thread behind, which makes its prompt to the end. The
+    coroutine only marks the call as given up and waits for nothing. The next call on the context
+    holds the lock and restores the snapshot, unless something came after the prompt.
+    """
+
+    __slots__ = ("before", "is_given_up")
+
+    def __init__(self) -> None:
+        """Its caller waits; it has not begun."""
+        self.before: Snapshot | None = None
+        self.is_given_up = False
+
+
+class ToolHandler(Protocol):
+    """What answers calls of tools that a context offers: `ContextJIT`."""
+
+    def handles(self, call: ToolCall) -> bool:
+        """Return whether the call is one of its own."""
+
+    async def aanswer(self, call: ToolCall) -> Any:
+        """Answer the call."""
+
+
+class Thread:
+    """The mutable state of one `Context`. Hold `lock` to change it.
+
+    A prompt that fails, or that nobody waits for any more, leaves the thread as it was before.
+    """
+
+    __slots__ = ("_last_call", "_partly_shown", "entries", "late", "lock", "state", "tool_handler")
+
+    def __init__(self, format: str) -> None:  # noqa: A002  the field's word
+        """Start empty; ``format`` is that of the entries."""
+        self.lock = HybridLock()
+        self.entries = Entries(format)
+        self.late = LateBinding()
+        self.state = PromptState()
+        self.tool_handler: ToolHandler | None = None
+        self._partly_shown = PartlyShownTexts()
+        self._last_call: PromptCall | None = None
+        """The last change, where it was a call of `prompt`."""
+
+    @contextmanager
+    def attempt(self, call: PromptCall) -> Iterator[None]:
+        """Make a prompt; whatever the block raises, the thread is as it was before."""
+        self.settle()
+        call.before = Snapshot(self.entries.mark(), self.state, self.late.copy())
+        self._last_call = call
+        try:
+            yield
+        except BaseException:
+            self._last_call = None
+            self._restore(call.before)
+            raise
+
+    def undo_abandoned(self) -> None:
+        """Restore what was before the last prompt, where nobody received that prompt."""
+        before = self._before_abandoned()
+        if before is not None:
+            self._last_call = None
+            self._restore(before)
+
+    def settle(self) -> None:
+        """Undo an abandoned prompt; any other stands from now on. Call it before a change."""
+        self.undo_abandoned()
+        self._last_call = None
+
+    def history(self) -> list[Any]:
+        """Return all entries. It takes no lock, so it answers while a prompt is made."""
+        before = self._before_abandoned()
+        return self.entries.all(None if before is None else before.entries.length)
+
+    def shown_indices(self) -> list[int]:
+        """Return the indices of the entries the model sees, with those since its last prompt."""
+        history = self.state.shown.history
+        shown = [history.place(position) for position in range(len(history.entries))]
+        return [*shown, *range(self.state.seen, len(self.entries))]
+
+    def visible_items(self) -> frozenset[str]:
+        """Return the ids of the items that the model sees whole, entries among them."""
+        items = visible_items(self.state.shown, self.late.sections)
+        return items.union(map(EntryId.of, self.shown_indices()))
+
+    def partly_shown(self) -> tuple[PartlyShown, ...]:
+        """Return the texts of entries of which the last prompt shows only a part."""
+        if self.state.ir is None:
+            return ()
+        entries = self.entries
+        return self._partly_shown.of(self.state.ir.history, entries.at, entries.time_at)
+
+    def _before_abandoned(self) -> Snapshot | None:
+        call = self._last_call
+        return call.before if call is not None and call.is_given_up else None
+
+    def _restore(self, before: Snapshot) -> None:
+        self.entries.back_to(before.entries)
+        self.state, self.late = before.state, before.late
+
+
+def was_pruned(ir: PromptIR) -> bool:
+    """Return whether compiling dropped or shortened entries to meet the budget."""
+    return any(trace.name == "prune" and trace.changed for trace in ir.meta.trace)
