@@ -1,11 +1,10 @@
-"""parse_time_range: the time range that a model writes, as two instants; or words it can act on.
+"""parse_time_range: reads a time range that a model wrote, or says how to write it.
 
-What each form means is a table in docs/request-context-times.md. The code is our own, since the
-libraries for this answer another question: which moment may somebody have meant? dateparser 1.5
-reads ``2026-13`` as the 13th of February and ``3`` as a March, dateutil 2.9 fills what is missing
-from today's date (``2026-02`` becomes its 18th); neither says where a range ends, and neither
-knows ``past 3 days``, ``2026-W07`` or ``a..b``. A search needs the range that was named, both ends
-in it, in a zone that is told, or a refusal that says how to put it.
+docs/request-context-times.md has a table of the forms. The code is our own, since the libraries for
+this guess one moment: dateparser 1.5 reads ``2026-13`` as the 13th of February and ``3`` as a
+March; dateutil 2.9 completes ``2026-02`` with today's day. Neither says where a range ends, and
+neither knows ``past 3 days``, ``2026-W07`` or ``a..b``. A search needs exactly the range that was
+named, with both ends, in a given time zone, or an error that says how to write it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.request import TimeRange
 
 MAX_CHARACTERS = 200
-"""Longer than any time that is meant as one."""
+"""Longer than any text that means a time."""
 
 _DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -34,10 +33,10 @@ _FROM_TO = (
 
 
 def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRange:
-    """What a time range says, from `after` (inclusive) to `before` (exclusive), in UTC.
+    """Return the range from `after` (inclusive) to `before` (exclusive), in UTC.
 
-    ``now`` is an aware datetime; days and all that is longer are those of ``timezone``. Raises
-    InvalidArgumentError with what is wrong, today's date and examples, for a model to act on.
+    ``now`` is an aware datetime. Days and longer units are those of ``timezone``. Raises
+    InvalidArgumentError with the reason, today's date and examples, so that a model can correct it.
 
     >>> now = datetime(2026, 2, 18, 15, 0, tzinfo=UTC)  # a Wednesday
     >>> after, before = parse_time_range("last tuesday", now, "Europe/Berlin")
@@ -62,7 +61,7 @@ def parse_time_range(text: str, now: datetime, timezone: tzinfo | str) -> TimeRa
 
 
 def describe(span: TimeRange, timezone: tzinfo | str) -> str:
-    """A range in one line, by the clocks of a zone.
+    """Return a range in one line, in the times of a zone.
 
     >>> now = datetime(2026, 2, 18, 15, 0, tzinfo=UTC)
     >>> describe(parse_time_range("last week", now, "Europe/Berlin"), "Europe/Berlin")
@@ -75,20 +74,20 @@ def describe(span: TimeRange, timezone: tzinfo | str) -> str:
     if after and before:
         if first and last:
             end = before.date() - timedelta(1)
-            said = _day(after) if end == after.date() else f"{_day(after)} to {_day(end)}"
+            text = _day(after) if end == after.date() else f"{_day(after)} to {_day(end)}"
         else:
-            said = f"{_moment(after)} to {_moment(before)}"
+            text = f"{_moment(after)} to {_moment(before)}"
     elif after:
-        said = f"since {_day(after) if first else _moment(after)}"
+        text = f"since {_day(after) if first else _moment(after)}"
     elif before:
-        said = f"until {_day(before.date() - timedelta(1)) if last else _moment(before)}"
+        text = f"until {_day(before.date() - timedelta(1)) if last else _moment(before)}"
     else:
-        said = "all times"
-    return f"{said} ({zone})"
+        text = "all times"
+    return f"{text} ({zone})"
 
 
 def _normal(text: str) -> str:
-    """One spelling: small letters, plain dashes and blanks, no words that change nothing."""
+    """Return one spelling: small letters, plain dashes and blanks, without filler words."""
     if not isinstance(text, str):
         raise UnreadableError(f"it is of type {type(text).__name__}, not text")
     if len(text) > MAX_CHARACTERS:
@@ -104,7 +103,7 @@ def _normal(text: str) -> str:
 
 
 def _range(words: TimeWords, text: str) -> TimeRange:
-    """Ranges are looked for first: what is left over stands for one time."""
+    """Read a range, or else one time."""
     if not text:
         raise UnreadableError("it is empty")
     if re.search(_SLASHED, text):
@@ -141,5 +140,5 @@ def _day(day: date) -> str:
 
 
 def _moment(moment: datetime) -> str:
-    """To the second, with the offset: it is what tells the two hours of an autumn night apart."""
+    """Format to the second. The offset tells apart the two equal hours when clocks are set back."""
     return f"{_day(moment)} {moment.time().isoformat('seconds')}{moment:%z}"

@@ -1,4 +1,4 @@
-"""TimeWords: one time, as people and models write it, as the stretch of the calendar it names."""
+"""TimeWords: reads one time, as people and models write it, into a time range."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NUMBERS = {
     "twelve": 12,
 }
 _PARTS = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (20, 29)}
-"""From which hour to which; the night goes on into the next day."""
+"""The first and last hour of each; hours from 24 on are those of the next day."""
 
 _WEEKDAY = "|".join(f"{name[:3]}|{name}" for name in WEEKDAYS) + "|tues|wednes|thur|thurs"
 _MONTH = "|".join(f"{name[:3]}|{name}" for name in _MONTHS) + "|sept"
@@ -46,17 +46,17 @@ _CLOCK_PARTS = ("hour", "minute", "second")
 
 
 class UnreadableError(Exception):
-    """Why a text is no time, in the words of the message."""
+    """A text that is no time; its message says why."""
 
 
 class TimeWords:
     """Reads times against one clock.
 
-    A form is a pattern and what it stands for; the first that fits counts.
+    Each form is a pattern and a function of its match. The first form that matches counts.
     """
 
     def __init__(self, clock: WallClock) -> None:
-        """Take the clock that says what ``today`` is."""
+        """Read times as of this clock: it knows ``today``."""
         self.clock = clock
         self.days: list[tuple[str, Callable[[re.Match[str]], date | None]]] = [
             (r"today", lambda _: clock.today),
@@ -86,7 +86,10 @@ class TimeWords:
         ]
 
     def read(self, text: str) -> TimeRange:
-        """The whole of the time that is named: a day from midnight to midnight, a minute's 60 s."""
+        """Return the whole time that is named: a day from midnight to midnight, a minute's 60 s.
+
+        Raises UnreadableError.
+        """
         try:
             day = self._find_day(text)
             if day is not None:
@@ -137,7 +140,7 @@ class TimeWords:
         return today - timedelta(back or (7 if found["which"] == "last" else 0))
 
     def _named_weekday(self, found: re.Match[str]) -> date | None:
-        """A date with its weekday before it: both have to be right."""
+        """Read a date behind its weekday: both have to be right."""
         day = self._find_day(found["rest"])
         if day and WEEKDAYS[day.weekday()][:3] != found[0][:3]:
             raise UnreadableError(f"{day} is a {WEEKDAYS[day.weekday()].title()}")
@@ -162,7 +165,7 @@ class TimeWords:
         return None if day is None else self.clock.week(day)
 
     def _unit(self, found: re.Match[str]) -> TimeRange:
-        """A unit of the calendar, not so many hours back."""
+        """Read a calendar unit: "last week" is Monday to Sunday, not the past seven days."""
         clock, today, back = self.clock, self.clock.today, found["which"] == "last"
         if found["unit"] == "month":
             return clock.month(month_number(today) - back)
@@ -205,7 +208,7 @@ class TimeWords:
         return self.clock.between(start + timedelta(hours=first), start + timedelta(hours=end))
 
     def _time(self, found: re.Match[str]) -> TimeRange | None:
-        """The minute (hour, second) that a time of a day names; as a whole, like everything."""
+        """Read a time of day: the whole hour, minute or second that it names."""
         day, (hour, minute, second) = self._find_day(found["day"]), found.group(*_CLOCK_PARTS)
         if day is None:
             return None

@@ -1,7 +1,7 @@
-"""WallClock: days, weeks, months and hours as the clock on the wall of one zone counts them.
+"""WallClock: days, weeks, months and hours of one time zone, as ranges in UTC.
 
-Ranges come out in UTC. Two aware datetimes of one zone are compared by Python by what the clock
-shows, which is wrong on the night it is set back; in UTC there is nothing to get wrong.
+Python compares two aware datetimes of one zone by the time the clock shows. That is wrong in the
+night when clocks are set back, so all ranges are in UTC.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.request import TimeRange
 
 TICK = timedelta(microseconds=1)
-"""What `datetime` can tell apart: the end of a range that includes a moment lies this far on."""
+"""The resolution of `datetime`: a range that includes a moment ends one tick after it."""
 
 
 class NoSuchTimeError(Exception):
-    """What no clock of the zone ever showed; its words are for the message of another error."""
+    """A time that no clock of the zone ever showed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class WallClock:
 
     @classmethod
     def of(cls, now: datetime, timezone: tzinfo | str) -> WallClock:
-        """Check both: an aware moment, and a zone or its name."""
+        """Make it from an aware datetime, and a zone or its name; raises InvalidArgumentError."""
         zone = zone_of(timezone)
         if not isinstance(now, datetime) or now.tzinfo is None:
             raise InvalidArgumentError(
@@ -52,14 +52,14 @@ class WallClock:
 
     @property
     def today(self) -> date:
-        """The day it is."""
+        """The current date in the zone."""
         return self.now.date()
 
     def between(self, first: datetime, end: datetime) -> TimeRange:
-        """Everything from one reading of the clock to another, which is not in it any more.
+        """Return the range from one clock time to another, which it excludes.
 
-        Where a reading comes twice the range is the longer one. One that the clock skips is the
-        moment at which it does.
+        A clock time that occurs twice gives the longer range. One that the clock skips means the
+        moment of the skip. Raises NoSuchTimeError where the whole range is skipped.
         """
         after, before = self._instant(first), self._instant(end, last=True)
         if before <= after:
@@ -67,25 +67,26 @@ class WallClock:
         return TimeRange(after, before)
 
     def days(self, first: date, count: int = 1) -> TimeRange:
-        """Whole days, from midnight to midnight."""
+        """Return whole days, from midnight to midnight."""
         return self.between(midnight(first), midnight(first + timedelta(count)))
 
     def week(self, day: date) -> TimeRange:
-        """Monday to Sunday, around a day."""
+        """Return the week of a day, Monday to Sunday."""
         return self.days(day - timedelta(day.weekday()), 7)
 
     def month(self, number: int) -> TimeRange:
-        """A whole month; months are numbered through, see `month_number`."""
+        """Return the month of a number; see `month_number`."""
         return self.between(midnight(first_of(number)), midnight(first_of(number + 1)))
 
     def year(self, year: int) -> TimeRange:
-        """A whole year."""
+        """Return a year."""
         return self.between(datetime(year, 1, 1), datetime(year + 1, 1, 1))
 
     def back(self, count: int, unit: str) -> datetime:
-        """The moment so many units ago: days and more by the wall clock, less by the stopwatch.
+        """Return the moment ``count`` units ago.
 
-        A month back from the 31st is the last day of a shorter month.
+        Days and longer units count by the calendar, shorter ones by elapsed time. A month before
+        the 31st is the last day of a shorter month.
         """
         if unit in ("second", "minute", "hour"):
             return self.now.astimezone(UTC) - timedelta(**{f"{unit}s": count})
@@ -100,7 +101,7 @@ class WallClock:
         return self._instant(wall, last=bool(self.now.fold))
 
     def around(self, moment: datetime, unit: str) -> TimeRange:
-        """The whole unit of the calendar in which a moment lies."""
+        """Return the calendar unit in which a moment lies."""
         wall = moment.astimezone(self.zone)
         if unit == "week":
             return self.week(wall.date())
@@ -117,13 +118,13 @@ class WallClock:
         return TimeRange(after, after + timedelta(**{f"{unit}s": 1}))
 
     def _instant(self, wall: datetime, *, last: bool = False) -> datetime:
-        """When the clock shows this; ``last``: for the second time, where it does so twice."""
+        """Return when the clock shows this time; ``last``: the second time, where it does so twice."""
         first, second = (
             wall.replace(tzinfo=self.zone, fold=fold).astimezone(UTC) for fold in (0, 1)
         )
         if first <= second:
             return second if last else first
-        # Never shown. The two readings lie on either side of the jump: narrow it down.
+        # Never shown: the two candidates lie on either side of the jump. Bisect to find it.
         low, high = second, first
         offset = low.astimezone(self.zone).utcoffset()
         while high - low > TICK:
@@ -136,7 +137,7 @@ class WallClock:
 
 
 def zone_of(timezone: tzinfo | str) -> tzinfo:
-    """The zone, from itself or from its name in the IANA's list.
+    """Return the zone, given itself or its IANA name; raises InvalidArgumentError.
 
     >>> zone_of("Europe/Berlin")
     zoneinfo.ZoneInfo(key='Europe/Berlin')
@@ -161,12 +162,12 @@ def zone_of(timezone: tzinfo | str) -> tzinfo:
 
 
 def midnight(day: date) -> datetime:
-    """The beginning of a day, on the wall."""
+    """Return the start of a day, as a clock time."""
     return datetime.combine(day, time())
 
 
 def month_number(day: date) -> int:
-    """Its month, numbered through all years.
+    """Return the number of its month, counted from year 0.
 
     >>> first_of(month_number(date(2026, 1, 31)) - 1)
     datetime.date(2025, 12, 1)
@@ -175,5 +176,5 @@ def month_number(day: date) -> int:
 
 
 def first_of(number: int) -> date:
-    """The first day of a month that is numbered so."""
+    """Return the first day of the month with this number."""
     return date(number // 12, number % 12 + 1, 1)
