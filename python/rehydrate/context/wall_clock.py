@@ -118,7 +118,7 @@ class WallClock:
         return TimeRange(after, after + timedelta(**{f"{unit}s": 1}))
 
     def _instant(self, wall: datetime, *, last: bool = False) -> datetime:
-        """Return when the clock shows this time; ``last``: the second time, where it does so twice."""
+        """Return when the clock shows this time; ``last``: the second time it does."""
         first, second = (
             wall.replace(tzinfo=self.zone, fold=fold).astimezone(UTC) for fold in (0, 1)
         )
