@@ -21,6 +21,11 @@ from rehydrate.errors import MissingPackageError
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINKED = [
+    *PAGES,
+    *(ROOT / name for name in ("DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / place / "README.md" for place in ("benches", "examples")),
+]
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
 
 FENCE = re.compile(
@@ -166,7 +171,7 @@ def links(page: Path) -> list[str]:
     return [link for link in found if not re.match(r"[a-z]+:", link)]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
     for link in links(page):
         path, _, anchor = link.partition("#")
@@ -180,3 +185,22 @@ def test_the_index_links_every_page() -> None:
     linked = {link.partition("#")[0] for link in links(ROOT / "docs" / "index.md")}
     pages = {page.name for page in PAGES[1:]}
     assert pages - {"index.md"} - linked == set()
+
+
+def test_design_names_files_that_exist() -> None:
+    homes = [ROOT, ROOT / "python" / "rehydrate", ROOT / "rust" / "rehydrate-core" / "src"]
+    text = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w./-]+(?:\.(?:py|rs|md|toml)|/))`", text))
+    assert len(named) > 50
+    assert [
+        name for name in sorted(named) if not any((home / name).exists() for home in homes)
+    ] == []
+
+
+def test_design_names_commands_that_exist() -> None:
+    text = (ROOT / "DESIGN.md").read_text(encoding="utf-8")
+    for module in set(re.findall(r"python -m (benches[\w.]+)", text)):
+        path = ROOT / module.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").is_file(), module
+    for bench in set(re.findall(r"--bench (\w+)", text)):
+        assert (ROOT / "rust/rehydrate-core/benches" / f"{bench}.rs").is_file(), bench
