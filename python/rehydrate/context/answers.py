@@ -21,7 +21,8 @@ from rehydrate.context.retriever import Desk, excerpt_tokens
 from rehydrate.context.time_range import describe
 from rehydrate.context.tool_calls import Asking, shown
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
-from rehydrate.prompt.counting import text_of, text_tokens
+from rehydrate.prompt.counting import text_tokens
+from rehydrate.prompt.fencing import text_of
 from rehydrate.prompt.meta import SourceReport
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import FULL_TRUST, Section, changed
@@ -199,8 +200,8 @@ class Telling:
         if spliced.sections:
             head = f"Found {what}, word for word:"
             body = [head, written(spliced.sections, self._desk.zone)]
-        elif spliced.rest:
-            body = [f"{_items(len(spliced.rest))} found {what}; there is no room for them here."]
+        elif spliced.no_room:
+            body = [f"{_items(len(spliced.no_room))} found {what}; there is no room for them here."]
         elif spliced.visible:
             body = [f"All that was found {what} is in front of you already; nothing is sent twice."]
         elif len(failed) < len(asked):
@@ -210,17 +211,17 @@ class Telling:
             ]
         else:
             body = []
-        return "\n\n".join([*body, *self._left(spliced.rest), *troubles])
+        return "\n\n".join([*body, *self._left(spliced.no_room), *troubles])
 
     def rest(self, handle: str, spliced: Spliced) -> str:
         """The answer to fetch_whole of a remainder."""
         if spliced.sections:
             body = [f"More of {handle}, word for word:", written(spliced.sections, self._desk.zone)]
-        elif spliced.rest:
+        elif spliced.no_room:
             body = [f"There is no room for more of {handle} here."]
         else:
             body = [f"All of {handle} is in front of you already; nothing is sent twice."]
-        return "\n\n".join([*body, *self._left(spliced.rest)])
+        return "\n\n".join([*body, *self._left(spliced.no_room)])
 
     def _left(self, rest: Sequence[Section]) -> list[str]:
         """What had no room, and by which handles it is read."""

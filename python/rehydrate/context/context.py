@@ -39,15 +39,16 @@ from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import HeldOriginals, Originals
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.prune import prune, prune_now
-from rehydrate.prompt.render_cache import Known
+from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
-from rehydrate.prompt.section import Section, Stability, ToolDef
+from rehydrate.prompt.section import Section, Stability
 from rehydrate.prompt.sources.arguments import sources_of
 from rehydrate.prompt.sources.given import read_tools
 from rehydrate.prompt.sources.source import HydrationSource
 from rehydrate.prompt.splicing import Spliced, splice, visible_items
 from rehydrate.prompt.stale_thinking import checked_policy
 from rehydrate.prompt.target import Pass
+from rehydrate.prompt.tool_def import ToolDef
 
 if TYPE_CHECKING:
     from rehydrate.prompt.sources.arguments import Given
@@ -156,7 +157,7 @@ class Context:
         self._late = LateBinding()
         self._partly_shown = PartlyShownTexts()
         self._lock = HybridLock()
-        self._known = Known()
+        self._render_cache = RenderCache()
         self._base: PromptIR | None = None
         self._sent: CompiledPrompt | None = None
         self._seen = 0
@@ -385,11 +386,11 @@ class Context:
             base = PromptIR() if self._base is None else self._base
             spliced = splice(
                 found,
-                carrier=call,
+                tool_call_id=call,
                 budget_tokens=min(budget_tokens, self._room_tokens()),
                 visible=self._visible(),
-                said="\n".join([message.text for message in base.history.messages]),
-                shown=(*base.sections, *base.late_bound, *self._late.sections),
+                visible_text="\n".join([message.text for message in base.history.messages]),
+                visible_sections=(*base.sections, *base.late_bound, *self._late.sections),
             )
             self._late.wait(call, spliced.sections)
             return spliced
@@ -426,7 +427,7 @@ class Context:
             self._undo()
             if self._left_out is None:
                 history = PromptIR().history if self._base is None else self._base.history
-                shown = [history.place(position) for position in range(len(history.entries))]
+                shown = history.indices
                 new = range(self._seen, len(self._entries))
                 self._left_out = self._entries.left_out([*shown, *new])
             return self._left_out
@@ -620,7 +621,7 @@ class Context:
         """The IR of a prompt whose prefix breaks anyway: hot memory as it is now, and the texts of
         entries as they came, since what was shortened in them refers to what may go."""
         ir, shown = self._with_hot(ir), ir.history
-        places = [shown.place(position) for position in range(len(shown.entries))]
+        places = shown.indices
         texts = self._entries.with_texts_of(places, shown)
         return ir if texts is shown else ir.replace(history=texts)
 
@@ -659,7 +660,7 @@ class Context:
             passes=passes,
             originals=self._originals,
             minimum_prefix=minimum_prefix(self._model),
-            known=self._known,
+            render_cache=self._render_cache,
             thinking=self._thinking,
             granularity=self._granularity,
             sent=self._sent,
@@ -700,8 +701,7 @@ class Context:
 
     def _visible(self) -> frozenset[str]:
         base = PromptIR() if self._base is None else self._base
-        places = [base.history.place(position) for position in range(len(base.history.entries))]
-        places += range(self._seen, len(self._entries))
+        places = [*base.history.indices, *range(self._seen, len(self._entries))]
         return visible_items(base, self._late.sections).union(
             [EntryId.of(place) for place in places]
         )
@@ -711,7 +711,7 @@ class Context:
             self._late.settle(self._entries.since(self._seen).messages)
         if _was_pruned(ir):
             self._left_out = None
-        ir.history.rest()
+        ir.history.shrink_parse_cache()
         self._base, self._seen, self._turn = ir, len(self._entries), self._entries.turn
 
 

@@ -132,7 +132,7 @@ def _rest(desk: Desk, call: ToolCall, handle: str) -> Answered:
     spliced = desk.splice(call, list(sections))
     content = Telling(desk).rest(handle, spliced)
     return Answered(
-        call, content, sections=spliced.sections, remaining=len(spliced.rest), query=handle
+        call, content, sections=spliced.sections, remaining=len(spliced.no_room), query=handle
     )
 
 

@@ -114,7 +114,7 @@ class Entries:
         entries, tokens = list(shown.entries), list(shown.tokens)
         for position in longer:
             entries[position], tokens[position] = came.entries[position], came.tokens[position]
-        return History(tuple(entries), shown.format, tuple(tokens), came.places)
+        return History(tuple(entries), shown.format, tuple(tokens), came.entry_indices)
 
     def left_out(self, visible: Iterable[int]) -> tuple[History, list[datetime]]:
         """Those that stand at none of these places, and when each was said."""
@@ -178,7 +178,7 @@ class PartlyShownTexts:
             return self._last[1]
         known, self._by_place = self._by_place, {}
         for position, entry in enumerate(shown.entries):
-            place = shown.place(position)
+            place = shown.entry_index(position)
             original = entry_at(place)
             if entry is original:
                 continue

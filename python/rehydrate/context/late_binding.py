@@ -11,7 +11,7 @@ from rehydrate.context.history import EntriesMark
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.splicing import late_tokens, showing, visible_items
+from rehydrate.prompt.splicing import late_tokens, visible_items, with_items
 
 
 class Before(NamedTuple):
@@ -68,7 +68,7 @@ def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
             number += 1
             id_ = f"{section.id}{_NUMBER}{number}"
         ids.add(id_)
-        yield showing(section if id_ == section.id else replace(section, id=id_), fresh)
+        yield with_items(section if id_ == section.id else replace(section, id=id_), fresh)
 
 
 def _latest(shown: PromptIR) -> dict[str, Any]:
@@ -83,12 +83,12 @@ def _latest(shown: PromptIR) -> dict[str, Any]:
     ]
     if shown.late_bound:
         places = {
-            answer: shown.history.place(message.index)
+            answer: shown.history.entry_index(message.index)
             for message in shown.history.messages
             for answer in message.answers
         }
         said += [
-            (places.get(section.carrier or "", -1), _LATE_NUMBER.sub("", section.id), section)
+            (places.get(section.tool_call_id or "", -1), _LATE_NUMBER.sub("", section.id), section)
             for section in shown.late_bound
         ]
     in_order = sorted(said, key=lambda each: each[0])

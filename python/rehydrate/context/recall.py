@@ -39,7 +39,7 @@ def request_context(desk: Desk, call: ToolCall, now: datetime) -> Answered:
         Telling(desk).found(asking, spliced, failed, [report.name for report in reports]),
         is_error=len(failed) == len(reports),
         sections=spliced.sections,
-        remaining=len(spliced.rest),
+        remaining=len(spliced.no_room),
         query=asking.query,
         scope=asking.scope,
         time_range=asking.time_range,
@@ -78,5 +78,5 @@ def load_memory(desk: Desk, call: ToolCall, loader: LoadMemory) -> Answered:
     else:
         content = Telling(desk).found(Asking(asked), spliced, [], [SOURCE])
     return Answered(
-        call, content, sections=spliced.sections, remaining=len(spliced.rest), query=asked
+        call, content, sections=spliced.sections, remaining=len(spliced.no_room), query=asked
     )

@@ -166,7 +166,7 @@ class Looking:
         """What was said there; a call with its results."""
         history, _ = self._context.left_out()
         units = history.conversation.units
-        unit = next((u for u in units if place in map(history.place, u.members)), None)
+        unit = next((u for u in units if place in map(history.entry_index, u.members)), None)
         if unit is None:
             raise UnknownHandleError(handle, "conversation")
         return "\n\n".join(filter(None, map(said, unit.messages)))
