@@ -12,7 +12,7 @@ from rehydrate.prompt.explain import PromptExplanation
 from rehydrate.prompt.ir import PromptIR
 
 USUAL_MINIMUM_PREFIX = 1_024
-"""Tokens that a prefix needs for a provider to cache it, where no table says otherwise."""
+"""Tokens: the shortest prefix that a provider caches, for a model that no table of ours has."""
 
 
 class Segment(NamedTuple):

@@ -61,7 +61,7 @@ class Hydrated(NamedTuple):
     dropped: tuple[DroppedSection, ...] = ()
     """What it found and had no room for."""
     degraded: tuple[str, ...] = ()
-    """What failed and was done in a lesser way, in words."""
+    """What failed, and what was used instead, in words."""
 
 
 def hydrate(
@@ -154,9 +154,8 @@ ahydrate_source = computed(hydrate_source)
 def _sources_in(options: HydrateOptions) -> list[HydrationSource]:
     """Return sources for the system prompt, tools and messages in the options."""
     sources = []
-    given = options.get("system")
-    if given is not None:
-        sources.append(system_of(*(given if isinstance(given, (list, tuple)) else (given,))))
+    if (system := options.get("system")) is not None:
+        sources.append(system_of(*(system if isinstance(system, (list, tuple)) else (system,))))
     if (definitions := options.get("tools")) is not None:
         sources.append(tools_of(definitions))
     if (messages := options.get("messages")) is not None:
@@ -268,7 +267,7 @@ def _prompt(request: ContextRequest, outcomes: Sequence[SourceOutcome]) -> Promp
 
 
 def _degraded(outcome: SourceOutcome) -> Iterator[str]:
-    """Yield what of one source is missing, and what it did in a lesser way."""
+    """Yield, in words, what failed in one source and what was used instead."""
     report = outcome.report
     if report.status in ("late", "failed"):
         yield f"{report.name}: {report.status}: {report.detail}"

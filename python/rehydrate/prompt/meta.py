@@ -69,7 +69,7 @@ class Meta:
     before_tokens: int = 0
     """The tokens of everything that the sources found."""
     degraded: tuple[str, ...] = ()
-    """What failed or was done in a lesser way, in words."""
+    """What failed, and what was used instead, in words."""
     outcome: Outcome = Outcome.FITS
     """Whether the prompt fits its soft budget, and if not, why."""
 

@@ -107,14 +107,14 @@ def _system_value(section: Section, target: Target) -> Any:
 def _message_pieces(ir: PromptIR, history: Rendered, target: Target) -> list[_Piece]:
     """Return the static sections, then the history with the dynamic sections in it."""
 
-    def framed(section: Section) -> _Piece:
+    def section_message(section: Section) -> _Piece:
         render = partial(_user_message, section, ir.history.format, target)
         return _section_piece(section, "message", render, target)
 
     tokens = _message_tokens(ir.history, history, target.provider)
     messages = list(zip(history.messages, tokens, strict=True))
     sections = [section for section in ir.sections if not section.is_system]
-    pieces = [framed(section) for section in sections if section.is_static]
+    pieces = [section_message(section) for section in sections if section.is_static]
     dynamic = [section for section in sections if not section.is_static]
     if not dynamic:
         pieces += [_history_piece(each, "message", cost, ir, target) for each, cost in messages]
@@ -125,9 +125,9 @@ def _message_pieces(ir: PromptIR, history: Rendered, target: Target) -> list[_Pi
         here = inserted.get(index, ())
         # A section without an anchor moves in the next prompt, with all behind it.
         is_static = is_static and all(section.anchor is not None for section in here)
-        pieces += map(framed, here)
+        pieces += map(section_message, here)
         pieces.append(_history_piece(message, "message", cost, ir, target, is_static=is_static))
-    pieces += map(framed, inserted.get(len(messages), ()))
+    pieces += map(section_message, inserted.get(len(messages), ()))
     return _with_user_first(pieces, ir, target)
 
 

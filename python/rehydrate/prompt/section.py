@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -193,6 +193,19 @@ def changed(section: Section, **values: Any) -> Section:
     for name in _FIELDS:
         object.__setattr__(copy, name, values[name] if name in values else getattr(section, name))
     return copy
+
+
+def free_id(wanted: str, taken: Container[str]) -> str:
+    """Return the id, or the id with the first number that makes it free.
+
+    >>> free_id("note", ["note", "note~2"])
+    'note~3'
+    """
+    free, number = wanted, 1
+    while free in taken:
+        number += 1
+        free = f"{wanted}~{number}"
+    return free
 
 
 _FIELDS = tuple([each.name for each in fields(Section)])

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.section import Section, changed
+from rehydrate.prompt.section import Section, changed, free_id
 
 SHORTEST_QUOTE = 40
 """Characters. A shorter item may stand in the history word for word by chance."""
@@ -159,9 +159,6 @@ def with_items(section: Section, items: tuple[str, ...]) -> Section:
 
 def _late_bound(section: Section, tool_call_id: str, taken: set[str]) -> Section:
     """Bind a section to the call, under an id that is not taken yet."""
-    id_, number = section.id, 1
-    while id_ in taken:
-        number += 1
-        id_ = f"{section.id}~{number}"
+    id_ = free_id(section.id, taken)
     taken.add(id_)
     return changed(section, id=id_, late_bound=True, tool_call_id=tool_call_id, anchor=None)

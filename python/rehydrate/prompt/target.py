@@ -36,7 +36,7 @@ class Target:
     embedder: Choice = BUILTIN
     """The model that compares entries and sections with the turn's query."""
     render_cache: RenderCache = field(default_factory=RenderCache, repr=False, compare=False)
-    """What is already known about the messages of the last prompt."""
+    """Facts about the messages of the last prompt."""
 
     def keep(self, text: str) -> str | None:
         """Store a text that is left out, and return its handle; None where it is not stored.

@@ -57,7 +57,7 @@ class _Cache:
         self._capped = _LRUCache()
 
     def tokens(self, text: str) -> int:
-        """Return the tokens of a text. To count megabytes would take longer than all the rest."""
+        """Return the tokens of a text. Counting megabytes takes longer than everything else."""
         count: int = self._counts.get(text_digest(text), lambda: _engine.count(text, COUNTER))
         return count
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from rehydrate.entry_id import EntryId
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.meta import DroppedSection
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.section import Section, free_id
 from rehydrate.prompt.target import Target, traced
 
 SHORTEST_QUOTE = 40
@@ -77,7 +76,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
             section = replace(section, provenance=replace(section.provenance, items=new))
             changed.append(section.id)
         if namesake is not None:
-            section = replace(section, id=_free_id(section.id, by_id))
+            section = replace(section, id=free_id(section.id, by_id))
             changed.append(section.id)
         by_id[section.id] = index
         shown_by |= dict.fromkeys(section.provenance.items, index)
@@ -108,13 +107,6 @@ def _raised(kept: Section, dropped: Section) -> Section:
         priority=max(kept.priority, dropped.priority),
         relevance=max(kept.relevance, dropped.relevance),
     )
-
-
-def _free_id(wanted: str, taken: Mapping[str, Any]) -> str:
-    number = 2
-    while f"{wanted}~{number}" in taken:
-        number += 1
-    return f"{wanted}~{number}"
 
 
 class _VisibleHistory:

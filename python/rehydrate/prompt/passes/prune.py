@@ -26,7 +26,7 @@ HISTORY_PRIORITY = Priority.NORMAL
 """The level on which the entries of the history compete."""
 
 _OVER_BUDGET = "over budget"
-"""A line of ``meta.degraded`` that begins so says why a prompt stays over its budget."""
+"""The beginning of the line in ``meta.degraded`` that says why a prompt is over its budget."""
 _LAST_SHARE = 32
 """The last messages take at most a 32nd of the room. At an eighth they displaced rules that users
 gave long ago, and content that was used later (DESIGN.md)."""
