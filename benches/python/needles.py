@@ -74,7 +74,7 @@ def in_window(context: Context) -> set[int]:
     """Return indices of the messages that the prompt shows."""
     assert context.ir is not None
     history = context.ir.history
-    return {history.place(position) for position in range(len(history.entries))}
+    return {history.entry_index(position) for position in range(len(history.entries))}
 
 
 def asked(context: Context, query: str, budget_tokens: int) -> tuple[set[int], int, str]:

@@ -77,7 +77,7 @@ def in_context(format_: str, **options: Any) -> Compact:
         tokens = rehydrate.count_tokens(messages, format=format_)
         history = context.compact(int(ratio * tokens)).history
         positions = range(len(history.entries))
-        return Kept(history.entries, [history.place(position) for position in positions])
+        return Kept(history.entries, [history.entry_index(position) for position in positions])
 
     return compact
 

@@ -145,7 +145,7 @@ def test_an_entry_that_is_cut_is_told_as_cut():
     context = compacted(looked_up("north", "south", "east"), 0.4)
     assert context.ir is not None
     cut = [row for row in context.ir.explain().rows if row.kind == "cut"]
-    shown = {f"history[{place}]" for place in context.ir.history.places}
+    shown = {f"history[{place}]" for place in context.ir.history.entry_indices}
     assert cut
     assert {row.id for row in cut} <= shown
     assert all(row.handle for row in cut)

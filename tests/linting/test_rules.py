@@ -272,7 +272,7 @@ def test_an_ir_is_linted_by_its_sections_its_tools_and_its_history(session):
             Section("knowledge:log", LOG, Provenance("knowledge")),
         ),
         (ToolDef("grep", prose(3_000, 9)),),
-        History(tuple(history), "anthropic", places=tuple(range(10, 10 + len(history)))),
+        History(tuple(history), "anthropic", entry_indices=tuple(range(10, 10 + len(history)))),
     )
     places = {one.rule: one.place for one in lint(ir)}
     assert places["unstable_prefix"] == "clock"

@@ -61,7 +61,7 @@ def test_every_section_and_every_message_of_any_format_stands_on_its_page(ir: Pr
             assert on_page(section.content) in texts_of(page)
     places = re.findall(r'class="place">history\[(\d+)\]', written)
     history = ir.history
-    assert places == [str(history.place(n)) for n in range(len(history.entries))]
+    assert places == [str(history.entry_index(n)) for n in range(len(history.entries))]
     assert f"{ir.tokens:,} tokens" in page.text and "keeps every law" in page.text
 
 

@@ -14,14 +14,14 @@ from hypothesis import given, settings, strategies as st
 from rehydrate import formats, validate
 from rehydrate.errors import UnknownHandleError
 from rehydrate.prompt import (
-    Anchors,
+    AnchorIndex,
     Caps,
     CapToolResults,
     HeldOriginals,
     RemoveEchoes,
-    Seen,
-    Source,
-    own_strings,
+    SeenLines,
+    TextSource,
+    input_strings,
     remove_echoes,
 )
 from tests.prompt.long_texts import (
@@ -226,10 +226,10 @@ def test_the_laws_hold_in_every_format(named, data):
     st.lists(st.sampled_from("abcdefghij"), max_size=60),
 )
 def test_a_run_is_where_it_is_said_to_be(sources, wanted):
-    seen = Seen(least=1)
+    seen = SeenLines(least_characters=1)
     for number, lines in enumerate(sources):
-        seen.add("\n".join(lines), Source("text", str(number)))
-    runs = seen.runs("\n".join(wanted))
+        seen.add("\n".join(lines), TextSource("text", str(number)))
+    runs = seen.repeats("\n".join(wanted))
     at = 0
     for run in runs:
         assert at <= run.start < run.end
@@ -250,15 +250,15 @@ def test_a_run_is_where_it_is_said_to_be(sources, wanted):
 @pytest.mark.parametrize("start", [0, 5, 2_989])
 def test_a_run_is_found_anywhere_in_a_long_text(start: int):
     lines = [f"line {n} of the log has {n * 13} events" for n in range(3_000)]
-    seen = Seen(least=100)
-    seen.add("before\n" * 21, Source("text", "", "user"))
-    seen.add("\n".join(lines), Source("result", "toolu_1", "Read"))
-    (run,) = seen.runs("\n".join(["new", *lines[start : start + 9], "new"]))
+    seen = SeenLines(least_characters=100)
+    seen.add("before\n" * 21, TextSource("text", "", "user"))
+    seen.add("\n".join(lines), TextSource("result", "toolu_1", "Read"))
+    (run,) = seen.repeats("\n".join(["new", *lines[start : start + 9], "new"]))
     assert (run.start, run.end, run.first) == (1, 10, start + 1)
 
 
 def test_the_first_place_of_a_row_stays_however_many_there_are():
-    anchors, first = Anchors(), {}
+    anchors, first = AnchorIndex(), {}
     for place in range(5_000):
         key = place * 48_271 % 3_001
         first.setdefault(key, place)
@@ -272,14 +272,14 @@ def test_a_string_in_a_call_is_held_as_the_entry_has_it(tool: str | None):
     given = {"path": "a.py", "content": FILE}
     block = {"type": "tool_use", "id": "toolu_1", "name": tool, "input": given}
     said = formats.parse([{"role": "assistant", "content": [block]}]).messages[0].text
-    ((text, held_as),) = own_strings(said if tool else f" {said}", {"content": [block]}, 1_000)
+    ((text, held_as),) = input_strings(said if tool else f" {said}", {"content": [block]}, 1_000)
     assert text == FILE
     assert held_as is given["content"]
     arguments = json.dumps(given)
     call = {"function": {"name": "Write", "arguments": arguments}}
-    ((text, held_as),) = own_strings(f"Write {arguments}", {"tool_calls": [call]}, 1_000)
+    ((text, held_as),) = input_strings(f"Write {arguments}", {"tool_calls": [call]}, 1_000)
     assert text == FILE == str(held_as)
-    assert held_as.given is arguments
+    assert held_as.json_text is arguments
 
 
 @pytest.mark.parametrize("line", ["", "x", "error " * 9])

@@ -32,7 +32,7 @@ def test_a_dynamic_section_stands_where_its_anchor_is():
     ir = LAWFUL.with_sections([NOTES, SYSTEM, replace(FOUND, anchor=0)])
     rows = [row.id for row in ir.replace(breakpoints=()).explain().rows]
     assert rows == ["tools.grep", "system", "hot", "mem_1", "history[0-4]"]
-    gone = replace(LAWFUL.history, entries=TALK[3:], tokens=(3, 4), places=(3, 4))
+    gone = replace(LAWFUL.history, entries=TALK[3:], tokens=(3, 4), entry_indices=(3, 4))
     ir = LAWFUL.with_sections([replace(FOUND, anchor=4)]).replace(history=gone, breakpoints=())
     rows = [row.id for row in ir.explain().rows]
     assert rows == ["tools.grep", "history[3]", "mem_1", "history[4]"]

@@ -34,12 +34,12 @@ def test_a_history_at_rest_says_what_it_said(conversation, data):
     read = formats.parse(entries, name).messages
     end = data.draw(st.integers(0, len(entries)))
     history = History(tuple(entries[:end]), name)
-    history.rest()
+    history.shrink_parse_cache()
     assert history.messages == formats.parse(entries[:end], name).messages
     history = history.followed_by(History(tuple(entries[end:]), name))
     assert history.messages == read
-    history.rest()
-    history.rest()
+    history.shrink_parse_cache()
+    history.shrink_parse_cache()
     assert history.messages == read
     assert history.conversation.messages == read
 

@@ -83,8 +83,8 @@ def test_a_counted_history_is_taken_as_it_is():
     again = hydrate(messages=counted)
     assert again.history is counted
     assert again.request.query == TALK[-1]["content"]
-    uncounted = hydrate(messages=replace(counted, tokens=(), places=(0, 4, 7)))
-    assert uncounted.history == replace(counted, places=(0, 4, 7))
+    uncounted = hydrate(messages=replace(counted, tokens=(), entry_indices=(0, 4, 7)))
+    assert uncounted.history == replace(counted, entry_indices=(0, 4, 7))
 
 
 def test_the_last_user_turn_of_a_counted_history_may_be_far_back():

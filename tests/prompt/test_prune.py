@@ -126,12 +126,12 @@ def test_history_and_sections_share_the_room_by_worth():
     assert any(each is told for each in kept)
     assert kept[-1] is entries[-1]
     assert "server3.py" in by_id(after)["semantic:mem_1"].content
-    assert after.history.places == tuple(
+    assert after.history.entry_indices == tuple(
         place for place, entry in enumerate(entries) if any(entry is each for each in kept)
     )
     assert len(after.history.tokens) == len(kept)
     gone = {record.section for record in after.meta.dropped}
-    assert gone >= {f"history[{n}]" for n in range(121) if n not in after.history.places}
+    assert gone >= {f"history[{n}]" for n in range(121) if n not in after.history.entry_indices}
     assert prompt_tokens(after) <= after.budget.target_tokens
 
 
@@ -147,7 +147,7 @@ def test_an_open_tool_loop_stays():
     request = ContextRequest("8003", budget=Budget(500, 50_000))
     ir = PromptIR(request, history=History(tuple(entries), "openai_chat"))
     for provider in ("openai_chat", "anthropic", "openai_responses"):
-        assert compile(ir, provider).ir.history.places == (2, 3, 4)
+        assert compile(ir, provider).ir.history.entry_indices == (2, 3, 4)
 
 
 def test_an_open_tool_loop_keeps_the_thought_that_it_begins_with():
@@ -171,7 +171,7 @@ def test_an_open_tool_loop_keeps_the_thought_that_it_begins_with():
         loop = [*calls(1, thought), *calls(2), *calls(3)]
         entries = ({"role": "user", "content": "Get it."}, *loop)
         ir = PromptIR(request, history=History(entries, "anthropic"))
-        assert compile(ir, "anthropic").ir.history.places == (0, 1, 2, 5, 6)
+        assert compile(ir, "anthropic").ir.history.entry_indices == (0, 1, 2, 5, 6)
 
 
 def test_everything_left_out_can_be_fetched_where_originals_are_kept():
@@ -236,7 +236,7 @@ def test_the_last_messages_stay_where_the_budget_says_so():
         request = ContextRequest("what of src/needle.py?", budget=budget)
         ir = PromptIR(request, history=History(tuple(said), "openai_chat"))
         history = compile(ir, "openai_chat").ir.history
-        return [history.place(n) for n in range(len(history.entries))]
+        return [history.entry_index(n) for n in range(len(history.entries))]
 
     assert {109, 110} <= set(kept(0))  # the last turn and the reply that it answers always stay
     assert not {107, 108} <= set(kept(0))

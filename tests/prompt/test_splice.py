@@ -13,21 +13,21 @@ def found(name: str, content: str, tokens: int) -> Section:
 
 def test_a_text_within_another_that_was_found_goes_in_with_it():
     whole, part = found("rules", f"Rules. {RULE}", 30), found("rule", RULE, 20)
-    spliced = splice([whole, part], carrier="t1", budget_tokens=1_000)
+    spliced = splice([whole, part], tool_call_id="t1", budget_tokens=1_000)
     assert [section.id for section in spliced.sections] == ["rules"]
     assert spliced.visible == 1
 
 
 def test_a_text_within_another_that_has_no_room_goes_in_by_itself():
     whole, part = found("rules", f"Rules. {RULE}", 5_000), found("rule", RULE, 20)
-    spliced = splice([whole, part], carrier="t1", budget_tokens=1_000)
+    spliced = splice([whole, part], tool_call_id="t1", budget_tokens=1_000)
     assert [section.id for section in spliced.sections] == ["rule"]
-    assert [section.id for section in spliced.rest] == ["rules"]
+    assert [section.id for section in spliced.no_room] == ["rules"]
 
 
 def test_what_goes_in_and_the_rest_stand_in_the_order_in_which_they_were_found():
     several = [found(f"note:{number}", f"note {number}", 100) for number in range(6)]
-    spliced = splice(several, carrier="t1", budget_tokens=400)
-    names = [section.id for section in (*spliced.sections, *spliced.rest)]
+    spliced = splice(several, tool_call_id="t1", budget_tokens=400)
+    names = [section.id for section in (*spliced.sections, *spliced.no_room)]
     assert names == [section.id for section in several]
-    assert spliced.rest
+    assert spliced.no_room

@@ -119,8 +119,10 @@ MUTATIONS: dict[str, tuple[Callable[[], PromptIR], Law, str]] = {
         lambda: LAWFUL.replace(tools=(replace(TOOL, tokens=None),)), Law.COUNTED, "tools"),
     "a history nobody counted": (lambda: history(tokens=()), Law.COUNTED, "history"),
     "a count too few": (lambda: history(tokens=(5, 9, 6, 3)), Law.COUNTED, "history"),
-    "a place too few": (lambda: history(places=(0, 1, 2, 3)), Law.COUNTED, "history"),
-    "places that go back": (lambda: history(places=(0, 2, 1, 3, 4)), Law.COUNTED, "history"),
+    "an entry index too few": (
+        lambda: history(entry_indices=(0, 1, 2, 3)), Law.COUNTED, "history"),
+    "entry indices that go back": (
+        lambda: history(entry_indices=(0, 2, 1, 3, 4)), Law.COUNTED, "history"),
     "over the soft budget": (lambda: history(tokens=(5, 90, 6, 3, 4)), Law.BUDGET, ""),
     "over the hard budget": (lambda: history(tokens=(5, 9, 6, 3, 400)), Law.BUDGET, ""),
     "over the hard budget with a reason": (

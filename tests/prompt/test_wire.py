@@ -80,6 +80,18 @@ def test_defaults_may_be_left_out():
     assert read.sections == (Section("a", "b", Provenance("mine")),)
 
 
+def test_fields_are_read_under_the_names_they_had_before():
+    found = Section("a", "b", Provenance("mine"), late_bound=True, tool_call_id="t1")
+    kept = History(({"role": "user", "content": "Go on."},), entry_indices=(4,))
+    written = PromptIR(late_bound=(found,), history=kept).to_dict()
+    old = json.loads(json.dumps(written))
+    old["late_bound"][0]["carrier"] = old["late_bound"][0].pop("tool_call_id")
+    old["history"]["places"] = old["history"].pop("entry_indices")
+    assert PromptIR.from_dict(old).to_dict() == written
+    with pytest.raises(UnreadableIRError, match="the unknown field 'places'"):
+        PromptIR.from_dict({**written, "places": []})
+
+
 def test_message_objects_become_dicts_that_say_the_same():
     entries = (
         HumanMessage("Which port?"),
@@ -92,7 +104,7 @@ def test_message_objects_become_dicts_that_say_the_same():
     )
     back = PromptIR.from_json(ir.to_json())
     assert back.history.format == "openai_chat"
-    assert (back.history.tokens, back.history.places) == ((3, 9), (0, 2))
+    assert (back.history.tokens, back.history.entry_indices) == ((3, 9), (0, 2))
     assert list(back.history.entries) == formats.langchain_to_openai([entries[0], entries[2]])
     assert back.sections[0].content == ({"role": "user", "content": "Found."},)
 
@@ -202,7 +214,8 @@ UNREADABLE: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a budget of none": (
         changed("request", "budget", "soft_tokens", to=0), "request.budget", "from 1 up"),
     "a count too few": (changed("history", "tokens", to=[1]), "history.tokens", "5 entries"),
-    "a place too few": (changed("history", "places", to=[1]), "history.places", "5 entries"),
+    "an entry index too few": (
+        changed("history", "entry_indices", to=[1]), "history.entry_indices", "5 entries"),
     "a compiled prompt without its IR": (
         lambda: {"rehydrate": "compiled_prompt", "version": 1}, "", "to_dict"),
 }  # fmt: skip

@@ -54,7 +54,8 @@ from rehydrate.formats._grouping import user_message
 from rehydrate.formats.calls import ToolCall, result_entries
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.request import TimeRange
-from rehydrate.prompt.section import Section, ToolDef
+from rehydrate.prompt.section import Section
+from rehydrate.prompt.tool_def import ToolDef
 
 
 class JIT(Protocol):

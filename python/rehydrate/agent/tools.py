@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NotRequired, Required
 
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RehydrateError
-from rehydrate.prompt.section import ToolDef
+from rehydrate.prompt.tool_def import ToolDef
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

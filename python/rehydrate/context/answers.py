@@ -16,7 +16,8 @@ from rehydrate.context.time_range import describe
 from rehydrate.context.tool_calls import ContextQuery, shown
 from rehydrate.context.tool_context import ToolContext
 from rehydrate.fences import NOT_INSTRUCTIONS, attribute
-from rehydrate.prompt.counting import text_of, text_tokens
+from rehydrate.prompt.counting import text_tokens
+from rehydrate.prompt.fencing import text_of
 from rehydrate.prompt.meta import SourceReport
 from rehydrate.prompt.section import FULL_TRUST, Section, changed
 from rehydrate.prompt.splicing import Spliced
@@ -41,8 +42,8 @@ def format_answer(
     if spliced.sections:
         items = format_items(spliced.sections, context.timezone)
         body = [f"Found {what}, word for word:", items]
-    elif spliced.rest:
-        body = [f"{_items(len(spliced.rest))} found {what}; there is no room for them here."]
+    elif spliced.no_room:
+        body = [f"{_items(len(spliced.no_room))} found {what}; there is no room for them here."]
     elif spliced.visible:
         body = [f"All that was found {what} is in front of you already; nothing is sent twice."]
     elif len(failed) < len(asked):
@@ -57,7 +58,7 @@ def format_answer(
         "again later, or go on without it."
         for report in failed
     ]
-    return "\n\n".join([*body, *_format_rest(context, spliced.rest), *failures])
+    return "\n\n".join([*body, *_format_rest(context, spliced.no_room), *failures])
 
 
 def format_remainder(context: ToolContext, handle: str, spliced: Spliced) -> str:
@@ -65,11 +66,11 @@ def format_remainder(context: ToolContext, handle: str, spliced: Spliced) -> str
     if spliced.sections:
         items = format_items(spliced.sections, context.timezone)
         body = [f"More of {handle}, word for word:", items]
-    elif spliced.rest:
+    elif spliced.no_room:
         body = [f"There is no room for more of {handle} here."]
     else:
         body = [f"All of {handle} is in front of you already; nothing is sent twice."]
-    return "\n\n".join([*body, *_format_rest(context, spliced.rest)])
+    return "\n\n".join([*body, *_format_rest(context, spliced.no_room)])
 
 
 def format_items(sections: Sequence[Section], timezone: tzinfo) -> str:

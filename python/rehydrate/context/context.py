@@ -33,7 +33,7 @@ from rehydrate.prompt.counting import upper_bound
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import HeldOriginals, Originals
-from rehydrate.prompt.render_cache import Known
+from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.given import read_tools
@@ -131,7 +131,7 @@ class Context:
             timeout=timeout,
             outline=outline,
             runs_own_code_only=passes is None and originals is None,
-            render_cache=Known(),
+            render_cache=RenderCache(),
         )
         self._model_view = ModelView(self._thread, self._builder)
         """For `ContextJIT` alone."""
@@ -307,7 +307,7 @@ class Context:
         thread = self._thread
         if thread.late:
             thread.late.settle(thread.entries.since(thread.state.seen).messages)
-        ir.history.rest()
+        ir.history.shrink_parse_cache()
         state = thread.state.going_on_from(ir, thread.entries)
         thread.state = replace(state, missing_hot=missing_hot)
 

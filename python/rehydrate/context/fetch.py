@@ -95,7 +95,7 @@ def _rest(context: ToolContext, call: ToolCall, handle: str) -> Answered:
     spliced = context.splice(call, list(sections))
     content = format_remainder(context, handle, spliced)
     return Answered(
-        call, content, sections=spliced.sections, remaining=len(spliced.rest), query=handle
+        call, content, sections=spliced.sections, remaining=len(spliced.no_room), query=handle
     )
 
 

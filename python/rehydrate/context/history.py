@@ -126,7 +126,7 @@ class Entries:
         entries, tokens = list(shown.entries), list(shown.tokens)
         for position in shortened:
             entries[position], tokens[position] = added.entries[position], added.tokens[position]
-        return History(tuple(entries), shown.format, tuple(tokens), added.places)
+        return History(tuple(entries), shown.format, tuple(tokens), added.entry_indices)
 
     def left_out(self, visible: Iterable[int]) -> tuple[History, list[datetime]]:
         """Return the entries at none of these indices, and the time of each."""
@@ -190,7 +190,7 @@ class PartlyShownTexts:
             return self._last[1]
         known, self._by_index = self._by_index, {}
         for position, entry in enumerate(shown.entries):
-            index = shown.place(position)
+            index = shown.entry_index(position)
             original = entry_at(index)
             if entry is original:
                 continue

@@ -13,7 +13,7 @@ from typing import Any
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.splicing import late_tokens, showing, visible_items
+from rehydrate.prompt.splicing import late_tokens, visible_items, with_items
 
 _NUMBER = " @"
 """Between a section's name and its number, where a source says something new under one name."""
@@ -46,7 +46,7 @@ def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
             number += 1
             id_ = f"{section.id}{_NUMBER}{number}"
         ids.add(id_)
-        yield showing(section if id_ == section.id else replace(section, id=id_), fresh)
+        yield with_items(section if id_ == section.id else replace(section, id=id_), fresh)
 
 
 def _latest(shown: PromptIR) -> dict[str, Any]:
@@ -61,12 +61,12 @@ def _latest(shown: PromptIR) -> dict[str, Any]:
     ]
     if shown.late_bound:
         indices = {
-            tool_call_id: shown.history.place(message.index)
+            tool_call_id: shown.history.entry_index(message.index)
             for message in shown.history.messages
             for tool_call_id in message.answers
         }
         contents += [
-            (indices.get(section.carrier or "", -1), _LATE_NUMBER.sub("", section.id), section)
+            (indices.get(section.tool_call_id or "", -1), _LATE_NUMBER.sub("", section.id), section)
             for section in shown.late_bound
         ]
     in_order = sorted(contents, key=lambda each: each[0])

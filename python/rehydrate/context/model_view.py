@@ -44,11 +44,11 @@ class ModelView:
             thread.settle()
             spliced = splice(
                 found,
-                carrier=tool_call_id,
+                tool_call_id=tool_call_id,
                 budget_tokens=min(budget_tokens, self._room_tokens()),
                 visible=thread.visible_items(),
-                said="\n".join(self._visible_messages()),
-                shown=self._visible_sections(),
+                visible_text="\n".join(self._visible_messages()),
+                visible_sections=self._visible_sections(),
             )
             thread.late.wait(tool_call_id, spliced.sections)
             return spliced

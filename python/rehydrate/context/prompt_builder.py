@@ -23,10 +23,11 @@ from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.passes.echo import RemoveEchoes, remove_echoes
 from rehydrate.prompt.passes.prune import prune, prune_now
-from rehydrate.prompt.render_cache import Known
+from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.request import Budget, ContextRequest, TimeRange
-from rehydrate.prompt.section import Section, Stability, ToolDef
+from rehydrate.prompt.section import Section, Stability
 from rehydrate.prompt.sources.arguments import sources_of
+from rehydrate.prompt.tool_def import ToolDef
 
 if TYPE_CHECKING:
     from rehydrate.compact.outline import Spec
@@ -71,7 +72,7 @@ class PromptBuilder:
     outline: Spec
     runs_own_code_only: bool
     """No pass and no store of originals is the caller's: these may take any time."""
-    render_cache: Known
+    render_cache: RenderCache
 
     @property
     def budget(self) -> Budget:
@@ -172,7 +173,7 @@ class PromptBuilder:
             passes=passes,
             originals=self.originals,
             minimum_prefix=minimum_prefix(self.model),
-            known=self.render_cache,
+            render_cache=self.render_cache,
             thinking=self.thinking,
             granularity=self.granularity,
             sent=sent,
@@ -211,8 +212,7 @@ class PromptBuilder:
         may go."""
         ir, missing = self._with_hot_now(draft, thread.state)
         shown = ir.history
-        indices = [shown.place(position) for position in range(len(shown.entries))]
-        texts = thread.entries.with_texts_of(indices, shown)
+        texts = thread.entries.with_texts_of(shown.indices, shown)
         return Draft(ir if texts is shown else ir.replace(history=texts), missing)
 
     def _with_hot_now(

@@ -43,7 +43,7 @@ def request_context(context: ToolContext, call: ToolCall, now: datetime) -> Answ
         format_answer(context, query, spliced, failed, asked),
         is_error=len(failed) == len(reports),
         sections=spliced.sections,
-        remaining=len(spliced.rest),
+        remaining=len(spliced.no_room),
         query=query.query,
         scope=query.scope,
         time_range=query.time_range,
@@ -69,7 +69,7 @@ def load_memory(context: ToolContext, call: ToolCall, loader: LoadMemory) -> Ans
     else:
         content = format_answer(context, ContextQuery(query), spliced, [], [MEMORY_SOURCE])
     return Answered(
-        call, content, sections=spliced.sections, remaining=len(spliced.rest), query=query
+        call, content, sections=spliced.sections, remaining=len(spliced.no_room), query=query
     )
 
 

@@ -154,7 +154,7 @@ class Retriever:
         """Return the text of the message at an index; a call comes with its results."""
         history, _ = self._view.left_out()
         units = history.conversation.units
-        unit = next((u for u in units if index in map(history.place, u.members)), None)
+        unit = next((u for u in units if index in map(history.entry_index, u.members)), None)
         if unit is None:
             raise UnknownHandleError(handle, "conversation")
         return "\n\n".join(filter(None, map(said, unit.messages)))

@@ -166,9 +166,7 @@ class Thread:
 
     def shown_indices(self) -> list[int]:
         """Return the indices of the entries the model sees, with those since its last prompt."""
-        history = self.state.shown.history
-        shown = [history.place(position) for position in range(len(history.entries))]
-        return [*shown, *range(self.state.seen, len(self.entries))]
+        return [*self.state.shown.history.indices, *range(self.state.seen, len(self.entries))]
 
     def visible_items(self) -> frozenset[str]:
         """Return the ids of the items that the model sees whole, entries among them."""

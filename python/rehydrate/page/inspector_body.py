@@ -252,7 +252,7 @@ def _origin(section: Section) -> Iterator[str]:
         "by": origin.principal,
         "said": origin.time.isoformat(" ", "minutes") if origin.time else "",
         "made of": ", ".join(origin.parents),
-        "stands in the result of": section.carrier,
+        "stands in the result of": section.tool_call_id,
         "stands before": "" if section.anchor is None else EntryId.of(section.anchor),
     }
     shown = [f"<span>{word}</span> {name(value)}" for word, value in fields.items() if value]

@@ -1,4 +1,4 @@
-"""The prompt: what may go into it (hydrate), what does (compile), and the IR between the two."""
+"""The prompt: `hydrate` collects a PromptIR, `compile` turns it into a provider's request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         Segment as Segment,
     )
     from rehydrate.prompt.compiler import (
-        BEGINNING as BEGINNING,
         DEFAULT_PASSES as DEFAULT_PASSES,
         acompile as acompile,
         compile as compile,  # noqa: A004  the contract's word
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from rehydrate.prompt.passes.echo import (
         RemoveEchoes as RemoveEchoes,
     )
+    from rehydrate.prompt.rendering import BEGINNING as BEGINNING
     from rehydrate.prompt.request import (
         Budget as Budget,
         ContextRequest as ContextRequest,
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
         Provenance as Provenance,
         Section as Section,
         Stability as Stability,
-        ToolDef as ToolDef,
     )
     from rehydrate.prompt.sources.source import (
         Found as Found,
@@ -88,12 +87,13 @@ if TYPE_CHECKING:
         Pass as Pass,
         Target as Target,
     )
+    from rehydrate.prompt.tool_def import ToolDef as ToolDef
 
 __all__, __dir__, __getattr__ = front(
     __name__,
     {
         "caps": "Caps",
-        "compiler": "BEGINNING DEFAULT_PASSES acompile compile",
+        "compiler": "DEFAULT_PASSES acompile compile",
         "compiled": "CompiledPrompt Segment USUAL_MINIMUM_PREFIX",
         "diff": "Change IRDiff",
         "explain": "PromptExplanation PromptRow",
@@ -106,26 +106,29 @@ __all__, __dir__, __getattr__ = front(
         "originals": "HeldOriginals MemoryOriginals Originals",
         "passes.cap": "CapToolResults",
         "passes.echo": "RemoveEchoes",
+        "rendering": "BEGINNING",
         "request": "Budget ContextRequest ContextStrategy TimeRange",
-        "section": (
-            "CompositionMode FULL_TRUST Position Priority Provenance Section Stability ToolDef "
-        ),
+        "section": "CompositionMode FULL_TRUST Position Priority Provenance Section Stability",
         "sources.source": "Found HydrationSource SourceRequest",
         "target": "Pass Target",
+        "tool_def": "ToolDef",
     },
     internal={
         "caps": "cap_text",
         "caps.cutting": "NOTICE_TOKENS boundary notice",
         "caps.kinds": "Kind kind_of",
         "caps.results": "Tools texts_of",
-        "counting": "COUNTER fence fenced prompt_tokens room text_tokens upper_bound",
+        "counting": "COUNTER prompt_tokens room text_tokens upper_bound",
+        "digests": "digest_of",
+        "fencing": "fence fenced",
         "originals": "About",
         "passes.cap": "cap_tool_results",
         "passes.deduplicate": "deduplicate",
         "passes.echo": "remove_echoes",
-        "passes.layout": "by_edges order place_breakpoints",
-        "passes.repeats": "Anchors Seen Source own_strings",
-        "render_cache": "digest_of",
+        "passes.breakpoints": "place_breakpoints",
+        "passes.order": "by_edges order",
+        "passes.repeats": "AnchorIndex SeenLines TextSource",
+        "passes.tool_inputs": "input_strings",
         "sources.given": "history system tools",
         "sources.knowledge": "FOLDER_SUFFIXES",
         "sources.memory": "MIN_RELEVANCE hot relevant semantic temporal",

@@ -1,4 +1,4 @@
-"""CompiledPrompt: a prompt in a provider's shape, its cost and where each stretch came from."""
+"""CompiledPrompt: a prompt in a provider's shape, with the source and cost of each segment."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ from rehydrate.prompt.explain import PromptExplanation
 from rehydrate.prompt.ir import PromptIR
 
 USUAL_MINIMUM_PREFIX = 1_024
-"""Tokens that a prefix needs for a provider to keep it, where no table says otherwise."""
+"""Tokens: the shortest prefix that a provider caches, for a model that no table of ours has."""
 
 
 class Segment(NamedTuple):
-    """A stretch of the prompt as it goes over the wire: a tool, a system block, a message, in the
-    order in which a provider reads them (tools, system, messages)."""
+    """One tool, system block or message of the prompt as it is sent.
+
+    Segments stand in the order in which a provider reads them: tools, system, messages.
+    """
 
     id: str
     """``tools[0]``, a section's id, or ``history[12]``."""
     kind: Literal["tool", "system", "message"]
     tokens: int
     digest: str
-    """128 bits, hexadecimal, of what is sent, cache marks aside: two prompts share a prefix as far
-    as their digests are equal."""
+    """128 bits, hexadecimal, of what is sent, without cache marks. Two prompts share a prefix as
+    far as their digests are equal."""
     stability: str
     blocks: int = 1
-    """Content blocks in it: a cache looks back over so many at most."""
+    """Content blocks in it. A provider's cache looks back over a limited number of blocks."""
     breakpoint: bool = False
-    """Whether the cache is told to keep the prefix that ends here."""
+    """Whether the provider is told to cache the prefix that ends here."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledPrompt:
-    """What is sent.
+    """A prompt ready to send.
 
     ``request`` holds the arguments of the provider's SDK: ``client.messages.create(model=...,
     max_tokens=..., **compiled.request)`` for Anthropic, ``client.chat.completions.create(...)`` and
@@ -45,13 +47,13 @@ class CompiledPrompt:
     provider: Provider
     request: dict[str, Any] = field(hash=False)
     ir: PromptIR = field(repr=False)
-    """What it was rendered from, after all passes."""
+    """The IR after all passes, from which the request was rendered."""
     segments: tuple[Segment, ...] = field(repr=False)
     model: str = ""
 
     @property
     def tokens(self) -> int:
-        """Of the whole prompt, in the IR's counter."""
+        """The tokens of the whole prompt, in the IR's counter."""
         return sum(segment.tokens for segment in self.segments)
 
     @property
@@ -62,13 +64,13 @@ class CompiledPrompt:
         return messages
 
     def explain(self) -> PromptExplanation:
-        """What stands where in it, as a table: that of its IR."""
+        """Return the table of its IR."""
         return self.ir.explain()
 
     def to_dict(self) -> dict[str, Any]:
-        """The request, its segments and the IR as values that JSON has.
+        """Return the request, the segments and the IR as JSON values.
 
-        Message objects in the IR become dicts; `PromptIR.from_dict` reads the IR in it too.
+        Message objects in the IR become dicts. `PromptIR.from_dict` reads the IR from it too.
         """
         return serialize.document(
             serialize.COMPILED_KIND,
@@ -80,15 +82,15 @@ class CompiledPrompt:
         )
 
     def to_json(self, indent: int | None = None) -> str:
-        """All of it as JSON."""
+        """Return `to_dict` as JSON text."""
         return serialize.as_json(self.to_dict(), indent)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """What `to_dict` made; raises UnreadableIRError as `PromptIR.from_dict` does."""
+        """Read what `to_dict` returned; raises UnreadableIRError as `PromptIR.from_dict` does."""
         return serialize.compiled_from_dict(cls, PromptIR, document)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """What `to_json` wrote; raises as `from_dict` does."""
+        """Read what `to_json` wrote; raises as `from_dict` does."""
         return cls.from_dict(serialize.from_json(text))

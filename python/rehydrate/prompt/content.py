@@ -1,4 +1,4 @@
-"""The content of a prompt: sections, tools, history, budget, as one frozen value."""
+"""PromptContent: the frozen fields of a PromptIR, such as sections, tools, history and budget."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from typing import Any, Self
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.meta import Meta
 from rehydrate.prompt.request import Budget, ContextRequest
-from rehydrate.prompt.section import Section, ToolDef
+from rehydrate.prompt.section import Section
+from rehydrate.prompt.tool_def import ToolDef
 
 
 @dataclass(frozen=True, slots=True)
 class PromptContent:
-    """The fields of a PromptIR, and what follows from them alone."""
+    """The fields of a PromptIR, and the values that depend on them alone."""
 
     request: ContextRequest = field(default_factory=ContextRequest)
     sections: tuple[Section, ...] = ()
     tools: tuple[ToolDef, ...] = ()
     history: History = field(default_factory=History)
     late_bound: tuple[Section, ...] = ()
-    """What the model asked for in the middle of a turn. It stands in the history, in the result of
-    the call that its `carrier` names, is rendered and counted there, and goes with it."""
+    """Sections that the model asked for in the middle of a turn. Each stands in the history, in the
+    result of the call `tool_call_id`. It is rendered and counted there, and leaves with it."""
     counter: str = "o200k_base"
-    """By what all its tokens are counted."""
+    """The encoding in which all tokens are counted."""
     breakpoints: tuple[str, ...] = ()
-    """Where the cache is told to keep the prefix: ids after which one stands ("tools", a
-    section's, ``history[12]``), in the order of the prompt."""
+    """Ids in the order of the prompt: "tools", a section's, ``history[12]``. The provider is told
+    to cache the prefix that ends with each."""
     meta: Meta = field(default_factory=Meta)
 
     @property
     def budget(self) -> Budget:
-        """That of the request."""
+        """The budget of the request."""
         return self.request.budget
 
     @property
     def tokens(self) -> int:
-        """Of all that is in it; what nobody counted yet is 0."""
+        """The tokens of sections, tools and history, without fences. Uncounted ones add 0."""
         return (
             sum(section.tokens or 0 for section in self.sections)
             + sum(tool.tokens or 0 for tool in self.tools)
@@ -46,20 +47,20 @@ class PromptContent:
 
     @property
     def compression_ratio(self) -> float:
-        """Tokens left of what the sources brought; 1.0 where there was nothing."""
+        """The share of the sources' tokens that is left; 1.0 where they found nothing."""
         return self.tokens / self.meta.before_tokens if self.meta.before_tokens else 1.0
 
     def section(self, id: str) -> Section:  # noqa: A002  the field's word
-        """The section with this id; raises KeyError."""
+        """Return the section with this id; raises KeyError."""
         for section in self.sections:
             if section.id == id:
                 return section
         raise KeyError(id)
 
     def replace(self, **changes: Any) -> Self:
-        """The same with these fields changed."""
+        """Return the same prompt with other values in these fields."""
         return replace(self, **changes)
 
     def with_sections(self, sections: Sequence[Section]) -> Self:
-        """The same with these sections."""
+        """Return the same prompt with these sections."""
         return replace(self, sections=tuple(sections))

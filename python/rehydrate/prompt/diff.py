@@ -1,4 +1,4 @@
-"""What changed between two IRs: sections, tools, history, breakpoints, tokens; value and text."""
+"""diff: the changes between two IRs in sections, tools, history, breakpoints and tokens."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 Kind = Literal["added", "removed", "changed", "moved"]
 _SIGNS: dict[Kind, str] = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
-_SHOWN = 20
-"""Of one kind of thing, so many lines in the text."""
+_MAX_LINES = 20
+"""The text shows at most so many changes of sections, of tools and of entries."""
 
 
 class Change(NamedTuple):
-    """One thing that is not as it was."""
+    """One change of a section, a tool or an entry."""
 
     id: str
     """A section's id, ``tools.<name>``, or ``history[12]``."""
@@ -30,10 +30,10 @@ class Change(NamedTuple):
     before_tokens: int = 0
     after_tokens: int = 0
     fields: tuple[str, ...] = ()
-    """Of what changed: which of its fields."""
+    """The fields that changed, where `kind` is "changed"."""
 
     def __str__(self) -> str:
-        """One line."""
+        """Return the change as one line."""
         if not self.before_tokens and not self.after_tokens:
             tokens = ""
         elif self.kind == "added":
@@ -44,12 +44,12 @@ class Change(NamedTuple):
             tokens = f"{self.before_tokens:,} -> {self.after_tokens:,} tokens"
         else:
             tokens = ""
-        rest = "; ".join(filter(None, [", ".join(self.fields), tokens]))
-        return f"{_SIGNS[self.kind]} {self.id} {self.kind}" + (f": {rest}" if rest else "")
+        details = "; ".join(filter(None, [", ".join(self.fields), tokens]))
+        return f"{_SIGNS[self.kind]} {self.id} {self.kind}" + (f": {details}" if details else "")
 
 
 class IRDiff(NamedTuple):
-    """The changes from one IR to another; false where there are none."""
+    """The changes from one IR to another. It is false where there are none."""
 
     before_tokens: int
     after_tokens: int
@@ -59,14 +59,14 @@ class IRDiff(NamedTuple):
     breakpoints_added: tuple[str, ...] = ()
     breakpoints_removed: tuple[str, ...] = ()
     request: tuple[str, ...] = ()
-    """Which fields of the request differ: ``query``, ``budget`` ..."""
+    """The fields of the request that differ: ``query``, ``budget`` ..."""
 
     def __bool__(self) -> bool:
-        """Whether anything is not as it was."""
+        """Whether anything changed."""
         return any(self[2:])
 
     def __str__(self) -> str:
-        """Readable: the tokens, then a line for each change."""
+        """Return the tokens, then a line for each change."""
         head = f"{self.before_tokens:,} -> {self.after_tokens:,} tokens"
         if not self:
             return f"{head}; nothing changed"
@@ -75,21 +75,18 @@ class IRDiff(NamedTuple):
         ) for mark in names]  # fmt: skip
         lines = [*(f"request.{name} changed" for name in self.request)]
         for changes in (self.sections, self.tools, self.history):
-            lines += map(str, changes[:_SHOWN])
-            if len(changes) > _SHOWN:
-                lines.append(f"  and {len(changes) - _SHOWN:,} more")
+            lines += map(str, changes[:_MAX_LINES])
+            if len(changes) > _MAX_LINES:
+                lines.append(f"  and {len(changes) - _MAX_LINES:,} more")
         return "\n".join([head, *(f"  {line}" for line in [*lines, *marks])])
 
 
 def diff(before: PromptContent, after: PromptContent) -> IRDiff:
-    """What is in `after` and was not in `before`, and the other way round.
-
-    How the two came to be (``meta``) is not compared.
-    """
+    """Return the changes from `before` to `after`; the field ``meta`` is not compared."""
     return IRDiff(
         before.tokens,
         after.tokens,
-        tuple(_sections(_all(before), _all(after))),
+        tuple(_sections(_all_sections(before), _all_sections(after))),
         tuple(_tools(before, after)),
         tuple(_entries(before.history, after.history)),
         tuple(mark for mark in after.breakpoints if mark not in before.breakpoints),
@@ -98,7 +95,7 @@ def diff(before: PromptContent, after: PromptContent) -> IRDiff:
     )
 
 
-def _all(ir: PromptContent) -> tuple[Section, ...]:
+def _all_sections(ir: PromptContent) -> tuple[Section, ...]:
     return (*ir.sections, *ir.late_bound)
 
 
@@ -139,30 +136,31 @@ def _tools(before: PromptContent, after: PromptContent) -> Iterator[Change]:
 
 
 def _entries(before: History, after: History) -> Iterator[Change]:
-    """Entries by the place where they stood in the list that came in."""
-    was, now = _by_place(before), _by_place(after)
-    for place in sorted(was.keys() | now.keys()):
-        id = EntryId.of(place)  # noqa: A001  the field's word
-        if place not in now:
-            yield Change(id, "removed", was[place][1])
-        elif place not in was:
-            yield Change(id, "added", 0, now[place][1])
+    """Compare the entries that have one index in the caller's list."""
+    was, now = _by_entry_index(before), _by_entry_index(after)
+    for index in sorted(was.keys() | now.keys()):
+        id = EntryId.of(index)  # noqa: A001  the field's word
+        if index not in now:
+            yield Change(id, "removed", was[index][1])
+        elif index not in was:
+            yield Change(id, "added", 0, now[index][1])
         else:
-            (old, old_tokens), (new, new_tokens) = was[place], now[place]
+            (old, old_tokens), (new, new_tokens) = was[index], now[index]
             if old is not new and old != new:
                 yield Change(id, "changed", old_tokens, new_tokens)
 
 
-def _by_place(history: History) -> dict[int, tuple[Any, int]]:
+def _by_entry_index(history: History) -> dict[int, tuple[Any, int]]:
+    """Return each entry with its tokens."""
     counts = history.tokens if len(history.tokens) == len(history.entries) else None
     return {
-        history.place(position): (entry, counts[position] if counts else 0)
+        history.entry_index(position): (entry, counts[position] if counts else 0)
         for position, entry in enumerate(history.entries)
     }
 
 
 def _differing(one: Any, other: Any) -> tuple[str, ...]:
-    """The names of the fields of two values of one class that are not equal."""
+    """Return the names of the fields that differ between two values of one class."""
     return tuple(
         field.name
         for field in fields(one)
@@ -172,20 +170,23 @@ def _differing(one: Any, other: Any) -> tuple[str, ...]:
 
 
 def _moved(was: Sequence[str], now: Sequence[str]) -> list[str]:
-    """The fewest names that must have changed places for the rest to stand in their old order."""
-    places = {name: place for place, name in enumerate(was)}
-    common = [name for name in now if name in places]
-    ends: list[int] = []  # of the ascending runs of each length, the lowest last place
-    lasts: list[int] = []  # and where in `common` that stands
-    before: list[int] = []
-    for number, name in enumerate(common):
-        length = bisect_left(ends, places[name])
-        before.append(lasts[length - 1] if length else -1)
-        ends[length : length + 1] = [places[name]]
-        lasts[length : length + 1] = [number]
+    """Return the fewest names that moved: all but a longest increasing subsequence.
+
+    Patience sorting: for each length, only the subsequence with the lowest last index is extended.
+    """
+    old_index = {name: index for index, name in enumerate(was)}
+    common = [name for name in now if name in old_index]
+    lowest_ends: list[int] = []  # by length, the old index of the subsequence's last name
+    end_positions: list[int] = []  # by length, the position of that name in `common`
+    predecessors: list[int] = []  # by position in `common`
+    for position, name in enumerate(common):
+        length = bisect_left(lowest_ends, old_index[name])
+        predecessors.append(end_positions[length - 1] if length else -1)
+        lowest_ends[length : length + 1] = [old_index[name]]
+        end_positions[length : length + 1] = [position]
     stayed: set[int] = set()
-    number = lasts[-1] if lasts else -1
-    while number >= 0:
-        stayed.add(number)
-        number = before[number]
-    return [name for number, name in enumerate(common) if number not in stayed]
+    position = end_positions[-1] if end_positions else -1
+    while position >= 0:
+        stayed.add(position)
+        position = predecessors[position]
+    return [name for position, name in enumerate(common) if position not in stayed]

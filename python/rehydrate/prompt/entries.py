@@ -1,8 +1,15 @@
-"""History: the conversation in a prompt, entry by entry, with its token counts."""
+"""History: the conversation in a prompt, entry by entry, with its token counts.
+
+Two numbers name an entry:
+
+- its position is its index in `History.entries`;
+- its entry index is its index in the caller's list. The two differ where earlier entries were
+  left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -12,28 +19,29 @@ from rehydrate.entry_id import EntryId
 from rehydrate.messages import Conversation, Message, PieceKind
 
 _LONG_INPUT = 500
-"""A tool's input of so many characters is read again rather than held: a message is 300 bytes."""
+"""Characters. A longer tool input is parsed again rather than held: without it a message takes 300
+bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
     """The conversation: the caller's own entries, in order, in one format.
 
-    ``tokens`` holds the count of each entry, or is empty where nobody counted yet. The entries are
-    read once; they must not be changed as long as the history is in use.
+    ``tokens`` holds the count of each entry; it is empty where nobody counted yet. The entries are
+    parsed once, so they must not be changed while the history is in use.
     """
 
     entries: tuple[Any, ...] = ()
     format: str = "plain"
     tokens: tuple[int, ...] = ()
-    places: tuple[int, ...] = ()
-    """Where each entry stood in the list that came in; empty: all of it is here."""
-    _read: dict[str, Any] = field(
+    entry_indices: tuple[int, ...] = ()
+    """The index of each entry in the caller's list. Empty: no entry was left out."""
+    _parse_cache: dict[str, Any] = field(
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
 
     def __post_init__(self) -> None:
-        """Refuse what is no history."""
+        """Check the fields."""
         if type(self.entries) is not tuple:
             check_type("history: entries", self.entries, (list, tuple), "pass a list of messages")
             object.__setattr__(self, "entries", tuple(self.entries))
@@ -41,121 +49,152 @@ class History:
 
     @property
     def total_tokens(self) -> int:
-        """Of all its entries."""
+        """The tokens of all entries."""
         return sum(self.tokens)
 
-    def place(self, position: int) -> int:
-        """Where the entry stood in the list that came in."""
-        return self.places[position] if self.places else position
+    @property
+    def indices(self) -> Sequence[int]:
+        """The index of each entry in the caller's list, also where `entry_indices` is empty."""
+        return self.entry_indices or range(len(self.entries))
+
+    def entry_index(self, position: int) -> int:
+        """Return the index in the caller's list of the entry at this position in `entries`.
+
+        >>> history = History(({"role": "user", "content": "Go on."},), entry_indices=(12,))
+        >>> history.entry_index(0)
+        12
+        """
+        return self.entry_indices[position] if self.entry_indices else position
 
     def entry_id(self, position: int) -> EntryId:
-        """The id of the entry at this position."""
-        return EntryId.of(self.place(position))
+        """Return the id of the entry at this position in `entries`."""
+        return EntryId.of(self.entry_index(position))
 
     @property
     def conversation(self) -> Conversation:
-        """Its entries, read and grouped into units; raises InvalidMessageError."""
-        found: Conversation | None = self._read.get("conversation")
+        """The entries, parsed and grouped into units; raises InvalidMessageError."""
+        found: Conversation | None = self._parse_cache.get("conversation")
         if found is None:
             found, entries = formats.read(self.entries, self.format)
             if entries is not self.entries:
                 object.__setattr__(self, "entries", tuple(entries))
-            self._read["conversation"] = found
+            self._parse_cache["conversation"] = found
         return found
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Its entries, read; raises InvalidMessageError."""
-        found: tuple[Message, ...] | None = self._read.get("messages")
-        resting: _Resting | None = self._read.get("resting")
-        if found is None and resting is not None:
-            return resting.messages_of(self)
+        """The entries, parsed; raises InvalidMessageError."""
+        found: tuple[Message, ...] | None = self._parse_cache.get("messages")
+        light: _LightMessages | None = self._parse_cache.get("light")
+        if found is None and light is not None:
+            return light.completed(self)
         return self.conversation.messages if found is None else found
 
-    def rest(self) -> None:
-        """Keep of what was read what is small beside the entries; the others are read again where
-        they are wanted: the long inputs of tools, which are texts of their own."""
-        # The lines of a transcript are read in the light of others: all of them, or none.
+    def shrink_parse_cache(self) -> None:
+        """Free most of the memory that parsing took.
+
+        The long inputs of tools are texts that only the parsed form holds. They are parsed again
+        when somebody asks for them.
+        """
+        # A line of a transcript depends on others, so its format is parsed whole or not at all.
         if self.format != "claude_code":
-            self._read["resting"] = _Resting.of(self.messages)
+            self._parse_cache["light"] = _LightMessages.of(self.messages)
         # In this order: another thread may be reading.
-        self._read.pop("messages", None)
-        self._read.pop("conversation", None)
+        self._parse_cache.pop("messages", None)
+        self._parse_cache.pop("conversation", None)
 
     def with_tokens(self, tokens: Sequence[int], conversation: Conversation | None = None) -> Self:
-        """The same, counted; what was read of it is not read again. ``conversation`` is all of it,
-        read, where somebody has."""
+        """Return the same history with these counts; nothing is parsed again.
+
+        ``conversation`` is the parsed history, where the caller has it.
+        """
         name = self.format if conversation is None else conversation.format
-        made = type(self)(self.entries, name, tuple(tokens), self.places)
-        made._read.update(self._read)
+        made = type(self)(self.entries, name, tuple(tokens), self.entry_indices)
+        made._parse_cache.update(self._parse_cache)
         if conversation is not None:
-            made._read["conversation"] = conversation
+            made._parse_cache["conversation"] = conversation
         return made
 
-    def reworded(
+    def select(self, positions: Iterable[int]) -> Self:
+        """Return a history of the entries at these positions; all entries must be counted."""
+        positions = tuple(positions)
+        return type(self)(
+            tuple([self.entries[position] for position in positions]),
+            self.format,
+            tuple([self.tokens[position] for position in positions]),
+            tuple([self.entry_index(position) for position in positions]),
+        )
+
+    def with_changed_entries(
         self,
         entries: Mapping[int, Any],
         messages: Mapping[int, Message],
         tokens: Mapping[int, int],
     ) -> Self:
-        """The same with other entries at these positions, which say the same in other words:
-        `messages` are these entries, read, so that nothing is read again, and `tokens` theirs."""
-        kept = tuple([entries.get(place, entry) for place, entry in enumerate(self.entries)])
-        counts = tuple([tokens.get(place, count) for place, count in enumerate(self.tokens)])
-        made = type(self)(kept, self.format, counts, self.places)
-        read = tuple([messages.get(each.index, each) for each in self.messages])
-        made._read["messages"] = read
-        whole: Conversation | None = self._read.get("conversation")
-        if whole is not None:
+        """Return the same history with other entries at these positions.
+
+        ``messages`` are the new entries, parsed, and ``tokens`` their counts: nothing is parsed or
+        counted again. A new entry has the calls and results of the one it replaces.
+        """
+        kept = tuple([entries.get(position, entry) for position, entry in enumerate(self.entries)])
+        counts = tuple([tokens.get(position, count) for position, count in enumerate(self.tokens)])
+        made = type(self)(kept, self.format, counts, self.entry_indices)
+        parsed = tuple([messages.get(each.index, each) for each in self.messages])
+        made._parse_cache["messages"] = parsed
+        conversation: Conversation | None = self._parse_cache.get("conversation")
+        if conversation is not None:
             units = [
                 unit
                 if messages.keys().isdisjoint(unit.members)
                 else unit._replace(
                     messages=tuple([messages.get(each.index, each) for each in unit.messages])
                 )
-                for unit in whole.units
+                for unit in conversation.units
             ]
-            made._read["conversation"] = whole._replace(messages=read, units=tuple(units))
+            made._parse_cache["conversation"] = conversation._replace(
+                messages=parsed, units=tuple(units)
+            )
         return made
 
     def followed_by(self, new: Self) -> Self:
-        """The same, and after it what came since; what was read is not read again."""
+        """Return this history with new entries behind it; nothing is parsed again."""
         both = type(self)(
             self.entries + new.entries,
             self.format,
             self.tokens + new.tokens,
-            (self.places or tuple(range(len(self.entries)))) + new.places,
+            tuple(self.indices) + new.entry_indices,
         )
-        # The lines of a transcript are read in the light of others: it is read as a whole.
+        # A line of a transcript depends on others, so its format is parsed whole.
         if self.format != "claude_code":
             start = len(self.entries)
             shifted = [each._replace(index=each.index + start) for each in new.messages]
-            both._read["messages"] = (*self.messages, *shifted)
+            both._parse_cache["messages"] = (*self.messages, *shifted)
         return both
 
 
-class _Resting(NamedTuple):
-    """The messages of a history, without the texts of those that are read again."""
+class _LightMessages(NamedTuple):
+    """The messages of a history. Those with long tool inputs have no pieces."""
 
     messages: tuple[Message, ...]
-    again: tuple[int, ...]
+    incomplete: tuple[int, ...]
+    """Which of the messages have no pieces."""
 
     @classmethod
     def of(cls, messages: Sequence[Message]) -> Self:
-        """The messages at rest."""
-        again = tuple([place for place, each in enumerate(messages) if _has_long_input(each)])
+        """Take the pieces out of the messages with long tool inputs."""
+        incomplete = tuple([n for n, each in enumerate(messages) if _has_long_input(each)])
         light = list(messages)
-        for place in again:
-            light[place] = light[place]._replace(pieces=())
-        return cls(tuple(light), again)
+        for n in incomplete:
+            light[n] = light[n]._replace(pieces=())
+        return cls(tuple(light), incomplete)
 
-    def messages_of(self, history: History) -> tuple[Message, ...]:
-        """The messages with all their texts."""
+    def completed(self, history: History) -> tuple[Message, ...]:
+        """Return all messages with their pieces; missing ones are parsed from the history."""
         whole = list(self.messages)
-        entries = [history.entries[whole[place].index] for place in self.again]
-        read = formats.parse(entries, history.format).messages
-        for place, message in zip(self.again, read, strict=True):
-            whole[place] = whole[place]._replace(pieces=message.pieces)
+        entries = [history.entries[whole[n].index] for n in self.incomplete]
+        parsed = formats.parse(entries, history.format).messages
+        for n, message in zip(self.incomplete, parsed, strict=True):
+            whole[n] = whole[n]._replace(pieces=message.pieces)
         return tuple(whole)
 
 

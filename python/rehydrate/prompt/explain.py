@@ -1,4 +1,4 @@
-"""An IR as a table: what stands where, what it costs, where it is from, what went and why."""
+"""explain: an IR as a table, with the cost and source of each part, and what was left out."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 _ENTRY = re.compile(r"history\[(\d{1,9})\]")
-_ID_CELLS, _SOURCE_CELLS, _BAR_CELLS = 44, 12, 40
+_ID_WIDTH, _SOURCE_WIDTH, _BAR_WIDTH = 44, 12, 40
 
 
 class PromptRow(NamedTuple):
-    """One tool, one section, a run of entries of the history, or something that was left out."""
+    """A tool, a section, a run of history entries, or something that was left out."""
 
     kind: Literal["tool", "section", "history", "late_bound", "cut", "dropped"]
-    """``late_bound``: what the model asked for; its tokens are among those of the history, in which
-    it stands. ``cut``: what is missing of a section that is there in part."""
+    """``late_bound``: a section that the model asked for; the row of the history contains its
+    tokens too. ``cut``: the missing part of a section."""
     id: str
-    """``tools.grep``, a section's id, ``history[4]``, ``history[4-17]`` or, with entries missing
-    between, ``history[4..17]``."""
+    """``tools.grep``, a section's id, ``history[4]``, ``history[4-17]``, or ``history[4..17]``
+    where entries between are missing."""
     source: str
     tokens: int
     reason: str = ""
-    """Why it is kept or cut, or why it went."""
+    """Why it is kept, cut or dropped."""
     priority: str = ""
     mode: str = ""
     stability: str = ""
@@ -44,15 +44,16 @@ class PromptRow(NamedTuple):
     relevance: float | None = None
     min_tokens: int = 0
     breakpoint: bool = False
-    """Whether the cache is told to keep the prefix that ends here."""
+    """Whether the provider is told to cache the prefix that ends here."""
     handle: str | None = None
-    """Where the whole can be fetched."""
+    """The handle of the whole text."""
     first: int = 0
-    """Its position in the IR, and of a run that of the last; of a run that was left out, the place
-    in the list that came in."""
+    """The position in the IR of a tool, a section or the first entry of a run. For dropped entries
+    it is the index in the caller's list."""
     last: int = 0
+    """The same for the last entry of a run."""
     entries: int = 1
-    """Entries in a run."""
+    """The number of entries in a run."""
 
     @property
     def is_kept(self) -> bool:
@@ -61,8 +62,10 @@ class PromptRow(NamedTuple):
 
 
 class PromptExplanation(NamedTuple):
-    """Rows in the order in which a provider reads them, then what was left out; and how the prompt
-    came to be."""
+    """Rows in the order in which a provider reads them, then what was left out.
+
+    With the reports of the sources and the traces of the passes.
+    """
 
     rows: tuple[PromptRow, ...]
     tokens: int
@@ -75,7 +78,7 @@ class PromptExplanation(NamedTuple):
 
     @property
     def by_source(self) -> dict[str, int]:
-        """Tokens in the prompt by what brought them, in the order of the prompt."""
+        """The tokens of each source that are in the prompt, in the order of the prompt."""
         sums: dict[str, int] = {}
         for row in self.rows:
             if row.is_kept:
@@ -85,14 +88,14 @@ class PromptExplanation(NamedTuple):
         return sums
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the table as JSON values."""
         from rehydrate.prompt.serialize import plain
 
         values: dict[str, Any] = plain(self)
         return values
 
     def __str__(self) -> str:
-        """The budget, the rows, the sources and the passes, as plain text."""
+        """Return the budget, the rows, the sources and the passes, as plain text."""
         parts = [_budget_lines(self), _row_lines(self.rows)]
         if self.sources:
             parts.append(_source_lines(self.sources))
@@ -104,7 +107,7 @@ class PromptExplanation(NamedTuple):
 
 
 def explain(ir: PromptContent) -> PromptExplanation:
-    """The IR as a table."""
+    """Return the IR as a table."""
     rows = (*_tools(ir), *_sections_and_history(ir), *_late_bound(ir), *_dropped(ir))
     meta = ir.meta
     return PromptExplanation(
@@ -120,8 +123,8 @@ def explain(ir: PromptContent) -> PromptExplanation:
 
 
 def _tools(ir: PromptContent) -> Iterator[PromptRow]:
-    for position, tool in enumerate(ir.tools):
-        is_last = position == len(ir.tools) - 1
+    for number, tool in enumerate(ir.tools):
+        is_last = number == len(ir.tools) - 1
         yield PromptRow(
             "tool",
             f"{TOOLS}.{tool.name}",
@@ -131,29 +134,28 @@ def _tools(ir: PromptContent) -> Iterator[PromptRow]:
             stability="static",
             trust=tool.provenance.trust,
             breakpoint=is_last and TOOLS in ir.breakpoints,
-            first=position,
-            last=position,
+            first=number,
+            last=number,
         )
 
 
 def _sections_and_history(ir: PromptContent) -> Iterator[PromptRow]:
-    """Static sections, the system's first; then the history with the dynamic ones where they
-    stand in it."""
-    placed = list(enumerate(ir.sections))
-    static = [pair for pair in placed if pair[1].is_static]
-    for position, section in sorted(static, key=lambda pair: not pair[1].is_system):
-        yield _section(section, position, ir)
+    """Yield static sections, the system's first; then the history with the dynamic sections."""
+    numbered = list(enumerate(ir.sections))
+    static = [pair for pair in numbered if pair[1].is_static]
+    for number, section in sorted(static, key=lambda pair: not pair[1].is_system):
+        yield _section(section, number, ir)
     inserted: dict[int, list[PromptRow]] = {}
-    dynamic = [pair for pair in placed if not pair[1].is_static]
+    dynamic = [pair for pair in numbered if not pair[1].is_static]
     default = last_user_turn(ir) if dynamic else 0
-    for position, section in dynamic:
-        before = default if section.anchor is None else _position(ir, section.anchor)
-        inserted.setdefault(before, []).append(_section(section, position, ir))
+    for number, section in dynamic:
+        before = default if section.anchor is None else _position_of(ir, section.anchor)
+        inserted.setdefault(before, []).append(_section(section, number, ir))
     yield from _history(ir, inserted)
 
 
-def _section(section: Section, position: int, ir: PromptContent) -> PromptRow:
-    passes = [trace.name for trace in _changing(ir) if section.id in trace.changed]
+def _section(section: Section, number: int, ir: PromptContent) -> PromptRow:
+    passes = [trace.name for trace in _changing_passes(ir) if section.id in trace.changed]
     reasons = [f"passes: {', '.join(dict.fromkeys(passes))}"] if passes else []
     if section.must_stay_whole:
         reasons.append(f"always whole: {section.mode if section.priority < 4 else 'critical'}")
@@ -172,31 +174,30 @@ def _section(section: Section, position: int, ir: PromptContent) -> PromptRow:
         section.min_tokens,
         section.id in ir.breakpoints,
         section.handle,
-        position,
-        position,
+        number,
+        number,
     )
 
 
 def _history(ir: PromptContent, inserted: dict[int, list[PromptRow]]) -> Iterator[PromptRow]:
-    """Runs of entries, cut where a section stands between them or a breakpoint on one."""
-    history = ir.history
+    """Yield runs of entries. A run ends before an inserted section and after a breakpoint."""
+    history, indices = ir.history, ir.history.indices
     size = len(history.entries)
     marks = {n for n in range(size) if history.entry_id(n) in ir.breakpoints}
-    cuts = {0, size} | {min(n, size) for n in inserted} | {n + 1 for n in marks}
-    changes = _changed_entries(ir)
-    edges = sorted(cuts)
+    edges = sorted({0, size} | {min(n, size) for n in inserted} | {n + 1 for n in marks})
+    changed_ids = {name for trace in _changing_passes(ir) for name in trace.changed}
     for begin, end in zip(edges, [*edges[1:], size], strict=True):
         yield from inserted.get(begin, ())
         if begin == end:
             continue
-        first, last = history.place(begin), history.place(end - 1)
-        touched = sum(history.place(n) in changes for n in range(begin, end))
+        first, last = indices[begin], indices[end - 1]
+        changed = sum(EntryId.of(index) in changed_ids for index in indices[begin:end])
         yield PromptRow(
             "history",
             EntryId.run(first, last, has_gaps=last - first >= end - begin),
             "history",
             sum(history.tokens[begin:end]),
-            _run_reason(end - begin, touched),
+            _run_reason(end - begin, changed),
             stability="static",
             breakpoint=end - 1 in marks,
             first=begin,
@@ -205,29 +206,20 @@ def _history(ir: PromptContent, inserted: dict[int, list[PromptRow]]) -> Iterato
         )
 
 
-def _run_reason(count: int, touched: int) -> str:
+def _run_reason(count: int, changed: int) -> str:
     words = [f"{count:,} entries"] if count > 1 else []
-    words += [f"{touched:,} changed by passes"] if touched else []
+    words += [f"{changed:,} changed by passes"] if changed else []
     return ", ".join(words)
 
 
-def _changing(ir: PromptContent) -> list[Trace]:
-    """The passes that did more than set breakpoints, which are told anyway."""
+def _changing_passes(ir: PromptContent) -> list[Trace]:
+    """Return the passes that did more than set breakpoints: those have a column of their own."""
     marks = set(ir.breakpoints)
     return [trace for trace in ir.meta.trace if not marks.issuperset(trace.changed)]
 
 
-def _changed_entries(ir: PromptContent) -> set[int]:
-    names = {name for trace in _changing(ir) for name in trace.changed}
-    return {
-        place
-        for place in (ir.history.place(n) for n in range(len(ir.history.entries)))
-        if EntryId.of(place) in names
-    }
-
-
 def last_user_turn(ir: PromptContent) -> int:
-    """Position of the entry in which the user spoke last; behind the last one if in none."""
+    """Return the position of the last user turn; without one, the position after the last entry."""
     history = ir.history
     try:
         messages = parse(history.entries, history.format).messages
@@ -238,33 +230,33 @@ def last_user_turn(ir: PromptContent) -> int:
 
 
 def _late_bound(ir: PromptContent) -> Iterator[PromptRow]:
-    for position, section in enumerate(ir.late_bound):
-        row = _section(section, position, ir)
-        reason = f"asked for by the model, in the result of {section.carrier}"
+    for number, section in enumerate(ir.late_bound):
+        row = _section(section, number, ir)
+        reason = f"asked for by the model, in the result of {section.tool_call_id}"
         yield row._replace(kind="late_bound", reason=reason)
 
 
-def _position(ir: PromptContent, place: int) -> int:
-    """The position of the first entry that stood at this place or behind it."""
-    size = len(ir.history.entries)
-    return next((n for n in range(size) if ir.history.place(n) >= place), size)
+def _position_of(ir: PromptContent, entry_index: int) -> int:
+    """Return the position of the first entry whose entry index is at least this one."""
+    indices = ir.history.indices
+    return next((n for n, index in enumerate(indices) if index >= entry_index), len(indices))
 
 
 def _dropped(ir: PromptContent) -> Iterator[PromptRow]:
-    """What was left out, entry by entry of the history as runs with one fate."""
-    visible = {section.id for section in ir.sections}
-    kept = sorted(ir.history.place(n) for n in range(len(ir.history.entries)))
-    shown = frozenset(kept)
+    """Yield what was left out. Entries that went for one reason are one run."""
+    kept_sections = {section.id for section in ir.sections}
+    kept = sorted(ir.history.indices)
+    kept_entries = frozenset(kept)
     run: list[tuple[int, DroppedSection]] = []
     for dropped in ir.meta.dropped:
         match = _ENTRY.fullmatch(dropped.section)
-        place = int(match[1]) if match else -1
-        is_cut = dropped.section in visible or (match is not None and place in shown)
-        if run and (is_cut or not _goes_on(run[-1], place, dropped, kept)):
-            yield _gone_run(run)
+        index = int(match[1]) if match else -1
+        is_cut = dropped.section in kept_sections or (match is not None and index in kept_entries)
+        if run and (is_cut or not _continues(run[-1], index, dropped, kept)):
+            yield _dropped_run(run)
             run = []
         if match and not is_cut:
-            run.append((place, dropped))
+            run.append((index, dropped))
             continue
         yield PromptRow(
             "cut" if is_cut else "dropped",
@@ -276,22 +268,22 @@ def _dropped(ir: PromptContent) -> Iterator[PromptRow]:
             handle=dropped.handle,
         )
     if run:
-        yield _gone_run(run)
+        yield _dropped_run(run)
 
 
-def _goes_on(
-    last: tuple[int, DroppedSection], place: int, dropped: DroppedSection, kept: list[int]
+def _continues(
+    last: tuple[int, DroppedSection], index: int, dropped: DroppedSection, kept: list[int]
 ) -> bool:
-    """Whether an entry went as the one before it did, with nothing that is kept between them."""
+    """Whether an entry continues the run: for the same reason, with no kept entry between."""
     before, one = last
     return (
-        place > before
+        index > before
         and (one.reason, one.by, one.priority) == (dropped.reason, dropped.by, dropped.priority)
-        and bisect_left(kept, before) == bisect_left(kept, place)
+        and bisect_left(kept, before) == bisect_left(kept, index)
     )
 
 
-def _gone_run(run: list[tuple[int, DroppedSection]]) -> PromptRow:
+def _dropped_run(run: list[tuple[int, DroppedSection]]) -> PromptRow:
     (first, dropped), (last, _) = run[0], run[-1]
     words = [f"{len(run):,} entries"] if len(run) > 1 else []
     words.append(f"{dropped.reason} ({dropped.by})" if dropped.by else dropped.reason)
@@ -314,8 +306,8 @@ def _gone_run(run: list[tuple[int, DroppedSection]]) -> PromptRow:
 
 def _budget_lines(table: PromptExplanation) -> list[str]:
     soft, hard = table.budget.soft_tokens, table.budget.hard_tokens
-    filled = min(round(_BAR_CELLS * table.tokens / soft), _BAR_CELLS)
-    bar = "#" * filled + "." * (_BAR_CELLS - filled)
+    filled = min(round(_BAR_WIDTH * table.tokens / soft), _BAR_WIDTH)
+    bar = "#" * filled + "." * (_BAR_WIDTH - filled)
     line = (
         f"[{bar}] {table.tokens:,} of {soft:,} tokens ({table.tokens / soft:.0%}), "
         f"hard limit {hard:,}; {table.counter}"
@@ -338,8 +330,8 @@ def _row_lines(rows: Sequence[PromptRow]) -> list[str]:
         cells.append(
             (
                 str(number) if row.is_kept else "",
-                _clipped(row.id, _ID_CELLS),
-                _clipped(row.source, _SOURCE_CELLS),
+                _clipped(row.id, _ID_WIDTH),
+                _clipped(row.source, _SOURCE_WIDTH),
                 f"{row.tokens:,}",
                 row.priority,
                 row.mode,
@@ -357,7 +349,7 @@ def _source_lines(sources: Iterable[SourceReport]) -> list[str]:
     cells = [("source", "state", "sections", "tokens", "ms", "")]
     cells += [
         (
-            _clipped(source.name, _ID_CELLS),
+            _clipped(source.name, _ID_WIDTH),
             source.status,
             f"{source.sections:,}",
             f"{source.tokens:,}",
@@ -373,7 +365,7 @@ def _trace_lines(passes: Iterable[Trace]) -> list[str]:
     cells = [("pass", "before", "after", "changed", "ms", "")]
     cells += [
         (
-            _clipped(trace.name, _ID_CELLS),
+            _clipped(trace.name, _ID_WIDTH),
             f"{trace.before_tokens:,}",
             f"{trace.after_tokens:,}",
             f"{len(trace.changed):,}",
@@ -386,21 +378,22 @@ def _trace_lines(passes: Iterable[Trace]) -> list[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]], right: set[int]) -> list[str]:
+    """Pad the cells of each column to one width; those in `right` are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.rjust(width) if place in right else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
 
 
-def _clipped(text: str, cells: int) -> str:
+def _clipped(text: str, width: int) -> str:
     line = _one_line(text)
-    return line if len(line) <= cells else line[: cells - 1] + "…"
+    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 def _one_line(text: str) -> str:
-    """Without line breaks and anything else that would move what stands beside it."""
+    """Replace line breaks and other characters that would move the text beside it."""
     return "".join(character if character.isprintable() else " " for character in text)

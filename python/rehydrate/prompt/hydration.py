@@ -1,4 +1,4 @@
-"""hydrate: asks all sources about a turn at once, and puts what they bring into a PromptIR."""
+"""hydrate: queries all sources at once, and puts what they find into a PromptIR."""
 
 from __future__ import annotations
 
@@ -14,65 +14,67 @@ from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.meta import DroppedSection, Meta, SourceReport
 from rehydrate.prompt.request import ContextRequest
-from rehydrate.prompt.section import Section, ToolDef
+from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.arguments import check_names, sources_of
 from rehydrate.prompt.sources.given import history, system as system_of, tools as tools_of
 from rehydrate.prompt.sources.running import SourceOutcome, run_sources
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest
+from rehydrate.prompt.tool_def import ToolDef
 
 if TYPE_CHECKING:
     from rehydrate.prompt.sources.arguments import Given, Source
 
 
 class HydrateOptions(TypedDict, total=False):
-    """What `hydrate` takes beside a request and sources."""
+    """The options of `hydrate`, besides the request and the sources."""
 
     messages: Sequence[Any] | History | None
     """The conversation so far, in any of the formats."""
     format: str
-    """Of the messages, where detection should not say."""
+    """The format of the messages; without it, it is detected."""
     system: str | Section | Sequence[str | Section] | None
-    """Instructions of the caller's, and sections as they are."""
+    """Instructions as texts, and sections as they are."""
     tools: Iterable[Any]
     """Definitions of tools, in any provider's shape."""
     visible: Iterable[str]
-    """What the model sees already, by `Provenance.items`: it is not brought again."""
+    """Items that the model sees already, by `Provenance.items`: sources do not return them."""
     timeout: float | None
-    """Of every source that may wait for something, in place of its own; None: wait for all."""
+    """Seconds, for every source that may have to wait, instead of its own timeout. None: no
+    limit."""
 
 
 class SourceOptions(TypedDict, total=False):
-    """What `hydrate_source` takes beside a request and a source."""
+    """The options of `hydrate_source`, besides the request and the source."""
 
     visible: Iterable[str]
-    """What the model sees already, by `Provenance.items`: it is not brought again."""
+    """Items that the model sees already, by `Provenance.items`: the source does not return them."""
     budget_tokens: int | None
-    """What there is room for; the source's own budget may be less."""
+    """The room there is; the source's own budget may be smaller."""
     timeout: float | None
 
 
 class Hydrated(NamedTuple):
-    """What one source brought."""
+    """The result of one source."""
 
     sections: tuple[Section, ...]
     report: SourceReport
     dropped: tuple[DroppedSection, ...] = ()
-    """What it found and there was no room for."""
+    """What it found and had no room for."""
     degraded: tuple[str, ...] = ()
-    """What did not work, and was done otherwise."""
+    """What failed, and what was used instead, in words."""
 
 
 def hydrate(
     request: ContextRequest | str = "", sources: Given = (), **options: Unpack[HydrateOptions]
 ) -> PromptIR:
-    """Everything that may go into the next prompt, and where it came from.
+    """Collect everything that may go into the next prompt, with where it came from.
 
-    ``request`` is what the turn is about, as a text or a `ContextRequest`; "": the last user turn
-    of ``messages``. ``sources`` is a `Memory` (its hot items, those of the request's time range and
+    ``request`` is the turn's query, as a text or a `ContextRequest`; "": the last user turn of
+    ``messages``. ``sources`` is a `Memory` (its hot items, those of the request's time range and
     those that match), the path of a document or folder, a function, a source such as
-    ``semantic(memory)``, or a list of these. They run at once. One that fails, or that is not back
-    by its deadline (200 ms), is left out, and ``ir.meta.sources`` says why; what does not fit into
-    a source's budget is in ``ir.meta.dropped``. Without messages the request itself is the
+    ``semantic(memory)``, or a list of these. They run at once. A source that fails, or that takes
+    longer than its timeout (0.2 s), is left out, and ``ir.meta.sources`` says why. What does not
+    fit into a source's budget is in ``ir.meta.dropped``. Without messages the request itself is the
     conversation.
 
     Raises InvalidArgumentError for an argument outside its limits and for two sources of one name,
@@ -84,16 +86,18 @@ def hydrate(
     'Staging listens on 8443.'
     """
     _check_options("hydrate", options, HydrateOptions)
-    named = [*_laid_down(options), *sources_of(sources)]
-    check_names(named)
-    asked = _filled_in(request, named)
-    if asked.query.strip() and not any(source.kind == "history" for source in named):
-        named.append(history([{"role": "user", "content": asked.query}]))
-    wanted = [source for source in named if source.is_wanted(asked.strategy)]
-    questions = _questions(wanted, asked, options, is_asked_for=False)
-    outcomes = _run(wanted, questions, options)
-    came = dict(zip([source.name for source in wanted], outcomes, strict=True))
-    return _prompt(asked, [came.get(source.name, _left_out(source)) for source in named])
+    all_sources = [*_sources_in(options), *sources_of(sources)]
+    check_names(all_sources)
+    request = _complete_request(request, all_sources)
+    if request.query.strip() and not any(source.kind == "history" for source in all_sources):
+        all_sources.append(history([{"role": "user", "content": request.query}]))
+    wanted = [source for source in all_sources if source.is_wanted(request.strategy)]
+    requests = _source_requests(wanted, request, options, is_asked_for=False)
+    outcomes = _run(wanted, requests, options)
+    by_name = dict(zip([source.name for source in wanted], outcomes, strict=True))
+    return _prompt(
+        request, [by_name.get(source.name, _turned_off(source)) for source in all_sources]
+    )
 
 
 ahydrate = computed(hydrate)
@@ -102,10 +106,10 @@ ahydrate = computed(hydrate)
 def hydrate_source(
     request: ContextRequest | str, source: Source, **options: Unpack[SourceOptions]
 ) -> Hydrated:
-    """What one source brings for a request, in the middle of a turn: nothing else is touched.
+    """Query one source in the middle of a turn.
 
     ``visible`` are the items that the model sees already, ``budget_tokens`` is the room there is.
-    A source that fails or is late brings nothing, and the report says why.
+    A source that fails or is late returns no sections, and the report says why.
 
     >>> hydrate_source("ports", lambda request: "8443", timeout=None).sections[0].content
     '8443'
@@ -124,20 +128,20 @@ def hydrate_source(
 def hydrate_sources(
     request: ContextRequest | str, sources: Given, **options: Unpack[SourceOptions]
 ) -> list[Hydrated]:
-    """What each of several sources brings for a request, in their order; they run at once.
+    """Query several sources at once; the results are in the order of the sources.
 
-    The strategy says which of them are asked, and each may take ``budget_tokens``.
+    The strategy says which of them run, and each may take ``budget_tokens``.
 
     >>> [hydrated.report.name for hydrated in hydrate_sources("ports", [], timeout=None)]
     []
     """
     _check_options("hydrate_source", options, SourceOptions)
-    named = sources_of(sources)
-    check_names(named)
-    asked = _filled_in(request, named)
-    wanted = [source for source in named if source.is_wanted(asked.strategy)]
-    questions = _questions(wanted, asked, options, is_asked_for=True)
-    outcomes = _run(wanted, questions, options)
+    all_sources = sources_of(sources)
+    check_names(all_sources)
+    request = _complete_request(request, all_sources)
+    wanted = [source for source in all_sources if source.is_wanted(request.strategy)]
+    requests = _source_requests(wanted, request, options, is_asked_for=True)
+    outcomes = _run(wanted, requests, options)
     return [
         Hydrated(each.found.sections, each.report, each.found.dropped, each.found.degraded)
         for each in outcomes
@@ -147,12 +151,11 @@ def hydrate_sources(
 ahydrate_source = computed(hydrate_source)
 
 
-def _laid_down(options: HydrateOptions) -> list[HydrationSource]:
-    """The sources that stand in the options: they bring what the caller has at hand."""
+def _sources_in(options: HydrateOptions) -> list[HydrationSource]:
+    """Return sources for the system prompt, tools and messages in the options."""
     sources = []
-    given = options.get("system")
-    if given is not None:
-        sources.append(system_of(*(given if isinstance(given, (list, tuple)) else (given,))))
+    if (system := options.get("system")) is not None:
+        sources.append(system_of(*(system if isinstance(system, (list, tuple)) else (system,))))
     if (definitions := options.get("tools")) is not None:
         sources.append(tools_of(definitions))
     if (messages := options.get("messages")) is not None:
@@ -160,8 +163,11 @@ def _laid_down(options: HydrateOptions) -> list[HydrationSource]:
     return sources
 
 
-def _filled_in(request: Any, sources: Sequence[HydrationSource]) -> ContextRequest:
-    """The request with what it is about, and with whose it is where a memory has to know that."""
+def _complete_request(request: Any, sources: Sequence[HydrationSource]) -> ContextRequest:
+    """Return the request with a query, where a source knows one.
+
+    Raises MissingNamespaceError for a source that needs a namespace where the request has none.
+    """
     if isinstance(request, str):
         request = ContextRequest(request)
     if not isinstance(request, ContextRequest):
@@ -169,28 +175,32 @@ def _filled_in(request: Any, sources: Sequence[HydrationSource]) -> ContextReque
             f"request is of type {type(request).__name__}; pass a text or a ContextRequest"
         )
     for source in sources:
-        is_open = source.needs_namespace and not request.namespace
-        if is_open and source.is_wanted(request.strategy):
+        is_unbound = source.needs_namespace and not request.namespace
+        if is_unbound and source.is_wanted(request.strategy):
             raise MissingNamespaceError(source.name)
     if not request.query.strip():
-        said = next(filter(None, map(_queried_by, sources)), request.query)
-        return replace(request, query=said)
+        query = next(filter(None, map(_query_from, sources)), request.query)
+        return replace(request, query=query)
     return request
 
 
-def _queried_by(source: HydrationSource) -> str:
-    """What the turn is about as far as the source can tell; one that fails cannot."""
+def _query_from(source: HydrationSource) -> str:
+    """Return the query that the source knows, as the history does; "" for none, or if it fails."""
     try:
-        said = source.query() if source.query else ""
+        query = source.query() if source.query else ""
     except Exception:
         return ""
-    return said if isinstance(said, str) else ""
+    return query if isinstance(query, str) else ""
 
 
-def _questions(
-    sources: Sequence[HydrationSource], asked: ContextRequest, options: Any, *, is_asked_for: bool
+def _source_requests(
+    sources: Sequence[HydrationSource],
+    request: ContextRequest,
+    options: Any,
+    *,
+    is_asked_for: bool,
 ) -> list[SourceRequest]:
-    """What each source is asked, and how much of its answer will be used."""
+    """Return the request to each source, with the tokens that it may take."""
     room, visible = options.get("budget_tokens"), options.get("visible", ())
     if not (room is None or (type(room) is int and room >= 0)):
         raise InvalidArgumentError(
@@ -200,32 +210,31 @@ def _questions(
         raise InvalidArgumentError(
             f"visible is of type {type(visible).__name__}; pass the items of provenances"
         )
-    seen = frozenset(visible)
-    questions = []
+    visible = frozenset(visible)
+    requests = []
     for source in sources:
-        own = source.tokens_for(asked.strategy, asked.budget)
-        limits = [limit for limit in (own, room) if limit is not None]
-        most = min(limits, default=None)
-        questions.append(SourceRequest(asked, source.name, most, seen, is_asked_for))
-    return questions
+        own = source.tokens_for(request.strategy, request.budget)
+        limit = min([tokens for tokens in (own, room) if tokens is not None], default=None)
+        requests.append(SourceRequest(request, source.name, limit, visible, is_asked_for))
+    return requests
 
 
 def _run(
-    sources: Sequence[HydrationSource], questions: Sequence[SourceRequest], options: Any
+    sources: Sequence[HydrationSource], requests: Sequence[SourceRequest], options: Any
 ) -> list[SourceOutcome]:
     if "timeout" in options:
         timeout = check_timeout("timeout", options["timeout"])
         sources = [replace(source, timeout=timeout) for source in sources]
-    return run_sources(sources, questions)
+    return run_sources(sources, requests)
 
 
-def _left_out(source: HydrationSource) -> SourceOutcome:
+def _turned_off(source: HydrationSource) -> SourceOutcome:
     report = SourceReport(source.name, "off", detail="the strategy leaves it out")
     return SourceOutcome(Found(), report)
 
 
-def _prompt(asked: ContextRequest, outcomes: Sequence[SourceOutcome]) -> PromptIR:
-    """What all sources brought, in their order."""
+def _prompt(request: ContextRequest, outcomes: Sequence[SourceOutcome]) -> PromptIR:
+    """Return a PromptIR with the results of all sources, in their order."""
     found = [outcome.found for outcome in outcomes]
     dropped = [one for each in found for one in each.dropped]
     sections: dict[str, Section] = {}
@@ -241,7 +250,7 @@ def _prompt(asked: ContextRequest, outcomes: Sequence[SourceOutcome]) -> PromptI
                 reason = "another tool has this name"
                 dropped.append(DroppedSection(tool.name, tool.tokens or 0, reason, by=name))
     prompt = PromptIR(
-        request=asked,
+        request=request,
         sections=tuple(sections.values()),
         tools=tuple(tools.values()),
         history=next((each.history for each in found if each.history), History()),
@@ -258,14 +267,14 @@ def _prompt(asked: ContextRequest, outcomes: Sequence[SourceOutcome]) -> PromptI
 
 
 def _degraded(outcome: SourceOutcome) -> Iterator[str]:
-    """What of one source is missing from the prompt, and what it did otherwise."""
+    """Yield, in words, what failed in one source and what was used instead."""
     report = outcome.report
     if report.status in ("late", "failed"):
         yield f"{report.name}: {report.status}: {report.detail}"
     yield from outcome.found.degraded
 
 
-def _check_options(operation: str, options: Any, known: type[Any]) -> None:
-    if unknown := sorted(options.keys() - known.__annotations__):
-        names = ", ".join(known.__annotations__)
+def _check_options(operation: str, options: Any, allowed: type[Any]) -> None:
+    if unknown := sorted(options.keys() - allowed.__annotations__):
+        names = ", ".join(allowed.__annotations__)
         raise InvalidArgumentError(f"{operation} has no {unknown[0]!r}; its options are {names}")

@@ -1,4 +1,4 @@
-"""PromptIR: everything that goes into one prompt, before it has any provider's shape."""
+"""PromptIR: the content of one prompt, before it has any provider's shape."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from rehydrate.prompt.explain import PromptExplanation
 
 @dataclass(frozen=True, slots=True)
 class PromptIR(PromptContent):
-    """Sections, tools, history, budget and how they came to be: frozen, passes return new ones."""
+    """The content of one prompt: sections, tools, history, budget, and the record of its making.
+
+    It is frozen: a pass returns a new one.
+    """
 
     def verify(self, *, violations: Sequence[Violation] | None = None) -> list[laws.BrokenLaw]:
-        """Every law that it breaks, of those that hold of a prompt that is to be sent; empty: none.
+        """Return the laws that it breaks; empty for a prompt that may be sent.
 
         ``violations`` are those of the history, where the caller has validated it already.
 
@@ -29,7 +32,7 @@ class PromptIR(PromptContent):
         return laws.verify(self, violations=violations)
 
     def explain(self) -> PromptExplanation:
-        """What stands where, what it costs, where it is from, what went and why: a table.
+        """Return a table: where each part stands, its cost and source, what was left out and why.
 
         >>> from rehydrate.prompt import Provenance, Section
         >>> notes = Section("notes", "Port 8443.", Provenance("hot"), tokens=4)
@@ -39,7 +42,7 @@ class PromptIR(PromptContent):
         return explain.explain(self)
 
     def diff(self, other: PromptIR) -> diff.IRDiff:
-        """What changed from this one to the other.
+        """Return the changes from this one to the other.
 
         >>> from rehydrate.prompt import Provenance, Section
         >>> notes = Section("notes", "Port 8443.", Provenance("hot"), tokens=4)
@@ -50,14 +53,14 @@ class PromptIR(PromptContent):
         return diff.diff(self, other)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as values that JSON has; message objects become dicts.
+        """Return the IR as JSON values; message objects become dicts.
 
-        Raises UnreadableIRError, which names the place, for a value that JSON has no word for.
+        Raises UnreadableIRError, with the path in the IR, for a value that JSON cannot hold.
         """
         return serialize.ir_to_dict(self)
 
     def to_json(self, indent: int | None = None) -> str:
-        """All of it as JSON.
+        """Return `to_dict` as JSON text.
 
         >>> PromptIR.from_json(PromptIR().to_json()) == PromptIR()
         True
@@ -66,14 +69,14 @@ class PromptIR(PromptContent):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """What `to_dict` made, equal to what it was made of.
+        """Read what `to_dict` returned; the result equals the IR it was called on.
 
-        Raises UnreadableIRError, which names the place, for an unknown or missing field, a value of
-        another type, and what a newer version wrote.
+        Raises UnreadableIRError, with the path in the document, for an unknown or missing field, a
+        value of another type, and a document of a newer version.
         """
         return serialize.ir_from_dict(cls, document)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:
-        """What `to_json` wrote; raises as `from_dict` does."""
+        """Read what `to_json` wrote; raises as `from_dict` does."""
         return cls.from_dict(serialize.from_json(text))

@@ -1,10 +1,10 @@
-"""The laws of a prompt: what holds of every IR that is to be sent, and which of it does not.
+"""The laws of a prompt: every IR that is sent must keep them; `verify` returns the broken ones.
 
     for broken in ir.verify():
         print(broken)        # two sections have the id 'notes' (once)
 
-They are the laws of an IR that all passes have been over. Of one that was only just hydrated the
-budget and the order may be broken: making them hold is what the passes are for.
+An IR keeps them after all passes. Before the passes it may break those of budget and order, because
+the passes establish these.
 """
 
 from __future__ import annotations
@@ -29,60 +29,61 @@ if TYPE_CHECKING:
 
 
 MOST_BREAKPOINTS = 4
-"""A provider takes no more cache marks."""
+"""A provider accepts no more cache marks."""
 TOOLS = "tools"
 """The breakpoint after all tools."""
 
-_PAIRING = frozenset(
+_PAIRING_RULES = frozenset(
     {
         *("unanswered_tool_call", "tool_result_without_call", "tool_message_without_call"),
         *("server_result_without_call", "duplicate_result", "results_not_first"),
         *("results_not_together", "reasoning_without_item"),
     }
 )
-_MENDED = "first_not_user"
-"""The one rule that holds once a prompt is rendered: a user message of our own then comes first."""
+_REPAIRED_RULE = "first_not_user"
+"""Rendering repairs a history that breaks this rule: it puts a user message in front."""
 
 
 class Law(StrEnum):
-    """What must hold."""
+    """The name of a law."""
 
     COUNTED = "counted"
-    """Everything has a token count, and every entry of the history its own."""
+    """Every section, tool and entry of the history has a token count."""
     BUDGET = "budget"
-    """At most the hard budget; over the soft one only where what must stay is larger, or where
-    ``meta.outcome`` says why."""
+    """The prompt is within the hard budget. It is over the soft one only if what must stay is
+    larger, or if ``meta.outcome`` says why."""
     PRESENT = "present"
-    """The system prompt, the last user turn and all that is critical are there."""
+    """The system prompt, the last user turn and all critical sections are there."""
     TOOL_PAIRS = "tool_pairs"
-    """Every tool call stands with its results, as the provider wants them."""
+    """Every tool call stands with its results, as the provider requires."""
     PROVIDER_RULES = "provider_rules"
-    """No other rule of the provider's is broken by the history."""
+    """The history breaks no other rule of the provider."""
     STATIC_FIRST = "static_first"
     """Static sections come before dynamic ones."""
     BREAKPOINTS = "breakpoints"
-    """At most 4, each once, in the order of the prompt, on the end of something static."""
+    """There are at most 4 breakpoints, each once, in the order of the prompt, each on a static
+    end."""
     ONCE = "once"
-    """Ids are unique, and nothing is said twice: no item, and no part of one, stands in two
-    sections, late-bound ones included, and each of these in a result that is there."""
+    """Ids are unique. No item, and no part of one, stands in two sections, late-bound ones
+    included. A late-bound section stands in a result that the history has."""
     PROVENANCE = "provenance"
-    """All content says where it came from."""
+    """All content has a provenance."""
     TRUST = "trust"
-    """What is derived is trusted no further than the least trusted of its parents."""
+    """A derived section has no more trust than the least trusted of its parents."""
     ROLES = "roles"
-    """What is not fully trusted never speaks as the system."""
+    """Content that is not fully trusted never stands in the system role."""
 
 
 class BrokenLaw(NamedTuple):
-    """One law that does not hold of one thing."""
+    """One law that one part of the prompt breaks."""
 
     law: Law
     subject: str
-    """What breaks it: a section's id, ``history[12]``, ``tools``, or "" for the whole."""
+    """The part: a section's id, ``history[12]``, ``tools``, or "" for the whole prompt."""
     message: str
 
     def __str__(self) -> str:
-        """One line: what, what is wrong with it, which law."""
+        """Return one line: the part, its problem, the law."""
         return f"{self.message} ({self.law.value})"
 
 
@@ -92,22 +93,21 @@ def verify(
     conversation: Conversation | None = None,
     violations: Sequence[Violation] | None = None,
 ) -> list[BrokenLaw]:
-    """Every law that the IR breaks, law by law; an empty list means lawful.
+    """Return the broken laws, in the order of the laws; empty for a lawful IR.
 
-    Reading and validating the history is nearly all it costs: whoever has just done so passes what
-    came of it. ``conversation`` is ``formats.parse`` of the history's entries, ``violations`` are
-    those of ``rehydrate.validate``, without those that the caller's own input had.
+    Nearly all the time goes into parsing and validating the history, so a caller that has just done
+    this passes the results. ``conversation`` is ``formats.parse`` of the entries. ``violations``
+    are those of ``rehydrate.validate``, without those of the caller's own input.
     """
     facts = _Facts(ir, conversation, violations)
-    # Without provenance there is no trust, and without places no name for an entry: nearly all
-    # other laws ask for these.
-    shapeless = [*_provenance(facts), *_places(facts)]
-    return shapeless or [broken for law in _LAWS for broken in law(facts)]
+    # Nearly all other laws need the provenance, for trust, and the entry indices, for names.
+    malformed = [*_provenance(facts), *_entry_indices(facts)]
+    return malformed or [broken for law in _LAWS for broken in law(facts)]
 
 
 @dataclass
 class _Facts:
-    """The IR and what several laws ask of it, found out when the first does."""
+    """The IR, and facts that several laws need. Each is computed when it is first needed."""
 
     ir: PromptContent
     given_conversation: Conversation | None
@@ -115,7 +115,7 @@ class _Facts:
 
     @cached_property
     def conversation(self) -> Conversation | None:
-        """The history, read; None where some entry is no message."""
+        """The history, parsed; None where some entry is no message."""
         if self.given_conversation is not None:
             return self.given_conversation
         history = self.ir.history
@@ -140,13 +140,13 @@ class _Facts:
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """By an entry's name, its position in the history."""
+        """The position of each entry, by its id."""
         history = self.ir.history
         return {history.entry_id(n): n for n in range(len(history.entries))}
 
     @cached_property
     def last_user_turn(self) -> int | None:
-        """Position of the last entry in which the user speaks."""
+        """The position of the last user turn."""
         if self.conversation is None:
             return None
         turns = (message.index for message in self.conversation.messages if message.is_user_turn)
@@ -164,15 +164,16 @@ def _counted(facts: _Facts) -> Iterator[BrokenLaw]:
     yield from _one_each(ir.history, "tokens", ir.history.tokens)
 
 
-def _places(facts: _Facts) -> Iterator[BrokenLaw]:
+def _entry_indices(facts: _Facts) -> Iterator[BrokenLaw]:
     history = facts.ir.history
-    if history.places:
-        yield from _one_each(history, "places", history.places)
-    if any(one >= other for one, other in pairwise(history.places)):
-        yield BrokenLaw(Law.COUNTED, "history", "the history's places do not ascend")
+    if history.entry_indices:
+        yield from _one_each(history, "entry indices", history.entry_indices)
+    if any(one >= other for one, other in pairwise(history.entry_indices)):
+        yield BrokenLaw(Law.COUNTED, "history", "the history's entry indices do not ascend")
 
 
 def _one_each(history: History, name: str, numbers: Sequence[int]) -> Iterator[BrokenLaw]:
+    """Check that there is one number for each entry."""
     if len(numbers) != len(history.entries):
         yield BrokenLaw(
             Law.COUNTED,
@@ -191,18 +192,18 @@ def _budget(facts: _Facts) -> Iterator[BrokenLaw]:
     elif (
         tokens > budget.soft_tokens
         and ir.meta.outcome is Outcome.FITS
-        and _unavoidable(facts) <= budget.soft_tokens
+        and _required_tokens(facts) <= budget.soft_tokens
     ):
         yield BrokenLaw(
             Law.BUDGET,
             "",
             f"{tokens:,} tokens are over the soft budget of {budget.soft_tokens:,} for no reason: "
-            f"only {_unavoidable(facts):,} must stay",
+            f"only {_required_tokens(facts):,} must stay",
         )
 
 
-def _unavoidable(facts: _Facts) -> int:
-    """Tokens that no pass may leave out: tools, floors, what is whole, what is always kept."""
+def _required_tokens(facts: _Facts) -> int:
+    """Return the tokens that no pass may leave out: tools, whole sections, minimums, pins."""
     ir = facts.ir
     tokens = sum(tool.tokens or 0 for tool in ir.tools)
     for section in ir.sections:
@@ -222,8 +223,8 @@ def _present(facts: _Facts) -> Iterator[BrokenLaw]:
             Law.PRESENT, "history", "entries of the history were left out, the user's last turn too"
         )
     for source in ir.meta.sources:
-        brought = source.status != "off" and (source.sections or source.status != "ok")
-        if source.name == "system" and brought and not _has_system(facts):
+        has_prompt = source.status != "off" and (source.sections or source.status != "ok")
+        if source.name == "system" and has_prompt and not _has_system(facts):
             why = f": {source.detail}" if source.detail else ""
             yield BrokenLaw(
                 Law.PRESENT, "system", f"the system prompt is missing ({source.status}{why})"
@@ -242,8 +243,10 @@ def _present(facts: _Facts) -> Iterator[BrokenLaw]:
 
 
 def _lost_user_turn(facts: _Facts) -> bool:
-    """Whether no user turn is left of a history that lost entries. One that came in without any
-    (results that go on from a response that the provider holds) is as the caller wants it."""
+    """Whether no user turn is left of a history that lost entries.
+
+    A history may come in without a user turn: results for a response that the provider stores.
+    """
     if not any(EntryId.index_of(one.section) is not None for one in facts.ir.meta.dropped):
         return False
     return facts.conversation is not None and facts.last_user_turn is None
@@ -260,11 +263,11 @@ def _has_system(facts: _Facts) -> bool:
 def _provider_rules(facts: _Facts) -> Iterator[BrokenLaw]:
     size = len(facts.ir.history.entries)
     for violation in facts.violations:
-        if violation.rule == _MENDED:
+        if violation.rule == _REPAIRED_RULE:
             continue
-        law = Law.TOOL_PAIRS if violation.rule in _PAIRING else Law.PROVIDER_RULES
-        place = facts.ir.history.place(violation.index) if violation.index < size else 0
-        subject = EntryId.of(place)
+        law = Law.TOOL_PAIRS if violation.rule in _PAIRING_RULES else Law.PROVIDER_RULES
+        index = facts.ir.history.entry_index(violation.index) if violation.index < size else 0
+        subject = EntryId.of(index)
         yield BrokenLaw(law, subject, f"{subject}: {violation.message}, {violation.rule}")
 
 
@@ -290,12 +293,12 @@ def _breakpoints(facts: _Facts) -> Iterator[BrokenLaw]:
         )
     before = (-1, -1)
     for mark in marks:
-        place = _place_of(mark, facts)
-        if place is None:
+        end = _end_of(mark, facts)
+        if end is None:
             problem = "names nothing in the prompt"
-        elif place == before:
+        elif end == before:
             problem = "stands there twice"
-        elif place < before:
+        elif end < before:
             problem = "stands before the one that precedes it in the list"
         elif not _is_static_end(mark, facts):
             problem = "is no static end"
@@ -303,11 +306,14 @@ def _breakpoints(facts: _Facts) -> Iterator[BrokenLaw]:
             problem = ""
         if problem:
             yield BrokenLaw(Law.BREAKPOINTS, mark, f"breakpoint {mark!r} {problem}")
-        before = max(before, place or before)
+        before = max(before, end or before)
 
 
-def _place_of(mark: str, facts: _Facts) -> tuple[int, int] | None:
-    """Where in the prompt it stands: tools, system, the other static sections, the history."""
+def _end_of(mark: str, facts: _Facts) -> tuple[int, int] | None:
+    """Return the layer and the index in it of a breakpoint, in the order of the prompt.
+
+    The layers are the tools, the system, the other static sections, the history.
+    """
     if mark == TOOLS:
         return (0, 0) if facts.ir.tools else None
     if mark in facts.positions:
@@ -320,10 +326,10 @@ def _place_of(mark: str, facts: _Facts) -> tuple[int, int] | None:
 
 
 def _is_static_end(mark: str, facts: _Facts) -> bool:
-    """Whether what it ends is the same in the next turn.
+    """Whether everything up to the breakpoint is the same in the next turn.
 
-    A dynamic section without an anchor stands before the last user turn in this prompt and
-    elsewhere in the next: nothing from there on is static.
+    A dynamic section without an anchor stands before the last user turn, so it moves in the next
+    prompt. Nothing from there on is static.
     """
     section = facts.sections.get(mark)
     if section is not None:
@@ -337,13 +343,13 @@ def _is_static_end(mark: str, facts: _Facts) -> bool:
 def _once(facts: _Facts) -> Iterator[BrokenLaw]:
     seen: dict[object, str] = {}
     ids: set[str] = set()
-    yield from _carried(facts)
+    yield from _results_present(facts)
     for section in (*facts.ir.sections, *facts.ir.late_bound):
         if section.id in ids:
             yield BrokenLaw(Law.ONCE, section.id, f"two sections have the id {section.id!r}")
         ids.add(section.id)
         for item in dict.fromkeys(section.provenance.items):
-            # A model that saw a part may have asked for another one, or for the whole.
+            # A model that saw a part may ask for another part, or for the whole.
             part = str(section.content) if section.handle is not None else ""
             other = seen.get((item, part) if section.late_bound else item, section.id)
             if other != section.id:
@@ -358,8 +364,8 @@ def _once(facts: _Facts) -> Iterator[BrokenLaw]:
                     section.id,
                     f"{item!r} stands in section {section.id!r} and in the history",
                 )
-            for shown in (item, (item, part)):
-                seen.setdefault(shown, section.id)
+            for key in (item, (item, part)):
+                seen.setdefault(key, section.id)
     names: set[str] = set()
     for tool in facts.ir.tools:
         if tool.name in names:
@@ -367,33 +373,33 @@ def _once(facts: _Facts) -> Iterator[BrokenLaw]:
         names.add(tool.name)
 
 
-def _carried(facts: _Facts) -> Iterator[BrokenLaw]:
-    late, conversation = facts.ir.late_bound, facts.conversation
-    if not late or conversation is None:
+def _results_present(facts: _Facts) -> Iterator[BrokenLaw]:
+    """Check that the history has the result that each late-bound section stands in."""
+    late_bound, conversation = facts.ir.late_bound, facts.conversation
+    if not late_bound or conversation is None:
         return
-    answers = {answer for message in conversation.messages for answer in message.answers}
-    for section in late:
-        if section.carrier not in answers:
-            what = f"the result of call {section.carrier!r}"
-            yield BrokenLaw(
-                Law.ONCE, section.id, f"section {section.id!r} stands in {what}, which is not there"
-            )
+    answered = {answer for message in conversation.messages for answer in message.answers}
+    for section in late_bound:
+        if section.tool_call_id not in answered:
+            result = f"the result of call {section.tool_call_id!r}"
+            problem = f"section {section.id!r} stands in {result}, which is not there"
+            yield BrokenLaw(Law.ONCE, section.id, problem)
 
 
 def _provenance(facts: _Facts) -> Iterator[BrokenLaw]:
     for section in (*facts.ir.sections, *facts.ir.late_bound):
-        if not _is_known(section.provenance):
+        if not _has_source(section.provenance):
             yield BrokenLaw(
                 Law.PROVENANCE, section.id, f"section {section.id!r} does not say where it is from"
             )
     for tool in facts.ir.tools:
-        if not _is_known(tool.provenance):
+        if not _has_source(tool.provenance):
             yield BrokenLaw(
                 Law.PROVENANCE, TOOLS, f"tool {tool.name!r} does not say where it is from"
             )
 
 
-def _is_known(provenance: object) -> bool:
+def _has_source(provenance: object) -> bool:
     return isinstance(provenance, Provenance) and bool(provenance.source)
 
 
@@ -401,8 +407,8 @@ def _trust(facts: _Facts) -> Iterator[BrokenLaw]:
     for section in facts.ir.sections:
         if not section.provenance.parents:
             continue
-        known = [facts.sections[p] for p in section.provenance.parents if p in facts.sections]
-        least = min(known, key=lambda parent: parent.trust, default=section)
+        parents = [facts.sections[p] for p in section.provenance.parents if p in facts.sections]
+        least = min(parents, key=lambda parent: parent.trust, default=section)
         if section.trust > least.trust:
             yield BrokenLaw(
                 Law.TRUST,

@@ -1,4 +1,4 @@
-"""Meta: how a prompt came to be: its sources, what was left out and why, what each pass did."""
+"""Meta: the record of how a prompt was made: sources, dropped sections, passes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SourceStatus = Literal["ok", "late", "failed", "off"]
 
 
 class SourceReport(NamedTuple):
-    """What one source brought, and how long it took."""
+    """What one source found, and how long it took."""
 
     name: str
     status: SourceStatus = "ok"
@@ -18,21 +18,21 @@ class SourceReport(NamedTuple):
     tokens: int = 0
     elapsed_ms: float = 0.0
     detail: str = ""
-    """Of a source that is left out: why, in words."""
+    """Why the source is missing, in words; "" where it is not."""
 
 
 class DroppedSection(NamedTuple):
-    """What is not in the prompt though it might have been, and why."""
+    """A section, an entry or a part of one that was left out, and why."""
 
     section: str
     """Its id; ``history[12]`` for an entry of the history."""
     tokens: int
     reason: str
     handle: str | None = None
-    """Where the whole can be fetched."""
+    """The handle of the whole text."""
     priority: str = ""
     by: str = ""
-    """The source or the pass that left it out."""
+    """The source or pass that left it out."""
 
 
 class Trace(NamedTuple):
@@ -42,7 +42,7 @@ class Trace(NamedTuple):
     before_tokens: int
     after_tokens: int
     changed: tuple[str, ...] = ()
-    """Ids of the sections, and ``history[12]`` for entries, that it changed or left out."""
+    """Ids of the sections and entries (``history[12]``) that it changed or left out."""
     notes: tuple[str, ...] = ()
     elapsed_ms: float = 0.0
 
@@ -60,18 +60,20 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """How a prompt came to be: what each source brought, what went and why, what each pass did."""
+    """The record of how a prompt was made."""
 
     sources: tuple[SourceReport, ...] = ()
     dropped: tuple[DroppedSection, ...] = ()
     trace: tuple[Trace, ...] = ()
+    """One entry for each pass, in the order in which they ran."""
     before_tokens: int = 0
-    """Of everything the sources brought."""
+    """The tokens of everything that the sources found."""
     degraded: tuple[str, ...] = ()
+    """What failed, and what was used instead, in words."""
     outcome: Outcome = Outcome.FITS
     """Whether the prompt fits its soft budget, and if not, why."""
 
     @property
     def latency_ms(self) -> dict[str, float]:
-        """By source, how long it took."""
+        """How long each source took."""
         return {source.name: source.elapsed_ms for source in self.sources}

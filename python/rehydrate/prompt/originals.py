@@ -1,8 +1,8 @@
-"""Originals: where the whole of a shortened text is kept, and how it is got back byte for byte.
+"""Originals: stores the whole of each shortened text, and returns it byte for byte.
 
-A text is put here before anything says that it is, so that no notice ever names what is not there.
-A handle counts only where it was given out: one that stands in a content by chance or by malice
-is text, and asking for it is an UnknownHandleError.
+A text is stored before a notice names its handle, so every handle in a notice works. A handle is
+valid only where it was given out. One that stands in some content by chance or by malice is only
+text: asking for it raises UnknownHandleError.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from rehydrate.errors import (
     UnknownHandleError,
 )
 
-__all__ = ["About", "HeldOriginals", "MemoryOriginals", "Originals", "digest_of"]
+__all__ = ["About", "HeldOriginals", "MemoryOriginals", "Originals", "text_digest"]
 
 
 MAX_BYTES = 256 * 2**20
 KIND = "original"
-"""Of the memories that hold originals: no other memory can be read through them."""
+"""The kind of the memory items that hold originals. No other item can be read through them."""
 TRUST = 0.5
-"""What a tool returned may be anybody's words."""
+"""Anybody may have written what a tool returned."""
 
 _PREFIX = "orig_"
-_REMEMBERED = 65_536
+_MAX_ENTRIES = 65_536
 
 
 class About(NamedTuple):
@@ -44,28 +44,30 @@ class About(NamedTuple):
 
 
 class Originals(Protocol):
-    """A place for the whole of what a prompt shows in part."""
+    """A store for the whole of the texts that a prompt shows in part."""
 
     def put(self, text: str, /, *, about: About = ...) -> str:
-        """Keep the text and give its handle, the same one for the same text. Raises where the text
-        is not kept: then it stays whole in the prompt."""
+        """Store the text and return its handle; the same text has the same handle.
+
+        Raises where the text is not stored. Then it stays whole in the prompt.
+        """
 
     def get(self, handle: str, /) -> str:
-        """The text, byte for byte; raises UnknownHandleError for a handle never given out."""
+        """Return the text, byte for byte; raises UnknownHandleError for a handle not given out."""
 
 
 class _Held(NamedTuple):
     text: str
     bytes: int
-    """When it was put: a string grows when somebody asks for its UTF-8."""
+    """Its size when it was stored. A string grows when somebody asks for its UTF-8."""
 
 
 class HeldOriginals:
-    """Originals in this process, for any number of threads.
+    """Originals in the memory of this process, for any number of threads.
 
-    Beyond ``max_bytes`` those go first that were put or asked for longest ago. Every compilation
-    puts again what its prompt shows in part, so what is visible is what is newest. Texts are held,
-    not copied. Use one for each tenant.
+    Above ``max_bytes`` the least recently used texts are dropped. Every compilation stores again
+    what its prompt shows in part, so the texts of the last prompt are the newest. Texts are held,
+    not copied. Use one store for each tenant.
 
     >>> held = HeldOriginals()
     >>> handle = held.put("all of it")
@@ -74,27 +76,27 @@ class HeldOriginals:
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        """Hold at most so many bytes."""
+        """Set the limit."""
         if type(max_bytes) is not int or max_bytes < 1:
             raise InvalidArgumentError(f"max_bytes is {max_bytes!r}; pass a whole number from 1 up")
         self._max_bytes = max_bytes
         self._lock = ForkSafeLock()
         self._texts: OrderedDict[str, _Held] = OrderedDict()
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._dropped: OrderedDict[str, None] = OrderedDict()
         self._bytes = 0
 
     @property
     def held_bytes(self) -> int:
-        """Of all texts held."""
+        """The size of all texts held."""
         return self._bytes
 
     def __len__(self) -> int:
-        """How many texts are held."""
+        """Return the number of texts held."""
         return len(self._texts)
 
     def put(self, text: str, /, *, about: About = About()) -> str:  # noqa: ARG002, B008
-        """Hold the text; raises OriginalsFullError for one that is larger than all the room."""
-        handle = _PREFIX + b32encode(digest_of(text)).decode().rstrip("=").lower()
+        """Hold the text; raises OriginalsFullError for one larger than ``max_bytes``."""
+        handle = _PREFIX + b32encode(text_digest(text)).decode().rstrip("=").lower()
         size = sys.getsizeof(text)
         if size > self._max_bytes:
             raise OriginalsFullError(size, self._max_bytes)
@@ -102,32 +104,35 @@ class HeldOriginals:
             if handle not in self._texts:
                 self._texts[handle] = _Held(text, size)
                 self._bytes += size
-                self._gone.pop(handle, None)
+                self._dropped.pop(handle, None)
                 while self._bytes > self._max_bytes:
                     self._drop_oldest()
             self._texts.move_to_end(handle)
         return handle
 
     def get(self, handle: str, /) -> str:
-        """The text; raises OriginalGoneError where it had to make room, else UnknownHandleError."""
+        """Return the text.
+
+        Raises OriginalGoneError for a text that was dropped to make room, and UnknownHandleError
+        for a handle that was not given out.
+        """
         with self._lock:
             if handle in self._texts:
                 self._texts.move_to_end(handle)
                 return self._texts[handle].text
-            if handle in self._gone:
+            if handle in self._dropped:
                 raise OriginalGoneError(handle, self._max_bytes)
         raise UnknownHandleError(handle, "originals")
 
     def _drop_oldest(self) -> None:
         handle, held = self._texts.popitem(last=False)
         self._bytes -= held.bytes
-        self._gone[handle] = None
-        if len(self._gone) > _REMEMBERED:
-            self._gone.popitem(last=False)
+        self._dropped[handle] = None
+        _evict_oldest(self._dropped)
 
 
 class _Memory(Protocol):
-    """A memory, as far as originals need one: `rehydrate.Memory` is one."""
+    """The methods of `rehydrate.Memory` that originals need."""
 
     def add(self, items: Any, /, *, namespace: str | None = None) -> Sequence[Any]: ...
 
@@ -135,11 +140,11 @@ class _Memory(Protocol):
 
 
 class MemoryOriginals:
-    """Originals in a memory, durably: cold, of kind "original", with the tool as provenance.
+    """Originals in a memory, durably: cold items of kind "original", with the tool they are from.
 
-    What is in the file is exact, but for what a memory does not write: secrets, which it takes out
-    (open it with ``redact=False`` to keep them), and halves of surrogate pairs. Of such a text the
-    exact bytes are held in this process, and what the memory has is the answer after it has ended.
+    A memory redacts secrets (open it with ``redact=False`` to keep them) and cannot write halves of
+    surrogate pairs. The exact text of such an original is held in this process only; a later
+    process gets the text that the memory has.
 
     >>> import tempfile
     >>> from rehydrate import Memory
@@ -157,7 +162,7 @@ class MemoryOriginals:
         thread: str = "",
         held: HeldOriginals | None = None,
     ) -> None:
-        """Take the memory, the namespace unless it is bound to one, and the conversation's name."""
+        """Take a memory, its namespace unless it is bound to one, and the conversation's name."""
         if not callable(getattr(memory, "add", None)):
             raise InvalidArgumentError(
                 f"memory is of type {type(memory).__name__}; pass a rehydrate.Memory"
@@ -168,18 +173,19 @@ class MemoryOriginals:
         self._held = held or HeldOriginals()
         self._lock = ForkSafeLock()
         self._handles: OrderedDict[bytes, str] = OrderedDict()
-        self._exact: OrderedDict[str, str] = OrderedDict()
+        self._held_handles: OrderedDict[str, str] = OrderedDict()
+        """By a handle in the memory, the handle of the exact text in this process."""
 
     def put(self, text: str, /, *, about: About = About()) -> str:  # noqa: B008
         """Write the text, unless it is there already; raises what the memory raises."""
-        digest = digest_of(text)
+        digest = text_digest(text)
         with self._lock:
-            known = self._handles.get(digest)
-            is_exact = known not in self._exact
-        if known is not None and self._is_there(known):
+            written = self._handles.get(digest)
+            is_exact = written not in self._held_handles
+        if written is not None and self._is_there(written):
             if not is_exact:
                 self._held.put(text)
-            return known
+            return written
         from rehydrate.memory.items import MemoryItem
 
         writable = _writable(text)
@@ -197,20 +203,20 @@ class MemoryOriginals:
         handle = str(added.handle)
         with self._lock:
             if writable is not text or added.redactions:
-                self._exact[handle] = self._held.put(text)
-                _bound(self._exact)
+                self._held_handles[handle] = self._held.put(text)
+                _evict_oldest(self._held_handles)
             self._handles[digest] = handle
-            _bound(self._handles)
+            _evict_oldest(self._handles)
         return handle
 
     def get(self, handle: str, /) -> str:
-        """The text; raises UnknownHandleError, for another kind of memory's handle too."""
+        """Return the text; raises UnknownHandleError, also for the handle of any other item."""
         with self._lock:
-            held = self._exact.get(handle)
-        if held is not None:
+            held_handle = self._held_handles.get(handle)
+        if held_handle is not None:
             try:
-                return self._held.get(held)
-            except UnknownHandleError:  # it had to make room: what the memory has is left
+                return self._held.get(held_handle)
+            except UnknownHandleError:  # it was dropped to make room: use the memory's text
                 pass
         item = self._memory.get(handle, namespace=self._namespace)
         if item.kind != KIND:
@@ -219,7 +225,7 @@ class MemoryOriginals:
         return text
 
     def _is_there(self, handle: str) -> bool:
-        """Whether the memory holds it still: it may have been purged, or made room."""
+        """Whether the memory still has the item: it may have been purged or evicted."""
         try:
             self._memory.get(handle, namespace=self._namespace)
         except UnknownHandleError:
@@ -227,18 +233,18 @@ class MemoryOriginals:
         return True
 
 
-def digest_of(text: str) -> bytes:
-    """128 bits by which a text is known; halves of surrogate pairs are bytes like any other."""
+def text_digest(text: str) -> bytes:
+    """Return 128 bits that identify a text; halves of surrogate pairs are bytes like any other."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _bound(kept: OrderedDict[Any, Any]) -> None:
-    if len(kept) > _REMEMBERED:
-        kept.popitem(last=False)
+def _evict_oldest(entries: OrderedDict[Any, Any]) -> None:
+    if len(entries) > _MAX_ENTRIES:
+        entries.popitem(last=False)
 
 
 def _writable(text: str) -> str:
-    """The text as UTF-8 can say it: the very same one where it can."""
+    """Return the text without halves of surrogate pairs; the very same text if it has none."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,103 +1,58 @@
-"""Digests: whether two prompts send the same, cache marks aside.
-
-Known: what was found out about a conversation's messages when its last prompt was compiled.
-"""
+"""RenderCache: facts about a conversation's messages, kept from one compilation to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from rehydrate import formats
 from rehydrate.formats import anthropic_writing
-from rehydrate.formats._reading import compact_json
 from rehydrate.messages import Message
-
-_MARK = "cache_control"
-
-
-def digest_of(value: Any) -> str:
-    """128 bits, hexadecimal, of a tool, a system block or a message as it is sent.
-
-    A cache mark changes nothing, nor does the block that a lone text becomes to carry one. The
-    order of keys does: a model reads a tool's input in it.
-
-    >>> marked = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
-    >>> digest_of({"role": "user", "content": [marked]}) == digest_of(
-    ...     {"role": "user", "content": "hi"}
-    ... )
-    True
-    """
-    return digest_and_mark(value)[0]
+from rehydrate.prompt.digests import digest_and_mark
 
 
-def digest_and_mark(value: Any) -> tuple[str, bool]:
-    """The digest, and whether there may be a cache mark: its name stands somewhere in it."""
-    text = compact_json(_plain(value))
-    may_be_marked = _MARK in text
-    if may_be_marked:
-        text = compact_json(_plain(_unmarked(value)))
-    hashed = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)
-    return hashed.hexdigest(), may_be_marked
-
-
-def _plain(value: Any) -> Any:
-    """A message of one text as that text."""
-    content = value.get("content") if isinstance(value, Mapping) else None
-    if isinstance(content, (list, tuple)) and len(content) == 1:
-        (block,) = content
-        if isinstance(block, Mapping) and len(block) == 2 and block.get("type") == "text":
-            return {**value, "content": block.get("text")}
-    return value
-
-
-def _unmarked(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        kind = value.get("type")
-        # What a tool is called with is the model's own: a key of this name in it is no mark.
-        return {
-            key: inner if key == "input" and kind == "tool_use" else _unmarked(inner)
-            for key, inner in value.items()
-            if key != _MARK
-        }
-    if isinstance(value, (list, tuple)):
-        return [_unmarked(inner) for inner in value]
-    return value
-
-
-class Sight(NamedTuple):
-    """What a message is, as its segment says it."""
+class Fingerprint(NamedTuple):
+    """The facts about a message, system block or tool that its segment states."""
 
     value: Any
-    """Held, so that no other object can take its place under its id."""
+    """Held, so that no other object can get its `id`."""
     digest: str
     blocks: int
     is_marked: bool
+    """Whether it has a cache mark."""
 
 
-class Known:
-    """For prompts that extend one another: what is the very same object is looked at once.
+class RenderCache:
+    """A cache for prompts that extend one another. Its keys are the identities of objects.
 
-    Messages that a prompt was made of must not be changed while this is in use. One prompt at a
-    time; the messages of the last one are held.
+    Messages must not be changed while it is in use. It serves one compilation at a time, and holds
+    the messages of the last one.
     """
 
-    __slots__ = ("_framed", "_framed_now", "_now", "_read", "_sections", "_seen", "_valid")
+    __slots__ = (
+        "_fingerprints",
+        "_new_fingerprints",
+        "_new_rendered",
+        "_parsed",
+        "_rendered",
+        "_sections",
+        "_valid",
+    )
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
-        self._seen: dict[int, Sight] = {}
-        self._now: dict[int, Sight] = {}
-        self._framed: dict[int, tuple[object, Any]] = {}
-        self._framed_now: dict[int, tuple[object, Any]] = {}
-        self._read: dict[int, tuple[Any, Message]] = {}
+        """Start empty."""
+        self._fingerprints: dict[int, Fingerprint] = {}
+        self._new_fingerprints: dict[int, Fingerprint] = {}
+        self._rendered: dict[int, tuple[object, Any]] = {}
+        self._new_rendered: dict[int, tuple[object, Any]] = {}
+        self._parsed: dict[int, tuple[Any, Message]] = {}
         self._sections: dict[int, object] = {}
         self._valid: list[Any] = []
 
-    def sight(self, value: Any) -> Sight:
-        """The digest of what is sent, its blocks and whether there is a cache mark in it."""
-        found = self._seen.get(id(value)) or self._now.get(id(value))
+    def fingerprint(self, value: Any) -> Fingerprint:
+        """Return the fingerprint of a value that is sent."""
+        key = id(value)
+        found = self._fingerprints.get(key) or self._new_fingerprints.get(key)
         if found is None:
             content = value.get("content")
             blocks = len(content) if isinstance(content, (list, tuple)) else 1
@@ -105,55 +60,56 @@ class Known:
             is_marked = may_be_marked and bool(
                 anthropic_writing.marks_in(content if content else value)
             )
-            found = Sight(value, digest, blocks, is_marked)
-        self._now[id(value)] = found
+            found = Fingerprint(value, digest, blocks, is_marked)
+        self._new_fingerprints[key] = found
         return found
 
-    def framed(self, of: object, make: Callable[[], Any]) -> Any:
-        """The message that a section, or a constant, was sent as; made where it is new."""
-        found = self._framed.get(id(of)) or self._framed_now.get(id(of)) or (of, make())
-        self._framed_now[id(of)] = found
+    def rendered(self, source: object, render: Callable[[], Any]) -> Any:
+        """Return the message made from a section or a constant; `render` makes it where needed."""
+        key = id(source)
+        found = self._rendered.get(key) or self._new_rendered.get(key) or (source, render())
+        self._new_rendered[key] = found
         return found[1]
 
-    def has_sent(self, section: object) -> bool:
+    def was_sent(self, section: object) -> bool:
         """Whether this very section was in the last prompt."""
         return id(section) in self._sections
 
-    def send(self, sections: Iterable[object]) -> None:
-        """Note the sections of this prompt, duplicates aside."""
+    def note_sections(self, sections: Iterable[object]) -> None:
+        """Store the sections of this prompt, for `was_sent`."""
         self._sections = {id(section): section for section in sections}
 
-    def read(self, message: Any, provider: str) -> Message:
-        """A message of the provider's, read by itself, without its texts."""
-        found = self._read.get(id(message))
+    def parsed(self, message: Any, provider: str) -> Message:
+        """Return a message in the provider's format, parsed by itself, without its texts."""
+        found = self._parsed.get(id(message))
         if found is None:
-            (read,) = formats.parse([message], provider).messages
-            found = self._read[id(message)] = message, read._replace(pieces=())
+            (parsed,) = formats.parse([message], provider).messages
+            found = self._parsed[id(message)] = message, parsed._replace(pieces=())
         return found[1]
 
-    def unchanged_from(self, values: Sequence[Any]) -> int:
-        """From where on a prompt must be checked: all before it was, and was as it is now.
+    def first_unvalidated(self, values: Sequence[Any]) -> int:
+        """Return the index from which a prompt must be validated; all before it is valid.
 
-        It is where the assistant began to speak inside of the last prompt, so that what came before
-        was checked together with it: no call before it is open.
+        It is the start of an assistant turn inside the last prompt. That prompt was validated with
+        what comes before this turn, so no call before it is open.
         """
-        same = 0
+        unchanged = 0
         for value, before in zip(values, self._valid, strict=False):
             if value is not before:
                 break
-            same += 1
-        for place in range(same - 1, 0, -1):
-            if _role(values[place]) == "assistant" and _role(values[place - 1]) == "user":
-                return place
+            unchanged += 1
+        for index in range(unchanged - 1, 0, -1):
+            if _role(values[index]) == "assistant" and _role(values[index - 1]) == "user":
+                return index
         return 0
 
-    def keep(self, values: Sequence[Any]) -> None:
-        """Note that this prompt was sent and is valid; forget what is in it no more."""
-        self._seen, self._now = self._now, {}
-        self._framed, self._framed_now = self._framed_now, {}
-        self._valid = list(values)
-        here = set(map(id, values))
-        self._read = {key: found for key, found in self._read.items() if key in here}
+    def commit(self, valid: Sequence[Any]) -> None:
+        """End a compilation: store its valid messages, and forget what only older prompts had."""
+        self._fingerprints, self._new_fingerprints = self._new_fingerprints, {}
+        self._rendered, self._new_rendered = self._new_rendered, {}
+        self._valid = list(valid)
+        sent = set(map(id, valid))
+        self._parsed = {key: found for key, found in self._parsed.items() if key in sent}
 
 
 def _role(message: Any) -> Any:

@@ -1,7 +1,4 @@
-"""Budget: how many tokens a turn, a request and a job may take.
-
-ContextRequest: what a turn is about, and ContextStrategy: which sources answer, and how much.
-"""
+"""ContextRequest: the query of a turn, its budget and its sources (`Budget`, `ContextStrategy`)."""
 
 from __future__ import annotations
 
@@ -21,10 +18,9 @@ KEEP_LAST = 12
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Numbers, not wishes: a prompt over the soft one is compacted, one over the hard one is not
-    sent.
+    """The token limits of a prompt and of a job.
 
-    Counts that are estimates (any provider's but OpenAI's) are compared by their upper bound; tool
+    Counts that are estimates (of every provider but OpenAI) are compared by their upper bound. Tool
     schemas and images count too. Raises InvalidArgumentError for a value outside its limits.
 
     >>> Budget(soft_tokens=8_000).target_tokens
@@ -34,29 +30,29 @@ class Budget:
     soft_tokens: int = SOFT_TOKENS
     """A prompt with more is compacted."""
     hard_tokens: int = HARD_TOKENS
-    """A request with more is not sent: BudgetExceededError. The model's window, less a margin."""
+    """A prompt with more is not sent: BudgetExceededError. The model's window, less a margin."""
     compact_to: float = 0.6
-    """The share of `soft_tokens` that is left after a compaction: room for the turns to come, since
+    """A compaction leaves this share of `soft_tokens`. The rest is room for the next turns, since
     each compaction breaks the cached prefix."""
     keep_last: int = KEEP_LAST
-    """So many messages at the end stay before anything competes, as far as they take no more than
-    a 32nd of the room, newest first."""
+    """The last messages are kept before anything competes: at most this number, newest first, and
+    in at most a 32nd of the room."""
     max_job_tokens: int | None = None
-    """What all requests of a job put before the model in all, a prefix that the last one had too
-    counted once; a job that would put more is stopped: BudgetExceededError. None: no limit."""
+    """The tokens that all requests of a job may send together. A prefix that the last request had
+    too is not counted again. A request over it raises BudgetExceededError. None: no limit."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no budget."""
+        """Check the fields."""
         for name in ("soft_tokens", "hard_tokens"):
             tokens = getattr(self, name)
             if type(tokens) is not int or tokens < 1:
                 raise InvalidArgumentError(
                     f"budget: {name} is {tokens!r}; pass a whole number from 1 up"
                 )
-        most = self.max_job_tokens
-        if most is not None and (type(most) is not int or most < 1):
+        limit = self.max_job_tokens
+        if limit is not None and (type(limit) is not int or limit < 1):
             raise InvalidArgumentError(
-                f"budget: max_job_tokens is {most!r}; pass a whole number from 1 up, or None"
+                f"budget: max_job_tokens is {limit!r}; pass a whole number from 1 up, or None"
             )
         if type(self.keep_last) is not int or self.keep_last < 0:
             raise InvalidArgumentError(
@@ -75,13 +71,12 @@ class Budget:
 
     @property
     def target_tokens(self) -> int:
-        """What a compaction leaves."""
+        """The tokens that a compaction leaves."""
         return int(self.soft_tokens * self.compact_to)
 
 
 class TimeRange(NamedTuple):
-    """From `after` (inclusive) to `before` (exclusive); None on one side: no limit there. Aware
-    datetimes."""
+    """From `after` (inclusive) to `before` (exclusive), as aware datetimes; None: no limit."""
 
     after: datetime | None = None
     before: datetime | None = None
@@ -89,9 +84,9 @@ class TimeRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ContextStrategy:
-    """Which sources run, and which share of the soft budget each may take at most.
+    """The sources that run, and the largest share of the soft budget that each may take.
 
-    A source that is not named runs with its own budget; a share of 0 turns it off.
+    A source that is not named runs with its own budget. A share of 0 turns a source off.
 
     >>> ContextStrategy.only("semantic").wants("temporal")
     False
@@ -102,10 +97,10 @@ class ContextStrategy:
         hash=False,
     )
     exclusive: bool = False
-    """Whether sources that are not named stay out."""
+    """Whether sources that are not named do not run."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
+        """Check the fields."""
         check_type("strategy: shares", self.shares, Mapping, "pass names of sources with shares")
         for name, share in self.shares.items():
             check_type("strategy: a source", name, str, "pass its name")
@@ -117,40 +112,40 @@ class ContextStrategy:
 
     @classmethod
     def only(cls, *sources: str) -> ContextStrategy:
-        """These sources and no others, each with its own budget."""
+        """Return a strategy with these sources and no others, each with its own budget."""
         return cls(dict.fromkeys(sources, 1.0), exclusive=True)
 
     def wants(self, source: str) -> bool:
-        """Whether the source is to run."""
+        """Whether the source runs."""
         return self.shares.get(source, 0.0 if self.exclusive else 1.0) > 0
 
     def tokens_for(self, source: str, budget: Budget) -> int | None:
-        """What the source may take at most; None: as much as it has."""
+        """Return the limit of the source's share; None for a source without one."""
         share = self.shares.get(source)
         return None if share is None else math.floor(share * budget.soft_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class ContextRequest:
-    """What the next prompt is for.
+    """The query of the next prompt, and how to find what it needs.
 
     >>> ContextRequest("Which port does staging use?").budget.soft_tokens
     50000
     """
 
     query: str = ""
-    """What happened: the user's new words, or the tool's answer that the turn goes on from. It is
-    what sources look for. "": the last user turn of the history."""
+    """The user's new words, or the tool result that the turn goes on from. Sources search for it.
+    "": the last user turn of the history."""
     strategy: ContextStrategy = field(default_factory=ContextStrategy)
     budget: Budget = field(default_factory=Budget)
     thread: str = ""
     """The conversation's name."""
     time_range: TimeRange | None = None
     namespace: str = ""
-    """Whose turn it is: the namespace of every memory that has none of its own."""
+    """The namespace of every memory that has none of its own."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no request."""
+        """Check the fields."""
         check_type("query", self.query, str, "pass a string")
         check_type("strategy", self.strategy, ContextStrategy, 'pass ContextStrategy({"hot": 0.1})')
         check_type("budget", self.budget, Budget, "pass Budget(soft_tokens=...)")

@@ -1,12 +1,9 @@
-"""Section: one piece of a prompt, what it may cost, how far it is trusted, where it is from.
-
-ToolDef: a tool as every provider can be told of it.
-"""
+"""Section: one piece of a prompt, with its source, its trust, its priority and its cost."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -14,34 +11,32 @@ from typing import Any
 
 from rehydrate._check import check_type
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats.calls import tool_definition
-from rehydrate.messages import Provider
 
 FULL_TRUST = 1.0
-"""What may stand in the system role. Anything less is fenced, and the user's."""
+"""The trust that the system role needs. Content with less goes into a fence, in the user role."""
 
 
 class Priority(IntEnum):
-    """How late a section goes when room is short: all of a level before any of the next."""
+    """The order in which sections go when room is short: a whole level before the next one."""
 
     LOW = 1
     NORMAL = 2
     HIGH = 3
     CRITICAL = 4
-    """Never left out and never cut: if these alone exceed the budget, that is an error."""
+    """Never left out and never cut. BudgetExceededError if these alone exceed the budget."""
 
 
 class CompositionMode(StrEnum):
-    """How a section goes together with the others."""
+    """How a section combines with the others."""
 
     HIERARCHICAL = "hierarchical"
     """Instructions: an earlier one outranks a later one."""
     CONSTRAINT = "constraint"
-    """Rules that hold whatever else is said: whole, or an error; never cut."""
+    """Rules that always hold. They are never cut and never left out."""
     ADDITIVE = "additive"
-    """Facts that add up with others: may be cut, and what is left still holds."""
+    """Facts. They may be cut: those that are left still hold."""
     CONTEXTUAL = "contextual"
-    """Background for this turn: may be cut, or go."""
+    """Background for this turn. It may be cut or left out."""
 
 
 class Stability(StrEnum):
@@ -52,7 +47,7 @@ class Stability(StrEnum):
 
 
 class Position(StrEnum):
-    """Where among its neighbours a section wants to stand; models read the edges best."""
+    """Where a section prefers to stand among its neighbours. Models read the edges best."""
 
     START = "start"
     MIDDLE = "middle"
@@ -61,31 +56,31 @@ class Position(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where content came from: no byte of a prompt is without one.
+    """Where content came from. All content of a prompt has one.
 
     >>> Provenance("semantic", items=("mem_1",), trust=0.5).trust
     0.5
     """
 
     source: str
-    """The hydration source that brought it, as in "history", "semantic", "knowledge"."""
+    """The hydration source that found it: "history", "semantic", "knowledge"..."""
     items: tuple[str, ...] = ()
-    """What it is made of: handles of memories, ids of messages, paths of documents. What is
-    visible once, by these, is not sent again."""
+    """The ids of its parts: handles of memories, ids of messages, paths of documents. An item that
+    the model sees already is not sent again."""
     origin: str = ""
-    """Where the source had it from: a file, an address, a tool, a conversation."""
+    """Where the source found it: a file, an address, a tool, a conversation."""
     thread: str = ""
     tool: str = ""
     principal: str = ""
     time: datetime | None = None
-    """When it was said."""
+    """When it was written or said."""
     trust: float = FULL_TRUST
-    """How far it is trusted, 0 to 1; what is made from several, as far as the least of them."""
+    """0 to 1. Content derived from several sections has the least trust of them."""
     parents: tuple[str, ...] = ()
     """Ids of the sections it was derived from."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no provenance."""
+        """Check the fields."""
         check_type("provenance.source", self.source, str, "name what brought the content")
         if not self.source:
             raise InvalidArgumentError("provenance.source is empty; name what brought the content")
@@ -97,9 +92,8 @@ class Provenance:
 class Section:
     """One piece of a prompt.
 
-    ``content`` is a text, or messages in the format of the IR's history. ``tokens`` is what it
-    costs; None where nobody counted yet. Raises InvalidArgumentError for a value outside its
-    limits.
+    ``content`` is a text, or messages in the format of the IR's history. ``tokens`` is its count;
+    None where nobody counted yet. Raises InvalidArgumentError for a value outside its limits.
 
     >>> rule = Section(
     ...     "house-rules", "Never push to main.", provenance=Provenance("system"),
@@ -114,28 +108,29 @@ class Section:
     provenance: Provenance
     tokens: int | None = None
     min_tokens: int = 0
-    """What cutting leaves of it at least; 0: it may go as a whole."""
+    """A cut leaves at least so many. 0: the section may be left out."""
     priority: Priority = Priority.NORMAL
     relevance: float = 0.5
-    """To this turn, 0 to 1: decides among sections of one priority."""
+    """0 to 1. It decides among sections of one priority."""
     mode: CompositionMode = CompositionMode.CONTEXTUAL
     stability: Stability = Stability.DYNAMIC
     position: Position = Position.MIDDLE
     title: str = ""
-    """What a reader sees above it; "" for nothing."""
+    """The heading above it; "" for none."""
     anchor: int | None = None
-    """A dynamic section's place in the history: before this entry. None: before the last user
-    turn. Once sent it stays there, so that the next prompt extends this one."""
+    """A dynamic section stands before the entry with this index in the caller's list. None: before
+    the last user turn. Once sent it stays there, so that the next prompt extends this one."""
     late_bound: bool = False
-    """Brought in by the model's own request in the middle of a turn."""
-    carrier: str = ""
-    """Of a late-bound section the id of that call: the call's result is where it stands."""
+    """Whether the model itself asked for it, in the middle of a turn."""
+    tool_call_id: str = ""
+    """The tool call that asked for a late-bound section. The section stands in the call's
+    result."""
     handle: str | None = None
-    """Where the whole can be fetched, if this is not all of it."""
+    """The handle of the whole text, if this is a part of it."""
     metadata: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        """Check every field, and make enums of their names."""
+        """Check the fields, and convert the names of enum members."""
         if not self.id:
             raise InvalidArgumentError("a section's id is empty; give it a name of its own")
         if not isinstance(self.content, str):
@@ -152,10 +147,10 @@ class Section:
             Provenance,
             'pass Provenance("wiki")',
         )
-        for name, kind in _NAMED.items():
+        for name, enum in _ENUMS.items():
             value = getattr(self, name)
-            if type(value) is not kind:
-                object.__setattr__(self, name, _member(self.id, name, kind, value))
+            if type(value) is not enum:
+                object.__setattr__(self, name, _member(self.id, name, enum, value))
         if not (isinstance(self.relevance, (int, float)) and 0 <= self.relevance <= 1):
             raise InvalidArgumentError(
                 f"section {self.id!r}: relevance is {self.relevance!r}; pass a number from 0 to 1"
@@ -169,7 +164,7 @@ class Section:
 
     @property
     def trust(self) -> float:
-        """How far its content is trusted, 0 to 1."""
+        """The trust of its provenance, 0 to 1."""
         return self.provenance.trust
 
     @property
@@ -179,7 +174,7 @@ class Section:
 
     @property
     def is_system(self) -> bool:
-        """Whether it may stand in the system role: static, text and fully trusted."""
+        """Whether it stands in the system role: it is static, a text and fully trusted."""
         return self.is_static and self.trust >= FULL_TRUST and isinstance(self.content, str)
 
     @property
@@ -189,7 +184,7 @@ class Section:
 
 
 def changed(section: Section, **values: Any) -> Section:
-    """The section with other values, which need no check: a third of what `replace` takes.
+    """Return the section with other values, unchecked. It takes a third of `replace`'s time.
 
     >>> changed(Section("note", "Port 8443.", Provenance("wiki")), tokens=5).tokens
     5
@@ -200,8 +195,21 @@ def changed(section: Section, **values: Any) -> Section:
     return copy
 
 
+def free_id(wanted: str, taken: Container[str]) -> str:
+    """Return the id, or the id with the first number that makes it free.
+
+    >>> free_id("note", ["note", "note~2"])
+    'note~3'
+    """
+    free, number = wanted, 1
+    while free in taken:
+        number += 1
+        free = f"{wanted}~{number}"
+    return free
+
+
 _FIELDS = tuple([each.name for each in fields(Section)])
-_NAMED: dict[str, type[Any]] = {
+_ENUMS: dict[str, type[Any]] = {
     "priority": Priority,
     "mode": CompositionMode,
     "stability": Stability,
@@ -209,93 +217,14 @@ _NAMED: dict[str, type[Any]] = {
 }
 
 
-def _member(section: str, name: str, kind: type[Any], value: Any) -> Any:
+def _member(section_id: str, field_name: str, enum: type[Any], value: Any) -> Any:
+    """Return the member with this value, or of an IntEnum the one with this name."""
     try:
-        if isinstance(value, str) and issubclass(kind, IntEnum):
-            return kind[value.upper()]
-        return kind(value)
+        if isinstance(value, str) and issubclass(enum, IntEnum):
+            return enum[value.upper()]
+        return enum(value)
     except (KeyError, ValueError):
-        known = ", ".join(repr(str(member.name).lower()) for member in kind)
+        names = ", ".join(repr(str(member.name).lower()) for member in enum)
         raise InvalidArgumentError(
-            f"section {section!r}: {name} is {value!r}; choose one of {known}"
+            f"section {section_id!r}: {field_name} is {value!r}; choose one of {names}"
         ) from None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDef:
-    """A tool's name, what it does and its JSON Schema; ``raw`` is the provider's own definition.
-
-    >>> ToolDef.read({"name": "grep", "description": "Search.", "input_schema": {"type": "object"}})
-    ToolDef(name='grep', description='Search.')
-    """
-
-    name: str
-    description: str = ""
-    schema: Mapping[str, Any] = field(default_factory=dict, hash=False, repr=False)
-    raw: Mapping[str, Any] | None = field(default=None, hash=False, repr=False)
-    """As it came in, and of which provider: rendered for that one it is the very same object."""
-    provider: str = field(default="", repr=False)
-    tokens: int | None = field(default=None, repr=False)
-    provenance: Provenance = field(default=Provenance("tools"), repr=False)
-
-    def __post_init__(self) -> None:
-        """Refuse what is no tool."""
-        check_type("a tool's name", self.name, str, "pass its name")
-        check_type(f"tool {self.name!r}: schema", self.schema, Mapping, "pass a JSON Schema")
-
-    @classmethod
-    def read(cls, tool: Any) -> ToolDef:
-        """From Anthropic's, OpenAI chat's or Responses' shape.
-
-        A tool that the provider itself runs (Anthropic's ``bash_20250124``, OpenAI's
-        ``web_search``) has no schema and can be rendered for its own provider only.
-        """
-        if isinstance(tool, ToolDef):
-            return tool
-        if not isinstance(tool, Mapping):
-            raise InvalidArgumentError(
-                f"a tool is of type {type(tool).__name__}; pass its definition as a dict"
-            )
-        function = tool.get("function")
-        if isinstance(function, Mapping):
-            return cls._of(function, function.get("parameters"), tool, "openai_chat")
-        if tool.get("type") == "function":
-            return cls._of(tool, tool.get("parameters"), tool, "openai_responses")
-        if "input_schema" in tool:
-            return cls._of(tool, tool["input_schema"], tool, "anthropic")
-        if isinstance(tool.get("type"), str):
-            provider = "anthropic" if "name" in tool else "openai_responses"
-            return cls(str(tool.get("name", tool["type"])), raw=tool, provider=provider)
-        raise InvalidArgumentError(
-            f"a tool has the keys {sorted(map(str, tool))}; pass one of Anthropic's (name, "
-            "input_schema) or OpenAI's (type, function)"
-        )
-
-    @classmethod
-    def _of(
-        cls, about: Mapping[str, Any], schema: Any, raw: Mapping[str, Any], provider: str
-    ) -> ToolDef:
-        name = about.get("name")
-        if not isinstance(name, str) or not name:
-            raise InvalidArgumentError(f"a tool's name is {name!r}; pass a string")
-        description = about.get("description") or ""
-        return cls(name, str(description), schema or {"type": "object"}, raw, provider)
-
-    @property
-    def is_hosted(self) -> bool:
-        """Whether the provider itself runs it: it has no schema of its own."""
-        return self.raw is not None and not self.schema
-
-    def render(self, provider: Provider) -> Mapping[str, Any]:
-        """Its definition for a provider; one of the provider's own is the very same object.
-
-        Raises InvalidArgumentError for a tool that another provider runs itself.
-        """
-        if self.raw is not None and self.provider == provider:
-            return self.raw
-        if self.is_hosted:
-            raise InvalidArgumentError(
-                f"tool {self.name!r} is run by {self.provider} itself and cannot be compiled for "
-                f"{provider}; leave it out, or define it with a schema"
-            )
-        return tool_definition(provider, self.name, self.description, self.schema)

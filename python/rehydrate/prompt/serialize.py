@@ -1,7 +1,7 @@
-"""JSON both ways: a PromptIR as plain values, and back again equal.
+"""Serialization: a PromptIR or CompiledPrompt to JSON values, and back to an equal one.
 
-The classes themselves are the schema: fields are read by their type hints, so that what a class
-gains the wire has. Enums stand there by their names, times in ISO 8601; defaults may be left out.
+The classes are the schema: fields are read by their type hints, so a new field needs no code here.
+Enums are written by name, times in ISO 8601. A field with a default may be left out.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ from rehydrate.prompt.section import Section
 T = TypeVar("T")
 
 VERSION = 1
-"""Of the shape; a reader takes this one and those before it."""
+"""The version of the documents. A reader takes this one and older ones."""
 IR_KIND, COMPILED_KIND = "prompt_ir", "compiled_prompt"
 KIND_KEY = "rehydrate"
-"""Under it stands what a document holds, so that an IR is told from a conversation."""
+"""The key whose value is the kind of the document. It tells an IR from a conversation."""
+
+_OLD_NAMES = {"carrier": "tool_call_id", "places": "entry_indices"}
+"""Fields as they were called in documents that are already written."""
 
 _LANGCHAIN, _OPENAI_CHAT = "langchain", "openai_chat"
 
 
 def ir_to_dict(ir: PromptContent) -> dict[str, Any]:
-    """The IR as values that JSON has: what it holds is copied, message objects become dicts.
+    """Return the IR as JSON values. The values are copies, and message objects become dicts.
 
-    LangChain's messages become those of OpenAI chat, entry by entry; what no model sees of them
-    (an order to a graph's state) is left out. Raises UnreadableIRError for a value that JSON has no
-    word for.
+    LangChain messages become OpenAI chat messages, one by one. Those that no model sees (a command
+    to a graph's state) are left out. Raises UnreadableIRError for a value that JSON cannot hold.
     """
-    ir = _without_objects(ir)
+    ir = _without_langchain_objects(ir)
     try:
         return document(IR_KIND, **_plain_fields(ir, ""))
     except RecursionError:
@@ -47,29 +49,29 @@ def ir_to_dict(ir: PromptContent) -> dict[str, Any]:
 
 
 def document(kind: str, **fields: Any) -> dict[str, Any]:
-    """A document that says what it holds and in which version of the shape."""
+    """Return a document with its kind and version."""
     return {KIND_KEY: kind, "version": VERSION, **fields}
 
 
 def ir_from_dict(kind: type[T], document: Any) -> T:
-    """A PromptIR of what `ir_to_dict` made; of a compiled prompt's, the IR in it.
+    """Read a PromptIR from what `ir_to_dict` returned; from a compiled prompt, the IR in it.
 
-    Raises UnreadableIRError, which names the place, for a field that is unknown, missing or of
-    another type, and for what a newer version wrote.
+    Raises UnreadableIRError, with the path, for a field that is unknown, missing or of another
+    type, and for a document of a newer version.
     """
-    what, fields = _opened(document)
-    if what == COMPILED_KIND:
+    document_kind, fields = _opened(document)
+    if document_kind == COMPILED_KIND:
         return ir_from_dict(kind, fields.get("ir"))
     ir = _record(kind, fields, "")
-    _check_shape(ir.history)
+    _check_lengths(ir.history)
     return typing.cast(T, ir)
 
 
 def compiled_from_dict(kind: Callable[..., T], ir_kind: type[Any], document: Any) -> T:
-    """A CompiledPrompt of what `compiled_to_dict` made; raises as `ir_from_dict` does."""
-    what, fields = _opened(document)
-    if what != COMPILED_KIND:
-        raise UnreadableIRError(KIND_KEY, f"is {what!r}", f"pass a {COMPILED_KIND!r}")
+    """Read a CompiledPrompt from what its `to_dict` returned; raises as `ir_from_dict` does."""
+    document_kind, fields = _opened(document)
+    if document_kind != COMPILED_KIND:
+        raise UnreadableIRError(KIND_KEY, f"is {document_kind!r}", f"pass a {COMPILED_KIND!r}")
     ir = ir_from_dict(ir_kind, fields.pop("ir", None))
     hints = typing.get_type_hints(kind)
     if unknown := fields.keys() - hints.keys():
@@ -83,14 +85,14 @@ def compiled_from_dict(kind: Callable[..., T], ir_kind: type[Any], document: Any
 
 
 def _opened(document: Any) -> tuple[str, dict[str, Any]]:
-    """What a document holds, and its fields, once its version is one that can be read."""
+    """Return the kind of a document and its fields; raises for a version that cannot be read."""
     if not isinstance(document, Mapping) or KIND_KEY not in document:
         raise UnreadableIRError(
             "", f"has no {KIND_KEY!r} key", "pass what PromptIR.to_dict() returned"
         )
-    what = document[KIND_KEY]
-    if what not in (IR_KIND, COMPILED_KIND):
-        raise UnreadableIRError(KIND_KEY, f"is {what!r}", f"pass {IR_KIND!r} or {COMPILED_KIND!r}")
+    kind = document[KIND_KEY]
+    if kind not in (IR_KIND, COMPILED_KIND):
+        raise UnreadableIRError(KIND_KEY, f"is {kind!r}", f"pass {IR_KIND!r} or {COMPILED_KIND!r}")
     version = document.get("version")
     if type(version) is not int or version < 1:
         raise UnreadableIRError("version", f"is {version!r}", f"pass 1 to {VERSION}", ["version"])
@@ -101,26 +103,27 @@ def _opened(document: Any) -> tuple[str, dict[str, Any]]:
             "upgrade rehydrate to read it",
             ["version"],
         )
-    return what, {key: value for key, value in document.items() if key not in (KIND_KEY, "version")}
+    return kind, {key: value for key, value in document.items() if key not in (KIND_KEY, "version")}
 
 
-def _check_shape(history: History) -> None:
+def _check_lengths(history: History) -> None:
     size = len(history.entries)
-    for name, numbers in (("tokens", history.tokens), ("places", history.places)):
+    columns = {"tokens": history.tokens, "entry_indices": history.entry_indices}
+    for name, numbers in columns.items():
         if numbers and len(numbers) != size:
             problem = f"has {len(numbers):,} numbers for {size:,} entries"
             raise UnreadableIRError(f"history.{name}", problem, "give each entry one, or leave out")
 
 
 def as_json(value: dict[str, Any], indent: int | None = None) -> str:
-    """JSON text; where half a surrogate pair stands in it, escaped, since UTF-8 cannot hold it."""
+    """Return JSON text. It is escaped where it has half a surrogate pair: UTF-8 cannot hold it."""
     separators = (",", ":") if indent is None else None
     text = json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
     return text if _is_utf8(text) else json.dumps(value, indent=indent, separators=separators)
 
 
 def from_json(text: str | bytes) -> Any:
-    """The document in a JSON text; raises UnreadableIRError for what is none."""
+    """Read a JSON text; raises UnreadableIRError for any other text."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -138,40 +141,39 @@ def _is_utf8(text: str) -> bool:
 # Writing
 
 
-def _plain_fields(value: Any, place: str) -> dict[str, Any]:
+def _plain_fields(value: Any, path: str) -> dict[str, Any]:
+    """Return the fields of a dataclass or named tuple as JSON values."""
     names = getattr(value, "_fields", None)
     if names is None:
         names = [one.name for one in dataclasses.fields(value) if one.init]
-    return {
-        name: plain(getattr(value, name), f"{place}.{name}" if place else name) for name in names
-    }
+    return {name: plain(getattr(value, name), f"{path}.{name}" if path else name) for name in names}
 
 
-def plain(value: Any, place: str = "") -> Any:
-    """The value in the words that JSON has; `place` is where it stands, for the error."""
+def plain(value: Any, path: str = "") -> Any:
+    """Return the value as JSON values; `path` is its path in the document, for errors."""
     if value is None or type(value) in (str, int, float, bool):
         return value
     if isinstance(value, Mapping):
-        return _plain_mapping(value, place)
+        return _plain_mapping(value, path)
     if hasattr(value, "_fields") or (
         dataclasses.is_dataclass(value) and not isinstance(value, type)
     ):
-        return _plain_fields(value, place)
+        return _plain_fields(value, path)
     if isinstance(value, (list, tuple)):
-        return [plain(one, f"{place}[{number}]") for number, one in enumerate(value)]
+        return [plain(one, f"{path}[{number}]") for number, one in enumerate(value)]
     if hasattr(value, "model_dump"):
-        return plain(value.model_dump(mode="json", exclude_none=True), place)
-    return _plain_scalar(value, place)
+        return plain(value.model_dump(mode="json", exclude_none=True), path)
+    return _plain_scalar(value, path)
 
 
-def _plain_mapping(value: Mapping[Any, Any], place: str) -> dict[str, Any]:
+def _plain_mapping(value: Mapping[Any, Any], path: str) -> dict[str, Any]:
     for key in value:
         if not isinstance(key, str):
-            raise UnreadableIRError(place, f"has the key {key!r}", "pass strings as keys")
-    return {key: plain(one, f"{place}.{key}") for key, one in value.items()}
+            raise UnreadableIRError(path, f"has the key {key!r}", "pass strings as keys")
+    return {key: plain(one, f"{path}.{key}") for key, one in value.items()}
 
 
-def _plain_scalar(value: Any, place: str) -> str | int | float:
+def _plain_scalar(value: Any, path: str) -> str | int | float:
     if isinstance(value, Enum):
         return _name(value)
     if isinstance(value, datetime):
@@ -180,33 +182,34 @@ def _plain_scalar(value: Any, place: str) -> str | int | float:
         if isinstance(value, kind):  # a subclass of it, as some of numpy's numbers are
             return kind(value)
     remedy = "pass texts, numbers, lists and dicts of these"
-    raise UnreadableIRError(place, f"is of type {type(value).__name__}", remedy)
+    raise UnreadableIRError(path, f"is of type {type(value).__name__}", remedy)
 
 
 def _name(member: Enum) -> str:
-    """What stands for it on the wire, and is readable there."""
+    """Return the name of an enum member in JSON."""
     return str(member.value) if isinstance(member, StrEnum) else member.name.lower()
 
 
-def _without_objects(ir: PromptContent) -> PromptContent:
-    """The same with OpenAI chat dicts in the place of LangChain's objects."""
+def _without_langchain_objects(ir: PromptContent) -> PromptContent:
+    """Convert an IR of LangChain messages to OpenAI chat."""
     if ir.history.format != _LANGCHAIN:
         return ir
     return ir.replace(
-        history=_as_chat(ir.history),
-        sections=tuple(map(_with_chat, ir.sections)),
-        late_bound=tuple(map(_with_chat, ir.late_bound)),
+        history=_chat_history(ir.history),
+        sections=tuple(map(_chat_section, ir.sections)),
+        late_bound=tuple(map(_chat_section, ir.late_bound)),
     )
 
 
-def _with_chat(section: Section) -> Section:
+def _chat_section(section: Section) -> Section:
     if isinstance(section.content, str):
         return section
-    return dataclasses.replace(section, content=tuple(one for _, one in _chat(section.content)))
+    content = tuple(entry for _, entry in _chat_entries(section.content))
+    return dataclasses.replace(section, content=content)
 
 
-def _as_chat(history: History) -> History:
-    pairs = list(_chat(history.entries))
+def _chat_history(history: History) -> History:
+    pairs = list(_chat_entries(history.entries))
     kept = [number for number, _ in pairs]
     is_whole = len(kept) == len(history.entries)
     return dataclasses.replace(
@@ -214,11 +217,12 @@ def _as_chat(history: History) -> History:
         entries=tuple(entry for _, entry in pairs),
         format=_OPENAI_CHAT,
         tokens=tuple(history.tokens[number] for number in kept) if history.tokens else (),
-        places=history.places if is_whole else tuple(map(history.place, kept)),
+        entry_indices=history.entry_indices if is_whole else tuple(map(history.entry_index, kept)),
     )
 
 
-def _chat(entries: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+def _chat_entries(entries: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield the position and the OpenAI chat message of each entry that a model sees."""
     from rehydrate.formats.langchain_chat import langchain_to_openai
 
     for number, entry in enumerate(entries):
@@ -241,6 +245,7 @@ class _Field(NamedTuple):
 
 @cache
 def _fields_of(kind: Any) -> dict[str, _Field]:
+    """Return the fields of a dataclass or named tuple that JSON has."""
     hints = typing.get_type_hints(kind)
     if issubclass(kind, tuple):
         defaults: Mapping[str, Any] = getattr(kind, "_field_defaults", {})
@@ -255,21 +260,23 @@ def _fields_of(kind: Any) -> dict[str, _Field]:
     }
 
 
-def _record(kind: Any, value: Any, place: str) -> Any:
+def _record(kind: Any, value: Any, path: str) -> Any:
+    """Read a dataclass or named tuple from its fields."""
     if not isinstance(value, Mapping):
-        raise _other_type(place, value, "an object")
+        raise _other_type(path, value, "an object")
     fields = _fields_of(kind)
+    value = {_OLD_NAMES[k] if _OLD_NAMES.get(k) in fields else k: one for k, one in value.items()}
     unknown = [str(name) for name in value if name not in fields]
     if unknown:
         names = ", ".join(map(repr, unknown))
         remedy = f"upgrade rehydrate, or leave it out: a {kind.__name__} has {', '.join(fields)}"
-        raise UnreadableIRError(place, f"has the unknown field {names}", remedy, unknown)
+        raise UnreadableIRError(path, f"has the unknown field {names}", remedy, unknown)
     missing = [name for name, field in fields.items() if field.is_required and name not in value]
     if missing:
         names = ", ".join(map(repr, missing))
-        raise UnreadableIRError(place, f"has no {names}", "add it", missing)
+        raise UnreadableIRError(path, f"has no {names}", "add it", missing)
     read = {
-        name: _read(fields[name].hint, one, f"{place}.{name}" if place else name)
+        name: _read(fields[name].hint, one, f"{path}.{name}" if path else name)
         for name, one in value.items()
     }
     try:
@@ -277,69 +284,69 @@ def _record(kind: Any, value: Any, place: str) -> Any:
     except UnreadableIRError:
         raise
     except InvalidArgumentError as error:
-        raise UnreadableIRError(place, "does not hold together", str(error)) from None
+        raise UnreadableIRError(path, "does not hold together", str(error)) from None
 
 
-def _read(hint: Any, value: Any, place: str) -> Any:
-    """The value as its hint wants it."""
+def _read(hint: Any, value: Any, path: str) -> Any:
+    """Return the value converted to the type of its hint."""
     if hint is Any:
         return value
     origin = typing.get_origin(hint)
     if origin is not None:
-        return _read_generic(origin, typing.get_args(hint), value, place)
+        return _read_generic(origin, typing.get_args(hint), value, path)
     if issubclass(hint, Enum):
-        return _chosen(value, {_name(member): member for member in hint}, place)
+        return _choice(value, {_name(member): member for member in hint}, path)
     if hint is datetime:
-        return _time(value, place)
+        return _time(value, path)
     if dataclasses.is_dataclass(hint) or issubclass(hint, tuple):
-        return _record(hint, value, place)
+        return _record(hint, value, path)
     if type(value) is not hint and not (hint is float and type(value) is int):
-        raise _other_type(place, value, _WORDS.get(hint, hint.__name__))
+        raise _other_type(path, value, _TYPE_NAMES.get(hint, hint.__name__))
     return value
 
 
-def _read_generic(origin: Any, arguments: Sequence[Any], value: Any, place: str) -> Any:
+def _read_generic(origin: Any, arguments: Sequence[Any], value: Any, path: str) -> Any:
     if origin in (types.UnionType, typing.Union):
-        return _read(_fitting(arguments, value), value, place)
+        return _read(_member_of_union(arguments, value), value, path)
     if origin is Literal:
-        return _chosen(value, {str(one): one for one in arguments}, place)
+        return _choice(value, {str(one): one for one in arguments}, path)
     if origin is tuple:
         if not isinstance(value, (list, tuple)):
-            raise _other_type(place, value, "a list")
-        return tuple([_read(arguments[0], one, f"{place}[{n}]") for n, one in enumerate(value)])
+            raise _other_type(path, value, "a list")
+        return tuple([_read(arguments[0], one, f"{path}[{n}]") for n, one in enumerate(value)])
     if not isinstance(value, Mapping):
-        raise _other_type(place, value, "an object")
-    return {key: _read(arguments[1], one, f"{place}.{key}") for key, one in value.items()}
+        raise _other_type(path, value, "an object")
+    return {key: _read(arguments[1], one, f"{path}.{key}") for key, one in value.items()}
 
 
-_WORDS = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
+_TYPE_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def _fitting(hints: Sequence[Any], value: Any) -> Any:
-    """Of a union the member that the value can be: null, a text, or the other one."""
+def _member_of_union(hints: Sequence[Any], value: Any) -> Any:
+    """Return the member of a union that fits the value: null, a text, or the other one."""
     if value is None and types.NoneType in hints:
         return Any
-    rest = [hint for hint in hints if hint is not types.NoneType]
-    if len(rest) > 1 and isinstance(value, str) and str in rest:
+    others = [hint for hint in hints if hint is not types.NoneType]
+    if len(others) > 1 and isinstance(value, str) and str in others:
         return str
-    return rest[-1]
+    return others[-1]
 
 
-def _chosen(value: Any, known: Mapping[str, Any], place: str) -> Any:
-    if not isinstance(value, str) or value not in known:
-        names = ", ".join(map(repr, known))
-        raise UnreadableIRError(place, f"is {value!r}", f"choose one of {names}")
-    return known[value]
+def _choice(value: Any, choices: Mapping[str, Any], path: str) -> Any:
+    if not isinstance(value, str) or value not in choices:
+        names = ", ".join(map(repr, choices))
+        raise UnreadableIRError(path, f"is {value!r}", f"choose one of {names}")
+    return choices[value]
 
 
-def _time(value: Any, place: str) -> datetime:
+def _time(value: Any, path: str) -> datetime:
     try:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):
         remedy = "pass a time such as 2026-02-17T09:30:00+00:00"
-        raise UnreadableIRError(place, f"is {value!r}", remedy) from None
+        raise UnreadableIRError(path, f"is {value!r}", remedy) from None
 
 
-def _other_type(place: str, value: Any, expected: str) -> UnreadableIRError:
-    shown = "null" if value is None else f"of type {type(value).__name__}"
-    return UnreadableIRError(place, f"is {shown}", f"pass {expected}")
+def _other_type(path: str, value: Any, expected: str) -> UnreadableIRError:
+    found = "null" if value is None else f"of type {type(value).__name__}"
+    return UnreadableIRError(path, f"is {found}", f"pass {expected}")

@@ -1,4 +1,4 @@
-"""splice: what was found in the middle of a turn, as far as it is new and there is room for it."""
+"""splice: chooses the sections found in the middle of a turn that are new and fit the budget."""
 
 from __future__ import annotations
 
@@ -9,88 +9,101 @@ from datetime import datetime
 from typing import NamedTuple
 
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.section import Section, changed
+from rehydrate.prompt.section import Section, changed, free_id
 
 SHORTEST_QUOTE = 40
-"""An item of fewer characters that stands in the history word for word may do so by chance."""
+"""Characters. A shorter item may stand in the history word for word by chance."""
 
 DAY_TOKENS, TIME_TOKENS = 9, 4
-"""What it costs to say when: each stands only where it is another than the item's before."""
+"""The cost of a day and of a time. Each is written only where it differs from the item before."""
 HEADING_TOKENS = 11 + DAY_TOKENS + TIME_TOKENS
-"""What stands around a section with a short name in a result costs at most."""
+"""At most, the cost of the heading of a section with a short name in a result."""
 _SHORT_NAME = 6
 
 
 class Spliced(NamedTuple):
-    """What goes into the running prompt, and what does not."""
+    """The sections that go into the running prompt, and those that do not."""
 
     sections: tuple[Section, ...]
     """Late-bound, in the order in which they were found."""
-    rest: tuple[Section, ...] = ()
-    """New too, without room, in the same order."""
+    no_room: tuple[Section, ...] = ()
+    """New sections that do not fit the budget, in the same order."""
     visible: int = 0
-    """So many of what was found the model sees already."""
+    """The number of sections found that the model sees already."""
 
 
 def splice(
     found: Sequence[Section],
     *,
-    carrier: str,
+    tool_call_id: str,
     budget_tokens: int,
     visible: frozenset[str] = frozenset(),
-    said: str = "",
-    shown: Sequence[Section] = (),
+    visible_text: str = "",
+    visible_sections: Sequence[Section] = (),
 ) -> Spliced:
-    """Whole sections, by priority, relevance and order, as many as fit; nothing else is touched.
+    """Choose whole sections by priority, relevance and order, as many as fit the budget.
 
-    ``visible`` are the items that the model sees, by `Provenance.items`; ``said`` is the text of
-    the visible history, and ``shown`` are the sections beside it: a section whose whole text stands
-    there, or in another one that was found, is visible too. A section that shows something new says
-    which of its items are new. ``carrier`` is the call whose result the sections will stand in.
+    ``tool_call_id`` is the call whose result will show them. ``visible`` are the items that the
+    model sees, by `Provenance.items`; ``visible_text`` is the text of the visible history, and
+    ``visible_sections`` are the sections beside it. A section is visible too if its whole text
+    stands in one of these, or in another section that was found. A section with some new items
+    keeps only those in its provenance.
     """
-    ids = {section.id for section in shown}
-    texts = {str(section.content) for section in shown}
-    said = "\n".join([said, *texts])
-    beside = ""
+    new = _new_sections(found, budget_tokens, visible, visible_text, visible_sections)
+    by_worth = sorted(
+        range(len(new)), key=lambda index: (-new[index].priority, -new[index].relevance, index)
+    )
+    left = budget_tokens
+    kept: list[int] = []  # ascending
+    for index in by_worth:
+        at = bisect(kept, index)
+        before = new[kept[at - 1]] if at else None
+        after = new[kept[at]] if at < len(kept) else None
+        tokens = _tokens_behind(before, new[index])
+        if after is not None:  # its day and time may now be needed, or not any more
+            tokens += _tokens_behind(new[index], after) - _tokens_behind(before, after)
+        if tokens <= left:
+            kept.insert(at, index)
+            left -= tokens
+    ids = {section.id for section in visible_sections}
+    return Spliced(
+        tuple([_late_bound(new[index], tool_call_id, ids) for index in kept]),
+        tuple([section for index, section in enumerate(new) if index not in kept]),
+        len(found) - len(new),
+    )
+
+
+def _new_sections(
+    found: Sequence[Section],
+    budget_tokens: int,
+    visible: frozenset[str],
+    visible_text: str,
+    visible_sections: Sequence[Section],
+) -> list[Section]:
+    """Return the sections that show something new, each with its new items only."""
+    texts = {str(section.content) for section in visible_sections}
+    visible_text = "\n".join([visible_text, *texts])
+    found_text = ""
     new: list[Section] = []
     seen = set(visible)
     for section in found:
         items = section.provenance.items
         fresh = tuple([item for item in items if item not in seen])
-        is_nameless = not items or section.handle is not None  # known by its words only
-        if (items and not fresh) or (is_nameless and str(section.content) in texts):
+        is_known_by_text = not items or section.handle is not None
+        if (items and not fresh) or (is_known_by_text and str(section.content) in texts):
             continue
-        if _is_said(section, said) or _is_said(section, beside):
+        if _is_quoted(section, visible_text) or _is_quoted(section, found_text):
             continue
         seen.update(fresh)
-        new.append(showing(section, fresh))
+        new.append(with_items(section, fresh))
+        # A section that cannot fit must not make a part of it count as visible.
         if late_tokens(section) <= budget_tokens:
-            # What has no room here must not stand for a part of it that has.
-            beside += f"\n{section.content}"
-    by_worth = sorted(
-        range(len(new)), key=lambda place: (-new[place].priority, -new[place].relevance, place)
-    )
-    left = budget_tokens
-    kept: list[int] = []
-    for place in by_worth:
-        at = bisect(kept, place)
-        before = new[kept[at - 1]] if at else None
-        after = new[kept[at]] if at < len(kept) else None
-        tokens = _tokens_behind(before, new[place])
-        if after is not None:  # it may have to say when, or not any more
-            tokens += _tokens_behind(new[place], after) - _tokens_behind(before, after)
-        if tokens <= left:
-            kept.insert(at, place)
-            left -= tokens
-    return Spliced(
-        tuple([_late_bound(new[place], carrier, ids) for place in kept]),
-        tuple([new[place] for place in range(len(new)) if place not in kept]),
-        len(found) - len(new),
-    )
+            found_text += f"\n{section.content}"
+    return new
 
 
 def heading_tokens(*names: str) -> int:
-    """What stands around a section in a result costs at most, where these names are in it.
+    """Return at most the cost of a section's heading in a result that contains these names.
 
     >>> heading_tokens("35"), heading_tokens("orig_6jp5n0y4k1aewq2x")
     (24, 31)
@@ -101,19 +114,20 @@ def heading_tokens(*names: str) -> int:
 
 
 def late_tokens(section: Section) -> int:
-    """What a section costs in a result, with what stands around it."""
+    """Return the cost of a section in a result, with its heading."""
     name = section.id.partition(":")[2] or section.id
-    around = heading_tokens(name, section.provenance.origin, section.handle or "")
-    return (section.tokens or 0) + around
+    heading = heading_tokens(name, section.provenance.origin, section.handle or "")
+    return (section.tokens or 0) + heading
 
 
 def _tokens_behind(before: Section | None, section: Section) -> int:
-    """What a section costs behind another one: what that has said of the time is not said again."""
-    said = None if before is None else before.provenance.time
-    return late_tokens(section) - _unsaid(said, section.provenance.time)
+    """Return the cost of a section behind another one, whose day and time are not repeated."""
+    previous = None if before is None else before.provenance.time
+    return late_tokens(section) - _saved_tokens(previous, section.provenance.time)
 
 
-def _unsaid(before: datetime | None, time: datetime | None) -> int:
+def _saved_tokens(before: datetime | None, time: datetime | None) -> int:
+    """Return the tokens of the day and the time that are not written."""
     if time is None:
         return DAY_TOKENS + TIME_TOKENS
     if before is None or before.date() != time.date():
@@ -123,31 +137,28 @@ def _unsaid(before: datetime | None, time: datetime | None) -> int:
 
 
 def visible_items(ir: PromptIR, more: Iterable[Section] = ()) -> frozenset[str]:
-    """The items that a prompt shows whole: of a part that has a handle the whole is still new."""
+    """Return the items that a prompt shows whole. A section with a handle shows a part."""
     sections = (*ir.sections, *ir.late_bound, *more)
-    shown = [section for section in sections if section.handle is None]
-    return frozenset([item for section in shown for item in section.provenance.items])
+    whole = [section for section in sections if section.handle is None]
+    return frozenset([item for section in whole for item in section.provenance.items])
 
 
-def _is_said(section: Section, said: str) -> bool:
+def _is_quoted(section: Section, text: str) -> bool:
     if not isinstance(section.content, str):
         return False
     quote = section.content.strip()
-    return len(quote) >= SHORTEST_QUOTE and quote in said
+    return len(quote) >= SHORTEST_QUOTE and quote in text
 
 
-def showing(section: Section, items: tuple[str, ...]) -> Section:
-    """The section, which says which of its items are new."""
+def with_items(section: Section, items: tuple[str, ...]) -> Section:
+    """Return the section with these items in its provenance."""
     if items == section.provenance.items:
         return section
     return replace(section, provenance=replace(section.provenance, items=items))
 
 
-def _late_bound(section: Section, carrier: str, taken: set[str]) -> Section:
-    """Under an id of its own: a part of it may be in the prompt under the same name."""
-    id_, number = section.id, 1
-    while id_ in taken:
-        number += 1
-        id_ = f"{section.id}~{number}"
+def _late_bound(section: Section, tool_call_id: str, taken: set[str]) -> Section:
+    """Bind a section to the call, under an id that is not taken yet."""
+    id_ = free_id(section.id, taken)
     taken.add(id_)
-    return changed(section, id=id_, late_bound=True, carrier=carrier, anchor=None)
+    return changed(section, id=id_, late_bound=True, tool_call_id=tool_call_id, anchor=None)

@@ -1,4 +1,4 @@
-"""Stale thinking: what a model refuses, since something before it is not as it was sent."""
+"""Stale thinking: leaves out the model's thinking where the model refuses it behind a change."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ __all__ = [
 
 
 NAME = "thinking"
-"""Of the entry in the trace."""
+"""The name of the entry in the trace."""
 
 
 def checked_policy(thinking: object) -> str:
-    """The policy, or a clear error."""
+    """Return the policy; raises InvalidArgumentError for any other value."""
     check_choice("thinking", thinking, ("auto", "keep"))
     return str(thinking)
 
 
 def binding_of(ir: PromptIR, target: Target) -> Binding:
-    """What the history's thinking is bound to; nothing where it is not sent as it stands."""
-    history, row = ir.history, UNBOUND
+    """Return what the history's thinking is bound to; nothing where it is not sent as it stands."""
+    history, model = ir.history, UNBOUND
     if target.thinking == "auto" and history.format in _own_formats(target):
-        row = thinking_model(target.model, history.format, history.entries)
-    return Binding(history.conversation, history.entries, row)
+        model = thinking_model(target.model, history.format, history.entries)
+    return Binding(history.conversation, history.entries, model)
 
 
 def waits_for_the_turn(
@@ -53,9 +53,11 @@ def waits_for_the_turn(
     *,
     sections_change: bool,
 ) -> bool:
-    """Whether a prompt may not be cut to these units, with `cut` entries of them kept in part,
-    before the turn has ended, since the model may refuse its open tool loop with thinking behind a
-    change as well as without it."""
+    """Whether a prompt can be cut to these units only after the turn has ended.
+
+    ``cut`` are the positions of entries that are kept in part. It must wait if the model may refuse
+    its open tool loop both with the thinking behind the change and without it.
+    """
     binding = binding_of(ir, target)
     if binding.model.open_loop == "any" or not binding.model.refuses_changed_prefix:
         return False
@@ -63,21 +65,19 @@ def waits_for_the_turn(
 
 
 def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int | None:
-    """The position in the history of the first entry behind what differs from what was sent; None
-    where the prompt goes on from it. Nothing was sent: behind what the passes left out."""
+    """Return the position of the first history entry that stands behind a change; None for none.
+
+    With ``sent``, a change is the first segment that differs from the prompt that was sent. Without
+    it, a change is the first entry that prune left out.
+    """
     history = compiled.ir.history
     if sent is None:
-        gone = [
-            EntryId.index_of(each.section)
-            for each in compiled.ir.meta.dropped
-            if each.by == "prune"
-        ]
-        places = [place for place in gone if place is not None]
-        if not places:
+        pruned = [each for each in compiled.ir.meta.dropped if each.by == "prune"]
+        indices = [EntryId.index_of(each.section) for each in pruned]
+        first = min([index for index in indices if index is not None], default=None)
+        if first is None:
             return None
-        return next(
-            (n for n in range(len(history.entries)) if history.place(n) > min(places)), None
-        )
+        return next((n for n, index in enumerate(history.indices) if index > first), None)
     shared = 0
     for one, other in zip(sent.segments, compiled.segments, strict=False):
         if one.digest != other.digest:
@@ -85,39 +85,40 @@ def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int |
         shared += 1
     if shared == len(sent.segments) and sent.provider == compiled.provider:
         return None
-    positions = {history.place(n): n for n in range(len(history.entries))}
-    named = {EntryId.index_of(segment.id) for segment in compiled.segments[shared:]}
-    return min([n for place, n in positions.items() if place in named], default=None)
+    behind = {EntryId.index_of(segment.id) for segment in compiled.segments[shared:]}
+    return next((n for n, index in enumerate(history.indices) if index in behind), None)
 
 
 def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR:
-    """The IR without the thinking of its history from this position on, as far as the model refuses
-    it there; the very same where there is none."""
+    """Return the IR without the thinking that the model refuses from this position on.
+
+    It is the very same IR where there is none.
+    """
     binding = binding_of(ir, target)
     if not binding.model.refuses_changed_prefix:
         return ir
     history = ir.history
     tail = history.entries[first:]
-    shown = formats.FORMATS[history.format].without_thinking(tail)
+    without = formats.FORMATS[history.format].without_thinking(tail)
     changed = {
         first + n: entry
-        for n, (entry, came) in enumerate(zip(shown, tail, strict=True))
-        if entry is not came
+        for n, (entry, original) in enumerate(zip(without, tail, strict=True))
+        if entry is not original
     }
     if not changed:
         return ir
     left = {n: entry for n, entry in changed.items() if entry is not None}
     counted = entry_tokens(formats.parse([*left.values()], history.format), len(left))
     tokens = dict(zip(left, counted, strict=True))
-    stay = [n for n in range(len(history.entries)) if changed.get(n, ()) is not None]
+    kept = [n for n in range(len(history.entries)) if changed.get(n, ()) is not None]
     after = History(
-        tuple([left.get(n, history.entries[n]) for n in stay]),
+        tuple([left.get(n, history.entries[n]) for n in kept]),
         history.format,
-        tuple([tokens.get(n, history.tokens[n]) for n in stay]),
-        tuple([history.place(n) for n in stay]),
+        tuple([tokens.get(n, history.tokens[n]) for n in kept]),
+        tuple([history.entry_index(n) for n in kept]),
     )
     names = [history.entry_id(n) for n in changed]
-    gone = [
+    dropped = [
         DroppedSection(
             history.entry_id(n),
             history.tokens[n],
@@ -132,15 +133,15 @@ def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR
         f"the thinking of {len(names)} entries went, since something before {names[0]} is not "
         "what it was"
     ]
-    meta = replace(ir.meta, dropped=(*ir.meta.dropped, *gone))
+    meta = replace(ir.meta, dropped=(*ir.meta.dropped, *dropped))
     if binding.must_wait(first):
-        said = "thinking: the open tool loop lost what it begins with, which the model may refuse"
-        meta = replace(meta, degraded=(*meta.degraded, said))
+        why = "thinking: the open tool loop lost what it begins with, which the model may refuse"
+        meta = replace(meta, degraded=(*meta.degraded, why))
     return traced(NAME, ir, ir.replace(history=after, meta=meta), names, notes)
 
 
 def _own_formats(target: Target) -> tuple[str, ...]:
-    """The formats whose entries are sent as they are."""
+    """Return the formats whose entries are sent as they are."""
     if target.provider == "anthropic":
         return ("anthropic", "claude_code")
     return (target.provider,)

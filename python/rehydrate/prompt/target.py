@@ -1,4 +1,4 @@
-"""Target: for whom a prompt is compiled; and Pass: one step on the way there."""
+"""Target and Pass: the settings of a compilation, and the type of its steps."""
 
 from __future__ import annotations
 
@@ -12,35 +12,37 @@ from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.meta import Trace
 from rehydrate.prompt.originals import Originals
-from rehydrate.prompt.render_cache import Known
+from rehydrate.prompt.render_cache import RenderCache
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """For whom a prompt is compiled: what a pass may know beside the IR."""
+    """The provider and the settings of a compilation: what a pass reads besides the IR."""
 
     provider: Provider = "anthropic"
     model: str = ""
     originals: Originals | None = None
-    """Where a pass keeps the whole of what it shortens. None: nowhere."""
+    """Where a pass stores the whole of a text that it shortens. None: nowhere."""
     minimum_prefix: int = USUAL_MINIMUM_PREFIX
-    """A cache breakpoint is worth nothing on a shorter prefix."""
+    """Tokens. The provider does not cache a shorter prefix."""
     thinking: str = "auto"
-    """What becomes of the model's thinking behind something that is not as it was sent."""
+    """How to treat the model's thinking behind a change: "auto" leaves it out where the model
+    refuses it there, "keep" keeps it."""
     granularity: str = "message"
-    """Whether prune keeps entries of the history whole, or also some blocks of one: "excerpt"."""
+    """How prune treats an entry: "message" keeps or drops it whole, "excerpt" may keep some of its
+    blocks."""
     outline: Spec = False
-    """Whether prune lists the names of what it leaves out, and in how many tokens."""
+    """Whether prune lists the names in what it leaves out, and in how many tokens."""
     embedder: Choice = BUILTIN
-    """By what entries and sections are compared with what the turn asks for."""
-    known: Known = field(default_factory=Known, repr=False, compare=False)
-    """What the prompt before found out."""
+    """The model that compares entries and sections with the turn's query."""
+    render_cache: RenderCache = field(default_factory=RenderCache, repr=False, compare=False)
+    """Facts about the messages of the last prompt."""
 
     def keep(self, text: str) -> str | None:
-        """The handle under which the whole is kept; None where nobody keeps it.
+        """Store a text that is left out, and return its handle; None where it is not stored.
 
-        What cannot be kept is left out all the same: a prompt over its budget helps nobody. The
-        record of it then has no handle.
+        The text is left out in either case, since a prompt over its budget cannot be sent. Then the
+        record of it has no handle.
         """
         if self.originals is None:
             return None
@@ -51,11 +53,11 @@ class Target:
 
 
 Pass = Callable[[PromptIR, Target], PromptIR]
-"""A pure function from one IR to the next, which leaves one entry in ``meta.trace``."""
+"""A pure function from one IR to the next. It adds one entry to ``meta.trace``."""
 
 
 def pass_name(step: Pass) -> str:
-    """What a pass is called in the trace: its `name`, or else that of the function."""
+    """Return the name of a pass in the trace: its `name`, or else the function's."""
     return str(getattr(step, "name", None) or getattr(step, "__name__", type(step).__name__))
 
 
@@ -66,7 +68,7 @@ def traced(
     changed: Iterable[str] = (),
     notes: Iterable[str] = (),
 ) -> PromptIR:
-    """The IR with an entry that says what a pass did.
+    """Return `after` with a trace entry for the pass.
 
     >>> traced("nothing", PromptIR(), PromptIR()).meta.trace[-1].name
     'nothing'

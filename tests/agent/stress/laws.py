@@ -55,7 +55,7 @@ def repeated(run: Run) -> Iterator[str]:
         for broken in ir.verify():
             yield f"prompt {number}: {broken}"
         places = range(len(ir.history.entries))
-        items = Counter([f"history[{ir.history.place(place)}]" for place in places])
+        items = Counter([f"history[{ir.history.entry_index(place)}]" for place in places])
         for section in (*ir.sections, *ir.late_bound):
             # Of what is shown in part, with a handle, the whole and other parts are new.
             part = "" if section.handle is None else str(section.content)

@@ -123,7 +123,12 @@ def test_what_breaks_a_law_is_seen(one, tamper, law):
 
 def _state(one):
     asked = [list(asked.prompt.messages) for asked in one.model.asked]
-    return list(one.context._thread.entries._entries), list(one.provider.requests), list(one.ended), asked
+    return (
+        list(one.context._thread.entries._entries),
+        list(one.provider.requests),
+        list(one.ended),
+        asked,
+    )
 
 
 def _restore(one, kept):

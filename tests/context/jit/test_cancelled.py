@@ -65,7 +65,7 @@ def test_a_turn_that_is_tried_again_without_a_result_finds_it_again():
     context.prompt()
     assert BILLING in answer_of(context, jit, call("billing", "t2"))
     context.prompt()
-    assert [section.carrier for section in context.ir.late_bound] == ["t2"]
+    assert [section.tool_call_id for section in context.ir.late_bound] == ["t2"]
 
 
 def test_a_compaction_between_a_call_and_its_result_loses_nothing():
@@ -79,7 +79,7 @@ def test_a_compaction_between_a_call_and_its_result_loses_nothing():
     context.compact(100_000)
     context.add({"role": "assistant", "content": [asked]}, {"role": "user", "content": [result]})
     context.prompt()
-    assert [section.carrier for section in context.ir.late_bound] == ["t1"]
+    assert [section.tool_call_id for section in context.ir.late_bound] == ["t1"]
 
 
 def test_what_an_interrupted_call_took_in_is_given_back(monkeypatch):

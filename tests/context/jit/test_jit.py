@@ -98,7 +98,7 @@ def test_the_ir_says_what_was_late_bound_where_from_and_what_it_cost(context, ji
     answer_of(context, jit, call("billing webhook retries"))
     ir = context.prompt().ir
     (section,) = [each for each in ir.late_bound if each.content.endswith(BILLING)]
-    assert (section.late_bound, section.carrier) == (True, "toolu_1")
+    assert (section.late_bound, section.tool_call_id) == (True, "toolu_1")
     assert section.provenance.source == "conversation"
     assert section.tokens and section.tokens < ir.tokens
     assert ir.verify() == []
@@ -451,8 +451,8 @@ def test_what_the_model_asked_for_goes_with_its_result_when_the_prompt_is_compac
     context.add({"role": "assistant", "content": "The person on call."})
     context.add({"role": "user", "content": "Thanks. " + "Now about the berths. " * 40})
     ir = context.compact(500)
-    carriers = {answer for message in ir.history.messages for answer in message.answers}
-    assert {each.carrier for each in ir.late_bound} <= carriers
+    answered = {answer for message in ir.history.messages for answer in message.answers}
+    assert {each.tool_call_id for each in ir.late_bound} <= answered
     assert ir.verify() == []
     assert BILLING in jit.answer(call("billing webhook retries", "toolu_7")).content
 

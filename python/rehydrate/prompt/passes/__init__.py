@@ -1,3 +1,3 @@
-"""Passes: each a pure function from one PromptIR to the next."""
+"""Passes: each is a pure function from one PromptIR to the next."""
 
 from __future__ import annotations

@@ -1,68 +1,69 @@
-"""Deduplicate: what the model sees already, by its provenance, is not sent again."""
+"""deduplicate: leaves out sections whose items or text the model sees already."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from rehydrate.entry_id import EntryId
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.meta import DroppedSection
-from rehydrate.prompt.section import Section
+from rehydrate.prompt.section import Section, free_id
 from rehydrate.prompt.target import Target, traced
 
 SHORTEST_QUOTE = 40
-"""A section of fewer characters that stands in the history word for word may do so by chance."""
+"""Characters. A shorter section may stand in the history word for word by chance."""
 
 _IDS = ("uuid", "id")
 
 
 def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
-    """The IR without sections all of whose items are visible earlier.
+    """Return the IR without sections that show nothing new.
 
-    Visible are the items of an earlier section, in the order in which the model reads them; the
-    entries of the history before the section, by their ids and by ``history[12]``; and a section's
-    whole text, where an entry before it has it word for word. A section that shows something new
-    stays, and names only what is new. One that must stay whole always stays; one of which a part
-    must stay does unless an earlier one of its id says the same: a later pass may leave out the
-    entry that shows it. Of two with one id the earlier stays, and the later only if it says
-    something else, under another id.
+    The model sees the items of earlier sections, in the order in which it reads them; the entries
+    of the history before the section, by their ids and by ``history[12]``; and the whole text of a
+    section that stands word for word in an entry before it.
+
+    A section with some new items stays, and names only these. A section that must stay whole always
+    stays. One with `min_tokens` stays too, because a later pass may leave out the entry that shows
+    it; it goes only if an earlier section with its id says the same. Of two sections with one id,
+    the earlier stays, and the later one stays under another id if it says something else.
     """
-    known = target.known
-    history = _Visible(ir)
-    kept: dict[int, Section] = {}
-    shown: dict[str, int] = {}  # item -> the place of the section that shows it
-    ids: dict[str, int] = {}
+    cache = target.render_cache
+    history = _VisibleHistory(ir)
+    kept: dict[int, Section] = {}  # by the index in ir.sections
+    shown_by: dict[str, int] = {}  # by an item, the index of the section that shows it
+    by_id: dict[str, int] = {}
     dropped: list[DroppedSection] = []
     changed: list[str] = []
-    for place in sorted(range(len(ir.sections)), key=lambda place: _reads(ir.sections[place])):
-        section = ir.sections[place]
+    in_reading_order = sorted(
+        range(len(ir.sections)), key=lambda index: _reading_order(ir.sections[index])
+    )
+    for index in in_reading_order:
+        section = ir.sections[index]
         items = section.provenance.items
-        seen = {item for item in items if item in shown or history.has(item, section)}
-        twin = ids.get(section.id)
-        says_nothing_new = (bool(items) and len(seen) == len(set(items))) or (
-            twin is not None and kept[twin].content == section.content
+        visible = {item for item in items if item in shown_by or history.has(item, section)}
+        namesake = by_id.get(section.id)
+        says_nothing_new = (bool(items) and len(visible) == len(set(items))) or (
+            namesake is not None and kept[namesake].content == section.content
         )
-        # What stands before an anchor is what stood there in the prompt before.
-        is_said = says_nothing_new or (section.anchor is not None and known.has_sent(section))
-        where = None if is_said else history.quoting(section)
-        must_stay = section.must_stay_whole or (section.min_tokens > 0 and twin is None)
-        if (says_nothing_new or where) and not must_stay:
-            earlier = (
-                twin
-                if twin is not None
-                else next((shown[item] for item in items if item in shown), None)
-            )
+        # A section with an anchor was in the last prompt, behind the same entries.
+        is_checked = says_nothing_new or (section.anchor is not None and cache.was_sent(section))
+        quoted_in = None if is_checked else history.quoting(section)
+        must_stay = section.must_stay_whole or (section.min_tokens > 0 and namesake is None)
+        if (says_nothing_new or quoted_in) and not must_stay:
+            earlier = namesake
+            if earlier is None:
+                earlier = next((shown_by[item] for item in items if item in shown_by), None)
             if earlier is not None:
-                kept[earlier] = _heir(kept[earlier], section)
-            reason = f"visible in {kept[earlier].id if earlier is not None else where or 'history'}"
+                kept[earlier] = _raised(kept[earlier], section)
+            where = kept[earlier].id if earlier is not None else quoted_in or "history"
             dropped.append(
                 DroppedSection(
                     section.id,
                     section.tokens or 0,
-                    reason,
+                    f"visible in {where}",
                     section.handle,
                     section.priority.name.lower(),
                     "deduplicate",
@@ -70,53 +71,46 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
             )
             changed.append(section.id)
             continue
-        if seen:
-            new = tuple(item for item in items if item not in seen)
+        if visible:
+            new = tuple(item for item in items if item not in visible)
             section = replace(section, provenance=replace(section.provenance, items=new))
             changed.append(section.id)
-        if twin is not None:
-            section = replace(section, id=_free_id(section.id, ids))
+        if namesake is not None:
+            section = replace(section, id=free_id(section.id, by_id))
             changed.append(section.id)
-        ids[section.id] = place
-        shown |= dict.fromkeys(section.provenance.items, place)
-        kept[place] = section
-    known.send(kept.values())
+        by_id[section.id] = index
+        shown_by |= dict.fromkeys(section.provenance.items, index)
+        kept[index] = section
+    cache.note_sections(kept.values())
     after = (
         ir
         if not changed
         else ir.replace(
-            sections=tuple([kept[place] for place in sorted(kept)]),
+            sections=tuple([kept[index] for index in sorted(kept)]),
             meta=replace(ir.meta, dropped=(*ir.meta.dropped, *dropped)),
         )
     )
     return traced("deduplicate", ir, after, changed)
 
 
-def _reads(section: Section) -> tuple[int, float]:
-    """When the model reads it: static ones first, then by the place in the history."""
+def _reading_order(section: Section) -> tuple[int, float]:
+    """Return a sort key: the system, other static sections, dynamic ones by their anchor."""
     if section.is_static:
         return (0 if section.is_system else 1), 0
     return 2, math.inf if section.anchor is None else section.anchor
 
 
-def _heir(kept: Section, gone: Section) -> Section:
-    """The section that stays for two counts for as much as the other would."""
+def _raised(kept: Section, dropped: Section) -> Section:
+    """Raise the priority and relevance of the section that stays to those of the one that goes."""
     return replace(
         kept,
-        priority=max(kept.priority, gone.priority),
-        relevance=max(kept.relevance, gone.relevance),
+        priority=max(kept.priority, dropped.priority),
+        relevance=max(kept.relevance, dropped.relevance),
     )
 
 
-def _free_id(wanted: str, taken: Mapping[str, Any]) -> str:
-    number = 2
-    while f"{wanted}~{number}" in taken:
-        number += 1
-    return f"{wanted}~{number}"
-
-
-class _Visible:
-    """What the history shows before a place in it."""
+class _VisibleHistory:
+    """The ids and texts that the history shows, each with the entry index where it stands."""
 
     def __init__(self, ir: PromptIR) -> None:
         self._history = ir.history
@@ -125,22 +119,24 @@ class _Visible:
         self._joined = ""
 
     def has(self, item: str, section: Section) -> bool:
-        """Whether an entry that the section stands behind has this id."""
+        """Whether an entry before the section has this id."""
         if self._ids is None:
-            history = self._history
-            self._ids = {history.entry_id(n): history.place(n) for n in range(len(history.entries))}
-            for position, entry in enumerate(history.entries):
-                if isinstance(entry, Mapping):
-                    names = [entry.get(key) for key in _IDS]
-                    self._ids |= {
-                        name: history.place(position) for name in names if isinstance(name, str)
-                    }
-        place = self._ids.get(item)
-        return place is not None and _is_before(place, section)
+            self._ids = self._entry_indices_by_id()
+        entry_index = self._ids.get(item)
+        return entry_index is not None and _is_before(entry_index, section)
+
+    def _entry_indices_by_id(self) -> dict[str, int]:
+        history = self._history
+        by_id: dict[str, int] = {EntryId.of(index): index for index in history.indices}
+        for position, entry in enumerate(history.entries):
+            if isinstance(entry, Mapping):
+                names = [entry.get(key) for key in _IDS]
+                index = history.entry_index(position)
+                by_id |= {name: index for name in names if isinstance(name, str)}
+        return by_id
 
     def quoting(self, section: Section) -> str | None:
-        """The entry that says all of the section word for word; static sections stand before all
-        entries."""
+        """Return the id of an entry before the section that has all its text, word for word."""
         content = section.content
         if section.is_static or not isinstance(content, str):
             return None
@@ -148,18 +144,18 @@ class _Visible:
         if len(quote) < SHORTEST_QUOTE:
             return None
         texts = self._all_texts()
-        if quote not in self._joined:  # one search instead of one a text
+        if quote not in self._joined:  # one search instead of one per text
             return None
-        for place, text in texts:
-            if quote in text and _is_before(place, section):
-                return EntryId.of(place)
+        for entry_index, text in texts:
+            if quote in text and _is_before(entry_index, section):
+                return EntryId.of(entry_index)
         return None
 
     def _all_texts(self) -> list[tuple[int, str]]:
         if self._texts is None:
             history = self._history
             self._texts = [
-                (history.place(message.index), piece.text)
+                (history.entry_index(message.index), piece.text)
                 for message in history.messages
                 for piece in message.pieces
                 if len(piece.text) >= SHORTEST_QUOTE
@@ -168,7 +164,7 @@ class _Visible:
         return self._texts
 
 
-def _is_before(place: int, section: Section) -> bool:
+def _is_before(entry_index: int, section: Section) -> bool:
     if section.is_static:
         return False
-    return section.anchor is None or place < section.anchor
+    return section.anchor is None or entry_index < section.anchor

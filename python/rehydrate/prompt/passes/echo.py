@@ -1,4 +1,4 @@
-"""The pass that removes echoes: what stands in the history already is referred to, not repeated."""
+"""remove_echoes: replaces text that an earlier entry has by a reference to it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from rehydrate.prompt.caps.results import Text, Tools, texts_of
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About
-from rehydrate.prompt.passes.cap import Change, Changes
-from rehydrate.prompt.passes.repeats import Run, Seen, Source, own_strings
+from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource
+from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
+from rehydrate.prompt.passes.tool_inputs import input_strings
 from rehydrate.prompt.target import Target, traced
 
 __all__ = ["RemoveEchoes", "remove_echoes"]
@@ -22,155 +23,162 @@ __all__ = ["RemoveEchoes", "remove_echoes"]
 
 NAME = "remove_echoes"
 LEAST_CHARACTERS = 1_000
-"""A shorter repetition stays: a reference has its price too."""
-_CONVERSATIONS = 8
-"""Whose lines are remembered from one compilation to the next."""
+"""A shorter repetition stays, since a reference costs tokens too."""
+_MAX_CONVERSATIONS = 8
+"""So many conversations are held from one compilation to the next."""
 
 
 class _Echo(NamedTuple):
-    """A text of an entry, and the runs of its lines that stand above."""
+    """A tool result's text, and the runs of its lines that stand above."""
 
     text: Text
-    runs: tuple[Run, ...]
+    repeats: tuple[Repeat, ...]
 
     def render(self, handle: str) -> str:
-        """The text with a reference in the place of each run."""
+        """Return the text with a reference instead of each run."""
         lines = self.text.text.split("\n")
         out: list[str] = []
-        at = 0
-        for run in self.runs:
-            out += lines[at : run.start]
-            out.append(run.reference(handle))
-            at = run.end
-        return "\n".join([*out, *lines[at:]])
+        done = 0
+        for repeat in self.repeats:
+            out += lines[done : repeat.start]
+            out.append(repeat.reference(handle))
+            done = repeat.end
+        return "\n".join([*out, *lines[done:]])
 
 
-class _Reading:
-    """A conversation, read so far: what each of its entries repeats, decided by those before it."""
+_Flagged = tuple[Message, bool]
+"""A message, and whether a pass has changed its entry."""
 
-    def __init__(self, format: str, least: int) -> None:  # noqa: A002
+
+class _ConversationEchoes:
+    """The echoes of one conversation, message by message. Each depends on earlier messages only."""
+
+    def __init__(self, format: str, least_characters: int) -> None:  # noqa: A002
         self._format = format
-        self._seen = Seen(least)
-        self._least = least
+        self._least_characters = least_characters
+        self._seen = SeenLines(least_characters)
         self._tools = Tools()
-        self._read = array("q")  # hashes: what was read is the history's to hold
+        self._hashes = array("q")  # of the messages so far, which the history holds
         self._echoes: list[tuple[_Echo, ...]] = []
 
-    def is_of(self, format: str) -> bool:  # noqa: A002
-        """Whether it reads this format."""
-        return self._format == format
+    def fits(self, format: str, hashes: array[int]) -> bool:  # noqa: A002
+        """Whether this conversation and that one begin alike, up to the end of the shorter one."""
+        count = min(len(hashes), len(self._hashes))
+        return self._format == format and self._hashes[:count] == hashes[:count]
 
-    def begins(self, hashes: array[int]) -> bool:
-        """Whether this conversation and that one begin alike, as far as the shorter one goes."""
-        count = min(len(hashes), len(self._read))
-        return self._read[:count] == hashes[:count]
-
-    def echoes(
-        self, read: Sequence[tuple[Message, bool]], entries: Sequence[Any]
+    def of(
+        self, flagged: Sequence[_Flagged], entries: Sequence[Any]
     ) -> Sequence[tuple[_Echo, ...]]:
-        """Per message, what it repeats; those that were read before are not read again."""
-        for each in read[len(self._read) :]:
-            message, was_cut = each
-            self._echoes.append((*self._add(message, entries[message.index], was_cut),))
-            self._read.append(hash(each))
-        return self._echoes[: len(read)]
+        """Return the echoes of each message; only new messages are read."""
+        for each in flagged[len(self._hashes) :]:
+            message, was_changed = each
+            echoes = self._echoes_of(message, entries[message.index], was_changed)
+            self._echoes.append(tuple(echoes))
+            self._hashes.append(hash(each))
+        return self._echoes[: len(flagged)]
 
-    def _add(self, message: Message, entry: Any, was_cut: bool) -> Iterator[_Echo]:
+    def _echoes_of(self, message: Message, entry: Any, was_changed: bool) -> Iterator[_Echo]:
+        """Yield the echoes in a message, and add its lines to those seen."""
+        least = self._least_characters
         self._tools.note(message)
-        long = any(len(piece.text) >= self._least for piece in message.pieces)
-        texts = texts_of(message, entry, self._format, self._tools) if long else ()
+        is_long = any(len(piece.text) >= least for piece in message.pieces)
+        texts = texts_of(message, entry, self._format, self._tools) if is_long else ()
         by_piece = {text.piece: text for text in texts}
         calls = iter(message.calls)
         for number, piece in enumerate(message.pieces):
             if piece.kind == PieceKind.TOOL_INPUT:
                 call = next(calls, "")
-                source = Source("input", call, self._tools[call])
-                for said, held in own_strings(piece.text, entry, self._least):
-                    self._seen.add(said, source, held=held)
+                source = TextSource("input", call, self._tools[call])
+                for string, held in input_strings(piece.text, entry, least):
+                    self._seen.add(string, source, held=held)
             elif piece.kind == PieceKind.TEXT:
-                self._seen.add(piece.text, Source("text", "", message.role))
-            elif piece.kind == PieceKind.TOOL_RESULT and len(piece.text) >= self._least:
+                self._seen.add(piece.text, TextSource("text", "", message.role))
+            elif piece.kind == PieceKind.TOOL_RESULT and len(piece.text) >= least:
                 text = by_piece.get(number)
                 call, tool = (text.call, text.tool) if text else ("", "")
-                runs = self._seen.runs(piece.text) if text else ()
-                if runs and text:
-                    yield _Echo(text, runs)
-                # What was cut is no place to refer to, though its lines stand there.
-                if not was_cut:
-                    self._seen.add(piece.text, Source("result", call, tool), runs)
+                repeats = self._seen.repeats(piece.text) if text else ()
+                if repeats and text:
+                    yield _Echo(text, repeats)
+                # A reference must not lead to a text that was cut.
+                if not was_changed:
+                    self._seen.add(piece.text, TextSource("result", call, tool), repeats)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveEchoes:
-    """Removes from tool results what their own call or an earlier entry says already.
+    """The pass that removes from tool results what their call or an earlier entry has already.
 
-    A run of lines that stands above, in a tool's input, a result or a message, becomes one line
-    that says where, and has the handle of the whole result: it can be got back whatever becomes of
-    the place that is referred to. Lines are the same if they differ in nothing but the number that
-    a tool put before them. Never refers to what a pass before it has cut, nor to a reference.
-    Without originals nothing is removed, and never from what the model asked for.
+    One line replaces a run of lines that stands above, in a tool's input, a result or a message. It
+    says where the run stands, and has the handle of the whole result, so the text can be read back
+    even if that entry is left out later. Two lines are equal if they differ only in the number that
+    a tool put before them. A reference never leads to a text that an earlier pass has cut, nor to
+    another reference. Without originals nothing is removed. Nothing is removed from results that
+    the model asked for by `request_context`.
 
-    Stands before `prune` and behind it. A prompt that has to be pruned in any case is pruned as it
-    is: names that only a reference leads to would go with the place that it refers to. What is kept
-    of it is freed of echoes then.
+    The pass runs before `prune` and after it. If a prompt must be pruned even without its echoes,
+    it is pruned with them: otherwise a name could be lost together with the entry that a reference
+    leads to. The second run then removes the echoes from what is kept.
     """
 
     least_characters: int = LEAST_CHARACTERS
     name: str = NAME
-    _readings: list[_Reading] = field(default_factory=list, repr=False, compare=False)
+    _conversations: list[_ConversationEchoes] = field(
+        default_factory=list, repr=False, compare=False
+    )
     _lock: Any = field(default_factory=Lock, repr=False, compare=False)
 
     def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
-        """The IR without echoes, and a trace of it."""
-        pruned = [trace for trace in ir.meta.trace if trace.name == "prune"]
-        if pruned and not any(trace.changed for trace in pruned):
-            return ir  # they were removed before
+        """Return the IR without echoes, and a trace of it."""
+        prune_traces = [trace for trace in ir.meta.trace if trace.name == "prune"]
+        if prune_traces and not any(trace.changed for trace in prune_traces):
+            return ir  # the first run has removed them
         after = self._without_echoes(ir, target)
         tokens = upper_bound(prompt_tokens(after), target.provider)
-        if pruned or after.history is ir.history or tokens <= ir.budget.soft_tokens:
+        if prune_traces or after.history is ir.history or tokens <= ir.budget.soft_tokens:
             return after
         return traced(self.name, ir, ir, (), ["left to what is kept: the prompt is pruned first"])
 
     def _without_echoes(self, ir: PromptIR, target: Target) -> PromptIR:
-        changes = Changes(self.name)
+        changes = TextChanges(self.name)
         history, originals = ir.history, target.originals
-        messages: Sequence[Message] = ()
         if originals is None:
             note = "nothing is removed: there is no place to keep the originals"
-            return changes.apply(ir, messages, [note])
-        if history.entries:
-            messages = history.messages
-            changed = {entry for trace in ir.meta.trace for entry in trace.changed}
-            asked_for = {section.carrier for section in ir.late_bound}
-            read = [(message, history.entry_id(message.index) in changed) for message in messages]
-            reading = self._reading(read, history.format)
-            for (message, _), echoes in zip(
-                read, reading.echoes(read, history.entries), strict=True
-            ):
-                made = []
-                for echo in echoes:
-                    if echo.text.call in asked_for:
-                        continue
-                    about = About(echo.text.tool, echo.text.call)
-                    handle = changes.keep(originals, echo.text.text, about)
-                    if handle is not None:
-                        count = sum(run.end - run.start for run in echo.runs)
-                        note = f"{count:,} lines stand above, {handle}"
-                        made.append(Change(echo.text.path, echo.render(handle), note))
-                changes.add(message.index, made)
-            with self._lock:
-                self._readings.insert(0, reading)
-                del self._readings[_CONVERSATIONS:]
+            return changes.apply(ir, (), [note])
+        if not history.entries:
+            return changes.apply(ir, ())
+        changed_ids = {name for trace in ir.meta.trace for name in trace.changed}
+        late_bound_calls = {section.tool_call_id for section in ir.late_bound}
+        messages = history.messages
+        flagged = [
+            (message, history.entry_id(message.index) in changed_ids) for message in messages
+        ]
+        conversation = self._take(flagged, history.format)
+        found = conversation.of(flagged, history.entries)
+        for message, echoes in zip(messages, found, strict=True):
+            made = []
+            for echo in echoes:
+                if echo.text.call in late_bound_calls:
+                    continue
+                about = About(echo.text.tool, echo.text.call)
+                handle = changes.keep(originals, echo.text.text, about)
+                if handle is not None:
+                    count = sum(repeat.end - repeat.start for repeat in echo.repeats)
+                    note = f"{count:,} lines stand above, {handle}"
+                    made.append(TextChange(echo.text.path, echo.render(handle), note))
+            changes.add(message.index, made)
+        with self._lock:
+            self._conversations.insert(0, conversation)
+            del self._conversations[_MAX_CONVERSATIONS:]
         return changes.apply(ir, messages)
 
-    def _reading(self, read: Sequence[tuple[Message, bool]], format: str) -> _Reading:  # noqa: A002
-        """The reading of this conversation that is known, or a new one; nobody else has it."""
-        hashes = array("q", map(hash, read))
+    def _take(self, flagged: Sequence[_Flagged], format: str) -> _ConversationEchoes:  # noqa: A002
+        """Take this conversation out of the list, so that no other thread has it; or make one."""
+        hashes = array("q", map(hash, flagged))
         with self._lock:
-            for place, reading in enumerate(self._readings):
-                if reading.is_of(format) and reading.begins(hashes):
-                    return self._readings.pop(place)
-        return _Reading(format, self.least_characters)
+            for index, conversation in enumerate(self._conversations):
+                if conversation.fits(format, hashes):
+                    return self._conversations.pop(index)
+        return _ConversationEchoes(format, self.least_characters)
 
 
 remove_echoes = RemoveEchoes()

@@ -1,13 +1,13 @@
-"""One packing over history and sections: both are judged by one objective, in one budget.
+"""pack: selects history units and sections together, by one objective and in one budget.
 
-Sections stand among the messages where the model will read them. What cannot go is there too, as
-kept: a section that says what is said already adds little. The engine divides the texts of sections
-into blocks, and those of the history's entries where the caller says which (`Divisible`).
+The engine gets one conversation: sections stand among the messages where the model will read them.
+What must stay is in it too, as kept, so that a section which repeats it gains little. The engine
+divides the texts of sections into blocks, and those texts of the history that `Divisible` names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
@@ -17,14 +17,16 @@ from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import Embedded, columns, own_vectors
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
-from rehydrate.prompt.counting import COUNTER, fence, text_of
+from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.entries import History
-from rehydrate.prompt.passes.shortening import (
+from rehydrate.prompt.fencing import fence, text_of
+from rehydrate.prompt.passes.excerpts import (
     Blocks,
     EntryExcerpt,
+    Excerpt,
+    Keep,
     SectionExcerpt,
-    Shortened,
-    give_back,
+    drop_excess_blocks,
 )
 from rehydrate.prompt.section import CompositionMode, Section
 
@@ -35,48 +37,48 @@ if TYPE_CHECKING:
 
 _PROFILE = Scoring.named("balanced")
 _LEAST_WEIGHT = 0.5
-"""With a relevance of a half a section weighs what a user's message does."""
-_MAY_BE_CUT = (CompositionMode.ADDITIVE, CompositionMode.CONTEXTUAL)
+"""The relevance is added to it. At 0.5 a section has the weight of a user message."""
+_CUTTABLE_MODES = (CompositionMode.ADDITIVE, CompositionMode.CONTEXTUAL)
 
 
 class Candidates(NamedTuple):
-    """What is packed: the history, and sections that compete or are kept anyway."""
+    """The input of `pack`: the history, and sections that compete or are kept anyway."""
 
     history: History
     conversation: Conversation
-    """The history, read."""
+    """The history, parsed."""
     kept_units: frozenset[int]
     """Units of the history that are kept anyway."""
     left_out: frozenset[int]
-    """Units that have no part in it."""
+    """Units of the history that do not take part."""
     kept: tuple[Section, ...]
+    """Sections that are kept anyway."""
     competing: tuple[Section, ...]
     divisible: Divisible | None = None
-    """The history's texts of which a part may be kept."""
+    """The history's texts that may be kept in part."""
 
 
 class Packed(NamedTuple):
-    """What the packing keeps."""
+    """The units and sections that `pack` keeps."""
 
     units: frozenset[int]
     sections: Mapping[str, Section | None]
-    """By the id of each section that competed: itself, a new one where it is cut, None where it
-    goes."""
+    """By the id of each competing section: itself, a cut one, or None where it is left out."""
     excerpts: Sequence[EntryExcerpt]
-    """What is kept of entries of which a part goes."""
+    """The entries that are kept in part."""
     degraded: tuple[str, ...] = ()
-    """What went wrong with the embedder."""
+    """The failures of the embedder."""
 
 
 def is_divisible(section: Section) -> bool:
-    """Whether it may be cut to some of its blocks: what adds up, and is long enough to be divided.
+    """Whether it may be cut to some of its blocks: by its mode, and by the length of its text.
 
     >>> from rehydrate.prompt import Provenance
     >>> is_divisible(Section("note", "short", Provenance("knowledge")))
     False
     """
     return (
-        section.mode in _MAY_BE_CUT
+        section.mode in _CUTTABLE_MODES
         and isinstance(section.content, str)
         and _engine.divide(section.content) is not None
     )
@@ -84,58 +86,62 @@ def is_divisible(section: Section) -> bool:
 
 def pack(
     candidates: Candidates,
-    asked: Asked | None,
+    query: Asked | None,
     budget_tokens: int,
-    keep: Callable[[str], str | None] | None,
+    keep: Keep | None,
     embedder: Choice = BUILTIN,
 ) -> Packed:
-    """Fill a budget, on top of what is kept anyway, with what is worth most; `keep` gives the
-    handle under which the whole of a text is kept."""
-    layout = _Layout(candidates, embedder)
-    prepared, selection, problems = layout.select(
-        asked, budget_tokens, with_handles=keep is not None
+    """Fill the budget with the candidates of most worth; what is kept anyway is not counted.
+
+    ``keep`` stores the whole of a text that is cut, and returns its handle.
+    """
+    packing = _PackingConversation(candidates, embedder)
+    prepared, selection, problems = packing.select(
+        query, budget_tokens, with_handles=keep is not None
     )
-    kept_units, pinned = selection.kept, layout.pinned
+    kept_units = selection.kept
     divided = Blocks.all_of(prepared, selection)
     sections: dict[str, Section | None] = {}
-    excerpts: list[Shortened] = []
-    shortened: set[int] = set()  # messages, by their places, that are cut or go
-    for unit, section in layout.competing:
-        blocks = divided.get(layout.piece_of[section.id])
+    excerpts: list[Excerpt] = []
+    not_whole: set[int] = set()  # indices of the messages that are cut or left out
+    for unit, section in packing.competing:
+        blocks = divided.get(packing.piece_of[section.id])
         if kept_units[unit] and (blocks is None or blocks.is_whole):
             sections[section.id] = section
             continue
-        shortened.update(layout.conversation.units[unit].members)
+        not_whole.update(packing.conversation.units[unit].members)
         sections[section.id] = None
         if kept_units[unit] and blocks is not None and any(blocks.kept):
             excerpts.append(SectionExcerpt(section, blocks, keep is not None))
-    for each in layout.divisible:
+    for each in packing.divisible:
         blocks_of = {path: divided[piece] for piece, path in each.paths.items() if piece in divided}
-        is_kept = kept_units[layout.history_units[each.unit]]
+        is_kept = kept_units[packing.history_units[each.unit]]
         if is_kept and not all(blocks.is_whole for blocks in blocks_of.values()):
-            shortened.add(each.place)
+            not_whole.add(each.packed_index)
             excerpts.append(EntryExcerpt.of(candidates.history, each.message, blocks_of, keep))
-    whole = sum(
-        prepared.message_tokens[message]
-        for place, unit in enumerate(layout.conversation.units)
-        if kept_units[place] and not pinned[place]
+    tokens = prepared.message_tokens
+    whole_tokens = sum(
+        tokens[message]
+        for number, unit in enumerate(packing.conversation.units)
+        if kept_units[number] and not packing.pinned[number]
         for message in unit.members
-        if message not in shortened
+        if message not in not_whole
     )
-    give_back(excerpts, whole - budget_tokens)
+    drop_excess_blocks(excerpts, whole_tokens - budget_tokens)
     entries = [each for each in excerpts if isinstance(each, EntryExcerpt)]
-    for cut in excerpts:
-        if isinstance(cut, SectionExcerpt) and any(cut.blocks.kept):
-            sections[cut.section.id] = cut.cut()
-    kept_of_history = [n for n, place in layout.history_units.items() if kept_units[place]]
+    for excerpt in excerpts:
+        if isinstance(excerpt, SectionExcerpt) and any(excerpt.blocks.kept):
+            sections[excerpt.section.id] = excerpt.cut()
+    kept_of_history = [unit for unit, number in packing.history_units.items() if kept_units[number]]
     return Packed(frozenset(kept_of_history), sections, entries, problems)
 
 
-def cut_to(section: Section, asked: Asked | None, least_tokens: int) -> Section:
-    """The section cut to the best of its blocks, and no more of them than give so many tokens."""
+def cut_to(section: Section, query: Asked | None, least_tokens: int) -> Section:
+    """Cut the section to its best blocks: as few as have at least so many tokens."""
     nothing = Conversation("", (), ())
     alone = Candidates(History(), nothing, frozenset(), frozenset(), (), (section,))
-    found = _Layout(alone, BUILTIN).select(asked, least_tokens, with_handles=False)
+    packing = _PackingConversation(alone, BUILTIN)
+    found = packing.select(query, least_tokens, with_handles=False)
     (blocks,) = Blocks.all_of(found.prepared, found.selection).values()
     excerpt = SectionExcerpt(section, blocks, has_handle=False)
     best_first = sorted(range(len(blocks.gains)), key=lambda block: (-blocks.gains[block], block))
@@ -147,26 +153,28 @@ def cut_to(section: Section, asked: Asked | None, least_tokens: int) -> Section:
 
 
 class _DivisibleMessage(NamedTuple):
-    """A message of the history of which a part may be kept."""
+    """A message of the history that may be kept in part."""
 
     unit: int
+    """Its unit's number in the history."""
     message: Message
-    place: int
-    """Where it stands among all that is packed."""
+    """As it is in the history."""
+    packed_index: int
+    """Its index in the packing conversation."""
     paths: Mapping[int, Path]
-    """By the number of a piece among all that is packed, where its text stands in the entry."""
+    """The path of each divisible text in the entry, by the number of its piece among all."""
 
 
 class _Selected(NamedTuple):
-    """The engine's selection, and what went wrong on the way to it."""
+    """The engine's selection, and the embedder's failures."""
 
     prepared: _native.Prepared
     selection: _native.Selection
     problems: tuple[str, ...]
 
 
-class _Layout:
-    """The conversation that is packed: the history's messages, and each section as one of its own.
+class _PackingConversation:
+    """The conversation that the engine packs: messages of the history, and one for each section.
 
     Static sections stand first, dynamic ones before their entry or before the last user turn.
     """
@@ -175,20 +183,21 @@ class _Layout:
         self._embedder = embedder
         conversation, history = candidates.conversation, candidates.history
         turns = [message.index for message in conversation.messages if message.is_user_turn]
-        last_turn = history.place(turns[-1]) if turns else len(history.entries)
+        last_turn = history.entry_index(turns[-1]) if turns else len(history.entries)
+        # A sort key, a message, and its owner: a unit of the history or a section.
         rows: list[tuple[tuple[int, int, int], Message, int | Section]] = []
         for number, unit in enumerate(conversation.units):
             if number not in candidates.left_out:
                 rows += [
-                    ((1, history.place(message.index), 1), message, number)
+                    ((1, history.entry_index(message.index), 1), message, number)
                     for message in unit.messages
                 ]
         self._weights: dict[str, float] = {}
         self._format = history.format
         for section in (*candidates.kept, *candidates.competing):
             anchor = last_turn if section.anchor is None else section.anchor
-            where = (0, 0, 0) if section.is_static else (1, anchor, 0)
-            rows.append((where, self._message(section), section))
+            key = (0, 0, 0) if section.is_static else (1, anchor, 0)
+            rows.append((key, self._message(section), section))
         rows.sort(key=lambda row: row[0])
 
         competes = {section.id for section in candidates.competing}
@@ -197,18 +206,18 @@ class _Layout:
         self.divisible: list[_DivisibleMessage] = []
         self._paths: dict[int, Path] = {}
         self.piece_of: dict[str, int] = {}
-        """By a section's id, the number of its content among all pieces."""
+        """The number of a section's content among all pieces, by the section's id."""
         messages: list[Message] = []
         pieces = 0
-        for place, (_, message, owner) in enumerate(rows):
-            moved = message._replace(index=place)
+        for index, (_, message, owner) in enumerate(rows):
+            moved = message._replace(index=index)
             messages.append(moved)
             start, pieces = pieces, pieces + len(message.pieces)
             if isinstance(owner, int):
                 members.setdefault(owner, []).append(moved)
                 if own := paths.get(message.index) if owner not in candidates.kept_units else None:
                     numbered = {start + piece: path for piece, path in own.items()}
-                    self.divisible.append(_DivisibleMessage(owner, message, place, numbered))
+                    self.divisible.append(_DivisibleMessage(owner, message, index, numbered))
                     self._paths |= numbered
             else:
                 members[owner.id] = [moved]
@@ -220,10 +229,11 @@ class _Layout:
             owner in candidates.kept_units if isinstance(owner, int) else owner not in competes
             for owner, _ in units
         ]
-        place_of = {owner: place for place, (owner, _) in enumerate(units)}
-        self.history_units = {owner: p for owner, p in place_of.items() if isinstance(owner, int)}
-        """By a unit of the history, its place among all."""
-        self.competing = [(place_of[section.id], section) for section in candidates.competing]
+        unit_of = {owner: number for number, (owner, _) in enumerate(units)}
+        self.history_units = {unit: n for unit, n in unit_of.items() if isinstance(unit, int)}
+        """The number here of each unit of the history."""
+        self.competing = [(unit_of[section.id], section) for section in candidates.competing]
+        """Each competing section with its unit's number."""
         self.conversation = Conversation(
             conversation.format,
             tuple(messages),
@@ -231,18 +241,18 @@ class _Layout:
         )
 
     def _message(self, section: Section) -> Message:
-        """A section as a message: its fence, which is never divided, and its content."""
+        """Return a section as a message: its fence, which is never divided, and its content."""
         opening, closing = ("", "") if section.is_system else fence(section, "")
         role = f"section {section.id}"
         self._weights[role] = _LEAST_WEIGHT + section.relevance
         content = Piece(text_of(section, self._format), PieceKind.TEXT)
-        frame = (Piece(f"{opening}\n{closing}", PieceKind.TEXT),) if opening else ()
-        return Message(0, role, (*frame, content))
+        tags = (Piece(f"{opening}\n{closing}", PieceKind.TEXT),) if opening else ()
+        return Message(0, role, (*tags, content))
 
-    def select(self, asked: Asked | None, budget_tokens: int, *, with_handles: bool) -> _Selected:
-        """What the engine keeps on top of what is kept anyway."""
+    def select(self, query: Asked | None, budget_tokens: int, *, with_handles: bool) -> _Selected:
+        """Let the engine fill the budget beside what is kept anyway."""
         divisible = Divisible(self.conversation, (), self._paths, COUNTER)
-        is_question = asked is not None and asked.is_question
+        is_question = query is not None and query.is_question
         prepared = _engine.prepare(
             self.conversation,
             weight_of=lambda role: self._weights.get(role) or _PROFILE.weight_of(role),
@@ -254,40 +264,42 @@ class _Layout:
             asked=is_question,
             excerpting=divisible.columns(with_handles=with_handles) if self._paths else None,
         )
-        pinned = {
-            m.index
-            for u, keep in zip(self.conversation.units, self.pinned, strict=True)
-            if keep
-            for m in u.messages
-        }
-        kept_anyway = sum(t for place, t in enumerate(prepared.message_tokens) if place in pinned)
+        tokens = prepared.message_tokens
+        pinned_tokens = sum(
+            tokens[index]
+            for unit, is_pinned in zip(self.conversation.units, self.pinned, strict=True)
+            if is_pinned
+            for index in unit.members
+        )
         embedded = Embedded()
-        if asked is not None and is_question and self._embedder.model is not None:
+        if query is not None and is_question and self._embedder.model is not None:
             embedded = own_vectors(
                 self._embedder.model,
                 divisible.parts(prepared) if self._paths else self.conversation,
                 prepared,
-                asked.text,
+                query.text,
                 calibrated=True,
                 every=False,
                 deadline=None,
             )
         selection = prepared.select(
-            query=asked.text if asked else None,
-            query_weight=asked.weight if asked else 0.0,
+            query=query.text if query else None,
+            query_weight=query.weight if query else 0.0,
             **columns(embedded.vectors),
             memory_coverage=None,
             weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
             calibrated=True,
             coverage=True,
-            target_tokens=kept_anyway + budget_tokens,
+            target_tokens=pinned_tokens + budget_tokens,
         )
         return _Selected(prepared, selection, embedded.problems)
 
 
 def _paths_by_message(candidates: Candidates) -> dict[int, dict[int, Path]]:
-    """By a message's index, where its texts stand of which a part may be kept, by their numbers
-    among its own pieces."""
+    """Return the paths of each message's divisible texts.
+
+    The first key is the message's index, the second the number of the piece in the message.
+    """
     found: dict[int, dict[int, Path]] = {}
     divisible, first = candidates.divisible, 0
     if divisible is None:
@@ -295,7 +307,9 @@ def _paths_by_message(candidates: Candidates) -> dict[int, dict[int, Path]]:
     for message in candidates.conversation.messages:
         numbers = range(first, first := first + len(message.pieces))
         own = {
-            n: divisible.paths[each] for n, each in enumerate(numbers) if each in divisible.paths
+            piece: divisible.paths[number]
+            for piece, number in enumerate(numbers)
+            if number in divisible.paths
         }
         if own:
             found[message.index] = own

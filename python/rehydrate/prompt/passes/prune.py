@@ -1,4 +1,4 @@
-"""Prune: a prompt that is over its soft budget is cut to what is worth most for this turn."""
+"""prune: cuts a prompt over its soft budget to the content of most worth for this turn."""
 
 from __future__ import annotations
 
@@ -15,117 +15,125 @@ from rehydrate.prompt.counting import COUNTER, prompt_tokens, room, section_toke
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.meta import DroppedSection, Outcome
+from rehydrate.prompt.passes.excerpts import EntryExcerpt, with_excerpts
+from rehydrate.prompt.passes.outlining import Outlining
 from rehydrate.prompt.passes.packing import Candidates, cut_to, is_divisible, pack
-from rehydrate.prompt.passes.shortening import EntryExcerpt, Outlining, with_excerpts
 from rehydrate.prompt.section import CompositionMode, Priority, Section
 from rehydrate.prompt.stale_thinking import binding_of, waits_for_the_turn
 from rehydrate.prompt.target import Target, traced
 
 HISTORY_PRIORITY = Priority.NORMAL
-"""The level on which those entries of the history compete that may go."""
+"""The level on which the entries of the history compete."""
 
 _OVER_BUDGET = "over budget"
-"""How the line of ``meta.degraded`` begins that says why a prompt stays larger than it should."""
-_LAST_PART = 32
-"""The last messages take at most the 32nd part of the room: at an eighth they displaced rules that
-users laid down long ago, and what was used later (DESIGN.md)."""
+"""The beginning of the line in ``meta.degraded`` that says why a prompt is over its budget."""
+_LAST_SHARE = 32
+"""The last messages take at most a 32nd of the room. At an eighth they displaced rules that users
+gave long ago, and content that was used later (DESIGN.md)."""
 _BEGINNING_TOKENS = 16
-"""What it may cost to say that earlier messages are not shown, where the user must speak first."""
+"""At most, the cost of `BEGINNING`, where the user must speak first."""
 
 
 def prune(ir: PromptIR, target: Target) -> PromptIR:
-    """The IR, cut to the budget's target if the upper bound of its tokens is over the soft one.
+    """Cut the IR to the budget's target, if the upper bound of its tokens is over the soft budget.
 
-    What must stay is taken first: tools; sections that are critical, a constraint or instructions;
-    of every other section its ``min_tokens``; of the history system entries, the last user turn,
-    the reply that it answers and an open tool loop. Then the budget's last messages, in a 32nd
-    of the room. Then priority by priority: a level that fits whole stays whole; the first that does
-    not fit shares the room by one packing over its sections and, on the level of the history, its
-    entries; below it everything goes but ``min_tokens``. Long sections are cut to their best
-    blocks, and so are long entries where the target's granularity is "excerpt"; else entries are
-    kept or go whole.
+    1. What must stay is taken: tools; sections that are critical, constraints or instructions; the
+       ``min_tokens`` of every other section; of the history the system entries, the last user turn,
+       the reply that it answers, and an open tool loop.
+    2. The outline, where one is asked for, takes its tokens.
+    3. The last messages take at most a 32nd of the room.
+    4. The priorities follow from high to low. A level that fits stays whole. The first level that
+       does not fit is packed: its sections, and on the level of the history its entries, share the
+       room. Of the levels below only ``min_tokens`` are kept.
 
-    Where an outline is asked for, it takes its tokens before anything competes.
+    Long sections are cut to their best blocks. So are long entries where the target's granularity
+    is "excerpt"; otherwise an entry is kept whole or left out.
 
-    Raises BudgetExceededError where what must stay is over the hard budget. Over the soft one it
-    is kept, and ``meta.degraded`` says so; and so is all of it in an open tool loop that the model
-    may refuse however it is cut, until the turn has ended or the hard budget is crossed.
+    Raises BudgetExceededError where what must stay is over the hard budget. If it is over the soft
+    budget, it is kept, and ``meta.degraded`` says so. The whole prompt is kept in an open tool loop
+    that the model may refuse after any cut, until the turn ends or the hard budget is exceeded.
     """
-    return _pruned(ir, target, waits=True)
+    return _prune(ir, target, waits=True)
 
 
 def prune_now(ir: PromptIR, target: Target) -> PromptIR:
     """As `prune`, but it never waits for the end of a turn."""
-    return _pruned(ir, target, waits=False)
+    return _prune(ir, target, waits=False)
 
 
-def _pruned(ir: PromptIR, target: Target, *, waits: bool) -> PromptIR:
-    before = upper_bound(prompt_tokens(ir), target.provider)
-    if before <= ir.budget.soft_tokens:
+def _prune(ir: PromptIR, target: Target, *, waits: bool) -> PromptIR:
+    before_tokens = upper_bound(prompt_tokens(ir), target.provider)
+    if before_tokens <= ir.budget.soft_tokens:
         return traced("prune", ir, ir)
-    waits = waits and before <= ir.budget.hard_tokens
-    return _Pruning(ir, target, waits=waits).run(before)
+    waits = waits and before_tokens <= ir.budget.hard_tokens
+    return _Pruning(ir, target, before_tokens, waits=waits).run()
 
 
 class _Pruning:
-    """One prompt on its way to its target."""
+    """The decisions about one prompt that is over its budget."""
 
-    def __init__(self, ir: PromptIR, target: Target, *, waits: bool) -> None:
-        self._given = ir
+    def __init__(self, ir: PromptIR, target: Target, before_tokens: int, *, waits: bool) -> None:
+        self._original = ir
+        self._before_tokens = before_tokens
         self._outlining = Outlining.of(ir, target)
         self._ir = ir = self._outlining.ir
         self._target = target
         self._waits = waits
         self._conversation: Conversation = ir.history.conversation
         query = ir.request.query.strip()
-        # A request that is about the last user turn counts as far as that is not long ago.
-        is_read = query == last_said(self._conversation)
-        self._asked = what_is_asked(self._conversation, None if is_read else query or None)
+        # A query that repeats the last user turn has no weight of its own if that is long ago.
+        is_last_turn = query == last_said(self._conversation)
+        self._query = what_is_asked(self._conversation, None if is_last_turn else query or None)
         needs_thoughts = binding_of(ir, target).needs_thoughts
         self._pins = frozenset(self._conversation.pins(thoughts=needs_thoughts))
         self._kept_units = set(self._pins)
         self._sections: dict[str, Section | None] = {}
-        """By id: itself, a cut one, None where it goes; what has no entry is not decided."""
+        """The decision on each section by its id: itself, a cut one, or None: left out."""
         self._reasons: dict[str, str] = {}
-        self._floors: dict[str, Section] = {}
+        self._minimums: dict[str, Section] = {}
+        """By id, the section cut to its `min_tokens`."""
         self._excerpts: list[EntryExcerpt] = []
-        """Entries of which a part is kept."""
+        """Entries that are kept in part."""
         self._degraded: tuple[str, ...] = ()
 
-    def run(self, before: int) -> PromptIR:
-        """Decide level by level."""
+    def run(self) -> PromptIR:
+        """Decide level by level, and return the IR."""
         ir, provider = self._ir, self._target.provider
-        must = self._take_what_must_stay()
-        self._check(must)
-        left = room(ir.budget.target_tokens, provider) - must
+        required = self._take_what_must_stay()
+        self._check_required(required)
+        left = room(ir.budget.target_tokens, provider) - required
         if provider == "anthropic":
             left -= _BEGINNING_TOKENS
-        self._outlining = self._outlining.within(prompt_tokens(self._given), left, self._target)
+        before = prompt_tokens(self._original)
+        self._outlining = self._outlining.with_room(before, left, self._target)
         left -= self._outlining.room_tokens
         left -= self._keep_last(left)
         contested = ""
         for level in sorted(Priority, reverse=True):
-            waiting = [s for s in ir.sections if s.priority is level and s.id not in self._sections]
+            undecided = [
+                s for s in ir.sections if s.priority is level and s.id not in self._sections
+            ]
             has_history = level is HISTORY_PRIORITY
-            if not waiting and not (has_history and self._free_units()):
+            if not undecided and not (has_history and self._free_units()):
                 continue
             if contested:
-                self._to_floors(waiting, f"no room was left below priority {contested}")
+                self._cut_to_minimums(undecided, f"no room was left below priority {contested}")
                 continue
-            needed = sum(section_tokens(s) - self._reserved(s) for s in waiting)
+            needed = sum(section_tokens(s) - self._minimum_tokens(s) for s in undecided)
             needed += sum(map(self._unit_tokens, self._free_units())) if has_history else 0
             if needed <= left:
                 left -= needed
-                self._sections |= {section.id: section for section in waiting}
+                self._sections |= {section.id: section for section in undecided}
                 self._kept_units |= set(self._free_units()) if has_history else set()
             else:
                 contested = level.name.lower()
-                self._share(waiting, max(left, 0), has_history=has_history)
+                self._pack(undecided, max(left, 0), has_history=has_history)
         if self._waits and self._must_wait():
-            return self._as_it_is(before)
-        return self._pruned(before, must, contested)
+            return self._unchanged()
+        return self._pruned(required, contested)
 
     def _must_wait(self) -> bool:
+        """Whether the model may refuse its open tool loop after this cut."""
         sections = self._ir.sections
         change = any(self._sections[section.id] is not section for section in sections)
         change = change or bool(self._outlining.older)
@@ -133,16 +141,18 @@ class _Pruning:
         cut = [each.message.index for each in self._excerpts]
         return waits_for_the_turn(self._ir, self._target, kept, cut, sections_change=change)
 
-    def _as_it_is(self, before: int) -> PromptIR:
-        ir, soft = self._given, self._given.budget.soft_tokens
-        said = f"{_OVER_BUDGET}: {why_waiting(self._target.model)}"
-        degraded = ir.meta.degraded if said in ir.meta.degraded else (*ir.meta.degraded, said)
+    def _unchanged(self) -> PromptIR:
+        """Return the original IR, with the reason why it stays over its budget."""
+        ir, soft = self._original, self._original.budget.soft_tokens
+        why = f"{_OVER_BUDGET}: {why_waiting(self._target.model)}"
+        degraded = ir.meta.degraded if why in ir.meta.degraded else (*ir.meta.degraded, why)
+        before = self._before_tokens
         note = f"{before:,} tokens at most, over the soft budget of {soft:,}; it {WAITS}"
         meta = replace(ir.meta, degraded=degraded, outcome=Outcome.WAITS)
         return traced("prune", ir, ir.replace(meta=meta), (), [note])
 
     def _take_what_must_stay(self) -> int:
-        """Decide on what must stay; what it costs, the floors of the rest included."""
+        """Keep what must stay; return its tokens, with the minimums of other sections."""
         ir = self._ir
         tokens = sum(tool.tokens or 0 for tool in ir.tools)
         tokens += sum(map(self._unit_tokens, self._pins))
@@ -151,13 +161,12 @@ class _Pruning:
                 self._sections[section.id] = section
                 tokens += section_tokens(section)
             elif section.min_tokens:
-                self._floors[section.id] = cut_to(section, self._asked, section.min_tokens)
-                tokens += self._reserved(section)
+                self._minimums[section.id] = cut_to(section, self._query, section.min_tokens)
+                tokens += self._minimum_tokens(section)
         return tokens
 
     def _keep_last(self, left: int) -> int:
-        """Keep the last messages, newest first, while they take no more than their part of it; what
-        they cost."""
+        """Keep the last messages, newest first, within their share; return their tokens."""
         count = self._ir.budget.keep_last
         last = [message.index for message in self._conversation.messages[-count:]] if count else []
         used = 0
@@ -165,14 +174,15 @@ class _Pruning:
             if unit in self._kept_units:
                 continue
             tokens = self._unit_tokens(unit)
-            if used + tokens > left // _LAST_PART:
+            if used + tokens > left // _LAST_SHARE:
                 break
             self._kept_units.add(unit)
             used += tokens
         return used
 
-    def _check(self, must: int) -> None:
-        needed, budget = upper_bound(must, self._target.provider), self._ir.budget.hard_tokens
+    def _check_required(self, tokens: int) -> None:
+        """Raise BudgetExceededError where what must stay is over the hard budget."""
+        needed, budget = upper_bound(tokens, self._target.provider), self._ir.budget.hard_tokens
         if needed <= budget:
             return
         parts = {
@@ -180,7 +190,7 @@ class _Pruning:
             for section in self._ir.sections
             if section.id in self._sections
         }
-        parts |= {f"section {name!r}": section_tokens(s) for name, s in self._floors.items()}
+        parts |= {f"section {name!r}": section_tokens(s) for name, s in self._minimums.items()}
         parts["the tool definitions"] = sum(tool.tokens or 0 for tool in self._ir.tools)
         parts["what must stay of the history"] = sum(map(self._unit_tokens, self._pins))
         largest = max(parts, key=lambda name: parts[name])
@@ -193,7 +203,7 @@ class _Pruning:
             "Budget.hard_tokens",
         )
 
-    def _share(self, waiting: list[Section], left: int, *, has_history: bool) -> None:
+    def _pack(self, sections: list[Section], left: int, *, has_history: bool) -> None:
         """Let sections, and the history on its level, compete for the room that is left."""
         target, free = self._target, frozenset(self._free_units())
         decided = [section for section in self._sections.values() if section is not None]
@@ -203,36 +213,37 @@ class _Pruning:
             frozenset(self._kept_units),
             frozenset() if has_history else free,
             tuple(decided),
-            tuple(waiting),
+            tuple(sections),
             self._divisible() if has_history else None,
         )
         keep = None if target.originals is None else target.keep
-        packed = pack(candidates, self._asked, left, keep, target.embedder)
+        packed = pack(candidates, self._query, left, keep, target.embedder)
         self._degraded = packed.degraded
         if has_history:
             self._kept_units |= packed.units
             self._excerpts += packed.excerpts
-        for section in waiting:
-            kept, floor = packed.sections[section.id], self._floors.get(section.id)
-            if floor is not None and (kept is None or (kept.tokens or 0) < (floor.tokens or 0)):
-                kept = floor
+        for section in sections:
+            kept, minimum = packed.sections[section.id], self._minimums.get(section.id)
+            if minimum is not None and (kept is None or (kept.tokens or 0) < (minimum.tokens or 0)):
+                kept = minimum
             self._sections[section.id] = kept
             if kept is not section:
                 self._reasons[section.id] = "others are worth more for their tokens"
 
     def _divisible(self) -> Divisible | None:
-        """The texts of the history of which a part may be kept."""
+        """Return the texts of the history that may be kept in part."""
         if self._target.granularity != "excerpt":
             return None
         entries, kept = self._ir.history.entries, dict.fromkeys(self._kept_units, "")
         return Divisible.find(self._conversation, entries, kept, COUNTER)
 
-    def _to_floors(self, sections: Iterable[Section], reason: str) -> None:
+    def _cut_to_minimums(self, sections: Iterable[Section], reason: str) -> None:
         for section in sections:
-            self._sections[section.id] = self._floors.get(section.id)
+            self._sections[section.id] = self._minimums.get(section.id)
             self._reasons[section.id] = reason
 
     def _free_units(self) -> list[int]:
+        """Return the units of the history that are not kept, or not yet."""
         units = range(len(self._conversation.units))
         return [number for number in units if number not in self._kept_units]
 
@@ -240,13 +251,14 @@ class _Pruning:
         tokens = self._ir.history.tokens
         return sum(tokens[member] for member in self._conversation.units[number].members)
 
-    def _reserved(self, section: Section) -> int:
-        floor = self._floors.get(section.id)
-        return 0 if floor is None else section_tokens(floor)
+    def _minimum_tokens(self, section: Section) -> int:
+        minimum = self._minimums.get(section.id)
+        return 0 if minimum is None else section_tokens(minimum)
 
-    def _pruned(self, before: int, must: int, contested: str) -> PromptIR:
+    def _pruned(self, required: int, contested: str) -> PromptIR:
+        """Return the IR after all decisions, with a record of everything that is left out."""
         ir, target = self._ir, self._target
-        history, dropped = self._history(contested)
+        history, dropped = self._pruned_history(contested)
         changed = [record.section for record in dropped]
         sections = []
         for section in ir.sections:
@@ -254,20 +266,20 @@ class _Pruning:
             if kept is section:
                 sections.append(section)
                 continue
-            handle = section.handle or target.keep(_whole(section))
+            handle = section.handle or target.keep(_whole_text(section))
             lost = (section.tokens or 0) - (kept.tokens or 0 if kept else 0)
             what = "cut to its best blocks" if kept else "left out"
             reason = f"{what}: {self._reasons[section.id]}"
-            name = section.priority.name.lower()
-            dropped.append(DroppedSection(section.id, lost, reason, handle, name, "prune"))
+            priority = section.priority.name.lower()
+            dropped.append(DroppedSection(section.id, lost, reason, handle, priority, "prune"))
             changed.append(section.id)
             if kept is not None:
                 sections.append(replace(kept, handle=handle))
         outlines = self._outlines(history, sections)
         sections += outlines
-        late_bound, unbound = self._late_bound()
-        dropped += unbound
-        changed += [record.section for record in unbound]
+        late_bound, dropped_late = self._pruned_late_bound()
+        dropped += dropped_late
+        changed += [record.section for record in dropped_late]
         degraded = tuple(dict.fromkeys((*ir.meta.degraded, *self._degraded)))
         meta = replace(
             ir.meta,
@@ -279,25 +291,25 @@ class _Pruning:
             sections=tuple(sections), history=history, late_bound=late_bound, meta=meta
         )
         soft = ir.budget.soft_tokens
-        notes = [f"{before:,} tokens at most, over the soft budget of {soft:,}"]
+        notes = [f"{self._before_tokens:,} tokens at most, over the soft budget of {soft:,}"]
         if contested:
             notes.append(f"priority {contested} shared the room")
         left = upper_bound(prompt_tokens(after), target.provider)
         if left > ir.budget.target_tokens:
-            what = f"what must stay takes {upper_bound(must, target.provider):,} tokens at most"
-            notes.append(f"{_OVER_BUDGET}: {what}, the target is {ir.budget.target_tokens:,}")
+            why = f"what must stay takes {upper_bound(required, target.provider):,} tokens at most"
+            notes.append(f"{_OVER_BUDGET}: {why}, the target is {ir.budget.target_tokens:,}")
             if left > soft:
-                degraded = (*after.meta.degraded, f"{_OVER_BUDGET}: {what}, the budget is {soft:,}")
+                degraded = (*after.meta.degraded, f"{_OVER_BUDGET}: {why}, the budget is {soft:,}")
                 after = after.replace(
                     meta=replace(after.meta, degraded=degraded, outcome=Outcome.OVER_BUDGET)
                 )
         if outlines:
             notes.append(f"an outline of {section_tokens(outlines[0]):,} tokens names what went")
-        return traced("prune", self._given, after, changed, notes)
+        return traced("prune", self._original, after, changed, notes)
 
     def _outlines(self, history: History, sections: Sequence[Section]) -> list[Section]:
-        """The outline of what the history has lost, if one is asked for; the one before where it
-        lost nothing more."""
+        """Return the outline, if one is asked for; the older ones where the history lost nothing
+        more."""
         outlining = self._outlining
         room_tokens, older = outlining.room_tokens, outlining.older
         if history is self._ir.history and sum(map(section_tokens, older)) <= room_tokens:
@@ -306,39 +318,40 @@ class _Pruning:
             return []
         members = [self._conversation.units[number].members for number in self._kept_units]
         kept = {member for each in members for member in each}
-        partly = {each.message.index: each.left()[0] for each in self._excerpts}
-        outline = outlining.section(kept, partly, sections, self._target)
+        cut = {each.message.index: each.cut()[0] for each in self._excerpts}
+        outline = outlining.section(kept, cut, sections, self._target)
         return [] if outline is None else [outline]
 
-    def _late_bound(self) -> tuple[tuple[Section, ...], list[DroppedSection]]:
-        """What the model asked for stands in the history, and goes with the result it came in."""
-        late = self._ir.late_bound
-        if not late:
-            return late, []
+    def _pruned_late_bound(self) -> tuple[tuple[Section, ...], list[DroppedSection]]:
+        """Return the late-bound sections whose results are kept, and a record of the others."""
+        late_bound = self._ir.late_bound
+        if not late_bound:
+            return late_bound, []
         units = [self._conversation.units[number] for number in self._free_units()]
-        gone = {answer for unit in units for each in unit.messages for answer in each.answers}
+        left_out = {answer for unit in units for each in unit.messages for answer in each.answers}
         dropped = [
             DroppedSection(
                 section.id,
-                0,  # they are the history's
-                f"left out with the result of {section.carrier}",
+                0,  # its tokens are those of the history
+                f"left out with the result of {section.tool_call_id}",
                 section.handle or section.metadata.get("handle"),
                 section.priority.name.lower(),
                 "prune",
             )
-            for section in late
-            if section.carrier in gone
+            for section in late_bound
+            if section.tool_call_id in left_out
         ]
-        return tuple([section for section in late if section.carrier not in gone]), dropped
+        kept = [section for section in late_bound if section.tool_call_id not in left_out]
+        return tuple(kept), dropped
 
-    def _history(self, contested: str) -> tuple[History, list[DroppedSection]]:
-        """What is kept of the history, and a record of each entry that goes."""
+    def _pruned_history(self, contested: str) -> tuple[History, list[DroppedSection]]:
+        """Return the kept history, and a record of each entry that is left out or cut."""
         units, whole = self._conversation.units, self._ir.history
         if len(self._kept_units) == len(units) and not self._excerpts:
             return whole, []
         history = with_excerpts(whole, self._excerpts)
         kept = sorted(member for number in self._kept_units for member in units[number].members)
-        gone = sorted(
+        left_out = sorted(
             message.index for number in self._free_units() for message in units[number].messages
         )
         if contested == HISTORY_PRIORITY.name.lower():
@@ -354,7 +367,7 @@ class _Pruning:
                 HISTORY_PRIORITY.name.lower(),
                 "prune",
             )
-            for position in gone
+            for position in left_out
         ]
         dropped += [
             DroppedSection(
@@ -368,28 +381,23 @@ class _Pruning:
             for each in self._excerpts
             for position in (each.message.index,)
         ]
-        return (
-            History(
-                tuple([history.entries[position] for position in kept]),
-                history.format,
-                tuple([history.tokens[position] for position in kept]),
-                tuple([history.place(position) for position in kept]),
-            ),
-            dropped,
-        )
+        return history.select(kept), dropped
 
 
 def _stays_whole(section: Section) -> bool:
-    """Whether it may not be cut or left out: instructions that are the system's never are, nor is
-    what has a floor and cannot be divided."""
+    """Whether a section may not be cut or left out.
+
+    Besides those that say so, these are system instructions, and sections with `min_tokens` that
+    cannot be divided.
+    """
     is_instruction = section.is_system and section.mode is CompositionMode.HIERARCHICAL
     if section.must_stay_whole or is_instruction:
         return True
-    floor = section.min_tokens
-    return floor > 0 and (floor >= (section.tokens or 0) or not is_divisible(section))
+    minimum = section.min_tokens
+    return minimum > 0 and (minimum >= (section.tokens or 0) or not is_divisible(section))
 
 
-def _whole(section: Section) -> str:
+def _whole_text(section: Section) -> str:
     return (
         section.content if isinstance(section.content, str) else compact_json(list(section.content))
     )

@@ -1,131 +1,46 @@
-"""Quoted: the long strings in a tool's input, held so that they take no memory of their own.
+"""SeenLines: finds the runs of lines in a text that stand in an earlier text of the history.
 
-What a tool was called with is read as compact JSON, a text that nobody else has. Its strings are
-the entry's own where the entry holds objects; where it holds JSON, they are read again from that.
-
-Seen: the lines that stand in a history so far, and the runs of them that a text repeats.
-
-Rows of lines are looked up by their hashes, and a run is found around one by its text. Of what is
-seen, every row of four lines is an anchor; of a text that is looked up, every line may begin one.
-So a run of seven lines is found, wherever it stands, in time linear in all texts.
+Every row of four lines that was seen is an anchor, stored by its hash. In a text to check, a row
+may begin at any line. Around an anchor that matches, the texts are compared line by line. So every
+run of seven lines is found, wherever it stands, in time linear in the length of all texts.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
-from rehydrate.formats._reading import is_langchain_message
+from rehydrate.prompt.passes.tool_inputs import EncodedString
 
-_DEEPEST = 8
-
-
-class Quoted(NamedTuple):
-    """A long string in a JSON text: read again where it is wanted."""
-
-    given: str
-    number: int
-    """Which of its long strings."""
-    least: int
-
-    def __str__(self) -> str:
-        """The string."""
-        return _read_again(self.given, self.least)[self.number]
-
-
-def own_strings(said: str, entry: Any, least: int) -> Iterator[tuple[str, str | Quoted]]:
-    """The strings of `least` characters and more in a tool's input, and what holds each.
-
-    ``said`` is the input as it is read: the tool's name, a blank and JSON, or another text.
-
-    >>> entry = {"type": "tool_use", "name": "Write", "input": {"content": "a b c"}}
-    >>> ((text, held),) = own_strings('Write {"content":"a b c"}', entry, 4)
-    >>> text, held is entry["input"]["content"]
-    ('a b c', True)
-    """
-    if len(said) < least:
-        return
-    given = said.partition(" ")[2]
-    own = {text: text for text in _own(entry) if len(text) >= least}
-    given = own.get(given, given)
-    for number, text in enumerate(_strings_in(given, least)):
-        yield text, own.get(text) or Quoted(given, number, least)
-
-
-def _own(entry: Any) -> Iterator[str]:
-    """Every string that an entry holds, each object looked into once."""
-    waiting, looked_into = [entry], set()
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif id(value) not in looked_into:
-            looked_into.add(id(value))
-            inside = value if isinstance(value, (Mapping, list, tuple)) else _fields(value)
-            waiting += inside.values() if isinstance(inside, Mapping) else inside
-
-
-def _fields(value: Any) -> Mapping[str, Any]:
-    """Those of a message object."""
-    return getattr(value, "__dict__", {}) if is_langchain_message(value) else {}
-
-
-@lru_cache(maxsize=32)
-def _read_again(given: str, least: int) -> tuple[str, ...]:
-    return tuple(_strings_in(given, least))
-
-
-def _strings_in(given: str, least: int) -> Iterator[str]:
-    try:
-        value = json.loads(given)
-    except (ValueError, RecursionError):
-        yield given
-    else:
-        yield from _strings(value, least, 0)
-
-
-def _strings(value: Any, least: int, depth: int) -> Iterator[str]:
-    if isinstance(value, str):
-        if len(value) >= least:
-            yield value
-    elif depth < _DEEPEST and isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _strings(inner, least, depth + 1)
-
-
-_ANCHOR = 4
+_ANCHOR_LINES = 4
 _LONG_LINE = 400
-"""A line that is an anchor alone."""
-_NUMBER = re.compile(r" {0,7}\d{1,7}→| {1,7}\d{1,7}\t")
-"""The number that a tool put before a line, as Claude Code and ``cat -n`` write it."""
-_LONGEST = 2**32
-_MARKED = 16
-"""Of so many lines one's place in its text is noted; the others are found from there."""
-_PLACE_BITS = 32
-_MOST_PLACES = 2**_PLACE_BITS - 1
-_MOST_IN_A_BLOCK = 512
+"""Characters. A line so long is an anchor alone."""
+_LINE_NUMBER = re.compile(r" {0,7}\d{1,7}→| {1,7}\d{1,7}\t")
+"""The number that a tool writes before a line, as Claude Code and ``cat -n`` do."""
+_MAX_CHARACTERS = 2**32
+"""Of a text: offsets in it are stored in 32 bits."""
+_MARK_INTERVAL = 16
+"""The offset of every 16th line is stored. Others are found from there."""
+_LINE_BITS = 32
+_MAX_LINE = 2**_LINE_BITS - 1
+_MAX_BLOCK = 512
 
 
-_first = attrgetter("first")
-
-
-class Source(NamedTuple):
-    """A text of the history."""
+class TextSource(NamedTuple):
+    """Where a text of the history is from."""
 
     kind: Literal["result", "input", "text"]
     call: str = ""
     name: str = ""
-    """The tool's; of a text the role of who says it."""
+    """The tool; of a message's own text the role that wrote it."""
 
     def __str__(self) -> str:
-        """In words: "the result of call toolu_1 (Read)"."""
+        """Return it in words: "the result of call toolu_1 (Read)"."""
         if self.kind == "text":
             return f"what the {self.name[:40]} said"
         tool = f" ({self.name[:80]})" if self.name else ""
@@ -133,24 +48,24 @@ class Source(NamedTuple):
         return f"the {self.kind} of {call}{tool}"
 
 
-class Run(NamedTuple):
-    """Lines of a text, from `start` to before `end`, that stand in a source."""
+class Repeat(NamedTuple):
+    """The lines of a text from `start` up to `end` (exclusive), which an earlier text has too."""
 
     start: int
     end: int
-    source: Source
+    source: TextSource
     first: int
-    """The first of these lines in the source, counted from 1."""
+    """The number of the first of these lines in the source, counted from 1."""
     is_whole: bool
-    """Whether they are all of the source."""
+    """Whether they are all lines of the source."""
     is_numbered: bool
-    """Whether numbers before the lines may differ."""
+    """Whether the numbers before the lines may differ."""
 
     def reference(self, handle: str) -> str:
-        """What stands in their place.
+        """Return the line that replaces them.
 
-        >>> run = Run(0, 312, Source("result", "toolu_1", "Read"), 1, True, False)
-        >>> run.reference("orig_a")
+        >>> repeat = Repeat(0, 312, TextSource("result", "toolu_1", "Read"), 1, True, False)
+        >>> repeat.reference("orig_a")
         '[same as the result of call toolu_1 (Read) above: 312 lines. kept whole as orig_a]'
         """
         count = self.end - self.start
@@ -160,130 +75,152 @@ class Run(NamedTuple):
         return f"[same as {where}{self.source} above: {lines}{aside}. kept whole as {handle}]"
 
 
-class Seen:
-    """The lines of a history, in the order in which they were added.
+class SeenLines:
+    """The visible lines of a history, numbered in the order in which they were added.
 
-    Of four lines nine bytes are kept, for a server has thousands of histories; what seems to be
-    repeated is compared with the text, which the history holds anyway.
+    It stores nine bytes for four lines, because a server has thousands of histories. A match by
+    hash is compared with the text, which the history holds anyway.
     """
 
-    def __init__(self, least: int) -> None:
-        """Runs of fewer than `least` characters are not worth a reference."""
-        self._least = least
+    def __init__(self, least_characters: int) -> None:
+        """Ignore runs of fewer characters: they are not worth a reference."""
+        self._least_characters = least_characters
         self._count = 0
-        self._marks = array("I")  # where in its text every sixteenth line begins
-        self._pieces: list[_Piece] = []
-        self._anchors = Anchors()
+        self._offsets = array("I")  # in its text, of every 16th line
+        self._blocks: list[_LineBlock] = []
+        self._anchors = AnchorIndex()
 
     def add(
         self,
         text: str,
-        source: Source,
-        without: Sequence[Run] = (),
+        source: TextSource,
+        without: Sequence[Repeat] = (),
         *,
-        held: str | Quoted | None = None,
+        held: str | EncodedString | None = None,
     ) -> None:
-        """Note the lines of a text that is visible, but for runs that were replaced.
+        """Add the lines of a visible text, except for runs that were replaced.
 
-        The text itself is held, or what gives it again.
+        ``held`` is the object to hold, where it is not the text itself.
         """
-        if len(text) >= _LONGEST:
+        if len(text) >= _MAX_CHARACTERS:
             return
         raw = text.split("\n")
-        starts = list(accumulate((len(line) + 1 for line in raw), initial=0))
-        bare = [_bare(line) for line in raw]
-        said = text if held is None else held
-        at = 0
-        for begin, end in [(run.start, run.end) for run in without] + [(len(raw), 0)]:
-            if begin > at:
-                piece = _Piece(self._count, starts[at], source, said, at, len(raw))
-                self._add(bare[at:begin], starts[at:begin], piece)
-            at = end
+        offsets = list(accumulate((len(line) + 1 for line in raw), initial=0))
+        lines = [_without_number(line) for line in raw]
+        held = text if held is None else held
+        start = 0
+        for repeat_start, repeat_end in [(r.start, r.end) for r in without] + [(len(raw), 0)]:
+            if repeat_start > start:
+                block = _LineBlock(self._count, offsets[start], source, held, start, len(raw))
+                self._add(lines[start:repeat_start], offsets[start:repeat_start], block)
+            start = repeat_end
 
-    def _add(self, lines: list[str], starts: list[int], piece: _Piece) -> None:
-        if sum(map(len, lines)) + len(lines) < self._least:
+    def _add(self, lines: list[str], offsets: list[int], block: _LineBlock) -> None:
+        if _characters(lines) < self._least_characters:
             return
-        anchors, first = self._anchors, piece.first
-        self._pieces.append(piece)
+        anchors, first = self._anchors, block.first
+        self._blocks.append(block)
         self._count += len(lines)
-        self._marks.extend(starts[-first % _MARKED :: _MARKED])
+        self._offsets.extend(offsets[-first % _MARK_INTERVAL :: _MARK_INTERVAL])
         hashes = list(map(_short_hash, lines))
-        for place, line in enumerate(lines):
+        for index, line in enumerate(lines):
             if len(line) >= _LONG_LINE:
-                anchors.add(_short_hash((hashes[place],)), first + place)
-        for place in range(0, len(hashes) - _ANCHOR + 1, _ANCHOR):
-            anchors.add(_short_hash(tuple(hashes[place : place + _ANCHOR])), first + place)
+                anchors.add(_short_hash((hashes[index],)), first + index)
+        for index in range(0, len(hashes) - _ANCHOR_LINES + 1, _ANCHOR_LINES):
+            row = tuple(hashes[index : index + _ANCHOR_LINES])
+            anchors.add(_short_hash(row), first + index)
 
-    def runs(self, text: str) -> tuple[Run, ...]:
-        """The runs of the text's lines that were seen, each as long as it can be, in order."""
+    def repeats(self, text: str) -> tuple[Repeat, ...]:
+        """Return the runs of lines that were seen, each as long as possible, in order."""
         if not len(self._anchors):
             return ()
         raw = text.split("\n")
-        lines = [_bare(line) for line in raw]
+        lines = [_without_number(line) for line in raw]
         is_numbered = any(one is not other for one, other in zip(raw, lines, strict=True))
         hashes = list(map(_short_hash, lines))
-        found: list[Run] = []
-        done = place = 0
-        while place < len(lines):
-            size = 1 if len(lines[place]) >= _LONG_LINE else _ANCHOR
-            seen = self._anchors.get(_short_hash(tuple(hashes[place : place + size])))
+        found: list[Repeat] = []
+        done = index = 0
+        while index < len(lines):
+            size = 1 if len(lines[index]) >= _LONG_LINE else _ANCHOR_LINES
+            seen = self._anchors.get(_short_hash(tuple(hashes[index : index + size])))
             if seen < 0:
-                place += 1
+                index += 1
                 continue
-            run, end = self._run(lines, done, place, seen, is_numbered)
-            if run is not None:
-                found.append(run)
+            repeat, end = self._repeat_around(lines, done, index, seen, is_numbered)
+            if repeat is not None:
+                found.append(repeat)
                 done = end
-            place = max(end, place + 1)
+            index = max(end, index + 1)
         return tuple(found)
 
-    def _run(
-        self, lines: list[str], done: int, place: int, seen: int, is_numbered: bool
-    ) -> tuple[Run | None, int]:
-        """The run around a line that seems to be seen, where it is worth a reference, and its end.
+    def _repeat_around(
+        self, lines: list[str], least_start: int, index: int, seen: int, is_numbered: bool
+    ) -> tuple[Repeat | None, int]:
+        """Extend the match of the line at `index` with the line numbered `seen`, both ways.
 
-        It begins at `done` at the earliest.
+        Returns the repeat, or None where it is too short, and the index of the first line behind
+        it. It does not start before `least_start`.
         """
-        number = bisect_right(self._pieces, seen, key=_first) - 1
-        piece = self._pieces[number]
-        is_last = number + 1 == len(self._pieces)
-        last = self._count if is_last else self._pieces[number + 1].first
-        text = str(piece.text)
-        at = self._begin_of(seen, piece, text)
-        start, begin, before = place, seen, at
-        while start > done and begin > piece.first:
-            line, before = _line_before(text, before)
+        number = bisect_right(self._blocks, seen, key=_first) - 1
+        block = self._blocks[number]
+        is_last = number + 1 == len(self._blocks)
+        block_end = self._count if is_last else self._blocks[number + 1].first
+        text = str(block.text)
+        offset = self._offset_of(seen, block, text)
+        start, seen_start, start_offset = index, seen, offset
+        while start > least_start and seen_start > block.first:
+            line, start_offset = _line_before(text, start_offset)
             if line != lines[start - 1]:
                 break
-            start, begin = start - 1, begin - 1
-        end, after = place, seen
-        while end < len(lines) and after < last:
-            line, at = _line_from(text, at)
+            start, seen_start = start - 1, seen_start - 1
+        end, seen_end = index, seen
+        while end < len(lines) and seen_end < block_end:
+            line, offset = _line_from(text, offset)
             if line != lines[end]:
                 break
-            end, after = end + 1, after + 1
-        if sum(map(len, lines[start:end])) + end - start < self._least:
+            end, seen_end = end + 1, seen_end + 1
+        if _characters(lines[start:end]) < self._least_characters:
             return None, end
-        first = begin - piece.first + piece.offset + 1
-        is_whole = end - start == piece.total
-        return Run(start, end, piece.source, first, is_whole, is_numbered), end
+        first = seen_start - block.first + block.start + 1
+        is_whole = end - start == block.total
+        return Repeat(start, end, block.source, first, is_whole, is_numbered), end
 
-    def _begin_of(self, place: int, piece: _Piece, text: str) -> int:
-        """Where in its text a line begins."""
-        marked = place - place % _MARKED
-        if marked >= piece.first:
-            at = self._marks[marked // _MARKED]
+    def _offset_of(self, seen: int, block: _LineBlock, text: str) -> int:
+        """Return where in the block's text the line with this number begins."""
+        marked = seen - seen % _MARK_INTERVAL
+        if marked >= block.first:
+            offset = self._offsets[marked // _MARK_INTERVAL]
         else:
-            marked, at = piece.first, piece.begin
-        for _ in range(marked, place):
-            at = text.find("\n", at) + 1
-        return at
+            marked, offset = block.first, block.offset
+        for _ in range(marked, seen):
+            offset = text.find("\n", offset) + 1
+        return offset
 
 
-class Anchors:
-    """Where rows of lines stand, by their hash: eight bytes an entry, sorted; the first stays.
+class _LineBlock(NamedTuple):
+    """Consecutive visible lines of one text."""
 
-    >>> anchors = Anchors()
+    first: int
+    """The number of its first line among all lines that were seen."""
+    offset: int
+    """Where that line begins in the text."""
+    source: TextSource
+    text: str | EncodedString
+    start: int
+    """The index of its first line in the text."""
+    total: int
+    """The number of lines of the whole text."""
+
+
+_first = attrgetter("first")
+
+
+class AnchorIndex:
+    """Line numbers by the hash of the row that begins there. The first number of a hash stays.
+
+    An entry takes eight bytes: the entries are in sorted blocks, as in a B-tree of one level.
+
+    >>> anchors = AnchorIndex()
     >>> anchors.add(7, 100), anchors.add(7, 200), anchors.get(7), anchors.get(8)
     (None, None, 100, -1)
     """
@@ -291,40 +228,40 @@ class Anchors:
     __slots__ = ("_blocks", "_count", "_firsts")
 
     def __init__(self) -> None:
-        """An empty one."""
+        """Start empty."""
         self._count = 0
-        self._blocks = [array("Q")]  # each entry a hash, and in its lower half a place
+        self._blocks = [array("Q")]  # each entry: a hash, and in the lower half a line number
         self._firsts = array("Q", [0])
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of entries."""
         return self._count
 
-    def add(self, key: int, place: int) -> None:
-        """Note where a row stands, unless it stands somewhere already."""
+    def add(self, key: int, line: int) -> None:
+        """Add the line number, unless this hash has one."""
         number, at = self._find(key)
         block = self._blocks[number]
-        if at < len(block) and block[at] >> _PLACE_BITS == key:
+        if at < len(block) and block[at] >> _LINE_BITS == key:
             return
-        block.insert(at, key << _PLACE_BITS | place)
+        block.insert(at, key << _LINE_BITS | line)
         self._count += 1
-        if len(block) > _MOST_IN_A_BLOCK:
+        if len(block) > _MAX_BLOCK:
             half = len(block) // 2
             self._blocks[number : number + 1] = [block[:half], block[half:]]
             self._firsts.insert(number + 1, block[half])
 
     def get(self, key: int) -> int:
-        """Where the row stands; -1 where it does not."""
+        """Return the line number of this hash; -1 where there is none."""
         number, at = self._find(key)
         block = self._blocks[number]
-        if at == len(block) or block[at] >> _PLACE_BITS != key:
+        if at == len(block) or block[at] >> _LINE_BITS != key:
             return -1
-        return int(block[at] & _MOST_PLACES)
+        return int(block[at] & _MAX_LINE)
 
     def _find(self, key: int) -> tuple[int, int]:
-        """The block for a row, and where in it the row is, or would be."""
-        least = key << _PLACE_BITS
-        number = bisect_right(self._firsts, least | _MOST_PLACES) - 1
+        """Return the block of a hash, and where in it the hash is or would be."""
+        least = key << _LINE_BITS
+        number = bisect_right(self._firsts, least | _MAX_LINE) - 1
         return number, bisect_left(self._blocks[number], least)
 
 
@@ -332,34 +269,26 @@ def _short_hash(value: Any) -> int:
     return hash(value) & 0x7FFFFFFF
 
 
-def _line_from(text: str, at: int) -> tuple[str, int]:
-    """The line that begins here, and where the next one does."""
-    end = text.find("\n", at)
-    return (_bare(text[at:]), len(text)) if end < 0 else (_bare(text[at:end]), end + 1)
+def _characters(lines: Sequence[str]) -> int:
+    """Return the length of these lines with their line breaks."""
+    return sum(map(len, lines)) + len(lines)
 
 
-def _line_before(text: str, at: int) -> tuple[str, int]:
-    """The line that ends before here, and where it begins."""
-    begin = text.rfind("\n", 0, at - 1) + 1
-    return _bare(text[begin : at - 1]), begin
+def _line_from(text: str, offset: int) -> tuple[str, int]:
+    """Return the line that begins at this offset, and the offset of the next line."""
+    end = text.find("\n", offset)
+    if end < 0:
+        return _without_number(text[offset:]), len(text)
+    return _without_number(text[offset:end]), end + 1
 
 
-class _Piece(NamedTuple):
-    """Lines of a text that are visible in a row."""
-
-    first: int
-    """The number of its first line among all that were seen."""
-    begin: int
-    """Where in the text that line begins."""
-    source: Source
-    text: str | Quoted
-    offset: int
-    """The place of its first line in the text."""
-    total: int
-    """Lines of the whole text."""
+def _line_before(text: str, offset: int) -> tuple[str, int]:
+    """Return the line that ends before this offset, and the offset where it begins."""
+    start = text.rfind("\n", 0, offset - 1) + 1
+    return _without_number(text[start : offset - 1]), start
 
 
-def _bare(line: str) -> str:
-    """The line without the number that a tool put before it; the very same where there is none."""
-    found = _NUMBER.match(line)
+def _without_number(line: str) -> str:
+    """Return the line without the number that a tool put before it; the same object if none."""
+    found = _LINE_NUMBER.match(line)
     return line[found.end() :] if found else line

@@ -69,7 +69,7 @@ class Lookups:
             tuple([history.entries[place] for place in kept]),
             history.format,
             tuple([history.tokens[place] for place in kept]),
-            tuple([history.place(place) for place in kept]),
+            tuple([history.entry_index(place) for place in kept]),
         ), [times[place] for place in kept]
 
     def _calls(self, message: Message) -> list[str]:
@@ -278,7 +278,7 @@ def _section(
     priority: Priority,
     relevance: float,
 ) -> Section:
-    places = [history.place(member) for member in unit.members]
+    places = [history.entry_index(member) for member in unit.members]
     time = times[unit.members[0]]
     has_tool = any(message.answers for message in unit.messages)
     return Section(

@@ -156,7 +156,7 @@ class _LongTexts:
             if tokens <= self._whole_tokens or unit.is_system:
                 continue
             for message in self._lookups.unit(unit).messages:
-                place = history.place(message.index)
+                place = history.entry_index(message.index)
                 for piece in message.pieces:
                     if piece.kind is not PieceKind.THINKING and piece.text.strip():
                         yield PartlyShown(

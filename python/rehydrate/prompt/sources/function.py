@@ -16,9 +16,10 @@ from rehydrate.formats import langchain
 from rehydrate.prompt.counting import counted_sections, counted_tools
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.meta import DroppedSection
-from rehydrate.prompt.section import Priority, Provenance, Section, ToolDef
+from rehydrate.prompt.section import Priority, Provenance, Section
 from rehydrate.prompt.sources.memory import section_of, section_of_hit
 from rehydrate.prompt.sources.source import Found, HydrationSource, Run, SourceSettings
+from rehydrate.prompt.tool_def import ToolDef
 
 UNSAID_TRUST = 0.8
 """How far content is trusted of which nobody says how far: data of the caller's, never

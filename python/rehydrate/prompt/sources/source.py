@@ -16,7 +16,8 @@ from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.meta import DroppedSection
 from rehydrate.prompt.request import Budget, ContextRequest, ContextStrategy, TimeRange
-from rehydrate.prompt.section import Priority, Section, ToolDef
+from rehydrate.prompt.section import Priority, Section
+from rehydrate.prompt.tool_def import ToolDef
 
 if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory

@@ -1,0 +1,69 @@
+"""order: static sections before dynamic ones, and in each group the most relevant at the edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.section import CompositionMode, Position, Section
+from rehydrate.prompt.target import Target, traced
+
+_MODES = {
+    CompositionMode.HIERARCHICAL: 0,
+    CompositionMode.CONSTRAINT: 1,
+    CompositionMode.ADDITIVE: 2,
+    CompositionMode.CONTEXTUAL: 3,
+}
+_POSITIONS = {Position.START: 0, Position.MIDDLE: 1, Position.END: 2}
+
+
+def order(ir: PromptIR, target: Target) -> PromptIR:
+    """Put the sections in the order in which the model reads them.
+
+    First the sections of the system role: instructions, rules, facts, background. Then the other
+    static sections. Relevance never moves a static section, because it differs in every turn. Then
+    the dynamic sections, by the entry that they stand before. In each group of these the most
+    relevant stand at the ends, because models read the middle worst.
+    """
+    del target
+    ordered = sorted(ir.sections, key=_key)
+    sections: list[Section] = []
+    for (layer, *_), group in groupby(ordered, key=_key):
+        members = list(group)
+        sections += members if layer < 2 else by_edges(members)
+    moved = [
+        after.id for before, after in zip(ir.sections, sections, strict=True) if before is not after
+    ]
+    return traced("order", ir, ir.with_sections(sections), moved)
+
+
+def by_edges(sections: Sequence[Section]) -> list[Section]:
+    """Put the best section last, the next best first, and so on, with the worst in the middle.
+
+    Sections that prefer the start or the end stand there, the best of them outermost.
+    """
+
+    def best_first(position: Position) -> list[Section]:
+        members = [section for section in sections if section.position is position]
+        # By id at last: sections that are ordered again, as in the next prompt, must not move.
+        return sorted(members, key=lambda each: (-each.priority, -each.relevance, each.id))
+
+    middle = best_first(Position.MIDDLE)
+    # Models read best what is nearest to the user's words.
+    return [
+        *best_first(Position.START),
+        *middle[1::2],
+        *reversed(middle[0::2]),
+        *reversed(best_first(Position.END)),
+    ]
+
+
+def _key(section: Section) -> tuple[int, int, int, float]:
+    """Return the layer; the mode and position in the system; the anchor of a dynamic section."""
+    if section.is_system:
+        return 0, _MODES[section.mode], _POSITIONS[section.position], 0
+    if section.is_static:
+        return 1, 0, _POSITIONS[section.position], 0
+    return 2, 0, 0, math.inf if section.anchor is None else section.anchor

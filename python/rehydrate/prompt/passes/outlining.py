@@ -1,0 +1,118 @@
+"""Outlining: the section that lists the names in what prune leaves out of the history.
+
+It stands at the first gap, since nothing changes before that. A second compaction writes it again,
+with the names of the earlier outline among the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Self
+
+from rehydrate.compact.listing import place_of_outline
+from rehydrate.compact.outline import ID, Listed, Names, outline_tokens, read_lines, write_outline
+from rehydrate.formats.thinking import UNBOUND, thinking_model
+from rehydrate.messages import Message
+from rehydrate.prompt.counting import counted_sections, section_tokens
+from rehydrate.prompt.fencing import text_of
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.originals import TRUST
+from rehydrate.prompt.section import Provenance, Section
+from rehydrate.prompt.target import Target
+
+_REQUEST_TOOL, _FETCH_TOOL = "request_context", "fetch_whole"
+"""The tools by which a model asks for what is listed (`rehydrate.context`)."""
+_BY_NUMBER = (
+    f"{_REQUEST_TOOL} finds what was said of one, {_FETCH_TOOL} reads a message by its number (#12)"
+)
+_BY_QUERY = f"{_REQUEST_TOOL} finds what was said of one"
+
+
+class Outlining(NamedTuple):
+    """The outline of one prompt that is being pruned."""
+
+    ir: PromptIR
+    """The prompt without the outline of an earlier compaction."""
+    older: tuple[Section, ...] = ()
+    """The outlines of earlier compactions."""
+    room_tokens: int = 0
+
+    @classmethod
+    def of(cls, ir: PromptIR, target: Target) -> Self:
+        """Take the earlier outlines out of the prompt, so that they do not compete with content."""
+        if not target.outline:
+            return cls(ir)
+        older = tuple([each for each in ir.sections if _is_outline(each)])
+        return cls(ir.with_sections([each for each in ir.sections if each not in older]), older)
+
+    def with_room(self, before_tokens: int, left_tokens: int, target: Target) -> Self:
+        """Return the same with its share of the room that what must stay leaves."""
+        return self._replace(room_tokens=outline_tokens(target.outline, before_tokens, left_tokens))
+
+    def older_positions(self) -> list[float]:
+        """Return where older outlines stood: each half a position before an entry."""
+        indices = self.ir.history.indices
+        anchors = [section.anchor or 0 for section in self.older]
+        return [
+            next((n for n, index in enumerate(indices) if index >= anchor), len(indices)) - 0.5
+            for anchor in anchors
+        ]
+
+    def section(
+        self,
+        kept: Collection[int],
+        cut: Mapping[int, Message],
+        sections: Collection[Section],
+        target: Target,
+    ) -> Section | None:
+        """Write the outline; None where nothing can be listed, or where it cannot stand.
+
+        ``kept`` are the positions of the entries that are kept. ``cut`` has those that are kept in
+        part, parsed. ``sections`` are the sections that are kept.
+        """
+        history, conversation = self.ir.history, self.ir.history.conversation
+        is_own = history.format in (target.provider, "claude_code", "langchain")
+        model = UNBOUND
+        if is_own:
+            model = thinking_model(target.model, history.format, history.entries)
+        older = dict(zip(self.older_positions(), self.older, strict=True))
+        place = place_of_outline(conversation, kept, older.keys(), model)
+        if place is None:
+            return None
+        tools = {tool.name for tool in self.ir.tools}
+        has_numbers = _FETCH_TOOL in tools
+        names = Names()
+        names.add(
+            conversation,
+            kept,
+            lambda unit: f"#{history.entry_index(unit.members[0])}" if has_numbers else "",
+            partly=cut,
+            older={position: _listed(each) for position, each in older.items()},
+        )
+        for section in sections:
+            names.add_shown(text_of(section, history.format))
+        older_outline = older.get(place.before)
+        anchor = None if older_outline is None else older_outline.anchor
+        if anchor is None:
+            anchor = history.entry_index(int(place.before))
+
+        def outline(lines: str) -> Section:
+            provenance = Provenance(ID, trust=TRUST)
+            (section,) = counted_sections([Section(ID, lines, provenance, anchor=anchor)])
+            return section
+
+        how = _BY_NUMBER if has_numbers else _BY_QUERY if _REQUEST_TOOL in tools else ""
+        lines = write_outline(
+            names.best(self.room_tokens),
+            how,
+            lambda lines: section_tokens(outline(lines)) <= self.room_tokens,
+        )
+        return outline(lines) if lines else None
+
+
+def _is_outline(section: Section) -> bool:
+    return section.id == ID and section.provenance.source == ID
+
+
+def _listed(section: Section) -> list[Listed]:
+    return read_lines(str(section.content)) or []
