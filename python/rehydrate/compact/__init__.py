@@ -40,7 +40,7 @@ __all__, __dir__, __getattr__ = front(
         "archive": "kind_of",
         "excerpts": "Division mark",
         "outline": "Listed framed outline_tokens read_framed read_lines write_outline",
-        "query": "LONGEST_CHARS last_said what_is_asked",
+        "query": "MAX_QUERY_CHARS last_user_text weighted_query",
         "scoring": "UNKNOWN_ROLE_WEIGHT",
         "signals": "ONE_BATCH",
         "tool_inputs": "open_turn take_apart",

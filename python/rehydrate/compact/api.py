@@ -25,7 +25,7 @@ from rehydrate.compact.arguments import (
 from rehydrate.compact.excerpts import Cut, Divisible
 from rehydrate.compact.listing import Listing
 from rehydrate.compact.outline import Outline, Spec
-from rehydrate.compact.query import what_is_asked
+from rehydrate.compact.query import weighted_query
 from rehydrate.compact.report import Decision, Report
 from rehydrate.compact.result import Compaction, Distilled, Stats
 from rehydrate.compact.scoring import Scoring
@@ -188,7 +188,7 @@ def compact_context(
     conversation = sent_to(conversation, provider, model)
     binding = Binding.of(thinking, conversation, entries, model, map(int, listing.older))
     # Scores alone cannot weigh what is read against the rest: that takes an objective of both.
-    asked = what_is_asked(conversation, given, reads=calibrated and profile.packing == "coverage")
+    asked = weighted_query(conversation, given, infer=calibrated and profile.packing == "coverage")
     pins, by_caller = pinned_units(
         conversation,
         messages,

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime, tzinfo
 from hashlib import blake2b
 
-from rehydrate.compact.query import Asked
+from rehydrate.compact.query import WeightedQuery
 from rehydrate.context.retriever import Desk, excerpt_tokens
 from rehydrate.context.time_range import describe
 from rehydrate.context.tool_calls import Asking, shown
@@ -70,7 +70,7 @@ def _excerpt(desk: Desk, section: Section, query: str) -> Section:
     if not rest.replace(_SHOWN, "").strip():
         return section
     most = excerpt_tokens(desk.most_tokens)
-    asked = Asked(query) if query else None
+    asked = WeightedQuery(query) if query else None
     cut = cut_to(replace(section, content=rest), asked, most)
     if is_too_long(desk, cut) and is_divisible(cut):  # of megabytes one block may be too long
         cut = cut_to(cut, asked, most)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
 from rehydrate.compact.excerpts import Divisible
-from rehydrate.compact.query import Asked
+from rehydrate.compact.query import WeightedQuery
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import Embedded, columns, own_vectors
 from rehydrate.embedding.choice import BUILTIN, Choice
@@ -84,7 +84,7 @@ def is_divisible(section: Section) -> bool:
 
 def pack(
     candidates: Candidates,
-    asked: Asked | None,
+    asked: WeightedQuery | None,
     budget_tokens: int,
     keep: Callable[[str], str | None] | None,
     embedder: Choice = BUILTIN,
@@ -131,7 +131,7 @@ def pack(
     return Packed(frozenset(kept_of_history), sections, entries, problems)
 
 
-def cut_to(section: Section, asked: Asked | None, least_tokens: int) -> Section:
+def cut_to(section: Section, asked: WeightedQuery | None, least_tokens: int) -> Section:
     """The section cut to the best of its blocks, and no more of them than give so many tokens."""
     nothing = Conversation("", (), ())
     alone = Candidates(History(), nothing, frozenset(), frozenset(), (), (section,))
@@ -239,7 +239,9 @@ class _Layout:
         frame = (Piece(f"{opening}\n{closing}", PieceKind.TEXT),) if opening else ()
         return Message(0, role, (*frame, content))
 
-    def select(self, asked: Asked | None, budget_tokens: int, *, with_handles: bool) -> _Selected:
+    def select(
+        self, asked: WeightedQuery | None, budget_tokens: int, *, with_handles: bool
+    ) -> _Selected:
         """What the engine keeps on top of what is kept anyway."""
         divisible = Divisible(self.conversation, (), self._paths, COUNTER)
         is_question = asked is not None and asked.is_question

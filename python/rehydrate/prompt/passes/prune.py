@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rehydrate.compact.excerpts import Divisible
-from rehydrate.compact.query import last_said, what_is_asked
+from rehydrate.compact.query import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats._reading import compact_json
@@ -79,8 +79,8 @@ class _Pruning:
         self._conversation: Conversation = ir.history.conversation
         query = ir.request.query.strip()
         # A request that is about the last user turn counts as far as that is not long ago.
-        is_read = query == last_said(self._conversation)
-        self._asked = what_is_asked(self._conversation, None if is_read else query or None)
+        is_read = query == last_user_text(self._conversation)
+        self._asked = weighted_query(self._conversation, None if is_read else query or None)
         needs_thoughts = binding_of(ir, target).needs_thoughts
         self._pins = frozenset(self._conversation.pins(thoughts=needs_thoughts))
         self._kept_units = set(self._pins)
