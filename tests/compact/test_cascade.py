@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Embedder, compact_context
-from rehydrate.compact import ONE_BATCH
+from rehydrate.compact import MIN_EMBEDDED_TEXTS
 from rehydrate.embedding import cache
 from tests.compact.cases import FixedMemory, HashEmbedder, talk
 from tests.embedding.doubles import PATIENCE_SECONDS, Counting, lengths
@@ -99,7 +99,7 @@ def test_the_model_decides_between_messages_that_words_cannot_tell_apart():
         assert max(rows[:4], key=lambda row: row.semantic).unit == wanted
 
 
-@given(st.integers(2, ONE_BATCH - 1), st.integers(0, 5))
+@given(st.integers(2, MIN_EMBEDDED_TEXTS - 1), st.integers(0, 5))
 def test_the_cascade_equals_asking_about_everything_where_everything_is_few(size: int, word: int):
     messages, query = LONG[:size], f"turn {word} of the garden"
     cascade = compact_context(messages, query, 0.3, embedder=HashEmbedder())

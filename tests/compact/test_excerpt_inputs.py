@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.compact import open_turn, take_apart
+from rehydrate.compact import open_turn_start, split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import at_path, input_texts
 from rehydrate.memory import Memory
@@ -146,7 +146,7 @@ def test_what_is_pinned_signed_or_open_keeps_its_inputs(name: str, data: st.Data
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
     format_ = formats.FORMATS[name]
     for number, unit in enumerate(conversation.units):
-        stays = number in case.pins() or unit.members[-1] >= open_turn(conversation)
+        stays = number in case.pins() or unit.members[-1] >= open_turn_start(conversation)
         for message in unit.messages:
             has_thought = any(piece.kind is PieceKind.THINKING for piece in message.pieces)
             stays = stays or has_thought or format_.signed(case.entries[message.index])
@@ -248,7 +248,7 @@ def test_in_a_turn_that_is_open_the_input_stays():
             "content": [{"type": "tool_result", "tool_use_id": "c2", "content": "ok"}],
         },
     ]
-    assert open_turn(formats.parse(messages)) == 0
+    assert open_turn_start(formats.parse(messages)) == 0
     assert cut(messages).stats.excerpted == 0
 
 
@@ -300,8 +300,8 @@ def test_the_explanation_and_the_page_show_the_blocks_of_an_input():
 def test_half_a_surrogate_pair_is_no_reason_to_fail():
     messages = session()
     messages[1]["content"][0]["input"]["content"] = CODE + "\ud83d"
-    apart = take_apart(formats.parse(messages), messages, ())
-    assert apart.is_whole()
+    split = split_inputs(formats.parse(messages), messages, ())
+    assert not split.texts
 
 
 @pytest.mark.parametrize(

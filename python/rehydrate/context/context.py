@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import run_locked
 from rehydrate._concurrency.hybrid_lock import HybridLock
-from rehydrate.compact.outline import Spec, check_outline
+from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.context.arguments import (
     check_system,
     check_target,
@@ -122,7 +122,7 @@ class Context:
         originals: Originals | None = None,
         embedder: Any = "auto",
         timeout: float | None = 0.2,
-        outline: Spec = False,
+        outline: OutlineSize = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Take what all its prompts have in common; nothing is asked or counted yet.

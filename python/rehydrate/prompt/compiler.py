@@ -13,7 +13,7 @@ from rehydrate import _engine, formats
 from rehydrate._check import check_callable, check_choice, check_type
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.compact.arguments import GRANULARITIES
-from rehydrate.compact.outline import Spec, check_outline
+from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError, InternalError, InvalidArgumentError, Violation
@@ -72,7 +72,7 @@ def compile(  # noqa: A001  the contract's word
     thinking: str = "auto",
     sent: CompiledPrompt | None = None,
     granularity: str = "message",
-    outline: Spec = False,
+    outline: OutlineSize = False,
     embedder: Any = "auto",
 ) -> CompiledPrompt:
     """What is sent: the arguments of the provider's SDK, with segments that say where each is from.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from rehydrate.compact.outline import Spec
+from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Provider
 from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX
@@ -29,7 +29,7 @@ class Target:
     """What becomes of the model's thinking behind something that is not as it was sent."""
     granularity: str = "message"
     """Whether prune keeps entries of the history whole, or also some blocks of one: "excerpt"."""
-    outline: Spec = False
+    outline: OutlineSize = False
     """Whether prune lists the names of what it leaves out, and in how many tokens."""
     embedder: Choice = BUILTIN
     """By what entries and sections are compared with what the turn asks for."""

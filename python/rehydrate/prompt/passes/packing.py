@@ -2,7 +2,7 @@
 
 Sections stand among the messages where the model will read them. What cannot go is there too, as
 kept: a section that says what is said already adds little. The engine divides the texts of sections
-into blocks, and those of the history's entries where the caller says which (`Divisible`).
+into blocks, and those of the history's entries where the caller says which (`DivisibleTexts`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
-from rehydrate.compact.excerpts import Divisible
+from rehydrate.compact.excerpts import DivisibleTexts
 from rehydrate.compact.query import WeightedQuery
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compact.signals import Embedded, columns, own_vectors
+from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from rehydrate.prompt.counting import COUNTER, fence, text_of
@@ -51,7 +51,7 @@ class Candidates(NamedTuple):
     """Units that have no part in it."""
     kept: tuple[Section, ...]
     competing: tuple[Section, ...]
-    divisible: Divisible | None = None
+    divisible: DivisibleTexts | None = None
     """The history's texts of which a part may be kept."""
 
 
@@ -243,7 +243,7 @@ class _Layout:
         self, asked: WeightedQuery | None, budget_tokens: int, *, with_handles: bool
     ) -> _Selected:
         """What the engine keeps on top of what is kept anyway."""
-        divisible = Divisible(self.conversation, (), self._paths, COUNTER)
+        divisible = DivisibleTexts(self.conversation, (), self._paths, COUNTER)
         is_question = asked is not None and asked.is_question
         prepared = _engine.prepare(
             self.conversation,
@@ -254,7 +254,7 @@ class _Layout:
             calibrated=True,
             coverage=True,
             asked=is_question,
-            excerpting=divisible.columns(with_handles=with_handles) if self._paths else None,
+            excerpting=divisible.excerpting(with_handles=with_handles) if self._paths else None,
         )
         pinned = {
             m.index
@@ -265,19 +265,19 @@ class _Layout:
         kept_anyway = sum(t for place, t in enumerate(prepared.message_tokens) if place in pinned)
         embedded = Embedded()
         if asked is not None and is_question and self._embedder.model is not None:
-            embedded = own_vectors(
+            embedded = model_vectors(
                 self._embedder.model,
                 divisible.parts(prepared) if self._paths else self.conversation,
                 prepared,
                 asked.text,
                 calibrated=True,
-                every=False,
+                embed_all=False,
                 deadline=None,
             )
         selection = prepared.select(
             query=asked.text if asked else None,
             query_weight=asked.weight if asked else 0.0,
-            **columns(embedded.vectors),
+            **vector_arguments(embedded.vectors),
             memory_coverage=None,
             weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
             calibrated=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rehydrate.compact.excerpts import Divisible
+from rehydrate.compact.excerpts import DivisibleTexts
 from rehydrate.compact.query import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.errors import BudgetExceededError
@@ -220,12 +220,12 @@ class _Pruning:
             if kept is not section:
                 self._reasons[section.id] = "others are worth more for their tokens"
 
-    def _divisible(self) -> Divisible | None:
+    def _divisible(self) -> DivisibleTexts | None:
         """The texts of the history of which a part may be kept."""
         if self._target.granularity != "excerpt":
             return None
         entries, kept = self._ir.history.entries, dict.fromkeys(self._kept_units, "")
-        return Divisible.find(self._conversation, entries, kept, COUNTER)
+        return DivisibleTexts.find(self._conversation, entries, kept, COUNTER)
 
     def _to_floors(self, sections: Iterable[Section], reason: str) -> None:
         for section in sections:

@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate import _engine, formats
 from rehydrate.compact.excerpts import Division
-from rehydrate.compact.listing import place_of_outline
-from rehydrate.compact.outline import ID, Listed, Names, outline_tokens, read_lines, write_outline
+from rehydrate.compact.outline import (
+    ID,
+    NameIndex,
+    OutlineName,
+    outline_tokens,
+    read_lines,
+    write_outline,
+)
+from rehydrate.compact.outline_plan import outline_slot
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import Message
 from rehydrate.prompt.counting import COUNTER, counted_sections, section_tokens, text_of
@@ -221,25 +228,25 @@ class Outlining(NamedTuple):
         history, conversation = self.ir.history, self.ir.history.conversation
         is_own = history.format in (target.provider, "claude_code", "langchain")
         row = thinking_model(target.model, history.format, history.entries) if is_own else UNBOUND
-        place = place_of_outline(conversation, kept, self.gone(), row)
-        if place is None:
+        slot = outline_slot(conversation, kept, self.gone(), row)
+        if slot is None:
             return None
         tools = {tool.name for tool in self.ir.tools}
         has_numbers = FETCH in tools
-        names = Names()
+        names = NameIndex()
         older = {where: _listed(each) for where, each in zip(self.gone(), self.older, strict=True)}
         names.add(
             conversation,
             kept,
             lambda unit: f"#{history.place(unit.members[0])}" if has_numbers else "",
-            partly=partly,
-            older=older,
+            excerpts=partly,
+            replaced=older,
         )
         for section in sections:
-            names.add_shown(text_of(section, history.format))
+            names.add_visible(text_of(section, history.format))
         anchors = {where: each.anchor for where, each in zip(self.gone(), self.older, strict=True)}
-        anchor = anchors.get(place.before)
-        anchor = history.place(int(place.before)) if anchor is None else anchor
+        anchor = anchors.get(slot.before)
+        anchor = history.place(int(slot.before)) if anchor is None else anchor
 
         def made(lines: str) -> Section:
             provenance = Provenance(ID, trust=TRUST)
@@ -265,5 +272,5 @@ def _is_outline(section: Section) -> bool:
     return section.id == ID and section.provenance.source == ID
 
 
-def _listed(section: Section) -> list[Listed]:
+def _listed(section: Section) -> list[OutlineName]:
     return read_lines(str(section.content)) or []
