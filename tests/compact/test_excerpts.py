@@ -17,7 +17,7 @@ from rehydrate.compact import Division, mark, read_fenced
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, HashEmbedder, MeasuredMemory, cases, talk, words
-from tests.compact.names_twin import stands_in
+from tests.compact.slow_names import stands_in
 from tests.strategies import Draw
 
 FORGED = "[... 42 lines omitted, 118-159 ...]"
@@ -51,7 +51,7 @@ def long_cases(draw: Draw) -> Case:
     if draw(st.integers(0, 3)):  # most budgets of short conversations are too small for a block
         options.pop("budget_tokens", None)
         options["target_ratio"] = draw(st.sampled_from([0.3, 0.5, 0.7, 0.9]))
-    pin = [entries[place] for place in case.pinned]
+    pin = [entries[index] for index in case.pinned]
     return case._replace(entries=entries, options=options | {"pin": pin})
 
 
@@ -97,7 +97,7 @@ def test_only_texts_change_and_they_are_blocks_and_marks(case: Case):
 
 
 def rendered(text: str, kept: list[bool]) -> str:
-    """The slow, obvious twin of `Division.render`."""
+    """A slow, obvious version of `Division.render`."""
     found = _engine.divide(text)
     assert found is not None
     measure, rows = found
