@@ -13,10 +13,10 @@ from rehydrate.retention import (
     cut_sessions,
     keep_last,
     keep_random,
-    knows_the_future,
     measure_cuts,
     measure_questions,
     names_in,
+    oracle,
     read_claude_code,
     read_locomo,
     read_tau_bench,
@@ -156,9 +156,9 @@ def test_keep_random_is_the_same_every_time_and_differs_by_seed() -> None:
     assert len(first) == 10
 
 
-def test_who_knows_the_future_keeps_at_least_what_the_others_keep() -> None:
+def test_the_oracle_keeps_at_least_what_the_others_keep() -> None:
     cuts = cut_sessions([Conversation("s", support_session())], (0.8,))
-    limit = measure_cuts(cuts, knows_the_future(cuts[0], one_token), (0.6,), cost=one_token)
+    limit = measure_cuts(cuts, oracle(cuts[0], one_token), (0.6,), cost=one_token)
     last = measure_cuts(cuts, keep_last(one_token), (0.6,), cost=one_token)
     assert limit.means() == {0.6: 1.0}
     assert last.means() == {0.6: 0.0}

@@ -23,8 +23,8 @@ from rehydrate.retention import (
     estimate_cost,
     keep_last,
     measure_cuts,
-    said_by_user,
     text_of,
+    user_text,
 )
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -85,7 +85,7 @@ def test_what_is_needed_stands_before_and_not_in_the_last_user_turn(shape: str) 
         found = cases(log)
         assert found, log.name
         for cut in found:
-            said = [text for message in cut.messages if (text := said_by_user(message))]
+            said = [text for message in cut.messages if (text := user_text(message))]
             assert cut.needed, cut.name
             assert cut.needed == cut.mentioned(cut.messages), cut.name
             assert not any(value in said[-1] for value in cut.needed), cut.name

@@ -50,9 +50,9 @@ from rehydrate.retention import (
     indices_of,
     keep_last,
     keep_random,
-    knows_the_future,
     measure_cuts,
     measure_questions,
+    oracle,
     read_claude_code,
     read_locomo,
     read_tau_bench,
@@ -261,9 +261,7 @@ def _cuts(cuts: list[Cut]) -> Means:
         name: _means(measure_cuts(cuts, compact, CUT_RATIOS, cost=cost), name)
         for name, compact in methods
     }
-    limits = [
-        measure_cuts([cut], knows_the_future(cut, cost), CUT_RATIOS, cost=cost) for cut in cuts
-    ]
+    limits = [measure_cuts([cut], oracle(cut, cost), CUT_RATIOS, cost=cost) for cut in cuts]
     every = Retention(tuple(score for limit in limits for score in limit.scores))
     return found | {"knows the future": _means(every, "knows the future")}
 

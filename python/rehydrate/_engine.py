@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate import _native
 from rehydrate.errors import InvalidArgumentError
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 VERSION = _native.__version__
 """Version of the package, for rooms that may not import its front."""
 
-COUNTERS = ("words", "chars", "o200k_base", "cl100k_base")
+CounterName = Literal["words", "chars", "o200k_base", "cl100k_base"]
+
+COUNTERS: tuple[CounterName, ...] = ("words", "chars", "o200k_base", "cl100k_base")
 """Token counters inside the build."""
 
 MEDIA_TOKENS = 1_600
@@ -122,9 +124,7 @@ def prepare(
     indices, roles, pieces_of, images, *_ = columns
     pieces = [*chain.from_iterable(pieces_of)]
     texts, kinds = zip(*pieces, strict=True) if pieces else ((), ())
-    unit_of = {
-        index: unit for unit, whole in enumerate(conversation.units) for index in whole.members
-    }
+    unit_of = conversation.unit_of()
     if conversation.user_first:
         may_lead = [
             unit.messages[0].role == "user" and unit.opens_with_user for unit in conversation.units

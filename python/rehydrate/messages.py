@@ -210,6 +210,12 @@ class Conversation(NamedTuple):
         }
         return frozenset(unit for unit in units if unit is not None)
 
+    def unit_of(self) -> dict[int, int]:
+        """Return message index -> unit."""
+        return {
+            index: position for position, unit in enumerate(self.units) for index in unit.members
+        }
+
     def units_holding(self, indices: Iterable[int]) -> tuple[int, ...]:
         """Return the units of these indices, ascending; ignored entries have none."""
         wanted = set(indices)

@@ -65,7 +65,7 @@ class Case(NamedTuple):
     entries: list[Entry]
     options: dict[str, Any]
     pinned: tuple[int, ...]
-    """The places that `options["pin"]` names."""
+    """The indices that `options["pin"]` names."""
 
     def compact(self, **changed: Any) -> Compaction:
         """Compact it, some options changed."""
@@ -88,9 +88,9 @@ class Case(NamedTuple):
         return {*own, *conversation.units_holding(self.pinned)}
 
     def kept(self, compaction: Compaction) -> list[int]:
-        """The places of the kept entries, which must be the caller's own objects."""
-        place_of = {id(entry): place for place, entry in enumerate(self.entries)}
-        return [place_of[id(entry)] for entry in compaction.messages]
+        """The indices of the kept entries, which must be the caller's own objects."""
+        index_of = {id(entry): index for index, entry in enumerate(self.entries)}
+        return [index_of[id(entry)] for entry in compaction.messages]
 
 
 _weights = st.sampled_from([0.0, 0.1, 0.3, 1.0, 7.5])
@@ -126,7 +126,7 @@ def cases(draw: Draw, *, broken: bool = False, only: str | None = None) -> Case:
     entries = copy.deepcopy(entries)  # parts that a strategy shares would hide a mix-up
     count = len(entries)
     pinned = draw(st.lists(st.integers(0, count - 1), max_size=2)) if entries else []
-    pins = [draw(st.sampled_from([place, place - count, entries[place]])) for place in pinned]
+    pins = [draw(st.sampled_from([index, index - count, entries[index]])) for index in pinned]
     options = {
         "format": name,
         "query": draw(st.one_of(st.none(), texts, st.just(" "))),

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from rehydrate import RehydrateError, Scoring, acompact_context, compact_context
+from rehydrate._engine import COUNTERS, CounterName
+from rehydrate.compact import (
+    GRANULARITIES,
+    PROFILES,
+    THINKING,
+    Granularity,
+    ProfileName,
+    ThinkingPolicy,
+)
 from rehydrate.errors import InvalidArgumentError, InvalidMessageError, UnknownFormatError
-from rehydrate.formats import FORMATS
+from rehydrate.formats import FORMATS, FormatName
+from rehydrate.messages import PROVIDERS, Provider
 from tests.compact.cases import talk
 
 TALK = talk("user: one two", "assistant: three four", "user: five six")
@@ -86,6 +96,21 @@ BAD_OPTIONS: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("words", "type_"),
+    [
+        (COUNTERS, CounterName),
+        (FORMATS, FormatName),
+        (GRANULARITIES, Granularity),
+        (PROFILES, ProfileName),
+        (PROVIDERS, Provider),
+        (THINKING, ThinkingPolicy),
+    ],
+)
+def test_the_type_of_a_choice_names_every_word_that_is_taken(words: Any, type_: Any):
+    assert get_args(type_) == tuple(words)
+
+
 @pytest.mark.parametrize(("options", "expected"), BAD_OPTIONS)
 def test_the_error_names_the_argument_the_value_and_the_remedy(
     options: dict[str, Any], expected: list[str]
@@ -100,7 +125,7 @@ def test_the_error_names_the_argument_the_value_and_the_remedy(
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("options", [{"target_ratio": NAN}, {"pin": [9]}, {"format": "gemini"}])
-async def test_the_async_twin_raises_the_same_errors(options: dict[str, Any]):
+async def test_acompact_context_raises_the_same_errors(options: dict[str, Any]):
     with pytest.raises(InvalidArgumentError) as awaited:
         await acompact_context(TALK, **options)
     with pytest.raises(InvalidArgumentError) as called:
@@ -127,7 +152,9 @@ def test_an_unknown_format_is_an_error_of_its_own_that_lists_the_known():
         (set(), ["messages", "a set", "list(messages)"]),
     ],
 )
-def test_what_is_no_list_is_refused_with_how_to_make_one(messages: Any, expected: list[str]):
+def test_an_argument_that_is_no_list_is_refused_with_how_to_make_one(
+    messages: Any, expected: list[str]
+):
     with pytest.raises(InvalidMessageError) as caught:
         compact_context(messages)
     assert [part for part in expected if part not in str(caught.value)] == []
@@ -151,14 +178,14 @@ def test_what_is_no_list_is_refused_with_how_to_make_one(messages: Any, expected
         ({"role": "user", "content": [3]}, "content[0]"),
     ],
 )
-@pytest.mark.parametrize("place", [0, 2])
-def test_an_entry_that_is_no_message_is_named_by_its_index(entry: Any, expected: str, place: int):
+@pytest.mark.parametrize("index", [0, 2])
+def test_an_entry_that_is_no_message_is_named_by_its_index(entry: Any, expected: str, index: int):
     messages = [*TALK]
-    messages.insert(place, entry)
+    messages.insert(index, entry)
     with pytest.raises(InvalidMessageError) as caught:
         compact_context(messages)
-    assert caught.value.index == place
-    assert f"message {place}" in str(caught.value)
+    assert caught.value.index == index
+    assert f"message {index}" in str(caught.value)
     assert expected in str(caught.value)
     assert isinstance(caught.value, TypeError)
     assert isinstance(caught.value, ValueError)

@@ -87,11 +87,11 @@ async def test_it_can_be_cancelled_while_it_works():
 async def test_many_at_once_give_what_each_gives_alone():
     results = {}
 
-    async def compact(place: int) -> None:
-        results[place] = await acompact_context(TALK, f"part {place}", 0.3)
+    async def compact(number: int) -> None:
+        results[number] = await acompact_context(TALK, f"part {number}", 0.3)
 
     async with anyio.create_task_group() as tasks:
-        for place in range(20):
-            tasks.start_soon(compact, place)
-    for place in range(20):
-        assert results[place].messages == compact_context(TALK, f"part {place}", 0.3).messages
+        for number in range(20):
+            tasks.start_soon(compact, number)
+    for number in range(20):
+        assert results[number].messages == compact_context(TALK, f"part {number}", 0.3).messages

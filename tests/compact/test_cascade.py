@@ -1,9 +1,10 @@
-"""The cascade: an expensive model is asked about what matters, and by when it is done."""
+"""The cascade: an expensive model embeds the best fifth of the messages, until a deadline."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Embedder, compact_context
-from rehydrate.compact import ONE_BATCH
+from rehydrate.compact import MIN_EMBEDDED_TEXTS
 from rehydrate.embedding import cache
 from tests.compact.cases import FixedMemory, HashEmbedder, talk
 from tests.embedding.doubles import PATIENCE_SECONDS, Counting, lengths
@@ -26,15 +27,18 @@ QUERY = "what about the garden?"
 GARDEN = [message["content"] for message in LONG if "garden" in message["content"]]
 
 
+SPACES = count()
+
+
 class Fixed:
     """A model that knows these texts only."""
 
-    def __init__(self, known: dict[str, list[float]]) -> None:
-        self.space = f"fixed {id(self)}"
-        self.known = known
+    def __init__(self, rows: dict[str, list[float]]) -> None:
+        self.space = f"fixed {next(SPACES)}"  # an id may be used again, and its cached rows
+        self.rows = rows
 
     def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> Any:
-        return np.array([self.known.get(text, [0.0, 0.0]) for text in texts], np.float32)
+        return np.array([self.rows.get(text, [0.0, 0.0]) for text in texts], np.float32)
 
 
 def explained(compaction: Any) -> list[dict[str, Any]]:
@@ -42,12 +46,12 @@ def explained(compaction: Any) -> list[dict[str, Any]]:
 
 
 def test_with_a_query_only_the_best_fifth_is_embedded_the_query_first():
-    asked = Counting()
-    compaction = compact_context(LONG, QUERY, embedder=asked)
+    counting = Counting()
+    compaction = compact_context(LONG, QUERY, embedder=counting)
     assert compaction.stats.embedding
-    assert asked.texts[0] == QUERY
-    assert len(asked.texts) == 1 + 200
-    assert set(GARDEN) - {LONG[-1]["content"]} <= set(asked.texts)
+    assert counting.texts[0] == QUERY
+    assert len(counting.texts) == 1 + 200
+    assert set(GARDEN) - {LONG[-1]["content"]} <= set(counting.texts)
 
 
 @pytest.mark.parametrize(
@@ -60,46 +64,47 @@ def test_with_a_query_only_the_best_fifth_is_embedded_the_query_first():
     ids=" ".join,
 )
 def test_a_memory_and_the_raw_formula_need_every_vector(options: dict[str, Any]):
-    asked = Counting()
-    compact_context(LONG, **({"query": QUERY} | options), embedder=asked)
-    assert set(asked.texts) - {QUERY} == {message["content"] for message in LONG}
-    assert len(asked.texts) == len(set(asked.texts))
+    counting = Counting()
+    compact_context(LONG, **({"query": QUERY} | options), embedder=counting)
+    assert set(counting.texts) - {QUERY} == {message["content"] for message in LONG}
+    assert len(counting.texts) == len(set(counting.texts))
 
 
 @pytest.mark.parametrize("scoring", ["balanced", "chitta"])
 def test_without_query_and_memory_the_newest_text_alone_is_embedded(scoring: str):
-    asked = Counting()
+    counting = Counting()
     messages = [*LONG, {"role": "user", "content": "  "}]
-    compaction = compact_context(messages, embedder=asked, scoring=scoring)
+    compaction = compact_context(messages, embedder=counting, scoring=scoring)
     assert compaction.stats.embedding
-    assert asked.texts == [LONG[-1]["content"]]
+    assert counting.texts == [LONG[-1]["content"]]
 
 
 def test_each_message_is_embedded_once_across_calls():
-    asked = Counting()
+    counting = Counting()
     memory = FixedMemory([0.0] * 300)
-    compact_context(LONG[:300], QUERY, embedder=asked, memory=memory)
-    first = len(asked.texts)
-    compact_context(LONG[:300], "and the harbour?", embedder=asked, memory=memory)
-    assert asked.texts[first:] == ["and the harbour?"]
+    compact_context(LONG[:300], QUERY, embedder=counting, memory=memory)
+    first = len(counting.texts)
+    compact_context(LONG[:300], "and the harbour?", embedder=counting, memory=memory)
+    assert counting.texts[first:] == ["and the harbour?"]
 
 
 def test_a_text_without_a_word_is_never_sent():
-    asked = Counting()
-    compact_context(talk("user: one", "assistant: ", "user:  \n", "user: two"), "q", embedder=asked)
-    assert asked.texts == ["one", "two", "q"]
+    counting = Counting()
+    messages = talk("user: one", "assistant: ", "user:  \n", "user: two")
+    compact_context(messages, "q", embedder=counting)
+    assert counting.texts == ["one", "two", "q"]
 
 
 def test_the_model_decides_between_messages_that_words_cannot_tell_apart():
     messages = talk("user: aa bb", "user: cc dd", "user: ee ff", "user: gg hh", "user: go on")
-    known = {m["content"]: [0.1, 1.0] for m in messages} | {"a query": [1.0, 0.0]}
+    vectors = {m["content"]: [0.1, 1.0] for m in messages} | {"a query": [1.0, 0.0]}
     for wanted in range(4):
-        model = Fixed(known | {messages[wanted]["content"]: [1.0, 0.1]})
+        model = Fixed(vectors | {messages[wanted]["content"]: [1.0, 0.1]})
         rows = compact_context(messages, "a query", embedder=model).explain().units
         assert max(rows[:4], key=lambda row: row.semantic).unit == wanted
 
 
-@given(st.integers(2, ONE_BATCH - 1), st.integers(0, 5))
+@given(st.integers(2, MIN_EMBEDDED_TEXTS - 1), st.integers(0, 5))
 def test_the_cascade_equals_asking_about_everything_where_everything_is_few(size: int, word: int):
     messages, query = LONG[:size], f"turn {word} of the garden"
     cascade = compact_context(messages, query, 0.3, embedder=HashEmbedder())
@@ -112,17 +117,17 @@ def test_the_cascade_equals_asking_about_everything_where_everything_is_few(size
 def test_one_vector_alone_changes_nothing_that_is_kept():
     query = {QUERY: [1.0, 0.0]}
     beneath = compact_context(LONG, QUERY, 0.2)
-    for known in ({}, {GARDEN[3]: [0.5, 0.5]}):
-        partial = compact_context(LONG, QUERY, 0.2, embedder=Fixed(query | known))
+    for vectors in ({}, {GARDEN[3]: [0.5, 0.5]}):
+        partial = compact_context(LONG, QUERY, 0.2, embedder=Fixed(query | vectors))
         assert partial.stats.embedding
         assert len(partial.messages) == pytest.approx(len(beneath.messages), rel=0.05)
         assert set(GARDEN) <= {message["content"] for message in partial.messages}
 
 
 def test_a_deadline_of_nothing_leaves_the_built_in_model_to_work():
-    asked = Counting()
-    compaction = compact_context(LONG, QUERY, embedder=asked, timeout=0.0)
-    assert asked.texts == []
+    counting = Counting()
+    compaction = compact_context(LONG, QUERY, embedder=counting, timeout=0.0)
+    assert counting.texts == []
     assert not compaction.stats.embedding
     assert compaction.stats.degraded == (
         "deadline: 0 of 201 texts embedded in 0 s; the rest went with the built-in model",
@@ -153,15 +158,15 @@ def test_what_was_embedded_by_the_deadline_is_used_and_counted():
     compaction = compact_context(LONG, QUERY, embedder=embedder, timeout=2)
     stopped.set()
     assert compaction.stats.embedding
-    (said,) = compaction.stats.degraded
-    assert said.startswith("deadline: 20 of 201 texts embedded in 2 s; the rest went with")
+    (problem,) = compaction.stats.degraded
+    assert problem.startswith("deadline: 20 of 201 texts embedded in 2 s; the rest went with")
     assert embedder.state == "closed"
 
 
 def test_what_is_cached_is_there_whatever_the_deadline():
-    asked = Counting()
-    whole = compact_context(LONG, QUERY, embedder=asked)
-    again = compact_context(LONG, QUERY, embedder=asked, timeout=0.0)
+    counting = Counting()
+    whole = compact_context(LONG, QUERY, embedder=counting)
+    again = compact_context(LONG, QUERY, embedder=counting, timeout=0.0)
     assert again.stats.degraded == ()
     assert explained(again) == explained(whole)
 
@@ -194,17 +199,17 @@ def test_partial_failure_says_how_much_came():
     embedder = Embedder(flaky, batch_size=50)
     compaction = compact_context(LONG, QUERY, embedder=embedder)
     assert compaction.stats.embedding
-    (said,) = compaction.stats.degraded
-    assert said.startswith("embedder: ConnectionError; ")
-    assert said.endswith("; 50 of 201 texts embedded; the rest went on with the built-in model")
+    (problem,) = compaction.stats.degraded
+    assert problem.startswith("embedder: ConnectionError; ")
+    assert problem.endswith("; 50 of 201 texts embedded; the rest went on with the built-in model")
 
 
 def test_many_threads_share_one_embedder():
-    asked = Counting()
+    counting = Counting()
     results: list[Any] = []
 
     def work() -> None:
-        results.append(explained(compact_context(LONG[:200], QUERY, embedder=asked)))
+        results.append(explained(compact_context(LONG[:200], QUERY, embedder=counting)))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:

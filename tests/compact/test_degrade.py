@@ -1,4 +1,4 @@
-"""What is missing, broken or odd never fails the call: it is done without, and said."""
+"""Missing, broken and odd parts never fail the call: it goes on without them, and says so."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def test_a_broken_embedder_is_done_without(how: str, query: str | None, scoring:
     assert broken.messages == without.messages
     assert broken.explain().to_dict() == without.explain().to_dict()
     assert not broken.stats.embedding
-    (said,) = broken.stats.degraded
-    assert said.startswith("embedder: ")
+    (problem,) = broken.stats.degraded
+    assert problem.startswith("embedder: ")
     instead = "with the built-in model" if falls_back else "without vectors"
-    assert said.endswith(f"went on {instead}")
+    assert problem.endswith(f"went on {instead}")
 
 
 def test_what_went_wrong_with_the_embedder_is_said():
-    (said,) = compact_context(TALK, embedder=raises).stats.degraded
-    assert "ConnectionError;" in said
+    (problem,) = compact_context(TALK, embedder=raises).stats.degraded
+    assert "ConnectionError;" in problem
     wrong = compact_context(TALK, "a query", embedder=lambda texts: np.ones((2, 3)))
-    (said,) = wrong.stats.degraded
-    assert f"shape (2, 3) for {ROWS + 1} texts" in said
+    (problem,) = wrong.stats.degraded
+    assert f"shape (2, 3) for {ROWS + 1} texts" in problem
 
 
 @pytest.mark.parametrize("scoring", ["balanced", "chitta"])
@@ -79,8 +79,8 @@ def test_an_embedder_without_one_real_vector_counts_as_none(value: float, scorin
     beneath = "auto" if scoring == "balanced" else None
     without = compact_context(TALK, "the number", scoring=scoring, embedder=beneath)
     assert not empty.stats.embedding
-    (said,) = empty.stats.degraded
-    assert said.startswith("embedder: ")
+    (problem,) = empty.stats.degraded
+    assert problem.startswith("embedder: ")
     assert empty.messages == without.messages
     assert scores(empty) == scores(without)
 
@@ -143,9 +143,9 @@ def test_a_broken_memory_covers_nothing(answer: Any):
     without = compact_context(TALK)
     assert broken.messages == without.messages
     assert {row.coverage for row in broken.explain()} == {0.0}
-    (said,) = broken.stats.degraded
-    assert said.startswith("memory: ")
-    assert said.endswith("nothing counts as covered")
+    (problem,) = broken.stats.degraded
+    assert problem.startswith("memory: ")
+    assert problem.endswith("nothing counts as covered")
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,8 @@ def test_a_memory_without_any_vectors_to_ask_with_is_not_asked():
 
 def test_a_broken_embedder_and_so_no_memory_are_both_said():
     compaction = compact_context(TALK, embedder=raises, memory=FixedMemory([1.0] * ROWS))
-    assert [said.partition(":")[0] for said in compaction.stats.degraded] == ["embedder", "memory"]
+    parts = [problem.partition(":")[0] for problem in compaction.stats.degraded]
+    assert parts == ["embedder", "memory"]
 
 
 @pytest.mark.parametrize("scoring", ["balanced", "chitta"])

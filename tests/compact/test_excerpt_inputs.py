@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.compact import open_turn, take_apart
+from rehydrate.compact import open_turn_start, split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import at_path, input_texts
 from rehydrate.memory import Memory
@@ -52,7 +52,7 @@ def written(draw: Draw, only: str | None = None) -> Case:
                 }
                 entries[message.index] = format_.replace(entries[message.index], texts)
     options = case.options | {"granularity": "excerpt", "excerpt_inputs": True}
-    options |= {"format": conversation.format, "pin": [entries[place] for place in case.pinned]}
+    options |= {"format": conversation.format, "pin": [entries[index] for index in case.pinned]}
     if draw(st.integers(0, 3)):
         options.pop("budget_tokens", None)
         options["target_ratio"] = draw(st.sampled_from([0.2, 0.3, 0.5, 0.7, 0.9]))
@@ -146,7 +146,7 @@ def test_what_is_pinned_signed_or_open_keeps_its_inputs(name: str, data: st.Data
     kept = dict(zip(compaction.indices, compaction.messages, strict=True))
     format_ = formats.FORMATS[name]
     for number, unit in enumerate(conversation.units):
-        stays = number in case.pins() or unit.members[-1] >= open_turn(conversation)
+        stays = number in case.pins() or unit.members[-1] >= open_turn_start(conversation)
         for message in unit.messages:
             has_thought = any(piece.kind is PieceKind.THINKING for piece in message.pieces)
             stays = stays or has_thought or format_.signed(case.entries[message.index])
@@ -209,13 +209,13 @@ def session(name: str = "anthropic", *, thought: bool = False) -> list[Any]:
     ]
 
 
-def cut(messages: list[Any], **options: Any) -> rehydrate.Compaction:
+def compacted(messages: list[Any], **options: Any) -> rehydrate.Compaction:
     given = {"target_ratio": 0.5, "granularity": "excerpt", "excerpt_inputs": True}
     return compact_context(messages, **(given | options))
 
 
 def test_the_content_of_a_write_is_kept_in_part():
-    compaction = cut(session())
+    compaction = compacted(session())
     (call,) = compaction.messages[1]["content"]
     assert call["input"]["path"] == "calls.py"
     assert "lines omitted" in call["input"]["content"]
@@ -224,16 +224,16 @@ def test_the_content_of_a_write_is_kept_in_part():
 
 
 def test_arguments_keep_their_spelling_around_what_is_cut():
-    compaction = cut(session("openai_chat"))
+    compaction = compacted(session("openai_chat"))
     arguments = compaction.messages[1]["tool_calls"][0]["function"]["arguments"]
     assert arguments.startswith('{\n "path": "calls.py",\n "content": "')
     assert "lines omitted" in json.loads(arguments)["content"]
 
 
 def test_beside_a_thought_the_input_stays():
-    compaction = cut(session(thought=True), thinking="keep")
+    compaction = compacted(session(thought=True), thinking="keep")
     assert compaction.stats.excerpted == 0
-    assert cut(session(thought=True), thinking="strip").stats.excerpted == 1
+    assert compacted(session(thought=True), thinking="strip").stats.excerpted == 1
 
 
 def test_in_a_turn_that_is_open_the_input_stays():
@@ -248,8 +248,8 @@ def test_in_a_turn_that_is_open_the_input_stays():
             "content": [{"type": "tool_result", "tool_use_id": "c2", "content": "ok"}],
         },
     ]
-    assert open_turn(formats.parse(messages)) == 0
-    assert cut(messages).stats.excerpted == 0
+    assert open_turn_start(formats.parse(messages)) == 0
+    assert compacted(messages).stats.excerpted == 0
 
 
 def test_all_places_in_which_langchain_says_a_call_are_cut_alike():
@@ -260,7 +260,7 @@ def test_all_places_in_which_langchain_says_a_call_are_cut_alike():
     block = {"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]}
     extra = {"tool_calls": session("openai_chat")[1]["tool_calls"]}
     messages[1] = messages[1].model_copy(update={"content": [block], "additional_kwargs": extra})
-    kept = cut(messages).messages[1]
+    kept = compacted(messages).messages[1]
     shown = kept.tool_calls[0]["args"]["content"]
     assert "lines omitted" in shown
     assert kept.content[0]["input"]["content"] == shown
@@ -271,7 +271,7 @@ def test_all_places_in_which_langchain_says_a_call_are_cut_alike():
 
 def test_a_gap_in_an_input_names_where_the_whole_string_is():
     memory = Memory(PlainStore(), namespace="alice", redact=False)
-    compaction = cut(session(), memory=memory, archive=True)
+    compaction = compacted(session(), memory=memory, archive=True)
     content = compaction.messages[1]["content"][0]["input"]["content"]
     mark = next(line for line in content.split("\n") if "omitted" in line)
     handle = mark.rpartition(", ")[2].partition(" ")[0]
@@ -280,7 +280,7 @@ def test_a_gap_in_an_input_names_where_the_whole_string_is():
 
 
 def test_a_counter_of_the_callers_counts_inputs_too():
-    compaction = cut(session("openai_chat"), counter=words, target_ratio=0.4)
+    compaction = compacted(session("openai_chat"), counter=words, target_ratio=0.4)
     assert compaction.stats.excerpted == 1
     assert compaction.stats.after_tokens <= compaction.stats.target_tokens
 
@@ -288,7 +288,7 @@ def test_a_counter_of_the_callers_counts_inputs_too():
 def test_the_explanation_and_the_page_show_the_blocks_of_an_input():
     from rehydrate.page import side_by_side
 
-    compaction = cut(session())
+    compaction = compacted(session())
     blocks = compaction.explain().units[1].blocks
     assert {block.message for block in blocks} == {1}
     assert [block.kept for block in blocks].count(False) > 0
@@ -300,17 +300,17 @@ def test_the_explanation_and_the_page_show_the_blocks_of_an_input():
 def test_half_a_surrogate_pair_is_no_reason_to_fail():
     messages = session()
     messages[1]["content"][0]["input"]["content"] = CODE + "\ud83d"
-    apart = take_apart(formats.parse(messages), messages, ())
-    assert apart.is_whole()
+    split = split_inputs(formats.parse(messages), messages, ())
+    assert not split.texts
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "problem"),
     [
         ({"excerpt_inputs": 1, "granularity": "excerpt"}, "excerpt_inputs is 1; pass True or"),
         ({"excerpt_inputs": True}, "granularity is 'message'.*pass granularity=\"excerpt\""),
     ],
 )
-def test_an_argument_that_cannot_work_is_refused(options: dict[str, Any], said: str):
-    with pytest.raises(InvalidArgumentError, match=said):
+def test_an_argument_that_cannot_work_is_refused(options: dict[str, Any], problem: str):
+    with pytest.raises(InvalidArgumentError, match=problem):
         compact_context(session(), **options)

@@ -13,11 +13,11 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import _engine, compact_context, formats, validate
-from rehydrate.compact import Division, mark, read_framed
+from rehydrate.compact import Division, mark, read_fenced
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PieceKind
 from tests.compact.cases import Case, HashEmbedder, MeasuredMemory, cases, talk, words
-from tests.compact.names_twin import stands_in
+from tests.compact.slow_names import stands_in
 from tests.strategies import Draw
 
 FORGED = "[... 42 lines omitted, 118-159 ...]"
@@ -51,7 +51,7 @@ def long_cases(draw: Draw) -> Case:
     if draw(st.integers(0, 3)):  # most budgets of short conversations are too small for a block
         options.pop("budget_tokens", None)
         options["target_ratio"] = draw(st.sampled_from([0.3, 0.5, 0.7, 0.9]))
-    pin = [entries[place] for place in case.pinned]
+    pin = [entries[index] for index in case.pinned]
     return case._replace(entries=entries, options=options | {"pin": pin})
 
 
@@ -97,7 +97,7 @@ def test_only_texts_change_and_they_are_blocks_and_marks(case: Case):
 
 
 def rendered(text: str, kept: list[bool]) -> str:
-    """The slow, obvious twin of `Division.render`."""
+    """A slow, obvious version of `Division.render`."""
     found = _engine.divide(text)
     assert found is not None
     measure, rows = found
@@ -320,7 +320,7 @@ def test_a_whole_text_and_nothing_of_it_are_rendered_too():
     found = _engine.divide(text)
     assert found is not None
     division = Division.of(*found)
-    every = len(division.rows)
+    every = len(division.blocks)
     assert division.render(text, [1] * every) == text
     assert division.render(text, [0] * every) == "[... 60 lines omitted, 1-60 ...]"
 
@@ -361,5 +361,5 @@ def test_excerpts_with_an_outline_are_valid_and_in_the_budget(case: Case, size: 
     if outline is not None:
         left = [m for n, m in enumerate(compaction.messages) if n != outline.position]
         shown = "\n".join(message.text for message in formats.parse(left, case.format).messages)
-        listed = read_framed(outline.text)
+        listed = read_fenced(outline.text)
         assert listed and not any(stands_in(shown, each.name) for each in listed)

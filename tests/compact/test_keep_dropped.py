@@ -42,14 +42,14 @@ def test_what_is_dropped_comes_back_exactly(case: Case, granularity: str):
     assert case.entries == before
     for record in compaction.dropped:
         assert record.handle is not None
-        told = json.loads(memory.get(record.handle).text)
-        assert told == as_told(before[record.index])
+        stored = json.loads(memory.get(record.handle).text)
+        assert stored == as_stored(before[record.index])
         assert memory.get(record.handle).tier == "cold"
     held = {item.handle for item in memory.list(limit=None, kinds=["message"])}
     assert held == {record.handle for record in compaction.dropped}
 
 
-def as_told(entry: Any) -> Any:
+def as_stored(entry: Any) -> Any:
     """A message as JSON tells it; LangChain's as their type and their dump."""
     if isinstance(entry, dict):
         return entry
@@ -77,7 +77,7 @@ def test_compacting_the_result_changes_nothing_and_writes_nothing(case: Case, gr
     once = case.compact(**writing, granularity=granularity)
     held = writing["memory"].list(limit=None)
     survivors = {id(message) for message in once.messages}
-    pins = [case.entries[place] for place in case.pinned]
+    pins = [case.entries[index] for index in case.pinned]
     options = case.options | writing | {"pin": [one for one in pins if id(one) in survivors]}
     options.pop("target_ratio", None)
     options |= {"budget_tokens": once.stats.target_tokens, "granularity": granularity}
@@ -152,9 +152,9 @@ def test_without_being_asked_nothing_is_written_and_marks_have_no_handles():
 
 def test_secrets_are_labelled_in_what_comes_back_and_it_is_still_json():
     memory = Memory(PlainStore(), namespace="alice")
-    said = 'export A="x"\nAKIAIOSFODNN7EXAMPLE\nand {"password": "hunter2hunter2"} and more'
+    text = 'export A="x"\nAKIAIOSFODNN7EXAMPLE\nand {"password": "hunter2hunter2"} and more'
     compaction = compact_context(
-        [{"role": "user", "content": [{"type": "text", "text": said}]}, *talk("user: Go on.")],
+        [{"role": "user", "content": [{"type": "text", "text": text}]}, *talk("user: Go on.")],
         budget_tokens=0,
         memory=memory,
         archive=True,
@@ -181,8 +181,8 @@ def test_a_message_that_json_cannot_say_is_dropped_all_the_same_and_that_is_said
     first, second = compaction.dropped
     assert first.handle is None
     assert json.loads(memory.get(second.handle).text) == messages[1]
-    (said,) = compaction.stats.degraded
-    assert said.startswith("memory: message 0 is not kept: ")
+    (problem,) = compaction.stats.degraded
+    assert problem.startswith("memory: message 0 is not kept: ")
 
 
 def test_half_a_surrogate_pair_comes_back_too():

@@ -1,4 +1,4 @@
-"""What a user laid down survives: rules in plain prose, wherever they stand."""
+"""The rules of a user survive: plain prose, in any turn and beside results."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def with_rules(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return planted
 
 
-def read_results(steps: int, said: dict[int, str]) -> list[dict[str, Any]]:
-    """Tool calls in Anthropic's format; `said` is what the user says beside a step's result."""
+def read_results(steps: int, texts: dict[int, str]) -> list[dict[str, Any]]:
+    """Tool calls in Anthropic's format; `texts` holds what the user says beside a step's result."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Read the modules."}]
     for step in range(steps):
         call = {"type": "tool_use", "id": f"call{step}", "name": "read"}
         call["input"] = {"path": f"src/box{step}.py"}
         lines = "\n".join(f"row_{step}_{line} = part_{line * step}" for line in range(60))
         content = [{"type": "tool_result", "tool_use_id": f"call{step}", "content": lines}]
-        if step in said:
-            content.append({"type": "text", "text": said[step]})
+        if step in texts:
+            content.append({"type": "text", "text": texts[step]})
         messages += [
             {"role": "assistant", "content": [call]},
             {"role": "user", "content": content},
@@ -89,14 +89,14 @@ def test_planted_rules_survive_the_compaction_of_a_context():
 def test_a_rule_beside_a_tool_result_survives(granularity: str):
     messages = read_results(60, {3: RULES[0], 9: RULES[4]})
     kept = compact_context(messages, target_ratio=0.2, granularity=granularity).messages
-    said = [
+    kept_rules = [
         block["text"]
         for message in kept
         if isinstance(message["content"], list)
         for block in message["content"]
         if block["type"] == "text"
     ]
-    assert said == [RULES[0], RULES[4]]
+    assert kept_rules == [RULES[0], RULES[4]]
 
 
 def test_the_paragraph_of_a_long_message_that_holds_a_rule_survives_in_an_excerpt():

@@ -32,12 +32,13 @@ def memory(tmp_path: Path, language: Language) -> Iterator[Memory]:
         yield opened
 
 
-def said(*texts: str) -> list[dict[str, str]]:
+def user_turns(*texts: str) -> list[dict[str, str]]:
     return [*talk(*(f"user: {text}" for text in texts)), *talk("user: ?")]
 
 
 def coverage(memory: Memory, *texts: str) -> list[float]:
-    return [row.coverage for row in compact_context(said(*texts), memory=memory).explain()][:-1]
+    units = compact_context(user_turns(*texts), memory=memory).explain()
+    return [unit.coverage for unit in units][:-1]
 
 
 def test_turns_about_other_things_are_not_covered(memory: Memory, language: Language):
@@ -69,14 +70,14 @@ def test_a_memory_of_one_item_covers_nothing_else(tmp_path: Path, language: Lang
 
 def test_what_is_new_is_written_before_it_is_dropped(memory: Memory, language: Language):
     new = [text for text in language.unrelated if len(text.encode()) >= 40]
-    compaction = compact_context(said(*new), budget_tokens=5, memory=memory, archive=NOVEL)
+    compaction = compact_context(user_turns(*new), budget_tokens=5, memory=memory, archive=NOVEL)
     assert compaction.stats.dropped == len(new)
     assert compaction.stats.distilled == len(new)
     assert {item.text for item in memory.list()} >= set(new)
 
 
 def test_a_question_keeps_the_answer_among_noise(language: Language):
-    conversation = said(language.fact, *language.noise_turns())
+    conversation = user_turns(language.fact, *language.noise_turns())
     kept = compact_context(conversation, language.question, target_ratio=0.05).messages
     assert language.fact in [message["content"] for message in kept]
     assert len(kept) < len(conversation) / 5
@@ -86,7 +87,7 @@ def test_a_question_keeps_the_line_that_answers_it(language: Language):
     lines = language.noise_turns()
     page = "\n".join([*lines[:60], language.fact, *lines[60:]])
     compaction = compact_context(
-        said(page), language.question, target_ratio=0.1, granularity="excerpt"
+        user_turns(page), language.question, target_ratio=0.1, granularity="excerpt"
     )
     assert compaction.stats.excerpted == 1
     shown = compaction.messages[0]["content"]

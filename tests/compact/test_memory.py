@@ -25,13 +25,13 @@ FACTS = talk(
 
 
 class Recording:
-    """Notes what it was asked."""
+    """Notes its queries."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[Any, int]] = []
+        self.queries: list[tuple[Any, int]] = []
 
     def recall(self, vectors: Any, k: int) -> list[list[float]]:
-        self.asked.append((vectors, k))
+        self.queries.append((vectors, k))
         return [[0.0]] * len(vectors)
 
 
@@ -75,7 +75,7 @@ def test_what_memory_covers_is_kept_all_the_same_where_it_is_pinned_or_fits():
 def test_a_memory_is_asked_once_for_three_neighbours_of_unit_vectors(embedder: Any):
     memory = Recording()
     compact_context(FACTS, "a query", memory=memory, embedder=embedder)
-    ((vectors, k),) = memory.asked
+    ((vectors, k),) = memory.queries
     assert k == 3
     assert len(vectors) == len(FACTS)
     assert vectors.dtype == np.float32
@@ -86,7 +86,7 @@ def test_a_message_without_a_vector_is_a_row_of_zeros_to_the_memory():
     rows = [[3.0, 4.0], [0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0], [0.0, 2.0]]
     memory = Recording()
     compact_context(FACTS, "", memory=memory, embedder=lambda texts: rows)
-    ((vectors, _),) = memory.asked
+    ((vectors, _),) = memory.queries
     assert vectors.tolist() == [
         pytest.approx([0.6, 0.8]),
         [0.0, 0.0],
@@ -112,7 +112,7 @@ def test_what_a_memory_does_to_its_vectors_does_not_touch_the_next_call():
 def test_an_empty_conversation_asks_no_memory():
     memory = Recording()
     compact_context([], memory=memory)
-    assert memory.asked == []
+    assert memory.queries == []
 
 
 class RecordingTexts(Recording):
@@ -126,7 +126,7 @@ class RecordingTexts(Recording):
 def test_a_memory_that_embeds_by_itself_is_asked_once_with_the_texts(embedder: Any, query: Any):
     memory = RecordingTexts()
     compaction = compact_context(FACTS, query, memory=memory, embedder=embedder)
-    assert memory.asked == [([message["content"] for message in FACTS], 3)]
+    assert memory.queries == [([message["content"] for message in FACTS], 3)]
     assert compaction.stats.degraded == ()
 
 
@@ -143,13 +143,13 @@ def test_an_own_embedder_is_asked_no_more_texts_for_a_memory_that_needs_none():
 
 
 def test_what_the_model_thought_and_half_a_surrogate_pair_are_no_part_of_the_text():
-    said = [
+    blocks = [
         {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
         {"type": "text", "text": "the \ud800 answer"},
     ]
     memory = RecordingTexts()
-    compact_context([*FACTS[:1], {"role": "assistant", "content": said}], memory=memory)
-    ((texts, _),) = memory.asked
+    compact_context([*FACTS[:1], {"role": "assistant", "content": blocks}], memory=memory)
+    ((texts, _),) = memory.queries
     assert texts == [FACTS[0]["content"], "the ? answer"]
 
 
@@ -158,7 +158,7 @@ def test_blocks_of_a_long_text_are_asked_about_one_by_one():
     memory = RecordingTexts()
     messages = talk("user: Why?", f"user: {log}", "user: Go on.")
     compact_context(messages, memory=memory, granularity="excerpt", target_ratio=0.3)
-    ((texts, _),) = memory.asked
+    ((texts, _),) = memory.queries
     assert len(texts) > 10
     assert "".join(texts[2:-1]) == log
 
@@ -182,9 +182,9 @@ def test_a_memory_must_say_whose_memories_are_meant():
 def test_the_share_that_went_because_memory_has_it_is_of_tokens():
     memory = FixedMemory([1.0, 0.0, 0.5, 0.49, 0.0])
     compaction = compact_context(FACTS, memory=memory, budget_tokens=0)
-    gone = {record.index: record.tokens for record in compaction.dropped}
-    assert [*gone] == [0, 1, 2, 3]
-    expected = 100 * (gone[0] + gone[2]) / sum(gone.values())
+    dropped = {record.index: record.tokens for record in compaction.dropped}
+    assert [*dropped] == [0, 1, 2, 3]
+    expected = 100 * (dropped[0] + dropped[2]) / sum(dropped.values())
     assert compaction.stats.covered_pct == round(expected, 1)
     assert compact_context(FACTS, memory=memory, target_ratio=1.0).stats.covered_pct == 0.0
 

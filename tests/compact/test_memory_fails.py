@@ -74,10 +74,10 @@ def test_a_memory_may_fail_at_any_call(number: int):
     assert validate(compaction.messages) == []
     assert compaction.stats.after_tokens <= 600
     assert compaction.messages[-1] is TALK[-1]
-    (said,) = compaction.stats.degraded
-    assert said.startswith(f"memory: StoreFullError: {FULL}; ")
+    (problem,) = compaction.stats.degraded
+    assert problem.startswith(f"memory: StoreFullError: {FULL}; ")
     # Nothing half written: all that was to be kept is there, or nothing of it is.
-    is_lost = said.endswith("; nothing of this compaction is kept")
+    is_lost = problem.endswith("; nothing of this compaction is kept")
     assert is_lost == (0 < number < len(calls()) - 1)
     assert memory.within.list() == [] if is_lost else memory.within.list() != []
     for record in compaction.dropped:
@@ -101,7 +101,7 @@ def test_a_memory_that_answers_nonsense_is_done_without(how: str):
 
     compaction = compacted(Odd(fails_at=-2))
     assert len(compaction.stats.degraded) >= 1
-    assert all(said.startswith("memory: ") for said in compaction.stats.degraded)
+    assert all(problem.startswith("memory: ") for problem in compaction.stats.degraded)
     assert "mem_" not in str(compaction.messages)
 
 
@@ -112,8 +112,8 @@ def test_a_memory_whose_embedder_fails_covers_nothing_and_that_is_said():
         def recall(self, texts: Any, k: int) -> Any:
             return [[] for _ in texts]
 
-    (said,) = compact_context(TALK, memory=Blind(fails_at=-2)).stats.degraded
-    assert said == f"memory: {Blind.degraded[0]}; nothing counts as covered"
+    (problem,) = compact_context(TALK, memory=Blind(fails_at=-2)).stats.degraded
+    assert problem == f"memory: {Blind.degraded[0]}; nothing counts as covered"
 
 
 def test_a_closed_memory_is_done_without():

@@ -48,12 +48,12 @@ def test_what_it_holds_is_covered_and_what_it_does_not_is_not(memory: Memory, he
 
 def test_the_same_in_other_words_is_covered_more_than_something_else(memory: Memory):
     memory.add(TOPICS)
-    said = talk(
+    messages = talk(
         "user: Which port does the staging server listen on, and when does it restart itself?",
         "user: Trains to the airport leave from platform four at every full hour.",
         "user: Go on.",
     )
-    same, other, _ = coverage(memory, said)
+    same, other, _ = coverage(memory, messages)
     assert same > other + 0.1
 
 
@@ -101,7 +101,7 @@ def test_handles_lead_back_through_the_file(memory: Memory):
     assert item.text.endswith("% dropped as memory-covered")
 
 
-def test_the_async_twin_writes_too(memory: Memory):
+def test_acompact_context_writes_too(memory: Memory):
     work = acompact_context(TALK, budget_tokens=45, memory=memory, archive=NOVEL)
     assert asyncio.run(work).stats.distilled > 3
 
@@ -113,9 +113,9 @@ def test_a_memory_that_may_only_be_read_covers_and_says_what_it_did_not_keep(tmp
     with Memory.open(path, namespace="alice", read_only=True) as memory:
         compaction = compact_context(TALK, budget_tokens=45, memory=memory, archive=True)
     assert compaction.stats.covered_pct > 0
-    (said,) = compaction.stats.degraded
-    assert said.startswith("memory: StoreReadOnlyError: ")
-    assert said.endswith("; nothing of this compaction is kept")
+    (problem,) = compaction.stats.degraded
+    assert problem.startswith("memory: StoreReadOnlyError: ")
+    assert problem.endswith("; nothing of this compaction is kept")
 
 
 def test_a_conversation_can_be_forgotten_whole(memory: Memory):

@@ -12,10 +12,10 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import Memory, _engine, compact_context, formats, validate
-from rehydrate.compact import Listed, framed, outline_tokens, read_framed, write_outline
+from rehydrate.compact import OutlineName, fenced, outline_tokens, read_fenced, write_outline
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory import LoadMemory
-from tests.compact import names_twin
+from tests.compact import slow_names
 from tests.compact.cases import Case, cases, figures, talk
 from tests.strategies import BY_FORMAT, Draw, Entry
 
@@ -40,11 +40,11 @@ def step(number: int, tool: str = "Read", given: Any = None, result: str = "") -
 
 def session(*steps: list[Entry], count: int = 30) -> list[Entry]:
     """A question, these steps and others, an answer, and the next question."""
-    asked = {"role": "user", "content": "Mend the totals, please."}
+    request = {"role": "user", "content": "Mend the totals, please."}
     done = {"role": "assistant", "content": "They are right now."}
     more = {"role": "user", "content": "Thanks. What is left to do?"}
     rest = [step(number) for number in range(count)]
-    return [asked, *(entry for each in (*steps, *rest) for entry in each), done, more]
+    return [request, *(entry for each in (*steps, *rest) for entry in each), done, more]
 
 
 @st.composite
@@ -58,16 +58,16 @@ def outlined(draw: Draw, **options: Any) -> Case:
         places = format_.places(entries[message.index], message.index)
         paths = [path for path in places if path is not None]
         if paths and draw(st.booleans()):
-            said = f"see src/file_{message.index}.py and HAT{message.index:03}; " * 12
+            text = f"see src/file_{message.index}.py and HAT{message.index:03}; " * 12
             path = draw(st.sampled_from(paths))
-            entries[message.index] = format_.replace(entries[message.index], {path: said})
+            entries[message.index] = format_.replace(entries[message.index], {path: text})
     size = draw(st.sampled_from([True, 0.2, 0.5, 100, 200]))
     options = case.options | {"outline": size, "format": conversation.format}
     options["granularity"] = draw(st.sampled_from(["message", "excerpt"]))
     if draw(st.booleans()):
         options.pop("budget_tokens", None)
         options["target_ratio"] = draw(st.sampled_from([0.2, 0.4, 0.6, 0.8]))
-    pin = [entries[place] for place in case.pinned]
+    pin = [entries[index] for index in case.pinned]
     return case._replace(entries=entries, options=options | {"pin": pin})
 
 
@@ -180,7 +180,7 @@ def test_names_stand_under_what_they_were_and_only_those_that_are_gone():
     assert {"tests/test_rows.py", "src/other.py"} <= set(lines["Bash"].split(", "))
     assert "KeyError" in lines["errors"]
     left = json.dumps([m for n, m in enumerate(kept.messages) if n != kept.outline.position])
-    listed = read_framed(kept.outline.text)
+    listed = read_fenced(kept.outline.text)
     assert listed and not any(each.name in left for each in listed)
 
 
@@ -188,8 +188,8 @@ def test_the_outline_stands_where_the_first_gap_is():
     entries = session()
     kept = compact_context(entries, target_ratio=0.3, outline=True)
     assert kept.outline is not None
-    gone = {each.index for each in kept.dropped}
-    assert kept.outline.index == min(gone)
+    dropped = {each.index for each in kept.dropped}
+    assert kept.outline.index == min(dropped)
     position = kept.outline.position
     assert all(kept.messages[n] is entries[n] for n in range(position))
     assert kept.messages[position] == {"role": "user", "content": kept.outline.text}
@@ -266,25 +266,25 @@ def test_with_a_memory_names_stand_behind_the_handle_of_their_message(tmp_path):
         kept = compact_context(entries, target_ratio=0.2, outline=400, memory=memory, archive=True)
         assert kept.outline is not None
         handles = {each.handle for each in kept.dropped}
-        listed = [each for each in read_framed(kept.outline.text) if each.reference]
+        listed = [each for each in read_fenced(kept.outline.text) if each.reference]
         assert listed and {each.reference for each in listed} <= handles
         assert "load_memory" in kept.outline.text
         one = listed[0]
         arguments = {"name": one.reference}
         call = {"id": "c1", "type": "tool_use", "name": "load_memory", "input": arguments}
-        told = json.dumps(LoadMemory(memory).handle(call))
+        answer = json.dumps(LoadMemory(memory).handle(call))
         (unit,) = {each.unit for each in kept.dropped if each.handle == one.reference}
-        place = next(each.index for each in kept.dropped if each.unit == unit)
-        assert one.name in json.dumps(entries[place : place + 2])
-        assert f"handle_{one.name.removeprefix('src/part_').removesuffix('.py')}(" in told
+        index = next(each.index for each in kept.dropped if each.unit == unit)
+        assert one.name in json.dumps(entries[index : index + 2])
+        assert f"handle_{one.name.removeprefix('src/part_').removesuffix('.py')}(" in answer
 
 
 @pytest.mark.parametrize("name", sorted(BY_FORMAT))
 def test_the_outline_is_a_message_of_its_format(name):
-    said = "Look at src/file_of_rows.py and HAT017 in the report of the harbour. " * 20
+    text = "Look at src/file_of_rows.py and HAT017 in the report of the harbour. " * 20
     entries: list[Any] = [
         {"role": "user", "content": "Begin."},
-        {"role": "assistant", "content": said},
+        {"role": "assistant", "content": text},
         {"role": "user", "content": "And now?"},
         {"role": "assistant", "content": "Nothing more."},
         {"role": "user", "content": "Good."},
@@ -332,7 +332,7 @@ _names = st.from_regex(r"[a-z]{2,6}_[a-z0-9]{1,6}(/[a-z]{1,5}\.py)?", fullmatch=
 @given(
     st.lists(
         st.builds(
-            Listed,
+            OutlineName,
             _names,
             st.sampled_from(["Read", "in tool results", "spoken of", "said by the user"]),
             st.sampled_from(["", "#3", "mem_1f0y9vbb5r7ydtf9vy3xhym99h"]),
@@ -343,14 +343,14 @@ _names = st.from_regex(r"[a-z]{2,6}_[a-z0-9]{1,6}(/[a-z]{1,5}\.py)?", fullmatch=
     )
 )
 def test_an_outline_is_read_as_it_was_written(listed):
-    text = framed(write_outline(listed, "ask", lambda _: True))
-    read = read_framed(text)
+    text = fenced(write_outline(listed, "ask", lambda _: True))
+    read = read_fenced(text)
     assert read is not None
     assert {(each.name, each.heading) for each in read} == {each[:2] for each in listed}
     references = {each.name: each.reference for each in listed}
     assert all(each.reference in ("", references[each.name]) for each in read)
-    assert read_framed(text + " ") is None
-    assert read_framed(text.replace("Names in", "Words in")) is None
+    assert read_fenced(text + " ") is None
+    assert read_fenced(text.replace("Names in", "Words in")) is None
 
 
 _words = st.text(alphabet="aBc9_./-@~ ,\n", max_size=40) | st.sampled_from(
@@ -365,10 +365,10 @@ _words = st.text(alphabet="aBc9_./-@~ ,\n", max_size=40) | st.sampled_from(
     st.lists(st.tuples(_words, st.integers(0, 3), st.booleans(), st.booleans()), max_size=12),
     st.integers(0, 20),
 )
-def test_the_engine_finds_the_names_that_its_slow_twin_finds(parts, limit):
+def test_the_engine_finds_the_names_that_the_slow_search_finds(parts, limit):
     texts = [text for text, *_ in parts]
     kinds = bytes([kind for _, kind, *_ in parts])
     units = list(accumulate(int(is_new) for _, _, is_new, _ in parts))
     shown = [is_shown for *_, is_shown in parts]
     found = _engine.names(texts, kinds, units, shown, limit)
-    assert found == names_twin.names(texts, kinds, units, shown, limit)
+    assert found == slow_names.names(texts, kinds, units, shown, limit)

@@ -117,15 +117,15 @@ def test_one_mention_of_everything_is_worth_more_than_many_of_one_thing():
 
 
 def even(roles: Sequence[str]) -> list[Entry]:
-    """Messages that differ in nothing but role and place."""
+    """Messages that differ in nothing but role and index."""
     return [{"role": role, "content": "same words here"} for role in roles]
 
 
-def kept_places(messages: list[Entry], scoring: Scoring, budget: int, **options: object) -> set:
+def kept_indices(messages: list[Entry], scoring: Scoring, budget: int, **options: object) -> set:
     compaction = compact_context(messages, scoring=scoring, budget_tokens=budget, **options)
     return {
-        place
-        for place, message in enumerate(messages)
+        index
+        for index, message in enumerate(messages)
         if any(kept is message for kept in compaction.messages)
     }
 
@@ -136,15 +136,15 @@ def recency_only(**changed: object) -> Scoring:
 
 
 def test_by_recency_alone_the_newest_are_kept():
-    assert kept_places(even(["user"] * 10), recency_only(), 16) == {6, 7, 8, 9}
+    assert kept_indices(even(["user"] * 10), recency_only(), 16) == {6, 7, 8, 9}
 
 
 def test_by_structure_alone_roles_decide_and_the_newer_wins_a_tie():
     messages = even(["tool", "user", "assistant", "tool", "user", "assistant", "user"])
     flat = recency_only(recency=0.0, novelty=1.0)
-    assert kept_places(messages, flat, 8) == {4, 6}
-    assert kept_places(messages, flat, 12) == {1, 4, 6}
-    assert kept_places(messages, flat, 16) == {1, 4, 5, 6}
+    assert kept_indices(messages, flat, 8) == {4, 6}
+    assert kept_indices(messages, flat, 12) == {1, 4, 6}
+    assert kept_indices(messages, flat, 16) == {1, 4, 5, 6}
 
 
 def test_a_structural_table_of_ones_own_replaces_the_usual_one():
@@ -152,8 +152,8 @@ def test_a_structural_table_of_ones_own_replaces_the_usual_one():
     scoring = recency_only(recency=0.0, novelty=1.0, structural={"tool": 9, "critic": 5})
     rows = compact_context(messages, scoring=scoring).explain()
     assert [row.structural for row in rows] == [5, 0.6, 0.6, 9, 0.6]
-    assert kept_places(messages, scoring, 8) == {3, 4}
-    assert kept_places([*messages, even(["user"])[0]], scoring, 12) == {0, 3, 5}
+    assert kept_indices(messages, scoring, 8) == {3, 4}
+    assert kept_indices([*messages, even(["user"])[0]], scoring, 12) == {0, 3, 5}
 
 
 def test_by_similarity_alone_the_near_are_kept():
@@ -164,20 +164,20 @@ def test_by_similarity_alone_the_near_are_kept():
     def embed(texts: list[str]) -> list[list[float]]:
         return [[x, (1 - x * x) ** 0.5] for x in near] + [[1.0, 0.0]]
 
-    assert kept_places(messages, scoring, 12, query="same", embedder=embed) == {1, 3, 4}
+    assert kept_indices(messages, scoring, 12, query="same", embedder=embed) == {1, 3, 4}
 
 
 def test_by_novelty_alone_what_memory_holds_goes_first():
     scoring = recency_only(recency=0.0, novelty=1.0)
     memory = FixedMemory([0.2, 0.9, 0.1, 0.8, 0.0])
-    assert kept_places(even(["user"] * 5), scoring, 8, memory=memory) == {2, 4}
+    assert kept_indices(even(["user"] * 5), scoring, 8, memory=memory) == {2, 4}
 
 
 def test_weights_are_relative_under_greedy_packing():
     messages = even(["user", "tool", "assistant", "user", "tool", "user"])
     for factor in (0.01, 1, 1_000):
         scoring = recency_only(recency=0.3 * factor, semantic=0.4 * factor, novelty=0.3 * factor)
-        assert kept_places(messages, scoring, 12) == kept_places(
+        assert kept_indices(messages, scoring, 12) == kept_indices(
             messages, recency_only(**USUAL), 12
         )
 
@@ -238,15 +238,15 @@ def test_a_table_changed_afterwards_changes_no_scoring():
 
 
 def test_an_own_embedder_is_asked_once_with_all_texts_and_the_query():
-    asked: list[list[str]] = []
+    batches: list[list[str]] = []
 
     def embed(texts: list[str]) -> list[list[float]]:
-        asked.append(texts)
+        batches.append(texts)
         return [[1.0, 0.0]] * len(texts)
 
     messages = talk("user: one", "assistant: two", "user: three")
     assert compact_context(messages, "a query", embedder=embed).stats.embedding
-    assert asked == [["one", "two", "three", "a query"]]
+    assert batches == [["one", "two", "three", "a query"]]
 
 
 def text_of(messages: Sequence[Entry]) -> str:

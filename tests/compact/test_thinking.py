@@ -137,8 +137,8 @@ def test_room_that_thinking_took_is_used_for_what_was_said():
     thought = {"type": "thinking", "thinking": "hm, let me see. " * 200, "signature": "c2ln"}
     entries: list[Entry] = [{"role": "user", "content": "Which key?"}]
     for n in range(4):
-        said = {"type": "text", "text": f"The key of part {n} is {n * 7919}."}
-        entries.append({"role": "assistant", "content": [thought, said]})
+        reply = {"type": "text", "text": f"The key of part {n} is {n * 7919}."}
+        entries.append({"role": "assistant", "content": [thought, reply]})
         entries.append({"role": "user", "content": "And the next?"})
     kept = compact_context(entries, budget_tokens=200)
     without = compact_context(entries, budget_tokens=200, thinking="strip")
@@ -228,13 +228,13 @@ def test_langchain_messages_are_copied_without_their_thinking():
     from langchain_core.messages import AIMessage, HumanMessage
 
     blocks: list[Any] = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Done."}]
-    said = AIMessage(content=blocks, id="m", additional_kwargs={"reasoning_content": "hm"})
+    reply = AIMessage(content=blocks, id="m", additional_kwargs={"reasoning_content": "hm"})
     bound = AIMessage(content=[{"type": "reasoning", "id": "rs_1", "summary": []}, blocks[1]])
-    messages = [HumanMessage("go"), said, bound, HumanMessage("thanks")]
+    messages = [HumanMessage("go"), reply, bound, HumanMessage("thanks")]
     compaction = compact_context(messages, target_ratio=ALL, thinking="strip")
     shown = compaction.messages[1]
     assert (shown.content, shown.additional_kwargs, shown.id) == ([blocks[1]], {}, "m")
-    assert said.content == blocks
+    assert reply.content == blocks
     assert compaction.messages[2] is bound  # ids in it lead back to its reasoning
 
 

@@ -27,8 +27,8 @@ def user(number: int) -> Entry:
 
 
 def answer(number: int) -> Entry:
-    said = {"type": "text", "text": f"Berth {number} is free. " * 9}
-    return {"role": "assistant", "content": [thought(number), said]}
+    reply = {"type": "text", "text": f"Berth {number} is free. " * 9}
+    return {"role": "assistant", "content": [thought(number), reply]}
 
 
 def call(number: int) -> list[Entry]:
@@ -41,10 +41,10 @@ def call(number: int) -> list[Entry]:
 
 
 def thoughts(entries: list[Any]) -> list[int]:
-    """The places of those that think."""
+    """The indices of the messages with thinking."""
     return [
-        place
-        for place, entry in enumerate(entries)
+        index
+        for index, entry in enumerate(entries)
         if any(
             isinstance(block, dict) and block.get("type") == "thinking"
             for block in entry["content"]
@@ -174,8 +174,8 @@ def test_in_an_open_tool_loop_of_an_unknown_claude_the_compaction_waits_and_says
     compaction = compact_context(LOOP, target_ratio=0.5)
     assert all(kept is came for kept, came in zip(compaction.messages, LOOP, strict=True))
     assert not compaction.stats.changed
-    (said,) = compaction.stats.degraded
-    assert "waits for the end of the turn" in said and "pass the model's name" in said
+    (problem,) = compaction.stats.degraded
+    assert "waits for the end of the turn" in problem and "pass the model's name" in problem
     assert {row.reason for row in compaction.explain()} == {"waits for the end of the turn"}
     # With the turn over it does not wait.
     over = compact_context([*LOOP, answer(23), user(24)], target_ratio=0.5)
@@ -190,7 +190,9 @@ def test_a_loop_of_one_turn_is_compacted_behind_the_thinking_that_it_begins_with
     first = first_change(compaction, len(loop))
     kept = [index for index in compaction.indices if index in thoughts(loop)]
     assert thoughts(compaction.messages) == [
-        place for place, index in enumerate(compaction.indices) if index in kept and index < first
+        position
+        for position, index in enumerate(compaction.indices)
+        if index in kept and index < first
     ]
 
 
@@ -212,8 +214,8 @@ def test_a_transcript_names_the_model_itself():
         return [
             line("user", entry)
             if entry["role"] == "user"
-            else line("assistant", entry, id=f"m{place}", model=model)
-            for place, entry in enumerate(TALK)
+            else line("assistant", entry, id=f"m{index}", model=model)
+            for index, entry in enumerate(TALK)
         ]
 
     assert compact_context(lines("claude-opus-5-5"), target_ratio=0.5).stats.stripped > 0
@@ -223,13 +225,13 @@ def test_a_transcript_names_the_model_itself():
 
 
 def test_behind_a_gateway_claudes_signed_thinking_counts_as_claudes():
-    def said(number: int, **more: Any) -> Entry:
+    def reply(number: int, **more: Any) -> Entry:
         return {"role": "assistant", "content": f"Berth {number} is free. " * 9, **more}
 
     signed = [
         entry
         for number in range(8)
-        for entry in (user(number), said(number, thinking_blocks=[thought(number)]))
+        for entry in (user(number), reply(number, thinking_blocks=[thought(number)]))
     ]
     signed.append(user(9))
     plain = [

@@ -25,7 +25,7 @@ def result(*ids: str, text: str = LONG) -> Entry:
 
 
 def reasons(compaction: rehydrate.Compaction) -> dict[int, str]:
-    return {place: row.reason for row in compaction.explain() for place in row.messages}
+    return {index: row.reason for row in compaction.explain() for index in row.messages}
 
 
 def contents(compaction: rehydrate.Compaction) -> list[str]:
@@ -162,9 +162,9 @@ def test_a_pin_on_a_result_keeps_its_call():
 
 
 def test_a_pin_on_an_entry_that_no_model_sees_pins_nothing():
-    said = {"role": "user", "content": LONG}
+    content = {"role": "user", "content": LONG}
     lines = [
-        {"type": "user", "uuid": "1", "message": said},
+        {"type": "user", "uuid": "1", "message": content},
         {"type": "progress", "uuid": "2"},
         {"type": "user", "uuid": "3", "message": {"role": "user", "content": "bye"}},
     ]
@@ -212,8 +212,8 @@ def test_the_thoughts_that_began_an_open_tool_loop_stay_with_it() -> None:
         thought = {"type": "thinking", "thinking": "Let me see.", "signature": "s"}
         call = {"type": "tool_use", "id": f"toolu_{number}", "name": "ls", "input": {"n": number}}
         listed = {"type": "tool_result", "tool_use_id": call["id"], "content": f"file_{number}" * 9}
-        said = [thought, call] if thinks else [call]
-        return [{"role": "assistant", "content": said}, {"role": "user", "content": [listed]}]
+        content = [thought, call] if thinks else [call]
+        return [{"role": "assistant", "content": content}, {"role": "user", "content": [listed]}]
 
     messages = [{"role": "user", "content": "Tidy up."}, *step(0, thinks=True)]
     for number in range(1, 40):

@@ -22,16 +22,16 @@ from rehydrate.retention import (
     Retention,
     Score,
     Strategy,
+    binding_instructions,
     checked,
     evaluate,
     exact_cost,
+    instructions_kept,
     keep_last,
-    laid_down,
     named_strategy,
     read_session,
     read_session_file,
     sample_cases,
-    share_laid_down,
     standard_strategies,
     too_short,
 )
@@ -64,7 +64,7 @@ def test_every_strategy_has_a_row_at_every_ratio() -> None:
     assert found.row("keep last", 0.2).last_turn == 0
 
 
-def test_what_users_laid_down_is_measured_beside_what_is_used_later() -> None:
+def test_the_binding_instructions_of_users_are_measured_too() -> None:
     found = four_sessions()
     assert found.row("keep last", 0.5).laid_down == 0
     assert found.row("compact_context", 0.5).laid_down == 1
@@ -220,8 +220,8 @@ def test_questions_are_asked_where_a_session_has_them() -> None:
 
 def test_cuts_and_questions_both_have_to_reach_the_goal() -> None:
     turns = [{"role": "user", "content": f"Word number {n} is w{n}x{n}."} for n in range(60)]
-    asked = tuple(Question(f"Which is word number {n}?", (n,)) for n in range(0, 50, 5))
-    chats = [Conversation(name, turns, questions=asked) for name in ("a", "b")]
+    questions = tuple(Question(f"Which is word number {n}?", (n,)) for n in range(0, 50, 5))
+    chats = [Conversation(name, turns, questions=questions) for name in ("a", "b")]
     alone = evaluate(chats, ratios=(0.2, 0.5)).recommendation
     both = evaluate([*chats, session(0), session(1)], ratios=(0.2, 0.5)).recommendation
     assert alone is not None and both is not None
@@ -282,31 +282,30 @@ def test_the_example_session_is_measured_whole() -> None:
 
 
 def test_rules_are_told_from_talk() -> None:
-    said = (
+    text = (
         "House rules:\n- Never touch src/embed.\nI don't know why. They never stop. "
         "Prefer small commits. The budget is $500. That must have been hard! Must I? "
         "```\nnever in code, please\n```\nNiemals ohne Freigabe deployen."
     )
-    assert laid_down([{"role": "user", "content": said}]) == (
+    assert binding_instructions([{"role": "user", "content": text}]) == (
         "- Never touch src/embed.",
         "Prefer small commits.",
         "The budget is $500.",
         "Niemals ohne Freigabe deployen.",
     )
-    assert laid_down([{"role": "assistant", "content": said}]) == ()
-    assert laid_down([{"role": "user", "content": said, "isMeta": True}]) == ()
+    assert binding_instructions([{"role": "assistant", "content": text}]) == ()
+    assert binding_instructions([{"role": "user", "content": text, "isMeta": True}]) == ()
 
 
 def test_a_rule_counts_as_kept_to_the_letter_or_in_other_words_of_one_line() -> None:
     rules = ["Never touch src/embed.", "The budget is $500."]
-    assert (
-        share_laid_down(rules, [{"role": "user", "content": "So: never touch  src/embed."}]) == 0.5
-    )
-    told = "- do not touch src/embed (never)\n- budget: the cap is $500"
-    assert share_laid_down(rules, [{"role": "user", "content": told}]) == 1
-    apart = "never\ntouch\nsrc/embed\nbudget"
-    assert share_laid_down(rules, [{"role": "user", "content": apart}]) == 0
-    assert share_laid_down([], []) is None
+    one_of_two = "So: never touch  src/embed."
+    assert instructions_kept(rules, [{"role": "user", "content": one_of_two}]) == 0.5
+    reworded = "- do not touch src/embed (never)\n- budget: the cap is $500"
+    assert instructions_kept(rules, [{"role": "user", "content": reworded}]) == 1
+    one_word_lines = "never\ntouch\nsrc/embed\nbudget"
+    assert instructions_kept(rules, [{"role": "user", "content": one_word_lines}]) == 0
+    assert instructions_kept([], []) is None
 
 
 def test_copies_of_messages_are_known_for_what_they_are() -> None:

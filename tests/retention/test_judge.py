@@ -22,7 +22,7 @@ from rehydrate.testing import ScriptedModel
 from tests.retention.sessions_made import work
 
 
-def told(prompt: Any) -> str:
+def prompt_text(prompt: Any) -> str:
     return str(prompt.request)
 
 
@@ -31,11 +31,11 @@ class Reader:
 
     def __init__(self, fails_on: str = "\x00") -> None:
         self.fails_on = fails_on
-        self.asked: list[str] = []
+        self.prompts: list[str] = []
 
     def __call__(self, prompt: Any) -> Any:
-        text = told(prompt)
-        self.asked.append(text)
+        text = prompt_text(prompt)
+        self.prompts.append(text)
         if self.fails_on in text:
             raise RateLimitError("scripted", 429, "too many")
         if "questions that whoever goes on" in text:
@@ -50,8 +50,8 @@ class Reader:
 
 def questions() -> Any:
     turns = [{"role": "user", "content": f"Word {n} is w{n}."} for n in range(30)]
-    asked = tuple(Question(f"Which is word {n}?", (n,), f"w{n}") for n in (2, 28))
-    return sample_cases([Conversation("chat", turns, questions=asked)])
+    questions = tuple(Question(f"Which is word {n}?", (n,), f"w{n}") for n in (2, 28))
+    return sample_cases([Conversation("chat", turns, questions=questions)])
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai_chat", "openai_responses"])
@@ -71,19 +71,21 @@ def test_written_questions_are_answered_before_and_after(provider: Any) -> None:
         "scripted answers 2 of 2 questions from the whole conversation and 0 at 20% of it."
     )
     assert found.to_dict()["right_after"] == 0 and found.degraded == ()
-    assert len(advanced) == len(reader.asked) == 1 + 4 * 2 <= planned_requests(sample)
+    assert len(advanced) == len(reader.prompts) == 1 + 4 * 2 <= planned_requests(sample)
 
 
 def test_a_datasets_own_questions_are_asked_with_their_answers() -> None:
     sample = questions()
-    script = ScriptedModel(lambda prompt: "yes" if "Right answer: w" in told(prompt) else "w")
+    script = ScriptedModel(
+        lambda prompt: "yes" if "Right answer: w" in prompt_text(prompt) else "w"
+    )
     found = judge(script, sample, keep_last(), 0.2, max_questions=2)
     assert [(each.question, each.expected) for each in found.questions] == [
         ("Which is word 2?", "w2"),
         ("Which is word 28?", "w28"),
     ]
     assert len(script.prompts) == planned_requests(sample, 2) == 8
-    assert not any("Write" in told(prompt) for prompt in script.prompts)
+    assert not any("Write" in prompt_text(prompt) for prompt in script.prompts)
 
 
 def test_no_more_questions_are_asked_than_wanted() -> None:
@@ -97,8 +99,8 @@ def test_no_more_questions_are_asked_than_wanted() -> None:
 
 def test_fewer_questions_than_there_are_come_from_all_conversations_alike() -> None:
     turns = [{"role": "user", "content": f"Word {n} is w{n}."} for n in range(30)]
-    asked = tuple(Question(f"Which is word {n}?", (n,), f"w{n}") for n in range(9))
-    chats = [Conversation(name, turns, questions=asked) for name in ("one", "two")]
+    questions = tuple(Question(f"Which is word {n}?", (n,), f"w{n}") for n in range(9))
+    chats = [Conversation(name, turns, questions=questions) for name in ("one", "two")]
     found = judge(ScriptedModel(Reader()), sample_cases(chats), keep_last(), 0.2, max_questions=10)
     assert [each.session for each in found.questions] == ["one"] * 5 + ["two"] * 5
     assert found.questions[4].question == "Which is word 7?", "not the first ones of each"

@@ -31,8 +31,8 @@ from rehydrate.retention import (
     compacted,
     exact_cost,
     keep_last,
-    knows_the_future,
     measure_cuts,
+    oracle,
     text_of,
     trim_messages,
 )
@@ -93,9 +93,7 @@ def with_query(compact: Compact, query: str) -> Compact:
 
 
 def _possible(cuts: Iterable[Cut], cost: Cost) -> Retention:
-    return _together(
-        measure_cuts([cut], knows_the_future(cut, cost), CUT_RATIOS, cost=cost) for cut in cuts
-    )
+    return _together(measure_cuts([cut], oracle(cut, cost), CUT_RATIOS, cost=cost) for cut in cuts)
 
 
 def _together(found: Iterable[Retention]) -> Retention:

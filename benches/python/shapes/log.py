@@ -16,9 +16,9 @@ from rehydrate.retention import (
     Conversation,
     Cut,
     Question,
-    said_by_user,
     steps,
     text_of,
+    user_text,
 )
 
 Call = tuple[str, Mapping[str, Any], str]
@@ -182,6 +182,6 @@ class Log:
 
 def _standing(values: set[str], messages: Sequence[Message]) -> frozenset[str]:
     """Return the values that occur in the messages, but not in the last user turn."""
-    last_turn = next(filter(None, map(said_by_user, reversed(messages))), "")
+    last_turn = next(filter(None, map(user_text, reversed(messages))), "")
     text = "\n".join(map(text_of, messages))
     return frozenset(value for value in values if value in text and value not in last_turn)

@@ -1,4 +1,4 @@
-"""Compaction: fewer messages within a token budget, none of them rewritten."""
+"""Compaction: keeps the messages that matter most within a token budget, and rewrites none."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ if TYPE_CHECKING:
         compact_context as compact_context,
     )
     from rehydrate.compact.archive import Archive as Archive
-    from rehydrate.compact.outline import (
-        Outline as Outline,
-    )
+    from rehydrate.compact.outline import Outline as Outline
     from rehydrate.compact.result import (
         BlockReport as BlockReport,
         Compaction as Compaction,
@@ -23,9 +21,7 @@ if TYPE_CHECKING:
         Stats as Stats,
         UnitReport as UnitReport,
     )
-    from rehydrate.compact.scoring import (
-        Scoring as Scoring,
-    )
+    from rehydrate.compact.scoring import Scoring as Scoring
 
 __all__, __dir__, __getattr__ = front(
     __name__,
@@ -37,12 +33,13 @@ __all__, __dir__, __getattr__ = front(
         "scoring": "Scoring",
     },
     internal={
-        "archive": "kind_of",
+        "arguments": "GRANULARITIES Granularity THINKING ThinkingPolicy",
         "excerpts": "Division mark",
-        "outline": "Listed framed outline_tokens read_framed read_lines write_outline",
-        "query": "LONGEST_CHARS last_said what_is_asked",
-        "scoring": "UNKNOWN_ROLE_WEIGHT",
-        "signals": "ONE_BATCH",
-        "tool_inputs": "open_turn take_apart",
+        "novel": "kind_of",
+        "outline": "OutlineName fenced outline_tokens read_fenced read_lines write_outline",
+        "query": "MAX_QUERY_CHARS last_user_text weighted_query",
+        "scoring": "PROFILES ProfileName UNKNOWN_ROLE_WEIGHT",
+        "signals": "MIN_EMBEDDED_TEXTS",
+        "tool_inputs": "open_turn_start split_inputs",
     },
 )

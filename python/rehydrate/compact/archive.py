@@ -1,7 +1,7 @@
-"""What a compaction writes to memory: what was novel, what was dropped, and that it took place.
+"""The writes of a compaction to memory: dropped messages, novel memories, and an episode.
 
-Everything that one compaction drops is written in one transaction, and before the caller learns
-what was dropped. A write that fails never fails the call: `degraded` says what was lost with it.
+Everything that one compaction drops is written in one transaction, before the caller gets the
+result. A failed write never fails the call: `degraded` says what was not stored.
 """
 
 from __future__ import annotations
@@ -11,19 +11,27 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._text import words_of
-from rehydrate.compact.result import Distilled, once
-from rehydrate.compact.signals import COVERED, clean, text_to_remember
+from rehydrate.compact.lazy import lazy_property
+from rehydrate.compact.novel import (
+    EPISODE,
+    confidence_of,
+    is_novel,
+    truncated,
+    unit_kind,
+    unit_text,
+)
+from rehydrate.compact.result import NovelMemories
+from rehydrate.compact.signals import valid_unicode
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.messages import Conversation, Message, PieceKind, Unit
+from rehydrate.messages import Conversation, Message
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from rehydrate.compact.excerpts import Cut
+    from rehydrate.compact.excerpts import Excerpts
     from rehydrate.compact.report import Decision, DroppedUnit
     from rehydrate.compact.result import Stats
     from rehydrate.compact.signals import WritableMemory
@@ -32,38 +40,39 @@ if TYPE_CHECKING:
 
 
 TOOL = "compact_context"
-"""What brought these memories in, as their provenance says."""
+"""The tool in the provenance of these memories."""
 
 _TRUST = {"user": 1.0, "assistant": 0.8}
 _TRUST_IN_OTHERS = 0.5
-"""What a tool returned may be anybody's words."""
+"""A tool's result may be anybody's words."""
 
-_THREAD_LETTERS = 16
-_LABEL = re.compile(r"\[redacted:(\w+)\]")
+_THREAD_HASH_CHARACTERS = 16
+_REDACTION_LABEL = re.compile(r"\[redacted:(\w+)\]")
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What `compact_context` writes to its memory before it drops messages.
+    """The choice of what `compact_context` writes to its memory before it drops messages.
 
-    Secrets are taken out first. Raises InvalidArgumentError for a value outside its limits.
+    Secrets are redacted first. Raises InvalidArgumentError for a value outside its limits.
 
     >>> Archive(novel=True)
     Archive(dropped=True, novel=True, episode=False, thread=None)
     """
 
     dropped: bool = True
-    """Every dropped message whole, as JSON, under the handle in ``Compaction.dropped``; and every
-    text that is kept in part, under the handle in its marks."""
+    """Write every dropped message whole, as JSON, under the handle in ``Compaction.dropped``, and
+    every text that is kept in part, under the handle in its marks."""
     novel: bool = False
-    """The beginning of each dropped unit that memory does not hold yet, as a memory of its own."""
+    """Write the beginning of each dropped unit that memory does not hold yet, as a memory of its
+    own; ``stats.distilled`` counts them."""
     episode: bool = False
-    """One line that says the compaction took place."""
+    """Write one line that says the compaction took place."""
     thread: str | None = None
     """The conversation's name in memory. None: its own id, or a hash of its first message."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no archive."""
+        """Check the values."""
         for name in ("dropped", "novel", "episode"):
             value = getattr(self, name)
             if not isinstance(value, bool):
@@ -75,7 +84,7 @@ class Archive:
             )
         thread = self.thread
         if thread is not None and not (
-            isinstance(thread, str) and thread and clean(thread) == thread
+            isinstance(thread, str) and thread and valid_unicode(thread) == thread
         ):
             raise InvalidArgumentError(
                 f"Archive: thread is {thread!r}; pass a name of the conversation, or None to take "
@@ -83,68 +92,69 @@ class Archive:
             )
 
 
-class Writing(NamedTuple):
-    """Where a compaction writes, and what."""
+class ArchiveTarget(NamedTuple):
+    """The memory that a compaction writes to, and what it writes."""
 
     memory: WritableMemory
     archive: Archive
 
-    def writer(self, conversation: Conversation, entries: Sequence[Any]) -> Writer:
-        """The writer of one compaction."""
-        return Writer(self, conversation, entries)
+    def writer(self, conversation: Conversation, entries: Sequence[Any]) -> ArchiveWriter:
+        """Return the writer of one compaction."""
+        return ArchiveWriter(self, conversation, entries)
 
 
-class Written(NamedTuple):
-    """What one compaction wrote."""
+class Archived(NamedTuple):
+    """The result of the writes of one compaction."""
 
-    distilled: Distilled = Distilled()
+    novel: NovelMemories = NovelMemories()
     handles: Mapping[int, str] = {}
-    """By the index of a dropped message, where memory has it."""
+    """Index of a dropped message -> its handle in memory."""
 
 
-class Writer:
-    """The writes of one compaction, with the conversation as their provenance."""
+class ArchiveWriter:
+    """Writes what one compaction drops, with the conversation as provenance."""
 
     def __init__(
-        self, writing: Writing, conversation: Conversation, entries: Sequence[Any]
+        self, target: ArchiveTarget, conversation: Conversation, entries: Sequence[Any]
     ) -> None:
-        """Take what is asked and the list that came in; nothing is written yet."""
-        self._writing: Writing | None = writing  # None: it was given up
+        """Keep the target and the caller's list; nothing is written yet."""
+        self._target: ArchiveTarget | None = target
+        """None after a failed write: the next one would wait in vain again."""
         self._conversation = conversation
         self._entries = entries
         self.problems: list[str] = []
-        """What could not be written, and why."""
+        """What was not written, and why."""
         self._handle_of_text: dict[str, str] = {}
 
-    def write(self, decision: Decision, cut: Cut | None) -> Written:
-        """Write what is novel, what is dropped, and the whole texts that are kept in part."""
-        if self._writing is None:
-            return Written()
-        dropped = decision.dropped_units
-        excerpted = cut.partial_texts() if cut else ()
+    def write(self, decision: Decision, excerpts: Excerpts | None) -> Archived:
+        """Write novel memories, dropped messages, and the whole texts of excerpts."""
+        if self._target is None:
+            return Archived()
+        archive, dropped = self._target.archive, decision.dropped_units
+        partial = excerpts.partial_texts() if excerpts else ()
         try:
-            novel = self._novel(dropped) if self._writing.archive.novel else []
-            messages = self._messages(dropped) if self._writing.archive.dropped else {}
-            texts = self._texts(excerpted) if self._writing.archive.dropped else {}
+            novel = self._novel_items(dropped) if archive.novel else []
+            messages = self._message_items(dropped) if archive.dropped else {}
+            texts = self._text_items(partial) if archive.dropped else {}
             added = self._add([*novel, *messages.values(), *texts.values()])
         except Exception as error:
             self._give_up(error, "nothing of this compaction is kept")
-            return Written()
+            return Archived()
         handles = iter([handle for handle, _ in added[len(novel) :]])
         handle_of = {index: next(handles) for index in messages}
         self._handle_of_text |= zip(texts, handles, strict=True)
-        fresh = [item.kind for item, (_, new) in zip(novel, added, strict=False) if new]
-        kinds = {kind: fresh.count(kind) for kind in dict.fromkeys(fresh)}
-        return Written(Distilled(len(fresh), kinds), handle_of)
+        created = [item.kind for item, (_, is_new) in zip(novel, added, strict=False) if is_new]
+        kinds = {kind: created.count(kind) for kind in dict.fromkeys(created)}
+        return Archived(NovelMemories(len(created), kinds), handle_of)
 
     def handle_of(self, message: Message, text: str) -> str:
-        """Where a whole text is kept that stays in the conversation in part; "" where it is not."""
-        if self._writing is None or not self._writing.archive.dropped:
+        """Return the handle of the whole of a text that is kept in part; "" if it has none."""
+        if self._target is None or not self._target.archive.dropped:
             return ""
-        if text not in self._handle_of_text:  # its blocks were given back after the others'
+        if text not in self._handle_of_text:  # `Excerpts.fit` cut it later, to make room
             self._handle_of_text[text] = ""
             try:
-                added = self._add([*self._texts([(message, text)]).values()])
+                added = self._add([*self._text_items([(message, text)]).values()])
             except Exception as error:
                 self._give_up(error, f"a text of message {message.index} is not kept")
             else:
@@ -152,14 +162,15 @@ class Writer:
         return self._handle_of_text[text]
 
     def record(self, stats: Stats) -> Stats:
-        """Note as an episode, if asked, that this compaction took place; return its figures."""
-        if self._writing is None or not self._writing.archive.episode or not stats.changed:
+        """Write the episode, if wanted and if anything changed; return the stats, with a failure in
+        `degraded`."""
+        if self._target is None or not self._target.archive.episode or not stats.changed:
             return stats
         before = len(self.problems)
-        self._record(episode(stats))
+        self._write_episode(episode_text(stats))
         return stats._replace(degraded=(*stats.degraded, *self.problems[before:]))
 
-    def _record(self, text: str) -> None:
+    def _write_episode(self, text: str) -> None:
         from rehydrate.memory.items import MemoryItem
 
         try:
@@ -168,77 +179,79 @@ class Writer:
             self._give_up(error, "the episode is not recorded")
 
     def _add(self, items: Sequence[MemoryItem]) -> list[tuple[str, bool]]:
-        """Of each item its handle, and whether it is new."""
-        assert self._writing is not None
-        added = list(self._writing.memory.add(items)) if items else []
+        """Store the items; return for each its handle, and whether it is new."""
+        assert self._target is not None
+        added = list(self._target.memory.add(items)) if items else []
         if len(added) != len(items):
             raise ValueError(f"{len(added)} answers for {len(items)} items")
         return [(str(one.handle), bool(one.created)) for one in added]
 
     def _give_up(self, error: Exception, lost: str) -> None:
-        """Say what is lost, and write nothing more: one that waits in vain would do so again."""
+        """Note the problem, and write nothing more."""
         self.problems.append(f"memory: {words_of(error, 'memory')}; {lost}")
-        self._writing = None
+        self._target = None
 
-    def _novel(self, dropped: Iterable[DroppedUnit]) -> list[MemoryItem]:
+    def _novel_items(self, dropped: Iterable[DroppedUnit]) -> list[MemoryItem]:
         items = []
         for index, _, coverage in dropped:
             unit = self._conversation.units[index]
-            text = text_of(unit)
+            text = unit_text(unit)
             if unit.is_system or not is_novel(text, coverage):
                 continue
-            # Without its secrets before it is cut: half a secret would not be known as one.
-            whole = self._without_secrets(text)
+            # Redact before truncating: the redactor would not recognise half a secret.
+            redacted = self._redacted(text)
             items.append(
                 self._item(
-                    cut(whole),
-                    whole != text,
+                    truncated(redacted),
+                    redacted != text,
                     unit.messages[0],
-                    kind=kind_of_unit(unit),
+                    kind=unit_kind(unit),
                     confidence=confidence_of(coverage),
                 )
             )
         return items
 
-    def _messages(self, dropped: Iterable[DroppedUnit]) -> dict[int, MemoryItem]:
-        """By place, each message as it came in; those that JSON cannot say are left out."""
+    def _message_items(self, dropped: Iterable[DroppedUnit]) -> dict[int, MemoryItem]:
+        """Return index -> item, for each message as it came in; one that JSON cannot hold is left
+        out."""
         items: dict[int, MemoryItem] = {}
         for index, *_ in dropped:
             for message in self._conversation.units[index].messages:
-                with self._said(message):
+                with self._noting_failure(message):
                     whole = message_json(self._entries[message.index])
-                    text = self._without_secrets_inside(whole)
+                    text = self._redacted_json(whole)
                     items[message.index] = self._item(
                         text, text != whole, message, kind="message", tier="cold"
                     )
         return items
 
-    def _texts(self, excerpted: Iterable[tuple[Message, str]]) -> dict[str, MemoryItem]:
-        """By themselves, the texts; those that UTF-8 cannot say are left out."""
+    def _text_items(self, texts: Iterable[tuple[Message, str]]) -> dict[str, MemoryItem]:
+        """Return text -> item; a text that UTF-8 cannot hold is left out."""
         items: dict[str, MemoryItem] = {}
-        for message, text in excerpted:
-            with self._said(message):
+        for message, text in texts:
+            with self._noting_failure(message):
                 items[text] = self._item(text, False, message, kind="text", tier="cold")
         return items
 
     def _item(self, text: str, is_redacted: bool, message: Message, **fields: Any) -> MemoryItem:
         from rehydrate.memory.items import MemoryItem, Redaction
 
-        labels = _LABEL.finditer(text) if is_redacted else ()
+        labels = _REDACTION_LABEL.finditer(text) if is_redacted else ()
         redactions = tuple([Redaction(label[1], *label.span()) for label in labels])
         return MemoryItem(text, redactions=redactions, **self._origin(message), **fields)
 
     @contextmanager
-    def _said(self, message: Message) -> Iterator[None]:
-        """What cannot be written is left out, and said."""
+    def _noting_failure(self, message: Message) -> Iterator[None]:
+        """Add a failure to make an item to the problems, and go on."""
         try:
             yield
         except (TypeError, ValueError, RecursionError) as error:
-            said = f"memory: message {message.index} is not kept: {words_of(error, 'memory')}"
-            self.problems.append(said)
+            self.problems.append(
+                f"memory: message {message.index} is not kept: {words_of(error, 'memory')}"
+            )
 
     def _origin(self, message: Message | None = None) -> dict[str, Any]:
-        """The provenance that all items of this conversation have in common, and the message's."""
+        """Return the provenance of an item: the conversation's, and the message's if given."""
         origin = {
             "source": f"conversation/{self._thread}",
             "thread": self._thread,
@@ -248,54 +261,54 @@ class Writer:
             return origin
         return origin | {
             "trust": _TRUST.get(message.role, _TRUST_IN_OTHERS),
-            "time": _said_at(self._entries[message.index]),
-            "metadata": {"role": clean(message.role), "index": message.index},
+            "time": _timestamp(self._entries[message.index]),
+            "metadata": {"role": valid_unicode(message.role), "index": message.index},
         }
 
-    def _without_secrets(self, text: str) -> str:
+    def _redacted(self, text: str) -> str:
         redactor = self._redactor
         return text if redactor is None else redactor(text).text
 
-    def _without_secrets_inside(self, text: str) -> str:
-        """The JSON of a message, its strings without secrets.
+    def _redacted_json(self, text: str) -> str:
+        """Return the JSON of a message with its strings redacted.
 
         Each string by itself: escapes hide where a secret begins, and labels must not break JSON.
         """
         if self._redactor is None:
             return text
         message = json.loads(text)
-        found = self._redactor.inside(message)
-        return text if found == message else as_json(found)
+        redacted = self._redactor.inside(message)
+        return text if redacted == message else as_json(redacted)
 
-    @once
+    @lazy_property
     def _redactor(self) -> Redactor | None:
-        """Of a memory that takes secrets out itself."""
-        assert self._writing is not None
-        redactor: Redactor | None = getattr(self._writing.memory, "redactor", None)
+        """The memory's redactor; None if it redacts nothing."""
+        assert self._target is not None
+        redactor: Redactor | None = getattr(self._target.memory, "redactor", None)
         return redactor
 
-    @once
+    @lazy_property
     def _thread(self) -> str:
-        """The name that the caller gives, the transcript's own, or what stays the same while a
-        conversation grows."""
-        if self._writing is not None and self._writing.archive.thread:
-            return self._writing.archive.thread
+        """The caller's name, the transcript's own, or a hash of the first message, which stays the
+        same while a conversation grows."""
+        if self._target is not None and self._target.archive.thread:
+            return self._target.archive.thread
         for message in self._conversation.messages:
             entry = self._entries[message.index]
             own = entry.get("sessionId") if isinstance(entry, Mapping) else None
             if isinstance(own, str) and own:
-                return clean(own)
-        spoken = (
+                return valid_unicode(own)
+        texts = (
             message.text for message in self._conversation.messages if message.role != "system"
         )
-        first = next(spoken, "").encode("utf-8", "replace")
-        import hashlib  # slow to load, and wanted by few
+        first = next(texts, "").encode("utf-8", "replace")
+        import hashlib  # slow to load, and rarely needed
 
-        return hashlib.sha256(first).hexdigest()[:_THREAD_LETTERS]
+        return hashlib.sha256(first).hexdigest()[:_THREAD_HASH_CHARACTERS]
 
 
-def episode(stats: Stats) -> str:
-    """A compaction in a line: ``48200->18600 tokens, 61% dropped as memory-covered``."""
+def episode_text(stats: Stats) -> str:
+    """Return a compaction as a line: ``48200->18600 tokens, 61% dropped as memory-covered``."""
     return (
         f"{stats.before_tokens}->{stats.after_tokens} tokens, "
         f"{stats.covered_pct:.0f}% dropped as memory-covered"
@@ -303,7 +316,7 @@ def episode(stats: Stats) -> str:
 
 
 def message_json(entry: Any) -> str:
-    """A message as compact JSON, its keys in their order; a LangChain message as its dump.
+    """Return a message as compact JSON, keys in their order; a LangChain message as its dump.
 
     >>> message_json({"role": "user", "content": "שלום"})
     '{"role":"user","content":"שלום"}'
@@ -314,15 +327,15 @@ def message_json(entry: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Compact JSON that UTF-8 can write: half a surrogate pair stays an escape."""
+    """Return compact JSON that UTF-8 can hold: a lone surrogate stays an escape."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    if clean(text) is not text:
+    if valid_unicode(text) is not text:
         text = json.dumps(value, separators=(",", ":"))
     return text
 
 
-def _said_at(entry: Any) -> datetime | None:
-    """The time that a transcript gives its lines."""
+def _timestamp(entry: Any) -> datetime | None:
+    """Return the time of a transcript's line; None without one, or without its zone."""
     from datetime import datetime
 
     stamp = entry.get("timestamp") if isinstance(entry, Mapping) else None
@@ -331,104 +344,3 @@ def _said_at(entry: Any) -> datetime | None:
     except ValueError:
         return None
     return moment if moment is not None and moment.tzinfo is not None else None
-
-
-LEAST_BYTES = 40
-"""A shorter text says too little to be remembered by itself."""
-MOST_BYTES = 600
-"""Of a longer one the beginning is remembered."""
-
-EPISODE = "episode"
-_ASSISTANT_ONLY = "wisdom"
-_CUES = {
-    "correction": r"""
-        (?: ^ | [.!?\n] \s* ) (?: no | nope | wait | actually ) \b (?! \s+ (?: problem | worries ) )
-        | \b correction \b | \b i \s meant \b | \b not \s what \s i \b
-        | \b that (?: 's | \s is | \s was ) \s (?: not | wrong | incorrect ) \b
-        | \b you (?: 're | \s are | \s were ) \s (?: wrong | mistaken ) \b
-        | \b should (?: n't | \s not ) \s have \b | \b (?: my | a ) \s mistake \b
-        """,
-    "preference": r"""
-        \b prefer (?: s | red | ence | ences | ably )? \b | \b favou?rites? \b
-        | \b i \s (?: really \s | do \s )? (?: like | love | hate | dislike ) \b
-        | \b i \s (?: do \s not | don't ) \s (?: like | want ) \b
-        | \b i (?: 'd | \s would ) \s rather \b
-        | \b please \s (?: always | never | do \s not | don't | avoid ) \b
-        """,
-    "habit": r"""
-        \b (?: always | usually | typically | normally | routinely | never ) \b
-        | \b (?: every | each ) \s (?: time | day | morning | evening | night | week | month ) \b
-        | \b tend (?: s )? \s to \b | \b as \s a \s rule \b | \b whenever \b
-        """,
-    "wisdom": r"""
-        \b lessons? \b | \b i (?: 've )? \s (?: learned | learnt ) \b | \b insight \b
-        | \b (?: it \s )? turn (?: s | ed ) \s out \b | \b root \s cause \b
-        | \b the \s (?: key | trick | reason | cause | problem | issue | bug | fix | solution )
-          \s (?: is | was ) \b
-        | \b rule \s of \s thumb \b | \b best \s practice \b | \b takeaway \b
-        | \b (?: remember | note ) \s (?: to | that ) \b
-        """,
-}
-
-
-@cache
-def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Compiled when first asked for: `import rehydrate` stays light."""
-    return tuple((kind, re.compile(cue, re.IGNORECASE | re.VERBOSE)) for kind, cue in _CUES.items())
-
-
-def kind_of(text: str, *, is_assistant: bool) -> str:
-    """What kind of memory a text is, by the first cue that it holds.
-
-    >>> kind_of("No, the port is 8443.", is_assistant=False)
-    'correction'
-    >>> kind_of("The root cause is a stale lock.", is_assistant=True)
-    'wisdom'
-    >>> kind_of("The root cause is a stale lock.", is_assistant=False)
-    'episode'
-    """
-    straight = text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    for kind, cue in _patterns():
-        if (is_assistant or kind != _ASSISTANT_ONLY) and cue.search(straight):
-            return kind
-    return EPISODE
-
-
-def confidence_of(coverage: float) -> float:
-    """How sure a distilled memory is: the newer to memory, the surer."""
-    return 0.5 + 0.25 * (1 - coverage)
-
-
-def text_of(unit: Unit) -> str:
-    """What a unit says and does, in one text."""
-    texts = [text_to_remember(message) for message in unit.messages]
-    return clean("\n".join(text for text in texts if text)).strip()
-
-
-def kind_of_unit(unit: Unit) -> str:
-    """What kind of memory a unit is, by what was said in the beginning of it.
-
-    What a tool was asked and what it returned is nobody's wish, habit or wisdom.
-    """
-    spoken = [
-        piece.text
-        for message in unit.messages
-        for piece in message.pieces
-        if piece.kind == PieceKind.TEXT
-    ]
-    said = cut(clean("\n".join(spoken)).strip())
-    return kind_of(said, is_assistant=unit.role == "assistant")
-
-
-def is_novel(text: str, coverage: float) -> bool:
-    """Whether a text is worth a memory: it is long enough, and memory does not hold it yet."""
-    return coverage < COVERED and len(text.encode()) >= LEAST_BYTES
-
-
-def cut(text: str) -> str:
-    """The first 600 bytes, ending with a whole character.
-
-    >>> len(cut("é" * 400)), cut("short")
-    (300, 'short')
-    """
-    return text.encode()[:MOST_BYTES].decode(errors="ignore")

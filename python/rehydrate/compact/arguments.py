@@ -1,4 +1,4 @@
-"""The arguments of compact_context: each is checked, and brought into the form that is used."""
+"""The arguments of compact_context: checked, and in the form that the pipeline uses."""
 
 from __future__ import annotations
 
@@ -6,37 +6,149 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from rehydrate import _engine
 from rehydrate._check import check_choice, check_timeout
-from rehydrate.compact.signals import Deadline
+from rehydrate.compact.outline import OutlineSize
+from rehydrate.compact.scoring import Scoring
+from rehydrate.compact.signals import Deadline, Memory
+from rehydrate.embedding.choice import model_of
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.messages import PROVIDERS, Conversation
 
 if TYPE_CHECKING:
-    from rehydrate.compact.archive import Writing
+    from rehydrate.compact.archive import ArchiveTarget
+    from rehydrate.embedding.onnx import NamedModel
+    from rehydrate.embedding.protocol import Model
 
 MIN_RATIO = 0.05
-GRANULARITIES = ("message", "excerpt")
-"""What is kept or left out as a whole: messages, or also blocks of long texts."""
 
-THINKING = ("auto", "keep", "strip")
-"""What becomes of the model's thinking in messages that are kept: "auto" keeps what the model takes
-back, which is what stands before the first change where it binds thinking to its prefix."""
+Granularity = Literal["message", "excerpt"]
+
+GRANULARITIES: tuple[Granularity, ...] = ("message", "excerpt")
+"""What is kept or dropped as a whole: messages, or also blocks of long texts."""
+
+ThinkingPolicy = Literal["auto", "keep", "strip"]
+
+THINKING: tuple[ThinkingPolicy, ...] = ("auto", "keep", "strip")
+"""The policies for thinking in kept messages: "auto" keeps what the model takes back. A model that
+binds thinking to its prefix takes back only what stands before the first change."""
 
 
-def checked_ratio(ratio: object) -> float:
-    """The share of the tokens to keep: above 0, at most 1, and never less than 0.05."""
+class Arguments(NamedTuple):
+    """The checked arguments of a call."""
+
+    query: str | None
+    """"" for no query; None for the last user turn."""
+    target_ratio: float
+    budget_tokens: int | None
+    scoring: Scoring
+    counter: str | _engine.CustomCounter
+    caller_model: Model | NamedModel | None
+    """The model in `embedder`; None for the built-in model, and for none."""
+    has_embedder: bool
+    memory: Memory | None
+    archive: ArchiveTarget | None
+    deadline: Deadline | None
+    format: str
+    divides_texts: bool
+    divides_inputs: bool
+    thinking: str
+    model: str
+    provider: str | None
+    pin: Iterable[Any]
+    outline: OutlineSize
+    """Not checked: the check needs the conversation's target."""
+
+    def target_of(self, before_tokens: int) -> int:
+        """Return how many of these tokens may be kept."""
+        if self.budget_tokens is not None:
+            return self.budget_tokens
+        return math.floor(before_tokens * self.target_ratio + 1e-9)
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether signals are calibrated within the conversation."""
+        return self.scoring.signals == "calibrated"
+
+    @property
+    def packs_by_coverage(self) -> bool:
+        """Whether the packing rewards one mention of everything that matters."""
+        return self.scoring.packing == "coverage"
+
+
+def checked_arguments(
+    query: object,
+    target_ratio: object,
+    *,
+    budget_tokens: object,
+    memory: Any,
+    scoring: Any,
+    embedder: Any,
+    counter: object,
+    format: str,  # noqa: A002  the field's word
+    granularity: Any,
+    excerpt_inputs: object,
+    thinking: Any,
+    model: object,
+    provider: Any,
+    pin: Iterable[Any],
+    timeout: object,
+    archive: object,
+    outline: OutlineSize,
+) -> Arguments:
+    """Return the arguments of compact_context, or raise InvalidArgumentError for the first bad one.
+
+    `format`, `pin` and `outline` are checked later, against the messages.
+    """
+    profile = scoring if isinstance(scoring, Scoring) else Scoring.named(scoring)
+    ratio, budget = _checked_ratio(target_ratio), _checked_budget(budget_tokens)
+    counted_by = _engine.check_counter(profile.counter if counter is None else counter)
+    check_choice("granularity", granularity, GRANULARITIES)
+    check_choice("thinking", thinking, THINKING)
+    if provider is not None:
+        check_choice("provider", provider, PROVIDERS)
+    divides_inputs = _checked_excerpt_inputs(excerpt_inputs, granularity)
+    model = _checked_model(model)
+    query = _checked_query(query)
+    caller_model = model_of(embedder)
+    seconds = check_timeout("timeout", timeout)
+    deadline = None if seconds is None else Deadline.within(seconds)
+    return Arguments(
+        query=query,
+        target_ratio=ratio,
+        budget_tokens=budget,
+        scoring=profile,
+        counter=counted_by,
+        caller_model=caller_model,
+        has_embedder=embedder is not None,
+        memory=memory,
+        archive=_checked_archive(memory, archive),
+        deadline=deadline,
+        format=format,
+        divides_texts=granularity == "excerpt",
+        divides_inputs=divides_inputs,
+        thinking=thinking,
+        model=model,
+        provider=provider,
+        pin=pin,
+        outline=outline,
+    )
+
+
+def _checked_ratio(ratio: object) -> float:
+    """Return the share of the tokens to keep: above 0, at most 1, raised to 0.05 if less."""
     if isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio <= 1:
         return max(float(ratio), MIN_RATIO)
     raise InvalidArgumentError(
         f"target_ratio is {ratio!r}; pass the share of the tokens to keep, a number above 0 and up "
-        f"to 1 (what is less than {MIN_RATIO} is taken as that){_instead_of(ratio)}"
+        f"to 1 (what is less than {MIN_RATIO} is taken as that){_ratio_hint(ratio)}"
     )
 
 
-def _instead_of(ratio: object) -> str:
-    """What was meant by a number that is no share."""
+def _ratio_hint(ratio: object) -> str:
+    """Return what a number that is no share was probably meant as, or ""."""
     if not isinstance(ratio, (int, float)) or isinstance(ratio, bool):
         return ""
     if isinstance(ratio, float) and math.isnan(ratio):
@@ -50,8 +162,8 @@ def _instead_of(ratio: object) -> str:
     return "; budget_tokens=0 keeps only what is always kept"
 
 
-def checked_budget(budget: Any) -> int | None:
-    """A number of tokens, or None."""
+def _checked_budget(budget: Any) -> int | None:
+    """Return a number of tokens, or None."""
     if budget is None:
         return None
     with suppress(TypeError):  # numpy's integers are integers too
@@ -63,30 +175,15 @@ def checked_budget(budget: Any) -> int | None:
     )
 
 
-def checked_deadline(timeout: object) -> Deadline | None:
-    """By when to be done, or None."""
-    seconds = check_timeout("timeout", timeout)
-    return None if seconds is None else Deadline.within(seconds)
-
-
-def checked_query(query: object) -> str | None:
-    """What is asked: "" for nothing, None for what the user said last."""
+def _checked_query(query: object) -> str | None:
+    """Return the query without surrounding white space, or None."""
     if not (query is None or isinstance(query, str)):
         raise InvalidArgumentError(f"query is a {type(query).__name__}; pass a string or None")
     return query if query is None else query.strip()
 
 
-def check_choices(**chosen: object) -> None:
-    """Refuse what is none of the words to choose from: granularity, thinking, provider."""
-    known = {"granularity": GRANULARITIES, "thinking": THINKING, "provider": PROVIDERS}
-    for name, value in chosen.items():
-        if name == "provider" and value is None:
-            continue
-        check_choice(name, value, known[name])
-
-
-def checked_inputs(excerpt_inputs: object, granularity: str) -> bool:
-    """Whether inputs are cut: only together with results."""
+def _checked_excerpt_inputs(excerpt_inputs: object, granularity: str) -> bool:
+    """Return whether tool inputs are divided, which needs granularity "excerpt"."""
     if not isinstance(excerpt_inputs, bool):
         raise InvalidArgumentError(f"excerpt_inputs is {excerpt_inputs!r}; pass True or False")
     if excerpt_inputs and granularity != "excerpt":
@@ -97,8 +194,8 @@ def checked_inputs(excerpt_inputs: object, granularity: str) -> bool:
     return excerpt_inputs
 
 
-def checked_model(model: object) -> str:
-    """The name of the model that is asked next; "" where nobody says it."""
+def _checked_model(model: object) -> str:
+    """Return the name of the model that gets the messages; "" if unknown."""
     if isinstance(model, str):
         return model
     raise InvalidArgumentError(
@@ -106,8 +203,8 @@ def checked_model(model: object) -> str:
     )
 
 
-def check_memory(memory: object) -> None:
-    """Refuse what cannot recall, or would not know whose memories are meant."""
+def _check_memory(memory: object) -> None:
+    """Raise for an object without `recall`, and for a memory without a namespace."""
     if memory is not None and not callable(getattr(memory, "recall", None)):
         raise InvalidArgumentError(
             f"memory is of type {type(memory).__name__}, which has no recall; pass a "
@@ -117,12 +214,12 @@ def check_memory(memory: object) -> None:
         raise MissingNamespaceError("memory")
 
 
-def checked_archive(memory: Any, archive: object) -> Writing | None:
-    """What is to be written to memory; None: nothing."""
-    check_memory(memory)
+def _checked_archive(memory: Any, archive: object) -> ArchiveTarget | None:
+    """Return what is written to which memory; None for nothing."""
+    _check_memory(memory)
     if archive is False:
         return None
-    from rehydrate.compact.archive import Archive, Writing
+    from rehydrate.compact.archive import Archive, ArchiveTarget
 
     chosen = Archive() if archive is True else archive
     if not isinstance(chosen, Archive):
@@ -139,19 +236,14 @@ def checked_archive(memory: Any, archive: object) -> Writing | None:
             f"archive is {archive!r}, but memory is of type {type(memory).__name__}, which has no "
             "add; pass a rehydrate.Memory"
         )
-    return Writing(memory, chosen)
-
-
-def keeps_dropped(writing: Writing | None) -> bool:
-    """Whether dropped messages and texts are kept whole, so that marks can name a handle."""
-    return writing is not None and writing.archive.dropped
+    return ArchiveTarget(memory, chosen)
 
 
 class Pinned(NamedTuple):
-    """What is always kept."""
+    """The units that are always kept."""
 
     reasons: dict[int, str]
-    """By unit, why."""
+    """Unit -> reason."""
     by_caller: tuple[int, ...]
     """The units that the caller pinned."""
 
@@ -164,12 +256,11 @@ def pinned_units(
     thoughts: bool = True,
     reply: bool = True,
 ) -> Pinned:
-    """Units that are always kept, with the reason: the conversation's own and the caller's.
+    """Return the units that are always kept: the conversation's own and the caller's.
 
-    `pin` holds indices into `messages` or the very objects; without `thoughts` nothing is kept for
-    the thinking alone that an open tool loop begins with, and without `reply` not the assistant's
-    reply that the last user turn answers. Raises InvalidArgumentError for
-    anything else.
+    `pin` holds indices into `messages`, or the message objects themselves. Without `thoughts`, no
+    unit is kept only for the thinking that begins an open tool loop; without `reply`, not the reply
+    that the last user turn answers. Raises InvalidArgumentError for anything else in `pin`.
     """
     if isinstance(pin, (int, str, Mapping)) or not isinstance(pin, Iterable):
         raise InvalidArgumentError(
@@ -177,10 +268,10 @@ def pinned_units(
         )
     pins = conversation.pins(thoughts=thoughts, reply=reply)
     indices = [_index_of(messages, entry) for entry in pin]
-    wanted = conversation.units_holding(indices) if indices else ()
-    for unit in wanted:
+    by_caller = conversation.units_holding(indices) if indices else ()
+    for unit in by_caller:
         pins.setdefault(unit, "pinned by the caller")
-    return Pinned(pins, wanted)
+    return Pinned(pins, by_caller)
 
 
 def _index_of(messages: Sequence[Any], entry: Any) -> int:

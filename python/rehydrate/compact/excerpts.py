@@ -1,34 +1,34 @@
-"""Excerpts: long texts kept in part, each gap marked in its place.
+"""Excerpts: long texts kept in part, with a mark in the place of each gap.
 
-The engine decides which blocks of a text are kept; here the texts that may be divided are found,
-the marks are written, and the messages are made anew around what is left. Nothing ever reads a
-mark: one that stands in a text already is text like any other.
+The engine decides which blocks of a text are kept. This file finds the texts that may be divided,
+writes the marks, and builds the messages anew. Nothing ever reads a mark: one that is in a text
+already is text like any other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate.compact.tool_inputs import InputText, in_json, put_together, take_apart
-from rehydrate.messages import Conversation, Message, PieceKind
+from rehydrate.compact.tool_inputs import InputText, join_inputs, json_escaped, split_inputs
+from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
 if TYPE_CHECKING:
     from rehydrate import _native
     from rehydrate.formats._reading import Path
 
 
-LEAST_CHARACTERS = 200
-"""A shorter text is never divided, so nobody needs to ask where it stands."""
+MIN_CHARACTERS = 200
+"""A shorter text is never divided, so its path is not needed."""
 _SINGULAR = {"lines": "line", "elements": "element", "members": "member", "characters": "character"}
-_DIVISIBLE = (PieceKind.TEXT, PieceKind.TOOL_RESULT)
+_DIVISIBLE_KINDS = (PieceKind.TEXT, PieceKind.TOOL_RESULT)
 
 
 def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> str:
-    """What stands in the place of a gap; the handle is where a memory has the whole text.
+    """Return the mark for a gap; the handle says where a memory has the whole text.
 
     >>> mark("lines", 42, 118, 159), mark("elements", 1, 7, 7)
     ('[... 42 lines omitted, 118-159 ...]', '[... 1 element omitted, 7 ...]')
@@ -40,21 +40,21 @@ def mark(measure: str, count: int, first: int, last: int, handle: str = "") -> s
     return f"[... {count:,} {noun} omitted, {span}{f', {handle}' if handle else ''} ...]"
 
 
-# Of as many tokens as nearly every handle, or more: blocks that `Cut.fit` must give back for its
-# sake are lost to better choices.
+# It has as many tokens as nearly every handle, or more. If handles cost more than this one,
+# `Excerpts.fit` gives back blocks after the choice, and better choices are lost.
 _SAMPLE_HANDLE = "mem_r2c6z4477yjh6q3n8hv7x5m7j8"
 
 
-def _mark_samples(handle: str) -> tuple[str, str]:
-    """The longest marks with numbers under 1,000, and of the largest texts, with a line break
-    before."""
+def _sample_marks(handle: str) -> tuple[str, str]:
+    """Return the longest mark with numbers under 1,000, and the longest of the largest texts, with
+    their line breaks."""
     return (
         "\n" + mark("characters", 888, 888, 999, handle) + "\n",
         "\n" + mark("characters", 88_888_888, 11_111_111, 88_888_888, handle) + "\n",
     )
 
 
-class Row(NamedTuple):
+class Block(NamedTuple):
     """One block of a text, in characters; `count`, `first` and `last` in the text's measure."""
 
     start: int
@@ -68,49 +68,49 @@ class Division(NamedTuple):
     """The blocks of a text."""
 
     measure: str
-    rows: tuple[Row, ...]
+    blocks: tuple[Block, ...]
 
     @classmethod
     def of(cls, measure: str, rows: Sequence[tuple[int, int, int, int, int]]) -> Division:
-        """From what the engine says."""
-        return cls(measure, tuple(map(Row._make, rows)))
+        """Build it from the engine's rows."""
+        return cls(measure, tuple(map(Block._make, rows)))
 
     def render(self, text: str, kept: Sequence[int], handle: str = "") -> str:
-        """The kept blocks as they are, and a mark on a line of its own in the place of each gap.
+        """Return the kept blocks unchanged, with a mark on a line of its own for each gap.
 
-        >>> division = Division("lines", (Row(0, 2, 1, 1, 1), Row(2, 4, 1, 2, 2)))
+        >>> division = Division("lines", (Block(0, 2, 1, 1, 1), Block(2, 4, 1, 2, 2)))
         >>> division.render("a\\nb\\n", [0, 1])
         '[... 1 line omitted, 1 ...]\\nb\\n'
         """
         out: list[str] = []
         at_line_start = True
-        for is_kept, run in groupby(zip(kept, self.rows, strict=True), key=itemgetter(0)):
-            rows = [row for _, row in run]
+        for is_kept, run in groupby(zip(kept, self.blocks, strict=True), key=itemgetter(0)):
+            blocks = [block for _, block in run]
             if is_kept:
-                part = text[rows[0].start : rows[-1].end]
+                part = text[blocks[0].start : blocks[-1].end]
                 at_line_start = part.endswith("\n")
             else:
-                count = sum(row.count for row in rows)
-                part = mark(self.measure, count, rows[0].first, rows[-1].last, handle)
+                count = sum(block.count for block in blocks)
+                part = mark(self.measure, count, blocks[0].first, blocks[-1].last, handle)
                 part = part if at_line_start else "\n" + part
-                part = part if rows[-1] is self.rows[-1] else part + "\n"
+                part = part if blocks[-1] is self.blocks[-1] else part + "\n"
                 at_line_start = True
             out.append(part)
         return "".join(out)
 
 
-class Divisible(NamedTuple):
-    """Which texts of a conversation may be divided, and where each of them stands."""
+class DivisibleTexts(NamedTuple):
+    """The texts of a conversation that may be divided, and the path of each in its entry."""
 
     conversation: Conversation
     entries: Sequence[Any]
     paths: Mapping[int, Path]
-    """By the piece's number among all pieces."""
+    """Number of a piece among all pieces -> the path of its text."""
     counter: str | _engine.CustomCounter
     inputs: Mapping[int, InputText] = {}
-    """By the piece's number, the string of a call's input that it is."""
-    whole: Mapping[int, Message] = {}
-    """By the place of a message with such pieces, the message as it was read."""
+    """Number of a piece among all pieces -> the string of a call's input that it holds."""
+    originals: Mapping[int, Message] = {}
+    """Position of a message with such a piece -> the message before `split_inputs`."""
 
     @classmethod
     def find(
@@ -120,57 +120,59 @@ class Divisible(NamedTuple):
         pins: Mapping[int, str],
         counter: str | _engine.CustomCounter,
         *,
-        words: Collection[int] = (),
+        kept_for_words: Collection[int] = (),
         inputs: bool = False,
-    ) -> Divisible:
-        """The long texts and results of what is not always kept.
+    ) -> DivisibleTexts:
+        """Find the long texts and tool results outside of pinned units.
 
-        Of pinned units that are kept for what is said in them, ``words``, the results are divided.
-        With ``inputs`` also long strings in the inputs of finished calls, which are pieces of their
-        own in its conversation.
+        Pinned units in ``kept_for_words`` are kept only for their words: their tool results are
+        divided. With ``inputs``, long strings in the inputs of finished calls are divided too; they
+        are pieces of their own in the returned conversation.
         """
-        apart = take_apart(conversation, entries, list(pins)) if inputs else None
-        if apart is not None:
-            conversation = apart.conversation
+        split = split_inputs(conversation, entries, list(pins)) if inputs else None
+        if split is not None:
+            conversation = split.conversation
         places = formats.FORMATS[conversation.format].places
         members = {unit: conversation.units[unit].members for unit in pins}
-        said = {index for unit in words if unit in pins for index in members[unit]}
-        whole = {index for unit in pins for index in members[unit]} - said
+        words = {index for unit in kept_for_words if unit in pins for index in members[unit]}
+        whole = {index for unit in pins for index in members[unit]} - words
         paths: dict[int, Path] = {}
         first = 0
         for message in conversation.messages:
             pieces = message.pieces
             if message.index not in whole and any(
-                len(piece.text) > LEAST_CHARACTERS for piece in pieces
+                len(piece.text) > MIN_CHARACTERS for piece in pieces
             ):
                 found = places(entries[message.index], message.index)
-                read = pieces[: len(found)]  # behind them stand the strings of inputs
-                for number, (piece, path) in enumerate(zip(read, found, strict=True), first):
-                    if path is None or piece.kind not in _DIVISIBLE:
+                own = pieces[: len(found)]  # the strings of inputs come behind them
+                for number, (piece, path) in enumerate(zip(own, found, strict=True), first):
+                    if path is None or piece.kind not in _DIVISIBLE_KINDS:
                         continue
-                    if message.index not in said or piece.kind is PieceKind.TOOL_RESULT:
+                    if message.index not in words or piece.kind is PieceKind.TOOL_RESULT:
                         paths[number] = path
             first += len(pieces)
-        if apart is None:
+        if split is None:
             return cls(conversation, entries, paths, counter)
-        return cls(conversation, entries, paths, counter, apart.texts, apart.whole)
+        return cls(conversation, entries, paths, counter, split.texts, split.originals)
 
     def message_tokens(self, prepared: _native.Prepared) -> list[int]:
-        """Tokens of each message as it came in: an input is counted in one piece, with its calls'
-        own spelling."""
+        """Return the tokens of each message as it came in.
+
+        A split input is counted whole: its parts may come to a few tokens more or less.
+        """
         tokens: list[int] = prepared.message_tokens
-        if self.whole:
-            counts = _engine.message_tokens(list(self.whole.values()), self.counter)
-            for place, count in zip(self.whole, counts, strict=True):
-                tokens[place] = count
+        if self.originals:
+            counts = _engine.message_tokens(list(self.originals.values()), self.counter)
+            for position, count in zip(self.originals, counts, strict=True):
+                tokens[position] = count
         return tokens
 
-    def columns(self, *, with_handles: bool) -> _engine.Excerpting:
-        """What the engine needs to know of it; marks with handles cost more."""
-        samples = _mark_samples(_SAMPLE_HANDLE if with_handles else "")
+    def excerpting(self, *, with_handles: bool) -> _engine.Excerpting:
+        """Return what the engine needs to divide the texts; marks with handles cost more."""
+        samples = _sample_marks(_SAMPLE_HANDLE if with_handles else "")
         if self.inputs:
-            samples = (in_json(samples[0]), in_json(samples[1]))
-        pieces = [piece for message in self.conversation.messages for piece in message.pieces]
+            samples = (json_escaped(samples[0]), json_escaped(samples[1]))
+        pieces = self._pieces()
         counts = [_engine.count_raw(sample, self.counter) for sample in samples]
         block_counts = None
         if not isinstance(self.counter, str):
@@ -179,8 +181,9 @@ class Divisible(NamedTuple):
                 text = pieces[number].text
                 division = _engine.divide(text)
                 for start, end, *_ in division[1] if division else ():
-                    part = in_json(text[start:end]) if number in self.inputs else text[start:end]
-                    block_counts.append(_engine.count(part, self.counter))
+                    block = text[start:end]
+                    block = json_escaped(block) if number in self.inputs else block
+                    block_counts.append(_engine.count(block, self.counter))
         return _engine.Excerpting(
             [number in self.paths or number in self.inputs for number in range(len(pieces))],
             (counts[0], counts[1]),
@@ -188,138 +191,146 @@ class Divisible(NamedTuple):
         )
 
     def parts(self, prepared: _native.Prepared) -> Conversation:
-        """The conversation with its parts as messages: what vectors are made of."""
+        """Return the conversation with the engine's message parts as messages, for embedding."""
         parts = prepared.parts()
         if parts is None:
             return self.conversation
-        pieces = [piece for message in self.conversation.messages for piece in message.pieces]
-        starts = [0, *accumulate(len(message.pieces) for message in self.conversation.messages)]
+        pieces = self._pieces()
+        starts = _piece_starts(self.conversation.messages)
         divided = dict(enumerate(prepared.divided))
         numbers = set(divided.values())
         divisions = {text: Division.of(*prepared.division(text)) for text in divided}
-        made = []
-        for place, block in parts:
-            message = self.conversation.messages[place]
+        messages = []
+        for position, block in parts:
+            message = self.conversation.messages[position]
             if block is None:
-                rest = range(starts[place], starts[place + 1])
-                kept = tuple(pieces[number] for number in rest if number not in numbers)
+                own = range(starts[position], starts[position + 1])
+                kept = tuple(pieces[number] for number in own if number not in numbers)
             else:
-                text, row = block
-                whole, span = pieces[divided[text]], divisions[text].rows[row]
-                kept = (whole._replace(text=whole.text[span.start : span.end]),)
-            made.append(message._replace(pieces=kept))
-        return self.conversation._replace(messages=tuple(made), units=())
+                text, number = block
+                piece, span = pieces[divided[text]], divisions[text].blocks[number]
+                kept = (piece._replace(text=piece.text[span.start : span.end]),)
+            messages.append(message._replace(pieces=kept))
+        return self.conversation._replace(messages=tuple(messages), units=())
+
+    def _pieces(self) -> list[Piece]:
+        return [piece for message in self.conversation.messages for piece in message.pieces]
+
+
+def _piece_starts(messages: Iterable[Message]) -> list[int]:
+    """Return the number of each message's first piece among all pieces, and their total."""
+    return [0, *accumulate(len(message.pieces) for message in messages)]
 
 
 HandleOf = Callable[[Message, str], str]
-"""Where a memory has a whole text of a message; "" where none has."""
+"""Returns the handle under which a memory has a whole text of a message; "" for none."""
 
 
 class Excerpt(NamedTuple):
-    """A message of which only a part is kept."""
+    """A message that is kept in part."""
 
     entry: Any
     tokens: int
     message: Message
-    """What is left of it, as compaction reads it."""
+    """The kept part, as compaction reads it."""
 
 
-class Cut:
-    """The messages that are kept in part, made anew so that all together keep the budget."""
+class Excerpts:
+    """The messages that are kept in part, rebuilt so that the result stays within the budget.
+
+    A text is a number among the divided texts. A position is a message's in the conversation.
+    """
 
     def __init__(
-        self, divisible: Divisible, prepared: _native.Prepared, selection: _native.Selection
+        self, divisible: DivisibleTexts, prepared: _native.Prepared, selection: _native.Selection
     ) -> None:
-        """Find the texts of which blocks were left out."""
+        """Find the texts that lost blocks."""
         self._divisible = divisible
         self._prepared = prepared
         self._selection = selection
         conversation = divisible.conversation
-        self._starts = [0, *accumulate(len(message.pieces) for message in conversation.messages)]
+        self._starts = _piece_starts(conversation.messages)
         self.divided: tuple[int, ...] = tuple(prepared.divided)
-        """Per divided text, its number among all pieces."""
-        self.kept: list[bytearray] = [bytearray(flags) for flags in selection.kept_blocks()]
-        """Per divided text, 1 for each block that is kept."""
+        """For each divided text, its number among all pieces."""
+        self.kept_blocks: list[bytearray] = [bytearray(flags) for flags in selection.kept_blocks()]
+        """For each divided text, 1 for each block that is kept."""
         self.texts_of: dict[int, list[int]] = {}
-        """Per place of a message that has divided texts and is kept, these texts."""
-        kept_units = selection.kept
-        unit_of = {
-            index: unit for unit, whole in enumerate(conversation.units) for index in whole.members
-        }
-        place = 0
+        """Position of a kept message -> its divided texts."""
+        kept_units, unit_of = selection.kept, conversation.unit_of()
+        position = 0
         for text, piece in enumerate(self.divided):
-            while self._starts[place + 1] <= piece:
-                place += 1
-            if kept_units[unit_of[conversation.messages[place].index]]:
-                self.texts_of.setdefault(place, []).append(text)
+            while self._starts[position + 1] <= piece:
+                position += 1
+            if kept_units[unit_of[conversation.messages[position].index]]:
+                self.texts_of.setdefault(position, []).append(text)
         self._handle_of: HandleOf
         self.handles: dict[int, str] = {}
-        """By the number of a divided text kept in part, where memory has the whole of it."""
-        self.excerpts: dict[int, Excerpt] = {}
-        """By the place of the message in the conversation."""
+        """Text kept in part -> the handle under which memory has the whole of it."""
+        self.by_position: dict[int, Excerpt] = {}
 
     def partial_texts(self) -> list[tuple[Message, str]]:
-        """The whole texts of which blocks are left out, each with its message."""
+        """Return the whole texts that lost blocks, each with its message."""
         return [
-            self._whole(place, text)
-            for place, texts in self.texts_of.items()
+            (self._message(position), self._text(position, text))
+            for position, texts in self.texts_of.items()
             for text in texts
-            if 0 in self.kept[text]
+            if 0 in self.kept_blocks[text]
         ]
 
-    def changed(self, *, at_most: bool = False) -> list[int]:
-        """The places, in the list that came in, of messages that are kept in part.
+    def changed_indices(self, *, at_most: bool = False) -> list[int]:
+        """Return the indices of the messages that are kept in part.
 
-        `fit` may find more, for the sake of the marks: with ``at_most`` all that it may find.
+        `fit` may cut more messages to make room for the marks; ``at_most`` adds all that it may
+        cut.
         """
-        partial = {place for place, texts in self.texts_of.items() if self._is_partial(texts)}
-        partial.update(self.excerpts)
+        partial = {position for position, texts in self.texts_of.items() if self._is_partial(texts)}
+        partial.update(self.by_position)
         if partial and at_most:
             partial.update(self.texts_of)
-        messages = self._divisible.conversation.messages
-        return [messages[place].index for place in partial]
+        return [self._message(position).index for position in partial]
 
     def fit(self, kept_tokens: Sequence[int], target_tokens: int, handle_of: HandleOf) -> None:
-        """Write the marks, with handles where there are some, so that the target is kept.
+        """Write the marks, and drop blocks until the target is kept, least gain first.
 
-        `kept_tokens` has the tokens of each message as a whole, 0 where it is dropped. Blocks are
-        counted one by one when they are chosen, and two of them together may come to a token more,
-        and so may a mark: then blocks are given back, least gain first.
+        `kept_tokens` holds the tokens of each message as a whole, 0 for a dropped one. The engine
+        counts block by block; joined blocks and marks may cost a few tokens more.
         """
         self._handle_of = handle_of
-        partial = [place for place, texts in self.texts_of.items() if self._is_partial(texts)]
-        self.excerpts = dict(zip(partial, self._make(partial), strict=True))
+        partial = [position for position, texts in self.texts_of.items() if self._is_partial(texts)]
+        self.by_position = dict(zip(partial, self._rebuild(partial), strict=True))
         excess = sum(kept_tokens) - self.saved_tokens(kept_tokens) - target_tokens
         if excess <= 0 or not self.texts_of:
             return
         blocks = self._selection.blocks()
-        least = sorted(
-            (blocks[text][block][1], place, text, block)
-            for place, texts in self.texts_of.items()
+        least_gain_first = sorted(
+            (blocks[text][block][1], position, text, block)
+            for position, texts in self.texts_of.items()
             for text in texts
-            for block, is_kept in enumerate(self.kept[text])
+            for block, is_kept in enumerate(self.kept_blocks[text])
             if is_kept
         )
-        for _, place, text, block in least:
-            before = self.excerpts[place].tokens if place in self.excerpts else kept_tokens[place]
-            self.kept[text][block] = 0
-            (self.excerpts[place],) = self._make([place])
-            excess -= before - self.excerpts[place].tokens
+        for _, position, text, block in least_gain_first:
+            excerpt = self.by_position.get(position)
+            before = kept_tokens[position] if excerpt is None else excerpt.tokens
+            self.kept_blocks[text][block] = 0
+            (self.by_position[position],) = self._rebuild([position])
+            excess -= before - self.by_position[position].tokens
             if excess <= 0:
                 return
 
     def entries(self) -> dict[int, Any]:
-        """By the place of a message in the list that came in, what is kept of it."""
-        messages = self._divisible.conversation.messages
-        return {messages[place].index: each.entry for place, each in self.excerpts.items()}
+        """Return index -> the entry that is kept of a message."""
+        return {each.message.index: each.entry for each in self.by_position.values()}
 
     def messages(self) -> dict[int, Message]:
-        """By the same place, what is left of it, as compaction reads it."""
-        return {each.message.index: each.message for each in self.excerpts.values()}
+        """Return index -> the message that is kept of a message."""
+        return {each.message.index: each.message for each in self.by_position.values()}
 
     def saved_tokens(self, kept_tokens: Sequence[int]) -> int:
-        """The tokens of what is left out of messages."""
-        return sum(kept_tokens[place] - each.tokens for place, each in self.excerpts.items())
+        """Return the tokens that messages kept in part lost."""
+        return sum(
+            kept_tokens[position] - each.tokens for position, each in self.by_position.items()
+        )
 
     @property
     def conversation(self) -> Conversation:
@@ -327,47 +338,50 @@ class Cut:
         return self._divisible.conversation
 
     def division(self, text: int) -> Division:
-        """The blocks of a divided text."""
+        """Return the blocks of a divided text."""
         return Division.of(*self._prepared.division(text))
 
-    def _whole(self, place: int, text: int) -> tuple[Message, str]:
-        """A message and one of its divided texts."""
-        message = self._divisible.conversation.messages[place]
-        return message, message.pieces[self.divided[text] - self._starts[place]].text
+    def _message(self, position: int) -> Message:
+        return self._divisible.conversation.messages[position]
+
+    def _text(self, position: int, text: int) -> str:
+        return self._message(position).pieces[self.divided[text] - self._starts[position]].text
 
     def _is_partial(self, texts: Sequence[int]) -> bool:
-        return any(0 in self.kept[text] for text in texts)
+        return any(0 in self.kept_blocks[text] for text in texts)
 
-    def _make(self, places: Sequence[int]) -> list[Excerpt]:
+    def _rebuild(self, positions: Sequence[int]) -> list[Excerpt]:
+        """Return the messages at these positions with marks in the place of dropped blocks."""
         messages: list[Message] = []
         entries: list[Any] = []
-        divisible, conversation = self._divisible, self._divisible.conversation
-        replace = formats.FORMATS[conversation.format].replace
-        for place in places:
-            message = divisible.whole.get(place, conversation.messages[place])
+        divisible = self._divisible
+        replace = formats.FORMATS[divisible.conversation.format].replace
+        for position in positions:
+            message = divisible.originals.get(position, self._message(position))
             entry = divisible.entries[message.index]
             pieces = list(message.pieces)
             texts: dict[Path, Any] = {}
             inputs: list[tuple[InputText, str]] = []
-            for text in self.texts_of[place]:
-                if 0 in self.kept[text]:
-                    number = self.divided[text]
-                    whole = self._whole(place, text)[1]
-                    handle = self._handle_of(message, whole)
-                    self.handles[text] = handle
-                    shown = self.division(text).render(whole, self.kept[text], handle)
-                    if number in divisible.inputs:
-                        inputs.append((divisible.inputs[number], shown))
-                    else:
-                        own = number - self._starts[place]
-                        pieces[own] = pieces[own]._replace(text=shown)
-                        texts[divisible.paths[number]] = shown
+            for text in self.texts_of[position]:
+                if 0 not in self.kept_blocks[text]:
+                    continue
+                number = self.divided[text]
+                whole = self._text(position, text)
+                handle = self._handle_of(message, whole)
+                self.handles[text] = handle
+                kept = self.division(text).render(whole, self.kept_blocks[text], handle)
+                if number in divisible.inputs:
+                    inputs.append((divisible.inputs[number], kept))
+                else:
+                    own = number - self._starts[position]
+                    pieces[own] = pieces[own]._replace(text=kept)
+                    texts[divisible.paths[number]] = kept
             if inputs:
-                values, calls = put_together(message, entry, inputs)
+                values, calls = join_inputs(message, entry, inputs)
                 texts |= values
                 for own, piece in calls.items():
                     pieces[own] = piece
             messages.append(message._replace(pieces=tuple(pieces)))
             entries.append(replace(entry, texts))
-        tokens = _engine.message_tokens(messages, self._divisible.counter)
+        tokens = _engine.message_tokens(messages, divisible.counter)
         return [Excerpt(*each) for each in zip(entries, tokens, messages, strict=True)]

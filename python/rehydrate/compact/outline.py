@@ -1,12 +1,11 @@
-"""The outline of what was left out: its names, so that the model knows what it can ask back.
+"""The outline of what was left out: its names, so that the model knows what it can ask for.
 
-A line each for what they are: acted on by which tool, seen in results, said by whom. In a line they
-stand under the message that has them, where it can be asked for: its number in a `Context`, its
-handle in a memory.
+One line for each kind of name: used by which tool, seen in results, said by whom. In a line, names
+stand behind a reference to the message that has them: its number in a `Context`, its handle in a
+memory.
 
-The outline is found again, by its fence, when what is left is compacted once more: then its names
-compete with the new ones for the one outline that is made. Whoever forges one gets names listed,
-and no more.
+A later compaction finds the outline by its fence. Its names then compete with the new ones for the
+one new outline. A forged outline gets its names listed, and nothing more.
 """
 
 from __future__ import annotations
@@ -22,54 +21,54 @@ from rehydrate.fences import tags
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
 
 ID = "outline"
-"""Of the fence, and of the section in a prompt."""
-SHARE = 0.015
-"""Of the tokens that came in, what the usual outline takes."""
-USUAL_TOKENS = 200
-"""The usual outline's at least, where there is room for them."""
-LEAST_TOKENS = 100
-"""A smaller outline is mostly its own frame: there is none."""
-MOST_OF_FREE = 0.15
-"""So much of the room at most is the usual outline's that what must stay leaves."""
+"""The id of the fence, and of the section in a prompt."""
+DEFAULT_SHARE = 0.015
+"""The default outline's share of the tokens that came in."""
+DEFAULT_TOKENS = 200
+"""The default outline's size where its share is less, if there is room."""
+MIN_TOKENS = 100
+"""A smaller outline would be mostly its own frame, so there is none."""
+MAX_FREE_SHARE = 0.15
+"""The default outline takes at most this share of the tokens that pinned units leave free."""
 INTRODUCTION = "Names in what was left out here"
-_HANDLES_SHARE = 3
-"""A third of the names' room at most is for handles: a memory's has twenty tokens."""
+_NAME_CHARS_PER_REFERENCE_CHAR = 3
+"""References take at most a third as many characters as names: a handle has twenty tokens."""
 
-Spec = bool | int | float
-"""Whether there is an outline; or the tokens that it takes at most, or their share of what came
-in."""
+OutlineSize = bool | int | float
+"""Whether there is an outline; or its most tokens (int), or its share of what came in (float)."""
 
-_RESULTS, _ERRORS, _SPOKEN = "in tool results", "errors", "spoken of"
-_SAID = {"user": "said by the user", "assistant": "said by the assistant"}
-_OTHER, _CALLS = "said by others", "tool calls"
-_NOT_TOOLS = frozenset({_RESULTS, _ERRORS, _SPOKEN, _OTHER, *_SAID.values()})
+_RESULTS, _ERRORS, _PROPER_NAMES = "in tool results", "errors", "spoken of"
+_BY_ROLE = {"user": "said by the user", "assistant": "said by the assistant"}
+_OTHER_ROLE, _TOOL_CALLS = "said by others", "tool calls"
+_NOT_TOOLS = frozenset({_RESULTS, _ERRORS, _PROPER_NAMES, _OTHER_ROLE, *_BY_ROLE.values()})
 _ERROR = re.compile(r"\w(Error|Exception|Failure)$")
-_HEADING = re.compile(r"[^\w.-]+")
-_LONGEST_HEADING = 64
-_LABEL = re.compile(r"\[redacted:\w+\]")
-_RUN = re.compile(r"[\w./@~-]+")
+_NOT_IN_HEADING = re.compile(r"[^\w.-]+")
+_MAX_HEADING = 64
+_REDACTION_LABEL = re.compile(r"\[redacted:\w+\]")
+_POSSIBLE_NAME = re.compile(r"[\w./@~-]+")
 _LINE = re.compile(r"([^:\n]+): (.+)")
-_TAG = re.compile(r'<(context-[0-9a-f]{16}) id="outline" note="[^"]*">\n')
+_OPENING_TAG = re.compile(r'<(context-[0-9a-f]{16}) id="outline" note="[^"]*">\n')
 
 
 def check_outline(outline: object) -> None:
-    """Refuse what is no size of an outline."""
+    """Raise InvalidArgumentError for anything but an `OutlineSize`."""
     if isinstance(outline, bool):
         return
-    if isinstance(outline, int) and outline >= LEAST_TOKENS:
+    if isinstance(outline, int) and outline >= MIN_TOKENS:
         return
     if isinstance(outline, float) and 0 < outline < 1:
         return
     raise InvalidArgumentError(
         f"outline is {outline!r}; pass True for the usual size, False for none, a whole number of "
-        f"tokens from {LEAST_TOKENS} up, or a share of the tokens that came in between 0 and 1, "
+        f"tokens from {MIN_TOKENS} up, or a share of the tokens that came in between 0 and 1, "
         "such as 0.02"
     )
 
 
-def outline_tokens(outline: Spec, before_tokens: int, free_tokens: int) -> int:
-    """What the outline may take of the room that what must stay leaves; 0 where that would be too
-    little for one.
+def outline_tokens(outline: OutlineSize, before_tokens: int, free_tokens: int) -> int:
+    """Return the most tokens of the outline; 0 where that is too little for one.
+
+    ``free_tokens`` is what pinned units leave of the target.
 
     >>> outline_tokens(True, 100_000, 20_000), outline_tokens(0.02, 100_000, 20_000)
     (1500, 2000)
@@ -78,52 +77,51 @@ def outline_tokens(outline: Spec, before_tokens: int, free_tokens: int) -> int:
     """
     tokens = int(before_tokens * outline) if isinstance(outline, float) else int(outline)
     if outline is True:
-        usual = max(int(before_tokens * SHARE), USUAL_TOKENS)
-        tokens = min(usual, int(free_tokens * MOST_OF_FREE))
+        default = max(int(before_tokens * DEFAULT_SHARE), DEFAULT_TOKENS)
+        tokens = min(default, int(free_tokens * MAX_FREE_SHARE))
     tokens = min(tokens, free_tokens)
-    return tokens if tokens >= LEAST_TOKENS else 0
+    return tokens if tokens >= MIN_TOKENS else 0
 
 
-class Listed(NamedTuple):
+class OutlineName(NamedTuple):
     """A name in an outline."""
 
     name: str
     heading: str
-    """What it was: the tool that was called with it, or where it stood."""
+    """The tool that was called with it, or where it stood."""
     reference: str = ""
-    """By what its message can be asked for."""
+    """The number or handle by which its message can be read."""
 
 
-class _Part(NamedTuple):
-    """A text of the conversation, and what its names are listed as."""
+class _Text(NamedTuple):
+    """A text of the conversation, and the heading of its names."""
 
     text: str
     kind: PieceKind
     unit: int
-    is_shown: bool
+    is_visible: bool
     heading: str
     reference: str = ""
 
 
 class Outline(NamedTuple):
-    """The message that `compact_context` put where the first of what it left out had stood."""
+    """The message in which `compact_context` lists the names in what it left out."""
 
     text: str
-    """What it says."""
     position: int
-    """Its place among the messages that are kept."""
+    """Its index among the kept messages."""
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
-    """Of the message that it stands in the place of, in the list that came in."""
+    """The index, in the caller's list, of the first dropped message, whose place it takes."""
     tokens: int
 
 
-class Names:
-    """The names in the texts of a conversation, and which of them are still to be seen."""
+class NameIndex:
+    """The names in the texts of a conversation, and which of them are still visible."""
 
     def __init__(self) -> None:
         """Start empty."""
-        self._parts: list[_Part] = []
-        self._secrets = _Secrets()
+        self._texts: list[_Text] = []
+        self._redaction = _Redaction()
         self._unit = 0
 
     def add(
@@ -132,186 +130,191 @@ class Names:
         kept: Collection[int],
         reference_of: Callable[[Unit], str],
         *,
-        partly: Mapping[int, Message] = {},
-        older: Mapping[float, Sequence[Listed]] = {},
+        excerpts: Mapping[int, Message] = {},
+        replaced: Mapping[float, Sequence[OutlineName]] = {},
     ) -> None:
-        """Read a conversation, unit by unit, of which the messages in ``kept`` are shown.
+        """Add a conversation, unit by unit, of which the messages in ``kept`` are visible.
 
-        ``partly`` has what is left of those that are shown in part, ``older`` the outlines that
-        stood in it, both by the message's index; ``reference_of`` says how a unit that went can
-        be asked for.
+        ``excerpts`` maps an index to its message, for those kept in part; ``replaced`` maps an
+        index to the names of an earlier outline. ``reference_of`` returns by what a dropped unit
+        can be read.
         """
         rows: list[tuple[float, Any]] = [(unit.members[0], unit) for unit in conversation.units]
-        rows += older.items()
+        rows += replaced.items()
         rows.sort(key=lambda row: row[0])
         for _, row in rows:
             self._unit += 1
             if not isinstance(row, Unit):
-                self.add_older(row)
+                self.add_outline(row)
                 continue
             reference = "" if row.members[0] in kept else reference_of(row)
             for message in row.messages:
-                is_shown = message.index in kept or message.role == "system"
-                left = partly.get(message.index)
-                if left is not None:
-                    self._read(left, "", is_shown=True)
-                self._read(message, reference, is_shown=is_shown and left is None)
+                is_visible = message.index in kept or message.role == "system"
+                excerpt = excerpts.get(message.index)
+                if excerpt is not None:
+                    self._add_message(excerpt, "", is_visible=True)
+                self._add_message(message, reference, is_visible=is_visible and excerpt is None)
 
-    def add_older(self, listed: Iterable[Listed]) -> None:
-        """Take the names of an outline made before."""
-        for name, heading, reference in listed:
+    def add_outline(self, names: Iterable[OutlineName]) -> None:
+        """Add the names of an earlier outline."""
+        for name, heading, reference in names:
             kind = PieceKind.TOOL_RESULT if heading in _NOT_TOOLS else PieceKind.TOOL_INPUT
-            if heading == _SPOKEN:  # as it is said: in the middle of a sentence, and twice
-                kind, name = PieceKind.TEXT, f"of {name} and {name}"  # noqa: PLW2901
-            self._parts.append(_Part(name, kind, self._unit, False, heading, reference))
+            text = name
+            if heading == _PROPER_NAMES:  # the engine finds one by two uses inside a sentence
+                kind, text = PieceKind.TEXT, f"of {name} and {name}"
+            self._texts.append(_Text(text, kind, self._unit, False, heading, reference))
 
-    def add_shown(self, text: str) -> None:
-        """Take a text that is to be seen beside the conversation."""
-        self._parts.append(_Part(text, PieceKind.TEXT, self._unit, True, ""))
+    def add_visible(self, text: str) -> None:
+        """Add a text that is visible beside the conversation."""
+        self._texts.append(_Text(text, PieceKind.TEXT, self._unit, True, ""))
 
-    def _read(self, message: Message, reference: str, *, is_shown: bool) -> None:
+    def _add_message(self, message: Message, reference: str, *, is_visible: bool) -> None:
         for text, kind in message.pieces:
             if kind == PieceKind.THINKING or not text:
                 continue
-            heading, said = _SAID.get(message.role, _OTHER), text
+            heading, clean = _BY_ROLE.get(message.role, _OTHER_ROLE), text
             if kind == PieceKind.TOOL_INPUT:
-                tool, _, given = text.partition(" ")
-                heading = _HEADING.sub("", tool)[:_LONGEST_HEADING] or _CALLS
-                said = self._secrets.given(given)
+                tool, _, arguments = text.partition(" ")
+                heading = _NOT_IN_HEADING.sub("", tool)[:_MAX_HEADING] or _TOOL_CALLS
+                clean = self._redaction.input_text(arguments)
             elif kind == PieceKind.TOOL_RESULT:
                 heading = _RESULTS
-            if kind != PieceKind.TOOL_INPUT and not is_shown:
-                said = self._secrets.said(text)
-            self._parts.append(_Part(said, kind, self._unit, is_shown, heading, reference))
+            if kind != PieceKind.TOOL_INPUT and not is_visible:
+                clean = self._redaction.text(text)
+            self._texts.append(_Text(clean, kind, self._unit, is_visible, heading, reference))
 
-    def best(self, limit: int) -> list[Listed]:
-        """Those that are worth most of what is not to be seen any more, the best first."""
-        # What stood in a secret is listed as little as what is to be seen.
-        self.add_shown("\n".join(self._secrets.runs))
-        texts, kinds, units, shown, *_ = zip(*self._parts, strict=True)
-        listed: list[Listed] = []
-        for name, last, acted, is_spoken in _engine.names(texts, bytes(kinds), units, shown, limit):
-            part = self._parts[last if acted is None else acted]
-            heading = _SPOKEN if is_spoken else part.heading
-            if acted is None and _ERROR.search(name):
+    def best(self, limit: int) -> list[OutlineName]:
+        """Return the names that are no longer visible, the most useful first."""
+        # A name inside a secret counts as visible, so that it is never listed.
+        self.add_visible("\n".join(self._redaction.secret_names))
+        texts, kinds, units, visible, *_ = zip(*self._texts, strict=True)
+        names: list[OutlineName] = []
+        for name, last, last_input, is_proper_name in _engine.names(
+            texts, bytes(kinds), units, visible, limit
+        ):
+            text = self._texts[last if last_input is None else last_input]
+            heading = _PROPER_NAMES if is_proper_name else text.heading
+            if last_input is None and _ERROR.search(name):
                 heading = _ERRORS
-            listed.append(Listed(name, heading, part.reference))
-        return listed
+            names.append(OutlineName(name, heading, text.reference))
+        return names
 
 
-def write_outline(listed: Sequence[Listed], how: str, fits: Callable[[str], bool]) -> str:
-    """The lines of as many of these names, the best first, as fit; "" where none does.
+def write_outline(names: Sequence[OutlineName], how: str, fits: Callable[[str], bool]) -> str:
+    """Return the lines of as many of these names as fit, the first first; "" if none fits.
 
-    ``how`` says how they are asked for.
+    ``how`` tells the reader how to ask for a name.
     """
-    least, most = 0, len(listed)
-    while least < most:
-        middle = (least + most + 1) // 2
-        if fits(_lines(listed[:middle], how)):
-            least = middle
+    low, high = 0, len(names)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(_lines(names[:middle], how)):
+            low = middle
         else:
-            most = middle - 1
-    return _lines(listed[:least], how) if least else ""
+            high = middle - 1
+    return _lines(names[:low], how) if low else ""
 
 
-def _lines(listed: Sequence[Listed], how: str) -> str:
-    room = sum(len(each.name) + 2 for each in listed) // _HANDLES_SHARE
+def _lines(names: Sequence[OutlineName], how: str) -> str:
+    room = sum(len(each.name) + 2 for each in names) // _NAME_CHARS_PER_REFERENCE_CHAR
     groups: dict[str, dict[str, list[str]]] = {}
-    referred: dict[str, bool] = {"": True}
-    for name, heading, reference in listed:
-        if reference not in referred:
+    has_room: dict[str, bool] = {"": True}
+    for name, heading, reference in names:
+        if reference not in has_room:
             room -= len(reference) + 1
-            referred[reference] = room >= 0
-        shown = reference if referred[reference] else ""
-        groups.setdefault(heading, {}).setdefault(shown, []).append(name)
-    said = f"{INTRODUCTION}; {how}" if how else INTRODUCTION
-    return "\n".join([f"{said}.", *(_line(heading, by) for heading, by in groups.items())])
+            has_room[reference] = room >= 0
+        written = reference if has_room[reference] else ""
+        groups.setdefault(heading, {}).setdefault(written, []).append(name)
+    introduction = f"{INTRODUCTION}; {how}" if how else INTRODUCTION
+    lines = (_line(heading, by_reference) for heading, by_reference in groups.items())
+    return "\n".join([f"{introduction}.", *lines])
 
 
-def _line(heading: str, names: Mapping[str, Sequence[str]]) -> str:
-    # Those without a message first: what stands behind a reference is that message's.
-    by = sorted(names.items(), key=lambda item: item[0] != "")
-    shown = [", ".join(group) if not at else f"{at} {', '.join(group)}" for at, group in by]
-    return f"{heading}: {'; '.join(shown)}"
+def _line(heading: str, by_reference: Mapping[str, Sequence[str]]) -> str:
+    # Names without a reference come first: behind a reference they would seem to be its message's.
+    groups = sorted(by_reference.items(), key=lambda item: item[0] != "")
+    written = [f"{ref} {', '.join(names)}" if ref else ", ".join(names) for ref, names in groups]
+    return f"{heading}: {'; '.join(written)}"
 
 
-def framed(lines: str) -> str:
-    """The lines in their fence, as the text of a message."""
+def fenced(lines: str) -> str:
+    """Return the lines in their fence, as the text of a message."""
     opening, closing = tags(ID, ID, "", "", None, True, lines)
     return f"{opening}\n{lines}\n{closing}"
 
 
-def read_framed(text: str) -> list[Listed] | None:
-    """The names of an outline that is all of a text; None where it is none, word for word.
+def read_fenced(text: str) -> list[OutlineName] | None:
+    """Return the names of an outline; None unless the text is exactly one outline.
 
-    >>> read_framed(framed("Names in what was left out here.\\nRead: #4 src/rows.py"))
-    [Listed(name='src/rows.py', heading='Read', reference='#4')]
+    >>> read_fenced(fenced("Names in what was left out here.\\nRead: #4 src/rows.py"))
+    [OutlineName(name='src/rows.py', heading='Read', reference='#4')]
     """
-    opened = _TAG.match(text)
-    if opened is None:
+    opening = _OPENING_TAG.match(text)
+    if opening is None:
         return None
-    lines = text[opened.end() :].removesuffix(f"\n</{opened[1]}>")
-    return read_lines(lines) if framed(lines) == text else None
+    lines = text[opening.end() :].removesuffix(f"\n</{opening[1]}>")
+    return read_lines(lines) if fenced(lines) == text else None
 
 
-def read_lines(lines: str) -> list[Listed] | None:
-    """The names that stand in these lines; None where they are no outline's."""
-    said, *rest = lines.split("\n")
-    if not said.startswith(INTRODUCTION):
+def read_lines(text: str) -> list[OutlineName] | None:
+    """Return the names in the lines of an outline; None for any other text."""
+    introduction, *lines = text.split("\n")
+    if not introduction.startswith(INTRODUCTION):
         return None
-    listed: list[Listed] = []
-    for line in rest:
-        found = _LINE.fullmatch(line)
-        if found is None:
+    names: list[OutlineName] = []
+    for line in lines:
+        match = _LINE.fullmatch(line)
+        if match is None:
             return None
-        for group in found[2].split("; "):
-            reference, _, names = group.rpartition(" ") if ", " not in group else _split(group)
-            listed += [Listed(name, found[1], reference) for name in names.split(", ") if name]
-    return listed
+        for group in match[2].split("; "):
+            # The first name stands behind the reference and a blank.
+            first, comma, others = group.partition(", ")
+            reference, _, name = first.rpartition(" ")
+            written = f"{name}{comma}{others}".split(", ")
+            names += [OutlineName(each, match[1], reference) for each in written if each]
+    return names
 
 
-def _split(group: str) -> tuple[str, str, str]:
-    first, comma, others = group.partition(", ")
-    reference, blank, name = first.rpartition(" ")
-    return reference, blank, name + comma + others
-
-
-class _Secrets:
-    """What must not be listed: secrets where they stand, and wherever else they do."""
+class _Redaction:
+    """Removes secrets from texts, and collects the names inside them: they are listed nowhere."""
 
     def __init__(self) -> None:
-        from rehydrate.memory import redaction  # slow to load, and wanted by few
+        from rehydrate.memory import redaction  # slow to load, and rarely needed
 
         self._redactor = redaction.Redactor()
         self._secrets_in = redaction.secrets_in
-        self.runs: set[str] = set()
-        """What stood in secrets, as far as it could be a name."""
+        self.secret_names: set[str] = set()
 
-    def said(self, text: str) -> str:
-        """The text without them."""
-        return self._noted(text, self._redactor(text).text)
+    def text(self, text: str) -> str:
+        """Return the text without secrets."""
+        return self._without_labels(text, self._redactor(text).text)
 
-    def given(self, text: str) -> str:
-        """What a call was given, a value a line: JSON's escapes would become part of the names."""
+    def input_text(self, arguments: str) -> str:
+        """Return the values of a call's arguments, one a line, without secrets.
+
+        Values, not JSON: the escapes of JSON would become part of the names.
+        """
         try:
-            value = json.loads(text)
+            value = json.loads(arguments)
             before = "\n".join(_leaves(value))
-            if not self._secrets_in(text):
+            if not self._secrets_in(arguments):
                 return before
-            return self._noted(before, "\n".join(_leaves(self._redactor.inside(value))))
+            after = "\n".join(_leaves(self._redactor.inside(value)))
+            return self._without_labels(before, after)
         except (ValueError, RecursionError):
-            return self.said(text)
+            return self.text(arguments)
 
-    def _noted(self, before: str, after: str) -> str:
+    def _without_labels(self, before: str, after: str) -> str:
         if before == after:
             return before
-        after = _LABEL.sub(" ", after)
-        self.runs.update(set(_RUN.findall(before)) - set(_RUN.findall(after)))
+        after = _REDACTION_LABEL.sub(" ", after)
+        names_left = set(_POSSIBLE_NAME.findall(after))
+        self.secret_names.update(set(_POSSIBLE_NAME.findall(before)) - names_left)
         return after
 
 
 def _leaves(value: Any) -> Iterator[str]:
-    """The texts and numbers in a value."""
+    """Yield the texts and numbers in a value."""
     if isinstance(value, dict):
         for inner in value.values():
             yield from _leaves(inner)

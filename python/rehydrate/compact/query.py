@@ -1,4 +1,4 @@
-"""What the next turn asks for: the query that was given, or what the user said last."""
+"""The query of a compaction: the one given, or else the last user turn."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from rehydrate.messages import Conversation
 
-LONGEST_CHARS = 2_000
-"""Of a longer turn its beginning and its end are read: that is where people ask."""
+MAX_QUERY_CHARS = 2_000
+"""A longer turn is read at its beginning and its end: that is where people ask."""
 _HALF_WEIGHT_UNITS = 4
-"""So many units after a user turn, what it asks for counts half: the work has gone on."""
+"""A user turn counts half when this many units have followed it: the work has gone on."""
 _STATEMENT_WEIGHT = 0.25
-"""A user turn without a question tells more than it asks: what to do, mostly."""
+"""The weight of a user turn without a question, which mostly says what to do."""
 _QUESTION_MARKS = frozenset("?\uff1f\u061f\u2e2e\u055e\u1367")
-"""Of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic."""
+"""Question marks of Latin, Chinese and Japanese, Arabic, Syriac, Armenian and Ethiopic."""
 _REQUEST = re.compile(
     r"""\b(?: (?: can | could | would | will ) \s (?: you | we ) | please
     | (?: kannst | könntest | würdest ) \s du | (?: können | könnten | würden ) \s sie | bitte
@@ -25,8 +25,8 @@ _REQUEST = re.compile(
     | 주세요 | 줄래 | 주시 | 줄 \s 수""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Asks for something to be done."""
-_TO_KNOW = re.compile(
+"""Matches a request to do something."""
+_QUESTION_WORD = re.compile(
     r"""\b(?: what | which | when | where | who | whom | whose | how | why | tell | remind | recall
     | was | welche[rsnm]? | wann | wo | wer | wen | wem | wie | warum | wieso
     | quel (?: le )? s? | quoi | quand | où | comment | combien | pourquoi
@@ -38,71 +38,75 @@ _TO_KNOW = re.compile(
     | 무엇 | 뭐 | 어디 | 언제 | 누구 | 어느 | 어떤 | 왜 | 어떻게 | 얼마 | 몇""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Asks for something to be said, whatever else."""
+"""Matches a request for information, even inside a request to do something."""
 _SENTENCE_ENDS = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
-_LEAST_WEIGHT = 0.1
-"""What counts less is not worth the time that comparing takes."""
+_MIN_WEIGHT = 0.1
+"""A query that counts less is not worth the time of the comparison."""
 
 
-class Asked(NamedTuple):
+class WeightedQuery(NamedTuple):
     """A query, and how much it counts."""
 
     text: str
     weight: float = 1.0
-    """1 for a query that was given, and for a question that nothing follows."""
+    """1 for a given query, and for a question that nothing has followed."""
     is_question: bool = True
-    """What was told, not asked, brings back what mentions its names, and nothing is compared."""
+    """False for an order: it brings back what mentions its names; no message is compared with
+    it."""
 
 
-def what_is_asked(
-    conversation: Conversation, query: str | None, *, reads: bool = True
-) -> Asked | None:
-    """The query, or, if it `reads`, what the user said last; None for "", or for long ago.
+def weighted_query(
+    conversation: Conversation, query: str | None, *, infer: bool = True
+) -> WeightedQuery | None:
+    """Return the given query, or with `infer` the last user turn as one.
+
+    Returns None for ``""``, and where the last user turn is too far back to count.
 
     >>> from rehydrate import formats
     >>> read, _ = formats.read([{"role": "user", "content": "Which port is it?"}], "plain")
-    >>> what_is_asked(read, None)
-    Asked(text='Which port is it?', weight=1.0, is_question=True)
+    >>> weighted_query(read, None)
+    WeightedQuery(text='Which port is it?', weight=1.0, is_question=True)
     """
     if query is not None:
-        return Asked(query) if query else None
-    unit = conversation.last_user_turn() if reads else None
+        return WeightedQuery(query) if query else None
+    unit = conversation.last_user_turn() if infer else None
     if unit is None:
         return None
-    since = len(conversation.units) - 1 - unit
-    weight = 1 / (1 + since / _HALF_WEIGHT_UNITS)
-    text = _ends_of(last_said(conversation))
-    asking = _asking(text)
-    weight *= _STATEMENT_WEIGHT + (1 - _STATEMENT_WEIGHT) * asking
-    return Asked(text, weight, asking > 0) if text and weight >= _LEAST_WEIGHT else None
+    units_since = len(conversation.units) - 1 - unit
+    weight = 1 / (1 + units_since / _HALF_WEIGHT_UNITS)
+    text = _head_and_tail(last_user_text(conversation))
+    question_share = _question_share(text)
+    weight *= _STATEMENT_WEIGHT + (1 - _STATEMENT_WEIGHT) * question_share
+    is_worth_it = text and weight >= _MIN_WEIGHT
+    return WeightedQuery(text, weight, question_share > 0) if is_worth_it else None
 
 
-def last_said(conversation: Conversation) -> str:
-    """What the user said last; empty where nobody spoke."""
+def last_user_text(conversation: Conversation) -> str:
+    """Return the text of the last user turn; "" where there is none."""
     turns = (message.text for message in reversed(conversation.messages) if message.is_user_turn)
     return next(turns, "").strip()
 
 
-def _asking(text: str) -> float:
-    """The share of a text that stands in its questions, 0 to 1."""
+def _question_share(text: str) -> float:
+    """Return the share of a text that stands in questions, 0 to 1."""
     sentences = _SENTENCE_ENDS.split(text)
-    asking = sum(len(each) for each in sentences if _asks(each))
-    return asking / max(1, sum(map(len, sentences)))
+    questions = sum(len(each) for each in sentences if _is_question(each))
+    return questions / max(1, sum(map(len, sentences)))
 
 
-def _asks(sentence: str) -> bool:
-    """Whether a sentence asks for what was said or found, not only for something to be done.
+def _is_question(sentence: str) -> bool:
+    """Return whether a sentence asks for information, and not only for something to be done.
 
-    >>> [_asks(each) for each in ("Was it 80?", "Can you tell me the port?", "which port was it")]
+    >>> [_is_question(s) for s in ("Was it 80?", "Can you tell me the port?", "which port was it")]
     [True, True, True]
-    >>> [_asks(each) for each in ("Can you fix it?", "When it is fixed, commit.", "Go on.")]
+    >>> [_is_question(s) for s in ("Can you fix it?", "When it is fixed, commit.", "Go on.")]
     [False, False, False]
     """
     if sentence[-1:] not in _QUESTION_MARKS:
-        return bool(_TO_KNOW.match(sentence)) and "," not in sentence
-    return not _REQUEST.search(sentence) or bool(_TO_KNOW.search(sentence))
+        return bool(_QUESTION_WORD.match(sentence)) and "," not in sentence
+    return not _REQUEST.search(sentence) or bool(_QUESTION_WORD.search(sentence))
 
 
-def _ends_of(text: str) -> str:
-    half = LONGEST_CHARS // 2
-    return text if len(text) <= LONGEST_CHARS else f"{text[:half]}\n{text[-half:]}"
+def _head_and_tail(text: str) -> str:
+    half = MAX_QUERY_CHARS // 2
+    return text if len(text) <= MAX_QUERY_CHARS else f"{text[:half]}\n{text[-half:]}"

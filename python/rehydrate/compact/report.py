@@ -1,4 +1,4 @@
-"""Why each unit was kept or dropped, worked out when somebody asks."""
+"""The reasons of a compaction: why each unit was kept or dropped, computed on first access."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
-from rehydrate.compact.result import BlockReport, Dropped, Explanation, UnitReport, once
+from rehydrate.compact.lazy import lazy_property
+from rehydrate.compact.result import BlockReport, Dropped, Explanation, UnitReport
 from rehydrate.compact.scoring import Scoring
 from rehydrate.compact.signals import COVERED
 from rehydrate.messages import Conversation, Unit
 
 if TYPE_CHECKING:
     from rehydrate import _native
-    from rehydrate.compact.excerpts import Cut
+    from rehydrate.compact.excerpts import Excerpts
 
 
-NOTHING_NEW = 0.25
-"""Up to this share of its features left unmentioned, a unit counts as saying nothing new."""
+MAX_REPEATED_GAIN = 0.25
+"""A unit repeats what is kept if its features add at most this share of its worth."""
 PREVIEW_CHARACTERS = 160
 
 
 class DroppedUnit(NamedTuple):
-    """A unit that goes, and how much of it memory covers."""
+    """A dropped unit, and the share of it that memory covers."""
 
     unit: int
     tokens: int
@@ -32,7 +33,7 @@ class DroppedUnit(NamedTuple):
 
 
 class Decision:
-    """Which units of a conversation are kept, and the selection that says so."""
+    """The engine's selection, and the units and messages that it keeps."""
 
     def __init__(
         self,
@@ -40,26 +41,21 @@ class Decision:
         selection: _native.Selection,
         message_tokens: Sequence[int],
     ) -> None:
-        """Keep what was decided; nothing is worked out yet."""
+        """Keep the arguments; nothing is computed yet."""
         self.conversation = conversation
         self.selection = selection
         self.message_tokens = message_tokens
 
-    @once
+    @lazy_property
     def kept_messages(self) -> list[bool]:
-        """Per message of the conversation, whether it is kept."""
-        kept_units = self.selection.kept
-        kept = {
-            index
-            for unit, whole in enumerate(self.conversation.units)
-            if kept_units[unit]
-            for index in whole.members
-        }
+        """For each message of the conversation, whether it is kept."""
+        units = zip(self.conversation.units, self.selection.kept, strict=True)
+        kept = {index for unit, is_kept in units if is_kept for index in unit.members}
         return [message.index in kept for message in self.conversation.messages]
 
-    @once
+    @lazy_property
     def dropped_units(self) -> list[DroppedUnit]:
-        """The units that go, and how much of each memory covers."""
+        """The dropped units, and the share of each that memory covers."""
         kept, signals = self.selection.kept, _engine.signals(self.selection)
         return [
             DroppedUnit(unit, self.unit_tokens[unit], signals[figures.best].coverage)
@@ -67,23 +63,22 @@ class Decision:
             if not kept[unit]
         ]
 
-    @once
+    @lazy_property
     def unit_tokens(self) -> list[int]:
-        """Per unit, the tokens of its messages."""
+        """For each unit, the tokens of its messages."""
         tokens = [0] * len(self.conversation.units)
         for message, count in zip(self.conversation.messages, self.message_tokens, strict=True):
             tokens[self.unit_of[message.index]] += count
         return tokens
 
-    @once
+    @lazy_property
     def unit_of(self) -> dict[int, int]:
-        """By the index of a message, its unit."""
-        units = self.conversation.units
-        return {index: unit for unit, whole in enumerate(units) for index in whole.members}
+        """Message index -> unit."""
+        return self.conversation.unit_of()
 
 
 class Report:
-    """The reasons of one compaction, and the signals behind them."""
+    """The reasons of one compaction, and the signals behind them: `result.Reasons`."""
 
     def __init__(
         self,
@@ -92,16 +87,16 @@ class Report:
         target_tokens: int,
         scoring: Scoring,
         *,
-        cut: Cut | None,
+        excerpts: Excerpts | None,
         stripped_by_unit: Mapping[int, int],
-        stale: Mapping[int, int],
+        stale_tokens: Mapping[int, int],
         first_change: int,
         handles: Mapping[int, str],
     ) -> None:
-        """Keep what the decisions were made from; nothing is worked out yet.
+        """Keep the arguments; nothing is computed yet.
 
-        ``stale`` has, by index, the tokens of each message that lost its thinking behind
-        ``first_change``; ``handles`` says, by index, where memory has a dropped message.
+        ``stale_tokens`` maps the index of a message to the tokens of thinking that it lost behind
+        ``first_change``; ``handles`` maps the index of a dropped message to its handle in memory.
         """
         self._decision = decision
         self._conversation = decision.conversation
@@ -109,89 +104,95 @@ class Report:
         self._pins = pins
         self._target_tokens = target_tokens
         self._scoring = scoring
-        self._cut = cut
+        self._excerpts = excerpts
         self._stripped_by_unit = stripped_by_unit
-        self._stale = stale
+        self._stale_tokens = stale_tokens
         self._first_change = first_change
         self._handles = handles
 
-    @once
+    @lazy_property
     def explanation(self) -> Explanation:
-        """One row a unit."""
+        """One row for each unit."""
         kept = self._selection.kept
         signals = _engine.signals(self._selection)
         blocks = self._blocks()
-        saved = self._saved_tokens()
+        saved, stale_tokens = self._saved_tokens(), self._stale_tokens
         rows = []
-        for unit, figures in enumerate(_engine.unit_figures(self._selection)):
-            whole, tokens = self._conversation.units[unit], self._decision.unit_tokens[unit]
+        for number, figures in enumerate(_engine.unit_figures(self._selection)):
+            unit, tokens = self._conversation.units[number], self._decision.unit_tokens[number]
             signal, gain = signals[figures.best], figures.gain
-            stale = [self._stale[index] for index in whole.members if index in self._stale]
-            new = (gain - figures.own) / figures.worth if figures.worth > 0 else 1.0
-            reason = self._kept(unit) if kept[unit] else self._dropped(tokens, signal.coverage, new)
+            stale = [stale_tokens[index] for index in unit.members if index in stale_tokens]
+            new_share = (gain - figures.own) / figures.worth if figures.worth > 0 else 1.0
+            reason = (
+                self._why_kept(number)
+                if kept[number]
+                else self._why_dropped(tokens, signal.coverage, new_share)
+            )
+            kept_tokens = tokens - saved.get(number, 0) - sum(stale)
             rows.append(
                 UnitReport(
-                    unit=unit,
-                    messages=whole.members,
-                    role=_roles(whole),
+                    unit=number,
+                    messages=unit.members,
+                    role="tool use" if unit.calls_tools else unit.role,
                     tokens=tokens,
                     **signal._asdict(),
                     gain=gain,
-                    kept=kept[unit],
+                    kept=kept[number],
                     reason=reason,
-                    preview=_preview(whole),
-                    kept_tokens=tokens - saved.get(unit, 0) - sum(stale) if kept[unit] else 0,
-                    blocks=tuple(blocks.get(unit, ())),
-                    stripped_tokens=self._stripped_by_unit.get(unit, 0) + sum(stale),
+                    preview=_preview(unit),
+                    kept_tokens=kept_tokens if kept[number] else 0,
+                    blocks=tuple(blocks.get(number, ())),
+                    stripped_tokens=self._stripped_by_unit.get(number, 0) + sum(stale),
                     stripped=f"message {self._first_change} changed before it" if stale else "",
                 )
             )
         return Explanation(tuple(rows))
 
     def _saved_tokens(self) -> dict[int, int]:
-        """Per unit that is kept in part, the tokens left out."""
+        """Return unit -> tokens left out, for units that are kept in part."""
         saved: dict[int, int] = {}
-        if self._cut is not None:
-            for place, excerpt in self._cut.excerpts.items():
-                unit = self._decision.unit_of[self._conversation.messages[place].index]
-                left_out = self._decision.message_tokens[place] - excerpt.tokens
+        if self._excerpts is not None:
+            for position, excerpt in self._excerpts.by_position.items():
+                unit = self._decision.unit_of[self._conversation.messages[position].index]
+                left_out = self._decision.message_tokens[position] - excerpt.tokens
                 saved[unit] = saved.get(unit, 0) + left_out
         return saved
 
     def _blocks(self) -> dict[int, list[BlockReport]]:
-        """Per unit, the blocks of its divided texts."""
+        """Return unit -> the blocks of its divided texts."""
         found: dict[int, list[BlockReport]] = {}
-        if self._cut is None:
+        excerpts = self._excerpts
+        if excerpts is None:
             return found
-        messages = self._cut.conversation.messages
+        messages = excerpts.conversation.messages
         ends = list(accumulate(len(message.pieces) for message in messages))
         kept_units, figures = self._selection.kept, self._selection.blocks()
-        for text, piece in enumerate(self._cut.divided):
-            place = bisect_right(ends, piece)
-            message = messages[place]
+        for text, piece in enumerate(excerpts.divided):
+            position = bisect_right(ends, piece)
+            message = messages[position]
             unit = self._decision.unit_of[message.index]
-            measure, rows = self._cut.division(text)
+            measure, blocks = excerpts.division(text)
             found.setdefault(unit, []).extend(
                 BlockReport(
                     message=message.index,
-                    text=piece - (ends[place] - len(message.pieces)),
+                    text=piece - (ends[position] - len(message.pieces)),
                     measure=measure,
-                    first=row.first,
-                    last=row.last,
+                    first=block.first,
+                    last=block.last,
                     tokens=tokens,
                     gain=gain,
                     kept=bool(kept) and kept_units[unit],
-                    handle=self._cut.handles.get(text) or None,
+                    handle=excerpts.handles.get(text) or None,
                 )
-                for row, kept, (tokens, gain) in zip(
-                    rows, self._cut.kept[text], figures[text], strict=True
+                for block, kept, (tokens, gain) in zip(
+                    blocks, excerpts.kept_blocks[text], figures[text], strict=True
                 )
             )
         return found
 
-    @once
+    @lazy_property
     def dropped(self) -> tuple[Dropped, ...]:
-        """One record a dropped message."""
+        """One record for each dropped message."""
         unit_of = {index: row for row in self.explanation if not row.kept for index in row.messages}
         signals = _engine.signals(self._selection)
         return tuple(
@@ -210,7 +211,7 @@ class Report:
             if message.index in unit_of
         )
 
-    def _kept(self, unit: int) -> str:
+    def _why_kept(self, unit: int) -> str:
         if unit in self._pins:
             return self._pins[unit]
         if unit == self._selection.leader:
@@ -221,23 +222,19 @@ class Report:
             "worth its tokens" if self._scoring.packing == "coverage" else "among the best scores"
         )
 
-    def _dropped(self, tokens: int, coverage: float, new: float) -> str:
-        room = self._target_tokens - self._selection.pinned_tokens
-        if tokens > max(room, 0):
-            return f"needs {tokens:,} tokens where {max(room, 0):,} are free"
+    def _why_dropped(self, tokens: int, coverage: float, new_share: float) -> str:
+        free = max(self._target_tokens - self._selection.pinned_tokens, 0)
+        if tokens > free:
+            return f"needs {tokens:,} tokens where {free:,} are free"
         if coverage >= COVERED:
             return f"memory covers {coverage:.0%} of it"
         if self._scoring.packing == "greedy":
             return "others score higher"
         return (
             "most of what it mentions is kept elsewhere"
-            if new <= NOTHING_NEW
+            if new_share <= MAX_REPEATED_GAIN
             else "others are worth more per token"
         )
-
-
-def _roles(unit: Unit) -> str:
-    return "tool use" if unit.calls_tools else unit.role
 
 
 def _preview(unit: Unit) -> str:

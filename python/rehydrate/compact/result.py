@@ -1,15 +1,13 @@
-"""What a compaction returns: the kept messages, the figures, and the reason for every decision.
+"""The result of a compaction: the kept messages, the figures, and the reason for every decision.
 
 Named tuples, not dataclasses: importing `dataclasses` alone would take half of `import rehydrate`.
-
-Properties that are worked out when first asked for, and kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rehydrate.formats._foreign import as_dicts
 
@@ -23,85 +21,84 @@ class Stats(NamedTuple):
     before_tokens: int
     after_tokens: int
     target_tokens: int
-    """What was asked for: floor(before * ratio), or the budget given."""
+    """The target: floor(before * ratio), or the given budget."""
     dropped: int
     """Messages dropped."""
     dropped_pct: float
-    """Share of the tokens that went, in percent, one decimal."""
+    """Share of the tokens that were dropped, in percent, one decimal."""
     dropped_messages_pct: float
-    """Share of the messages that went, in percent, one decimal."""
+    """Share of the messages that were dropped, in percent, one decimal."""
     units: int
-    """Atomic units the conversation consists of: a tool call and its results are one."""
+    """Units of the conversation: a tool call and its results are one."""
     pinned_tokens: int
-    """Tokens of the units kept whatever they cost, system messages included."""
+    """Tokens of the units that are always kept, system messages included."""
     over_budget: bool
-    """Whether the pinned units alone take more than was asked for."""
+    """Whether the pinned units alone take more than the target."""
     changed: bool
-    """Whether anything was left out, of a message or as a whole."""
+    """Whether a message was dropped, excerpted or stripped."""
     covered_pct: float
-    """Share of the tokens that went which memory covers, in percent, one decimal: those of dropped
-    units that it covers at least half."""
+    """Share of the dropped tokens that memory covers, in percent, one decimal: those of units that
+    it covers at least half."""
     excerpted: int
-    """Messages kept in part, each gap in their texts marked; 0 under granularity "message"."""
+    """Messages kept in part, with marks; 0 under granularity "message"."""
     stripped: int
-    """Messages that were changed or left out for their thinking; 0 under thinking "keep". Under
-    "strip" that was before anything was measured, and no other figure speaks of it; under "auto"
-    `before_tokens` has their thinking, and `after_tokens` has not."""
+    """Messages that were changed or removed for their thinking; 0 under thinking "keep". Under
+    "strip" this happens before anything is counted, and no other figure includes it. Under "auto"
+    `before_tokens` includes their thinking, and `after_tokens` does not."""
     stripped_tokens: int
-    """Tokens they lost by it; under "strip" these and `before_tokens` are all that came in."""
+    """Tokens that they lost; under "strip" these and `before_tokens` are all that came in."""
     outline_tokens: int
-    """What the outline of what was left out takes of `after_tokens`; 0 where there is none."""
+    """Tokens of the outline, a part of `after_tokens`; 0 without one."""
     embedding: bool
-    """Whether the embedder that was asked for really gave vectors. Without a query nothing is
-    compared, and the newest text alone is embedded, which shows that the embedder works."""
+    """Whether the chosen embedder gave vectors. Without a query nothing is compared, and the newest
+    text alone is embedded, to test the embedder."""
     query_share: float
-    """How much of the objective what the turn asks for was, 0 to 1: less for a vague query, and for
-    a user turn that much has followed. 0 under greedy packing, where it is in the scores."""
+    """The query's share of the objective, 0 to 1: less for a vague query, and for a user turn that
+    many units have followed. 0 under greedy packing, where the query is part of the scores."""
     distilled: int
-    """Dropped units that became memories of their own; 0 unless ``distill_novel``."""
+    """Dropped units that became memories of their own, under ``Archive(novel=True)``."""
     distilled_kinds: Mapping[str, int]
-    """How many of each kind."""
+    """Kind of memory -> how many of these."""
     ignored: int
     """Entries that no model sees (a transcript's progress lines): left out of a changed result."""
     degraded: tuple[str, ...]
-    """What did not work and was done without, in words."""
+    """What did not work and was left out, in words."""
     counter: str
     format: str
     elapsed_ms: float
 
 
 class Dropped(NamedTuple):
-    """One message that was left out, and why."""
+    """A message that was dropped, and why."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
-    """Place in the list that came in."""
+    """Its index in the caller's list."""
     role: str
     tokens: int
     unit: int
     score: float
     reason: str
     handle: str | None = None
-    """Where memory has the message, under ``archive``: ``memory.get(handle).text`` is its
-    JSON."""
+    """Under ``archive``, its handle in memory: ``memory.get(handle).text`` is its JSON."""
 
 
 class BlockReport(NamedTuple):
     """One block of a text that may be kept in part."""
 
     message: int
-    """Place of its message in the list that came in."""
+    """The index of its message in the caller's list."""
     text: int
-    """Which text of the message: 0 for its first."""
+    """The number of the text in its message, from 0."""
     measure: str
-    """What `first` and `last` count: lines, elements, members or characters."""
+    """The unit of `first` and `last`: lines, elements, members or characters."""
     first: int
     last: int
     tokens: int
     gain: float
-    """What the block added to the objective when it was taken, or would still add."""
+    """What the block added to the objective when it was chosen, or would still add."""
     kept: bool
     handle: str | None = None
-    """Where memory has the whole text, under ``archive``, as the marks in it say."""
+    """Under ``archive``, the handle of the whole text in memory, the same as in the marks."""
 
 
 class UnitReport(NamedTuple):
@@ -120,26 +117,26 @@ class UnitReport(NamedTuple):
     semantic: float
     coverage: float
     odds: float
-    """Factor by which a calibrated score falls with the distance to the most relevant message; 1
+    """A factor of calibrated scores: it falls with the distance to the most relevant message. 1
     without a query, and under raw signals."""
     score: float
     gain: float
-    """What the unit added to the objective when it was taken, or would still add: under coverage
-    packing its share of everything's worth, for its score and for the features that nothing else
-    kept mentions; under greedy packing its score."""
+    """What the unit added to the objective when it was chosen, or would still add. Under coverage
+    packing it is a share of the worth of all units, for its score and for the features that no
+    other kept unit mentions; under greedy packing it is the score."""
     kept: bool
     reason: str
     preview: str
     """The beginning of its text, on one line."""
     kept_tokens: int
-    """Tokens of what is kept of it, the marks of gaps included: all, some or none."""
+    """Tokens of its kept part, marks included: all, some or none of `tokens`."""
     blocks: tuple[BlockReport, ...] = ()
-    """The blocks of those of its texts that may be kept in part."""
+    """The blocks of its texts that may be kept in part."""
     stripped_tokens: int = 0
-    """Tokens of thinking that it lost: before it was measured under thinking "strip", behind the
-    first change under "auto"."""
+    """Tokens of thinking that it lost: under "strip" before it was counted, under "auto" behind the
+    first change."""
     stripped: str = ""
-    """Why it lost its thinking, under "auto"; "" where it lost none."""
+    """Under "auto", why it lost its thinking; "" if it lost none."""
 
 
 class Explanation:
@@ -152,22 +149,23 @@ class Explanation:
         self.units = units
 
     def __iter__(self) -> Iterator[UnitReport]:
-        """The units' reports, in the order of the conversation."""
+        """Iterate over the units' reports, in the order of the conversation."""
         return iter(self.units)
 
     def __len__(self) -> int:
-        """Number of units."""
+        """Return the number of units."""
         return len(self.units)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Rows of plain values, for JSON."""
+        """Return rows of plain values, for JSON."""
         return [
             unit._asdict() | {"blocks": [block._asdict() for block in unit.blocks]}
             for unit in self.units
         ]
 
     def __str__(self) -> str:
-        """A table in plain text: one unit a line, below it what is kept of its texts."""
+        """Return a table in plain text: one unit a line, below it the runs of blocks in its
+        texts."""
         header = (
             f"{'unit':>5} {'messages':>11} {'role':<9} {'tokens':>7} {'score':>6} {'recency':>7} "
             f"{'semantic':>8} {'covered':>7} {'gain':>7}  {'':<4}  reason"
@@ -191,7 +189,7 @@ def _rows(unit: UnitReport) -> Iterator[str]:
 
 
 def block_runs(blocks: Iterable[BlockReport]) -> Iterator[BlockReport]:
-    """Neighbouring blocks of one text and one fate as one block each."""
+    """Yield one block for each run of neighbours in one text that are all kept or all dropped."""
     for _, group in groupby(blocks, key=lambda block: (block.message, block.text, block.kept)):
         run = list(group)
         yield run[0]._replace(
@@ -211,76 +209,76 @@ def _row(unit: UnitReport) -> str:
 
 
 def span(indices: tuple[int, ...]) -> str:
-    """``3`` or ``3-5`` or, with gaps, ``3..9``."""
+    """Return ``3`` or ``3-5`` or, with gaps, ``3..9``."""
     first, last = indices[0], indices[-1]
     if first == last:
         return str(first)
     return f"{first}-{last}" if last - first + 1 == len(indices) else f"{first}..{last}"
 
 
-class Decisions(Protocol):
-    """Where a compaction looks up its reasons, worked out when asked for."""
+class Reasons(Protocol):
+    """The reasons of a compaction, computed on first access."""
 
     @property
     def dropped(self) -> tuple[Dropped, ...]:
-        """One record a dropped message."""
+        """One record for each dropped message."""
 
     @property
     def explanation(self) -> Explanation:
-        """One row a unit."""
+        """One row for each unit."""
 
 
 class Compaction:
     """The result of ``compact_context``."""
 
-    __slots__ = ("_decisions", "indices", "messages", "outline", "replaced", "stats")
+    __slots__ = ("_reasons", "indices", "messages", "outline", "replaced", "stats")
 
     def __init__(
         self,
         messages: list[Any],
         indices: Sequence[int],
         stats: Stats,
-        decisions: Decisions,
+        reasons: Reasons,
         outline: Outline | None = None,
         replaced: tuple[int, ...] = (),
     ) -> None:
         """Made by ``compact_context`` only."""
         self.messages = messages
-        """The kept messages: the same objects, in their order, unmodified. One that is kept in
-        part, or without its thinking, is a new object; the one that came in stays as it was."""
+        """The kept messages, in order: the caller's own objects, unmodified. A message that is kept
+        in part, or without its thinking, is a new object."""
         self.indices = indices
-        """Where each of them stood in the list that came in; of the outline's message, where the
-        first of those stood that it stands for. They ascend, but that this one may come behind."""
+        """The index of each kept message in the caller's list; for the outline's message, that of
+        the first dropped message. They ascend, but the outline's may be larger than the next."""
         self.outline = outline
-        """The outline of what was left out, if one was asked for: it stands in
-        ``messages[outline.position]``, the one message that is none of those that came in."""
+        """The outline of what was left out, or None. It is ``messages[outline.position]``, the only
+        message that is not the caller's."""
         self.replaced = replaced
-        """Where the outlines of earlier compactions stood, whose place it took: they are neither
-        in ``messages`` nor in ``dropped``."""
+        """The indices of earlier compactions' outlines that were removed: they are neither in
+        ``messages`` nor in ``dropped``."""
         self.stats = stats
-        self._decisions = decisions
+        self._reasons = reasons
 
     @property
     def dropped(self) -> tuple[Dropped, ...]:
-        """What went and why, one record a message."""
-        return self._decisions.dropped
+        """The dropped messages and the reasons, one record for each message."""
+        return self._reasons.dropped
 
     def explain(self) -> Explanation:
-        """The score of every unit and each of its signals, as a table.
+        """Return the score of every unit and each of its signals, as a table.
 
         >>> import rehydrate
         >>> kept = rehydrate.compact_context([{"role": "user", "content": "hello"}])
         >>> [unit.reason for unit in kept.explain()]
         ['last user turn']
         """
-        return self._decisions.explanation
+        return self._reasons.explanation
 
     def to_dict(self) -> dict[str, Any]:
-        """``{"messages": [...], "stats": {...}}``: the wire shape of the tool."""
+        """Return ``{"messages": [...], "stats": {...}}``, the wire shape of the tool."""
         return {"messages": list(as_dicts(self.messages)), "stats": self.stats._asdict()}
 
     def __repr__(self) -> str:
-        """The figures in a line."""
+        """Return the figures in a line."""
         stats, has_outline = self.stats, self.outline is not None
         kept = len(self.messages) - has_outline
         return (
@@ -291,31 +289,9 @@ class Compaction:
         )
 
 
-class Distilled(NamedTuple):
-    """How much became a memory of its own."""
+class NovelMemories(NamedTuple):
+    """How many dropped units became memories of their own."""
 
     count: int = 0  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     kinds: Mapping[str, int] = {}
-
-
-T = TypeVar("T")
-
-
-class once(Generic[T]):  # noqa: N801 - a decorator
-    """`functools.cached_property` without the lock that it holds up to Python 3.11.
-
-    That lock is one for all instances: it makes threads wait for each other, and a child forked
-    meanwhile wait for ever. Two threads may work the same value out; both get an equal one.
-    """
-
-    def __init__(self, work_out: Callable[[Any], T]) -> None:
-        """Keep the method."""
-        self._work_out = work_out
-        self._name = work_out.__name__
-        self.__doc__ = work_out.__doc__
-
-    def __get__(self, instance: Any, owner: type) -> T:
-        """Work the value out; from then on the instance's own attribute hides this one."""
-        value = self._work_out(instance)
-        instance.__dict__[self._name] = value
-        return value
+    """Kind -> how many."""

@@ -1,44 +1,48 @@
-"""Scoring profiles: what a unit is worth, and how the budget is filled."""
+"""Scoring profiles: the worth of a unit, and how the budget is filled."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from rehydrate.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from rehydrate._engine import CounterName
 
 STRUCTURAL_WEIGHT: Mapping[str, float] = MappingProxyType(
     {"system": 2.0, "user": 1.0, "assistant": 0.8, "tool": 0.5, "tool_result": 0.5}
 )
-"""Weight of a message by role, as chitta has it."""
+"""The weight of a message by role, the same as chitta's."""
 
 UNKNOWN_ROLE_WEIGHT = 0.6
 MAX_WEIGHT = 1e6
-"""Weights only matter relative to each other; beyond this, sums of scores would lose precision."""
+"""Weights only matter relative to each other. Beyond this, sums of scores would lose precision."""
 
 Signals = Literal["calibrated", "raw"]
 Packing = Literal["coverage", "greedy"]
+ProfileName = Literal["balanced", "chitta"]
 
 
 class Scoring:
-    """How units are scored and packed: an immutable value, every part of it by keyword.
+    """How units are scored and packed: an immutable value; its arguments are keyword-only.
 
     A message is worth ``structural[role] * (recency * r + semantic * s + novelty * (1 - c))
     * odds`` with ``r`` its recency (0.1 oldest to 1.0 newest), ``s`` its similarity to the query
-    and ``c`` the share of it that memory already covers; ``odds`` is 1 unless signals are
-    calibrated to a query. A unit is worth its best message.
+    and ``c`` the share of it that memory already covers. ``odds`` is 1 unless signals are
+    calibrated to a query. A unit is worth as much as its best message.
 
     - ``recency``, ``semantic``, ``novelty``: weights of the three signals.
-    - ``structural``: weight by role; a role that is not named weighs 0.6, and
-      is refused if no provider knows it.
-    - ``signals``: ``"calibrated"`` spreads the signals within the conversation and joins the
-      embedding with BM25 and with neighbouring turns; ``"raw"`` is plain cosine and linear
-      recency, chitta's formula to the letter.
-    - ``packing``: ``"coverage"`` also rewards keeping one mention of everything that matters;
+    - ``structural``: weight by role. A role that it does not name weighs 0.6; a role that no
+      provider knows is refused unless it is named here.
+    - ``signals``: ``"calibrated"`` spreads the signals within the conversation and combines the
+      embedding with BM25 and with neighbouring turns. ``"raw"`` is plain cosine and linear
+      recency, exactly chitta's formula.
+    - ``packing``: ``"coverage"`` also rewards keeping one mention of everything that matters.
       ``"greedy"`` goes by score alone.
-    - ``counter``: the token counter used when the caller names none.
+    - ``counter``: the token counter where the caller names none.
 
     >>> Scoring.named("chitta").packing
     'greedy'
@@ -54,7 +58,7 @@ class Scoring:
     structural: Mapping[str, float]
     signals: Signals
     packing: Packing
-    counter: str
+    counter: CounterName
 
     def __init__(
         self,
@@ -65,9 +69,9 @@ class Scoring:
         structural: Mapping[str, float] = STRUCTURAL_WEIGHT,
         signals: Signals = "calibrated",
         packing: Packing = "coverage",
-        counter: str = "o200k_base",
+        counter: CounterName = "o200k_base",
     ) -> None:
-        """Take the parts; raises InvalidArgumentError for what cannot be one."""
+        """Raise InvalidArgumentError for a value outside its limits."""
         for name, weight in (("recency", recency), ("semantic", semantic), ("novelty", novelty)):
             _check_weight(name, weight)
         if not isinstance(structural, Mapping):
@@ -87,43 +91,43 @@ class Scoring:
         object.__setattr__(self, "counter", counter)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: a profile in use never changes."""
+        """Raise AttributeError: a profile in use never changes."""
         raise AttributeError(f"Scoring is immutable; make another one: Scoring({name}={value!r})")
 
-    def _parts(self) -> dict[str, object]:
+    def _fields(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __eq__(self, other: object) -> bool:
-        """Equal parts make equal profiles."""
-        return isinstance(other, Scoring) and self._parts() == other._parts()
+        """Compare field by field."""
+        return isinstance(other, Scoring) and self._fields() == other._fields()
 
     def __hash__(self) -> int:
-        """By its parts."""
+        """Hash the fields, `structural` as sorted pairs."""
         roles = tuple(sorted(self.structural.items()))
         return hash(
-            (roles, *(part for part in self._parts().values() if part is not self.structural))
+            (roles, *(value for value in self._fields().values() if value is not self.structural))
         )
 
     def __reduce__(self) -> tuple[partial[Scoring], tuple[()]]:
-        """Pickle by the parts."""
-        return partial(Scoring, **{**self._parts(), "structural": dict(self.structural)}), ()  # type: ignore[arg-type]
+        """Pickle the fields."""
+        return partial(Scoring, **{**self._fields(), "structural": dict(self.structural)}), ()  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
-        """The parts that differ from the balanced profile."""
-        usual = PROFILES["balanced"]._parts()
-        parts = self._parts()
-        changed = [f"{name}={part!r}" for name, part in parts.items() if part != usual[name]]
+        """Return the fields that differ from the balanced profile."""
+        default = PROFILES["balanced"]._fields()
+        fields = self._fields()
+        changed = [f"{name}={value!r}" for name, value in fields.items() if value != default[name]]
         return f"Scoring({', '.join(changed)})"
 
     @staticmethod
-    def named(name: str) -> Scoring:
-        """The profile ``"balanced"`` (the default) or ``"chitta"`` (the reference formula).
+    def named(name: ProfileName) -> Scoring:
+        """Return the profile ``"balanced"`` (the default) or ``"chitta"`` (the reference formula).
 
         Raises InvalidArgumentError for any other name.
         """
         try:
             return PROFILES[name]
-        except (KeyError, TypeError):  # TypeError: something unhashable
+        except (KeyError, TypeError):  # TypeError: it is not hashable
             raise InvalidArgumentError(
                 f"scoring is {name!r}; choose one of {', '.join(map(repr, PROFILES))}, "
                 "or pass a Scoring(...)"
@@ -131,12 +135,14 @@ class Scoring:
 
     @property
     def keeps_reply(self) -> bool:
-        """Whether the reply that the last user turn answers is always kept: chitta's formula to the
-        letter has no such rule, and its golden cases drop it."""
+        """Whether the reply that the last user turn answers is always kept.
+
+        Chitta's formula has no such rule, and its golden cases drop the reply.
+        """
         return self.signals == "calibrated"
 
     def weight_of(self, role: str) -> float:
-        """Structural weight of a role."""
+        """Return the structural weight of a role."""
         return self.structural.get(role, UNKNOWN_ROLE_WEIGHT)
 
 
@@ -151,12 +157,13 @@ def _check_weight(name: str, value: object) -> None:
         )
 
 
-def _check_choice(name: str, value: object, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise InvalidArgumentError(f"Scoring.{name} is {value!r}; choose one of {', '.join(known)}")
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        remedy = f"choose one of {', '.join(choices)}"
+        raise InvalidArgumentError(f"Scoring.{name} is {value!r}; {remedy}")
 
 
-PROFILES: Mapping[str, Scoring] = MappingProxyType(
+PROFILES: Mapping[ProfileName, Scoring] = MappingProxyType(
     {
         "balanced": Scoring(),
         "chitta": Scoring(signals="raw", packing="greedy", counter="words"),

@@ -1,9 +1,8 @@
-"""Vectors from a model beside the built-in one; no failure fails.
+"""Signals from outside the engine: a model's vectors, and how much of a message memory holds.
 
-The cascade: with a query, the built-in model and BM25 rank every message, and only the top fifth is
-worth an expensive model's opinion (measured: as good as asking about all; DESIGN.md, embedding).
-
-What a memory already holds of a conversation: one batch recall; no failure fails.
+The cascade: with a query, the built-in model and BM25 rank every message, and only the best fifth
+is sent to an expensive model (measured: as good as sending all; DESIGN.md, embedding). Memory is
+asked once, about all messages. Neither raises: what fails is left out, and `problems` says so.
 """
 
 from __future__ import annotations
@@ -24,39 +23,40 @@ if TYPE_CHECKING:
     from rehydrate.embedding.protocol import Model
 
 
-ONE_BATCH = 64
-"""So many texts, the query included, are asked about in any case, as they stand and in order."""
-_FEWEST = 16
-"""What fewer rows share says little."""
+MIN_EMBEDDED_TEXTS = 64
+"""Up to this many texts, the query included, are all embedded, in the conversation's order."""
+_MIN_ROWS = 16
+"""With fewer rows, their mean says little about what they share."""
 
 
 class Vectors(NamedTuple):
-    """What a model gave: rows of length 1, or 0 where there is no vector."""
+    """A model's vectors: rows of length 1, or 0 where there is no vector."""
 
     rows: Any
-    """Shape (len(places), dimensions), float32."""
-    places: list[int]
-    """Whose rows these are: places of messages in the conversation."""
+    """Shape (len(positions), dimensions), float32."""
+    positions: list[int]
+    """The position of each row's message in the conversation."""
     query: Any
     """The query's row; None without a query."""
-    messages: int
-    """How many messages there are."""
+    message_count: int
 
-    def of_all(self) -> Any:
-        """A row for every message of the conversation."""
+    def by_message(self) -> Any:
+        """Return a row for every message of the conversation."""
         import numpy as np
 
-        rows = np.zeros((self.messages, self.rows.shape[1]), np.float32)
-        rows[self.places] = self.rows
+        rows = np.zeros((self.message_count, self.rows.shape[1]), np.float32)
+        rows[self.positions] = self.rows
         return rows
 
-    def nearness(self) -> float:
-        """The cosine of the query and its nearest row, what all rows share subtracted from both;
-        0.0 without a query."""
+    def query_similarity(self) -> float:
+        """Return the cosine of the query and its nearest row, the mean row subtracted from both.
+
+        0.0 without a query, and with too few rows.
+        """
         import numpy as np
 
         rows = self.rows[self.rows.any(axis=1)].astype(np.float64)
-        if self.query is None or not self.query.any() or len(rows) < _FEWEST:
+        if self.query is None or not self.query.any() or len(rows) < _MIN_ROWS:
             return 0.0
         mean = rows.mean(axis=0)
         rows, query = rows - mean, self.query - mean
@@ -65,29 +65,29 @@ class Vectors(NamedTuple):
 
 
 class Embedded(NamedTuple):
-    """The vectors of a model, and what went wrong on the way to them."""
+    """The vectors of a model, and what went wrong."""
 
     vectors: Vectors | None = None
     problems: tuple[str, ...] = ()
 
 
-class Columns(TypedDict):
-    """Vectors as the engine takes them."""
+class VectorArguments(TypedDict):
+    """The vectors as arguments of the engine's `select`."""
 
     vectors: Any
     places: list[int] | None
     query_vector: Any
 
 
-def columns(found: Vectors | None) -> Columns:
-    """What a model gave, as the engine takes it; None: nothing."""
-    if found is None:
+def vector_arguments(vectors: Vectors | None) -> VectorArguments:
+    """Return the vectors as arguments of the engine's `select`; None: no vectors."""
+    if vectors is None:
         return {"vectors": None, "places": None, "query_vector": None}
-    return {"vectors": found.rows, "places": found.places, "query_vector": found.query}
+    return {"vectors": vectors.rows, "places": vectors.positions, "query_vector": vectors.query}
 
 
 class Deadline(NamedTuple):
-    """By when a compaction is to be done."""
+    """The time by which a compaction must be done."""
 
     timeout: float
     """Seconds."""
@@ -96,105 +96,106 @@ class Deadline(NamedTuple):
 
     @classmethod
     def within(cls, timeout: float) -> Deadline:
-        """So many seconds from now."""
+        """Return the deadline this many seconds from now."""
         return cls(timeout, time.monotonic() + timeout)
 
 
-def own_vectors(
+def model_vectors(
     model: Model | NamedModel,
     conversation: Conversation,
     prepared: _native.Prepared,
     query: str | None,
     *,
     calibrated: bool,
-    every: bool,
+    embed_all: bool,
     deadline: Deadline | None,
 ) -> Embedded:
-    """What `model` makes of the messages that its vectors are needed of, and of the query.
+    """Return the vectors of a caller's model: of the query, and of the messages that need one.
 
-    Those are all where the signals are raw or a memory wants to know (`every`); with a calibrated
-    query those that it may be about; without a query the newest, which shows that the model works.
+    Those are all messages if the signals are raw or with `embed_all`. With a calibrated query they
+    are the best of the ranking. Without a query it is the newest alone, to test the model.
     """
     from rehydrate.embedding.cached_rows import ask
 
     texts = [message.text for message in conversation.messages]
     ranked = prepared.rank(query) if calibrated and query else []
-    places = _most_important(texts, ranked, every=every or not calibrated or query is None)
-    if query is None and not every:
-        places = places[:1]
-    if not places:
+    positions = _positions_to_embed(
+        texts, ranked, embed_all=embed_all or not calibrated or query is None
+    )
+    if query is None and not embed_all:
+        positions = positions[:1]
+    if not positions:
         return Embedded()
-    asked = _Asked(texts, places, query)
-    attempt = ask(model, asked.texts, deadline=None if deadline is None else deadline.instant)
+    batch = _Batch(texts, positions, query)
+    attempt = ask(model, batch.texts, deadline=None if deadline is None else deadline.instant)
 
-    reached = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
-    instead = _instead(prepared, calibrated=calibrated and query is not None)
+    total = len(batch.texts)
+    embedded = 0 if attempt.rows is None else int(attempt.rows.any(axis=1).sum())
+    fallback = _fallback(prepared, calibrated=calibrated and query is not None)
     troubles = "; ".join(attempt.troubles)
     problems = []
-    if deadline is not None and reached < len(asked.texts) and time.monotonic() >= deadline.instant:
+    if deadline is not None and embedded < total and time.monotonic() >= deadline.instant:
         problems.append(
-            f"deadline: {reached} of {len(asked.texts)} texts embedded in "
-            f"{deadline.timeout:g} s; the rest went {instead}"
+            f"deadline: {embedded} of {total} texts embedded in "
+            f"{deadline.timeout:g} s; the rest went {fallback}"
         )
-    elif reached == 0:
-        troubles = troubles or f"not one vector of {len(asked.texts)} texts"
+    elif embedded == 0:
+        troubles = troubles or f"not one vector of {total} texts"
     if troubles:
-        outcome = f"{reached} of {len(asked.texts)} texts embedded; the rest " if reached else ""
-        problems.append(f"embedder: {troubles}; {outcome}went on {instead}")
-    vectors = None if attempt.rows is None else asked.vectors(attempt.rows)
+        outcome = f"{embedded} of {total} texts embedded; the rest " if embedded else ""
+        problems.append(f"embedder: {troubles}; {outcome}went on {fallback}")
+    vectors = None if attempt.rows is None else batch.vectors(attempt.rows)
     return Embedded(vectors, tuple(problems))
 
 
-class _Asked:
-    """The texts to ask a model for, and how its rows fall to the messages and the query.
+class _Batch:
+    """The texts to send to a model, and which row is whose.
 
-    Few are asked for as they stand, in the conversation's order, the query last. Many are asked
-    for in the order of their importance, the query first, each text once.
+    Few texts are sent as they are, in the conversation's order, the query last. Many are sent most
+    important first, the query before all, each text once.
     """
 
-    def __init__(self, texts: list[str], places: list[int], query: str | None) -> None:
-        self._messages = len(texts)
+    def __init__(self, texts: list[str], positions: list[int], query: str | None) -> None:
+        self._message_count = len(texts)
         queries = [] if query is None else [query]
-        if len(places) + len(queries) <= ONE_BATCH:
-            self._places = sorted(places)
-            self.texts = [texts[place] for place in self._places] + queries
+        if len(positions) + len(queries) <= MIN_EMBEDDED_TEXTS:
+            self._positions = sorted(positions)
+            self.texts = [texts[position] for position in self._positions] + queries
             self._rows = list(range(len(self.texts)))
         else:
-            self._places = places
-            each = [texts[place] for place in places] + queries
-            row_of = {text: row for row, text in enumerate(dict.fromkeys(queries + each))}
+            self._positions = positions
+            ordered = [texts[position] for position in positions] + queries
+            row_of = {text: row for row, text in enumerate(dict.fromkeys(queries + ordered))}
             self.texts = list(row_of)
-            self._rows = [row_of[text] for text in each]
+            self._rows = [row_of[text] for text in ordered]
 
     def vectors(self, rows: Any) -> Vectors:
-        ours = rows[self._rows]
-        count = len(self._places)
-        query = ours[count] if len(ours) > count else None
-        return Vectors(ours[:count], self._places, query, self._messages)
+        ordered = rows[self._rows]
+        count = len(self._positions)
+        query = ordered[count] if len(ordered) > count else None
+        return Vectors(ordered[:count], self._positions, query, self._message_count)
 
 
-def _most_important(texts: list[str], ranked: list[int], *, every: bool) -> list[int]:
-    """Places of the messages to embed: the best of `ranked`, or `every` one, those first and then
-    the newest. A message without a word has no vector."""
-    newest_first = range(len(texts) - 1, -1, -1)
-    if every or len(texts) < ONE_BATCH:
-        places = list(dict.fromkeys([*ranked, *newest_first]))
-    else:
-        places = ranked
-    return [place for place in places if not texts[place].isspace() and texts[place]]
+def _positions_to_embed(texts: list[str], ranked: list[int], *, embed_all: bool) -> list[int]:
+    """Return the positions of the messages to embed: those of `ranked`, then with `embed_all` the
+    rest, newest first. A text of only white space has no vector."""
+    if embed_all or len(texts) < MIN_EMBEDDED_TEXTS:
+        newest_first = range(len(texts) - 1, -1, -1)
+        ranked = list(dict.fromkeys([*ranked, *newest_first]))
+    return [position for position in ranked if texts[position] and not texts[position].isspace()]
 
 
-def _instead(prepared: _native.Prepared, *, calibrated: bool) -> str:
-    """What does the work of vectors that are not there."""
+def _fallback(prepared: _native.Prepared, *, calibrated: bool) -> str:
+    """Return what stands in for missing vectors, as words of an error."""
     if calibrated and prepared.dim is not None:
         return "with the built-in model"
     return "without vectors"
 
 
-def message_vectors(found: Vectors | None, prepared: _native.Prepared, *, is_builtin: bool) -> Any:
-    """A row for every message, of the model in use: vectors of two spaces are never mixed."""
-    if found is not None:
-        return found.of_all()
+def _message_rows(vectors: Vectors | None, prepared: _native.Prepared, *, is_builtin: bool) -> Any:
+    """Return a row for every message, all of one model: two vector spaces are never mixed."""
+    if vectors is not None:
+        return vectors.by_message()
     return _engine.message_vectors(prepared) if is_builtin and prepared.dim is not None else None
 
 
@@ -202,50 +203,91 @@ RECALLED_NEIGHBOURS = 3
 """How many of its nearest memories a message is compared with."""
 
 COVERED = 0.5
-"""From this coverage on, a memory counts as holding what a message says."""
+"""From this coverage on, memory counts as holding what a message says."""
 
 
 class Memory(Protocol):
-    """A memory, as far as compaction asks: how near are the nearest k memories to each message.
+    """The part of a memory that compaction uses: the similarities of the nearest memories.
 
-    It is asked once a compaction, about all messages. One that finds the meaning of texts by itself
-    says so with an attribute ``recalls = "texts"``, as ``rehydrate.Memory`` does, and gets their
-    texts. Any other gets vectors of the embedder in use: float32 rows of length 1, or 0 where a
-    message has none.
+    `recall` is called once a compaction, with all messages. A memory that embeds texts itself has
+    an attribute ``recalls = "texts"``, as ``rehydrate.Memory`` does, and is given texts. Any other
+    is given vectors of the embedder in use: float32 rows of length 1, or 0 for a message without a
+    vector.
     """
 
     def recall(self, messages: Any, k: int, /) -> Iterable[Any]:
-        """Per message its cosine similarities, up to k: numbers, or what ``float`` makes some of.
+        """Return up to k cosine similarities for each message.
 
-        A row may be an array or a list; a number stands for a row of one.
+        A row is an array, a list, or a single number; its values are anything that ``float`` takes.
         """
 
 
 class WritableMemory(Memory, Protocol):
-    """A memory that compaction can also write to, as `rehydrate.Memory` is."""
+    """A memory that compaction can also write to, such as `rehydrate.Memory`."""
 
     def add(self, items: Any, /) -> Sequence[Any]:
-        """Keep `MemoryItem`s, all or none; per item an object with its `handle` and whether it was
+        """Store `MemoryItem`s, all or none; return for each its `handle` and whether it was
         `created`."""
 
 
-def recalls_texts(memory: object) -> bool:
-    """Whether the memory wants texts, not vectors."""
+class ExternalSignals(NamedTuple):
+    """The signals of a caller's model and memory, and what went wrong."""
+
+    vectors: Vectors | None
+    coverage: list[float] | None
+    """For each message (for each part of a divided one), the share of it that memory holds."""
+    problems: tuple[str, ...]
+
+
+def external_signals(
+    model: Model | NamedModel | None,
+    memory: Memory | None,
+    conversation: Conversation,
+    prepared: _native.Prepared,
+    query: str | None,
+    *,
+    calibrated: bool,
+    deadline: Deadline | None,
+) -> ExternalSignals:
+    """Return the vectors of the caller's model and the coverage of the memory."""
+    embedded = Embedded()
+    if model is not None:
+        embedded = model_vectors(
+            model,
+            conversation,
+            prepared,
+            query,
+            calibrated=calibrated,
+            embed_all=recalls_vectors(memory),
+            deadline=deadline,
+        )
+    if memory is None or not conversation.messages:
+        return ExternalSignals(embedded.vectors, None, embedded.problems)
+    if _recalls_texts(memory):
+        queries = [valid_unicode(text_without_thinking(each)) for each in conversation.messages]
+    else:
+        queries = _message_rows(embedded.vectors, prepared, is_builtin=model is None)
+    covered = _memory_coverage(memory, queries)
+    problems = (*embedded.problems, *covered.problems)
+    return ExternalSignals(embedded.vectors, covered.shares, problems)
+
+
+def recalls_vectors(memory: Memory | None) -> bool:
+    """Return whether there is a memory that is asked with vectors."""
+    return memory is not None and not _recalls_texts(memory)
+
+
+def _recalls_texts(memory: object) -> bool:
     return getattr(memory, "recalls", None) == "texts"
 
 
-def texts_to_recall(conversation: Conversation) -> list[str]:
-    """Of each message what it says and does; what the model thought meanwhile is nobody's news."""
-    return [clean(text_to_remember(message)) for message in conversation.messages]
-
-
-def text_to_remember(message: Message) -> str:
-    """What a message says and does, without the model's thinking."""
+def text_without_thinking(message: Message) -> str:
+    """Return the text, calls and results of a message, without the model's thinking."""
     return "\n".join(piece.text for piece in message.pieces if piece.kind != PieceKind.THINKING)
 
 
-def clean(text: str) -> str:
-    """The text as Unicode can be written: half a surrogate pair becomes a question mark."""
+def valid_unicode(text: str) -> str:
+    """Return the text in valid Unicode: a lone surrogate becomes a question mark."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -253,39 +295,37 @@ def clean(text: str) -> str:
     return text
 
 
-class Coverage(NamedTuple):
-    """How much of each message memory holds, and what went wrong when it was asked."""
-
+class _Coverage(NamedTuple):
     shares: list[float] | None = None
-    """Per message the largest similarity; None where nothing is known."""
+    """For each message the largest similarity; None if nothing is known."""
     problems: tuple[str, ...] = ()
 
 
-def memory_coverage(memory: Memory, asked: Any) -> Coverage:
+def _memory_coverage(memory: Memory, queries: Any) -> _Coverage:
     """Ask a memory once what it holds of all messages; a memory that fails covers nothing.
 
-    `asked` are texts or rows of vectors, one a message; None where there are no vectors.
+    `queries` are texts or rows of vectors, one a message; None where there are no vectors.
     """
-    if asked is None:
-        return Coverage(None, ("memory: no vectors to recall with; nothing counts as covered",))
+    if queries is None:
+        return _Coverage(None, ("memory: no vectors to recall with; nothing counts as covered",))
     try:
-        with waiting():  # a memory of the caller's own may be behind a network
-            recalled = list(memory.recall(asked, RECALLED_NEIGHBOURS))
-        if len(recalled) != len(asked):
-            raise ValueError(f"{len(recalled)} rows for {len(asked)} messages")
-        rows = [_numbers(row) for row in recalled]
+        with waiting():  # a memory of the caller's may be behind a network
+            recalled = list(memory.recall(queries, RECALLED_NEIGHBOURS))
+        if len(recalled) != len(queries):
+            raise ValueError(f"{len(recalled)} rows for {len(queries)} messages")
+        rows = [_finite_numbers(row) for row in recalled]
     except Exception as error:
         problem = f"memory: {words_of(error, 'memory')}; nothing counts as covered"
-        return Coverage(None, (problem,))
+        return _Coverage(None, (problem,))
     shares = [max(row, default=0.0) for row in rows]
     troubles = getattr(memory, "degraded", ())
     if troubles and not any(rows):  # an embedder that failed leaves every row empty
-        return Coverage(shares, (f"memory: {troubles[-1]}; nothing counts as covered",))
-    return Coverage(shares)
+        return _Coverage(shares, (f"memory: {troubles[-1]}; nothing counts as covered",))
+    return _Coverage(shares)
 
 
-def _numbers(similarities: Any) -> list[float]:
-    """The finite numbers of a row, or the number itself."""
+def _finite_numbers(similarities: Any) -> list[float]:
+    """Return the finite numbers of a row, or of a single number."""
     try:
         numbers = [float(similarity) for similarity in similarities]
     except TypeError:

@@ -1,11 +1,11 @@
-"""What becomes of the model's thinking: "auto", "keep" or "strip".
+"""The policies for the model's thinking in kept messages: "auto", "keep" and "strip".
 
-"strip" takes it out of all but an open tool loop, before anything is measured: providers take what
-was said without the thoughts that led to it. They do not all take a tool loop under way that lost
-them, so what the model said since the user's last turn stays as it is while its tools are at work.
+"strip" removes it before anything is measured, but for an open tool loop. Providers take a
+conversation without thoughts, but some refuse a tool loop that lost them; so what the model wrote
+since the user's last turn stays as it is while its tools run.
 
-"auto" takes it out behind the first change, for models that refuse it there. The blocks that stay
-are then the first ones of the conversation, in one run: a gap would be refused as well.
+"auto" removes it behind the first change, for models that refuse it there. The thinking that stays
+is then one run at the beginning of the conversation: a gap would be refused as well.
 https://platform.claude.com/docs/en/build-with-claude/preserved-thinking
 """
 
@@ -22,61 +22,62 @@ from rehydrate.formats.thinking import UNBOUND, ThinkingModel, thinking_model
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
 
 WAITS = "waits for the end of the turn"
-"""Why a unit is kept that might have gone, where no change is safe."""
+"""The reason why a unit is kept that could go, where no change is safe."""
+
+
+class WithoutThinking(NamedTuple):
+    """A conversation read without its thinking; indices are those of the caller's list."""
+
+    conversation: Conversation
+    entries: Sequence[Any]
+    """Parallel to the caller's list: None for an entry of nothing but thinking."""
 
 
 class Stripped(NamedTuple):
-    """A conversation read anew without its thinking; places are those of the list that came in."""
+    """The same, with the tokens of the thinking."""
 
     conversation: Conversation
     entries: Sequence[Any]
-    """Parallel to the list that came in: None for what was nothing but thinking."""
     tokens: dict[int, int]
-    """By the place of each message that was changed or left out, the tokens it lost by it."""
+    """Index of each message that was changed or removed -> the tokens it lost."""
     unit_tokens: dict[int, int]
-    """The same by unit, as far as something is left of it."""
+    """Unit -> the tokens it lost, for units of which something is left."""
 
 
-class Unthinking(NamedTuple):
-    """What is left of a conversation, and of its entries; places are those that came in."""
-
-    conversation: Conversation
-    entries: Sequence[Any]
-
-
-def treat_thinking(
+def apply_thinking_policy(
     policy: str,
     conversation: Conversation,
     entries: Sequence[Any],
     counter: str | _engine.CustomCounter,
 ) -> Stripped:
-    """The conversation of these entries as it is, or without its thinking under "strip".
+    """Return the conversation as it is, or under "strip" without its thinking.
 
     The entries are not changed.
     """
     if policy != "strip":
         return Stripped(conversation, entries, {}, {})
-    rest, shown = without_thinking(conversation, entries)
-    changed = _changed(conversation, shown, entries)
+    rest, stripped = without_thinking(conversation, entries)
+    changed = _changed_indices(conversation, stripped, entries)
     if not changed:
         return Stripped(conversation, entries, {}, {})
     before = {message.index: message for message in conversation.messages}
     after = {message.index: message for message in rest.messages}
-    lost = _engine.message_tokens([before[place] for place in changed], counter)
-    left = [after.get(place, Message(place, "", ())) for place in changed]
-    spared = zip(changed, lost, _engine.message_tokens(left, counter), strict=True)
-    tokens = {place: was - now for place, was, now in spared}
-    return Stripped(rest, shown, tokens, _by_unit(tokens, conversation, rest))
+    tokens = _lost_tokens(
+        [before[index] for index in changed],
+        [after.get(index, Message(index, "", ())) for index in changed],
+        counter,
+    )
+    return Stripped(rest, stripped, tokens, _by_unit(tokens, conversation, rest))
 
 
-class Binding(NamedTuple):
-    """What a conversation's thinking is bound to, for the model that is asked next."""
+class PrefixBinding(NamedTuple):
+    """Whether the next model binds the thinking of a conversation to the messages before it."""
 
     conversation: Conversation
     entries: Sequence[Any]
     model: ThinkingModel
-    gone: tuple[int, ...] = ()
-    """The places of messages that were taken out of the conversation before: changes too."""
+    removed: tuple[int, ...] = ()
+    """Indices of messages that were taken out of the conversation before: changes too."""
 
     @classmethod
     def of(
@@ -85,59 +86,58 @@ class Binding(NamedTuple):
         conversation: Conversation,
         entries: Sequence[Any],
         model: str,
-        gone: Iterable[int] = (),
+        removed: Iterable[int] = (),
     ) -> Self:
-        """That of the model of this name; none at all where the policy is another than "auto"."""
+        """Return the binding of the named model; under another policy than "auto" none."""
         name = conversation.format
-        row = thinking_model(model, name, entries) if policy == "auto" else UNBOUND
-        return cls(conversation, entries, row, tuple(gone))
+        rules = thinking_model(model, name, entries) if policy == "auto" else UNBOUND
+        return cls(conversation, entries, rules, tuple(removed))
 
     @property
     def needs_thoughts(self) -> bool:
-        """Whether an open tool loop must keep the thinking that it begins with."""
+        """Whether an open tool loop must keep the thinking at its beginning."""
         return not self.model.refuses_changed_prefix or self.model.open_loop == "leading"
 
-    def first_change(self, kept_units: Sequence[bool], cut: Sequence[int] = ()) -> int | None:
-        """The place of the first message that goes, or that is `cut`, a part of it kept; None where
-        none does, or nothing is bound to it."""
+    def first_change(self, kept_units: Sequence[bool], excerpted: Sequence[int] = ()) -> int | None:
+        """Return the index of the first message that goes or is excerpted; None without one, and
+        for a model that does not bind thinking."""
         if not self.model.refuses_changed_prefix:
             return None
         changed = [
             index
-            for unit, whole in enumerate(self.conversation.units)
-            if not kept_units[unit]
-            for index in whole.members
+            for is_kept, unit in zip(kept_units, self.conversation.units, strict=True)
+            if not is_kept
+            for index in unit.members
         ]
-        changed += cut
-        changed += self.gone
-        start = self._behind() if changed else 0
+        changed += excerpted
+        changed += self.removed
+        start = self._start() if changed else 0
         return min([index for index in changed if index >= start], default=None)
 
-    def waits(self, kept_units: Sequence[bool], cut: Sequence[int] = ()) -> bool:
-        """Whether a compaction that keeps these, the `cut` ones in part, must wait for the end of
-        the turn."""
+    def must_wait(self, kept_units: Sequence[bool], excerpted: Sequence[int] = ()) -> bool:
+        """Return whether a compaction that keeps these units must wait for the end of the turn."""
         if self.model.open_loop == "any":
             return False
-        first = self.first_change(kept_units, cut)
-        return first is not None and self.must_wait(first)
+        first = self.first_change(kept_units, excerpted)
+        return first is not None and self.loop_is_at_risk(first)
 
-    def must_wait(self, first: int) -> bool:
-        """Whether neither with nor without thinking behind this change the open tool loop is sure
-        to be taken: the model refuses the thinking, and the loop's beginning without it."""
+    def loop_is_at_risk(self, first_change: int) -> bool:
+        """Return whether the model may refuse the open tool loop behind this change either way: it
+        refuses the thinking there, and a loop without the thinking at its beginning."""
         start = _loop_start(self.conversation)
         if start is None:
             return False
-        said = (m.index for m in self.conversation.messages if m.role == "assistant")
-        beginning = next((index for index in said if index >= start), -1)
-        if beginning < first:
+        replies = (m.index for m in self.conversation.messages if m.role == "assistant")
+        beginning = next((index for index in replies if index >= start), -1)
+        if beginning < first_change:
             return False
         entry = self.entries[beginning]
         return formats.FORMATS[self.conversation.format].without_thinking([entry])[0] is not entry
 
-    def _behind(self) -> int:
-        """From which place on a change matters: that of the last summary of the API's own.
+    def _start(self) -> int:
+        """Return the index from which on a change matters: the last summary of the API's own.
 
-        Thinking behind a `compaction` block is bound to the block, and not to what came before it.
+        Thinking behind a `compaction` block is bound to that block, not to what came before it.
         """
         if self.conversation.format != "anthropic":
             return 0
@@ -151,7 +151,7 @@ class Binding(NamedTuple):
 
 
 def why_waiting(model: str) -> str:
-    """What `degraded` says of a compaction that waits."""
+    """Return the line of `degraded` for a compaction that waits."""
     named = f"model {model!r}" if model else "the model, which nobody named,"
     return (
         f"the compaction waits for the end of the turn, since {named} may refuse the "
@@ -160,96 +160,106 @@ def why_waiting(model: str) -> str:
     )
 
 
-class Rest(NamedTuple):
-    """What is kept of a compacted conversation once it has no thinking behind its first change."""
+class KeptEntries(NamedTuple):
+    """The kept entries of a compaction, without stale thinking."""
 
     indices: list[int]
     entries: list[Any]
     """Parallel to the indices."""
     tokens: dict[int, int]
-    """By the place of each message that was changed or left out, the tokens it lost by it."""
+    """Index of each message that was changed or removed -> the tokens it lost."""
 
 
-def without_stale(
+def without_stale_thinking(
     conversation: Conversation,
     indices: Sequence[int],
     entries: Sequence[Any],
-    first: int,
-    parts: Mapping[int, Message],
+    first_change: int,
+    excerpts: Mapping[int, Message],
     counter: str | _engine.CustomCounter,
-) -> Rest:
-    """The kept entries, without the thinking of those that came in at ``first`` or behind it.
+) -> KeptEntries:
+    """Return the kept entries without the thinking from ``first_change`` on.
 
-    ``parts`` are the messages that are kept in part, as they are now, by place.
+    ``excerpts`` maps an index to its message, for messages that are kept in part.
     """
-    start = bisect_left(indices, first)
-    shown = formats.FORMATS[conversation.format].without_thinking(entries[start:])
-    after = dict(zip(indices[start:], shown, strict=True))
-    lost = [
+    start = bisect_left(indices, first_change)
+    stripped = formats.FORMATS[conversation.format].without_thinking(entries[start:])
+    after = dict(zip(indices[start:], stripped, strict=True))
+    changed = [
         index
         for index, entry in zip(indices[start:], entries[start:], strict=True)
         if after[index] is not entry
     ]
-    whole = {message.index: message for message in conversation.messages} if lost else {}
-    had = [parts.get(index, whole[index]) for index in lost]
-    left = [_spoken(each) if after[each.index] is not None else _nothing(each) for each in had]
-    before, now = _engine.message_tokens(had, counter), _engine.message_tokens(left, counter)
-    return Rest(
+    whole = {message.index: message for message in conversation.messages} if changed else {}
+    before = [excerpts.get(index, whole[index]) for index in changed]
+    rest = [
+        Message(each.index, "", ()) if after[each.index] is None else _without_thoughts(each)
+        for each in before
+    ]
+    return KeptEntries(
         [*indices[:start], *(index for index in after if after[index] is not None)],
         [*entries[:start], *(entry for entry in after.values() if entry is not None)],
-        {index: was - is_now for index, was, is_now in zip(lost, before, now, strict=True)},
+        _lost_tokens(before, rest, counter),
     )
 
 
-def _spoken(message: Message) -> Message:
+def _without_thoughts(message: Message) -> Message:
     pieces = [piece for piece in message.pieces if piece.kind != PieceKind.THINKING]
     return message._replace(pieces=tuple(pieces))
 
 
-def _nothing(message: Message) -> Message:
-    return Message(message.index, "", ())
+def _lost_tokens(
+    before: Sequence[Message], after: Sequence[Message], counter: str | _engine.CustomCounter
+) -> dict[int, int]:
+    """Return index -> tokens lost, for the same messages before and after."""
+    counts = _engine.message_tokens(before, counter), _engine.message_tokens(after, counter)
+    return {
+        message.index: was - is_now for message, was, is_now in zip(before, *counts, strict=True)
+    }
 
 
-def without_thinking(conversation: Conversation, entries: Sequence[Any]) -> Unthinking:
-    """The conversation of these entries without its thinking, but for its open tool loop."""
-    shown = formats.FORMATS[conversation.format].without_thinking(entries)
-    if not _changed(conversation, shown, entries):
-        return Unthinking(conversation, entries)
-    # Whether a loop is open is asked without thoughts: one that stands alone behind the results
-    # is no answer to them.
-    rest = _read(conversation, shown)
+def without_thinking(conversation: Conversation, entries: Sequence[Any]) -> WithoutThinking:
+    """Return the conversation of these entries without its thinking, but for an open tool loop."""
+    stripped = formats.FORMATS[conversation.format].without_thinking(entries)
+    if not _changed_indices(conversation, stripped, entries):
+        return WithoutThinking(conversation, entries)
+    # Without thoughts first: a thought that stands alone behind results does not answer them, and
+    # must not hide that the loop is open.
+    rest = _reread(conversation, stripped)
     start = _loop_start(rest)
     if start is not None:
-        shown[start:] = entries[start:]
-        rest = _read(conversation, shown)
-    return Unthinking(rest, shown)
+        stripped[start:] = entries[start:]
+        rest = _reread(conversation, stripped)
+    return WithoutThinking(rest, stripped)
 
 
-def _changed(conversation: Conversation, shown: Sequence[Any], entries: Sequence[Any]) -> list[int]:
-    places = [message.index for message in conversation.messages]
-    return [place for place in places if shown[place] is not entries[place]]
+def _changed_indices(
+    conversation: Conversation, after: Sequence[Any], before: Sequence[Any]
+) -> list[int]:
+    indices = [message.index for message in conversation.messages]
+    return [index for index in indices if after[index] is not before[index]]
 
 
-def _read(conversation: Conversation, shown: Sequence[Any]) -> Conversation:
-    """Read what is left of its messages, under the places of the whole list."""
-    places = [m.index for m in conversation.messages if shown[m.index] is not None]
-    rest = formats.FORMATS[conversation.format].parse([shown[place] for place in places])
-    messages = tuple([message._replace(index=places[message.index]) for message in rest.messages])
-    by_place = {message.index: message for message in messages}
+def _reread(conversation: Conversation, entries: Sequence[Any]) -> Conversation:
+    """Read the entries that are left of a conversation; its indices stay the same."""
+    left = [m.index for m in conversation.messages if entries[m.index] is not None]
+    rest = formats.FORMATS[conversation.format].parse([entries[index] for index in left])
+    messages = tuple([message._replace(index=left[message.index]) for message in rest.messages])
+    by_index = {message.index: message for message in messages}
     units = []
     for unit in rest.units:
-        members = tuple([places[index] for index in unit.members])
-        units.append(Unit(members, tuple([by_place[place] for place in members])))
+        members = tuple([left[position] for position in unit.members])
+        units.append(Unit(members, tuple([by_index[index] for index in members])))
     return rest._replace(
         messages=messages,
         units=tuple(units),
         ignored=conversation.ignored,
-        bound=tuple([places[index] for index in rest.bound]),
+        bound=tuple([left[position] for position in rest.bound]),
     )
 
 
 def _loop_start(conversation: Conversation) -> int | None:
-    """Where what the model says under the open tool loop begins: behind the user's last turn."""
+    """Return the index behind the last user turn before the open tool loop; None without one."""
     loop = conversation.open_tool_loop()
     if loop is None:
         return None
@@ -259,33 +269,35 @@ def _loop_start(conversation: Conversation) -> int | None:
 
 
 def _by_unit(tokens: dict[int, int], before: Conversation, after: Conversation) -> dict[int, int]:
-    unit_of = {index: unit for unit, whole in enumerate(after.units) for index in whole.members}
-    members = {index: whole.members for whole in before.units for index in whole.members}
+    """Return unit -> tokens; a message that is gone counts for a message of its old unit."""
+    unit_of = after.unit_of()
+    members = {index: unit.members for unit in before.units for index in unit.members}
     lost: dict[int, int] = {}
-    for place, count in tokens.items():
-        unit = next((unit_of[index] for index in members[place] if index in unit_of), None)
+    for index, count in tokens.items():
+        unit = next((unit_of[member] for member in members[index] if member in unit_of), None)
         if unit is not None:
             lost[unit] = lost.get(unit, 0) + count
     return lost
 
 
-_ANYONES = frozenset({"openai_chat", "langchain", "plain"})
-_OWN = {"claude_code": "anthropic"}
+_GATEWAY_FORMATS = frozenset({"openai_chat", "langchain", "plain"})
+"""Formats that gateways send to any provider."""
+_PROVIDER_OF = {"claude_code": "anthropic"}
 
 
-def sent_to(conversation: Conversation, provider: str | None, model: str) -> Conversation:
-    """The conversation under the rule of whom it is for: Anthropic wants the user first.
+def for_provider(conversation: Conversation, provider: str | None, model: str) -> Conversation:
+    """Return the conversation under its provider's rule: Anthropic wants the user first.
 
-    Without a provider a Claude is Anthropic's, and everything else takes the list's own rule. Only
-    shapes that are sent to anyone may be for another than their own provider.
+    Without a provider, a Claude counts as Anthropic's, and any other list keeps its own rule.
+    Raises InvalidArgumentError where the format is another provider's own.
     """
-    if conversation.format in _ANYONES:
+    if conversation.format in _GATEWAY_FORMATS:
         if provider is None and "claude" in model.lower():
             provider = "anthropic"
         if provider is None:
             return conversation
         return conversation._replace(user_first=provider == "anthropic")
-    own = _OWN.get(conversation.format, conversation.format)
+    own = _PROVIDER_OF.get(conversation.format, conversation.format)
     if provider not in (None, own):
         raise InvalidArgumentError(
             f"provider is {provider!r}, and the messages are {own}'s; compile a Context for "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._check import check_type
 from rehydrate._concurrency.async_wrappers import run_locked
-from rehydrate.compact.outline import Spec, check_outline
+from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.context.arguments import (
     check_system,
     check_target,
@@ -101,7 +101,7 @@ class Context:
         originals: Originals | None = None,
         embedder: Any = "auto",
         timeout: float | None = 0.2,
-        outline: Spec = False,
+        outline: OutlineSize = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Check the arguments; no source is asked yet.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rehydrate.compact.query import Asked
+from rehydrate.compact.query import WeightedQuery
 from rehydrate.context.retriever import excerpt_tokens
 from rehydrate.context.tool_context import ToolContext
 from rehydrate.prompt.passes.packing import cut_to, is_divisible
@@ -57,7 +57,7 @@ def _excerpt(context: ToolContext, section: Section, query: str) -> Section:
     if not unseen.replace(_SHOWN, "").strip():
         return section
     limit = excerpt_tokens(context.max_tokens)
-    asked = Asked(query) if query else None
+    asked = WeightedQuery(query) if query else None
     cut = cut_to(replace(section, content=unseen), asked, limit)
     if is_too_long(context, cut) and is_divisible(cut):  # of megabytes one block may be too long
         cut = cut_to(cut, asked, limit)

@@ -30,7 +30,7 @@ from rehydrate.prompt.sources.arguments import sources_of
 from rehydrate.prompt.tool_def import ToolDef
 
 if TYPE_CHECKING:
-    from rehydrate.compact.outline import Spec
+    from rehydrate.compact.outline import OutlineSize
     from rehydrate.embedding.choice import Choice
     from rehydrate.prompt.compiled import CompiledPrompt
     from rehydrate.prompt.originals import Originals
@@ -69,7 +69,7 @@ class PromptBuilder:
     originals: Originals
     embedder: Choice
     timeout: float | None
-    outline: Spec
+    outline: OutlineSize
     runs_own_code_only: bool
     """No pass and no store of originals is the caller's: these may take any time."""
     render_cache: RenderCache

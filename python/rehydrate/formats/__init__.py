@@ -8,7 +8,7 @@ what each function does: `detect`, `parse`, `validate`, `places`, `replace`, `in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, cast
 
 from rehydrate.errors import InvalidMessageError, UnknownFormatError, Violation
 from rehydrate.formats import (
@@ -72,6 +72,10 @@ class Format(Protocol):
         """Return each entry without thinking: itself, a copy, or None where nothing is left."""
 
 
+FormatName = Literal[
+    "claude_code", "openai_responses", "openai_chat", "anthropic", "langchain", "plain"
+]
+
 # In the order of detection: a gateway's message with both `tool_calls` and thinking blocks is
 # paired by its `tool_calls`, so openai_chat comes before anthropic.
 FORMATS: dict[str, Format] = {
@@ -80,7 +84,7 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def detect_format(messages: Sequence[Any]) -> str:
+def detect_format(messages: Sequence[Any]) -> FormatName:
     """Return the name of the format of these messages.
 
     The first entry that only one format can hold decides: a transcript line (a `type` and no role)
@@ -97,7 +101,7 @@ def detect_format(messages: Sequence[Any]) -> str:
     found = _detected(entries)
     if found == plain.NAME:
         _foreign.check_roles(entries)
-    return found
+    return cast("FormatName", found)
 
 
 def _detected(entries: Sequence[Any]) -> str:

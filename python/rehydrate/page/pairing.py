@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate.compact.excerpts import Division, mark
-from rehydrate.compact.listing import without_messages
+from rehydrate.compact.outline_plan import without_messages
 from rehydrate.compact.result import BlockReport, Compaction, UnitReport
 from rehydrate.compact.thinking import without_thinking
-from rehydrate.compact.tool_inputs import take_apart
+from rehydrate.compact.tool_inputs import split_inputs
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Message, PieceKind, Unit
 
@@ -68,8 +68,8 @@ def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
         conversation, messages = without_thinking(conversation, tuple(messages))
     if compaction.replaced:
         conversation = without_messages(conversation, compaction.replaced)
-    apart = take_apart(conversation, messages, ()).conversation
-    parted = {message.index: message for message in apart.messages}
+    split = split_inputs(conversation, messages, ()).conversation
+    parted = {message.index: message for message in split.messages}
     try:
         return [_row(*both, parted) for both in zip(units, conversation.units, strict=True)]
     except ValueError:  # another number of units, of messages in one, or of blocks in a text
@@ -117,7 +117,7 @@ def _runs(text: str, unit: UnitReport, blocks: Sequence[BlockReport] | None) -> 
         yield Run(text, text if unit.kept else "", unit.kept)
         return
     division = Division.of(*(_engine.divide(text) or ("lines", ())))
-    fates = zip(blocks, division.rows, strict=True)
+    fates = zip(blocks, division.blocks, strict=True)
     for is_kept, group in groupby(fates, key=lambda fate: fate[0].kept):
         parts = [row for _, row in group]
         before = text[parts[0].start : parts[-1].end]

@@ -10,7 +10,7 @@ from typing import Any
 from rehydrate._check import check_callable, check_choice, check_type
 from rehydrate._concurrency.async_wrappers import computed
 from rehydrate.compact.arguments import GRANULARITIES
-from rehydrate.compact.outline import Spec, check_outline
+from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.embedding.choice import choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import BudgetExceededError
@@ -56,7 +56,7 @@ def compile(  # noqa: A001  the contract's word
     thinking: str = "auto",
     sent: CompiledPrompt | None = None,
     granularity: str = "message",
-    outline: Spec = False,
+    outline: OutlineSize = False,
     embedder: Any = "auto",
 ) -> CompiledPrompt:
     """Compile an IR to the arguments of the provider's SDK, with segments that state their source.

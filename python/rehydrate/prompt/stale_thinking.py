@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rehydrate import formats
 from rehydrate._check import check_choice
-from rehydrate.compact.thinking import Binding
+from rehydrate.compact.thinking import PrefixBinding
 from rehydrate.entry_id import EntryId
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
@@ -37,12 +37,12 @@ def checked_policy(thinking: object) -> str:
     return str(thinking)
 
 
-def binding_of(ir: PromptIR, target: Target) -> Binding:
+def binding_of(ir: PromptIR, target: Target) -> PrefixBinding:
     """Return what the history's thinking is bound to; nothing where it is not sent as it stands."""
     history, model = ir.history, UNBOUND
     if target.thinking == "auto" and history.format in _own_formats(target):
         model = thinking_model(target.model, history.format, history.entries)
-    return Binding(history.conversation, history.entries, model)
+    return PrefixBinding(history.conversation, history.entries, model)
 
 
 def waits_for_the_turn(
@@ -61,7 +61,7 @@ def waits_for_the_turn(
     binding = binding_of(ir, target)
     if binding.model.open_loop == "any" or not binding.model.refuses_changed_prefix:
         return False
-    return binding.must_wait(0) if sections_change else binding.waits(kept_units, cut)
+    return binding.loop_is_at_risk(0) if sections_change else binding.must_wait(kept_units, cut)
 
 
 def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int | None:
@@ -134,7 +134,7 @@ def without_stale_thinking(ir: PromptIR, target: Target, first: int) -> PromptIR
         "what it was"
     ]
     meta = replace(ir.meta, dropped=(*ir.meta.dropped, *dropped))
-    if binding.must_wait(first):
+    if binding.loop_is_at_risk(first):
         why = "thinking: the open tool loop lost what it begins with, which the model may refuse"
         meta = replace(meta, degraded=(*meta.degraded, why))
     return traced(NAME, ir, ir.replace(history=after, meta=meta), names, notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from rehydrate.compact.outline import Spec
+from rehydrate.compact.outline import OutlineSize
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Provider
 from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX
@@ -31,7 +31,7 @@ class Target:
     granularity: str = "message"
     """How prune treats an entry: "message" keeps or drops it whole, "excerpt" may keep some of its
     blocks."""
-    outline: Spec = False
+    outline: OutlineSize = False
     """Whether prune lists the names in what it leaves out, and in how many tokens."""
     embedder: Choice = BUILTIN
     """The model that compares entries and sections with the turn's query."""

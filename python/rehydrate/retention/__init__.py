@@ -1,11 +1,11 @@
-"""Retention: measures how much of the later needed content a compactor keeps.
+"""Retention: measures how much of what is needed later a compactor keeps.
 
 Two measures, neither of which calls a model:
 
-- with a question: the share of the turns that answer it, still there after compacting with it as
-  the query;
-- without one: the share of the names that the session uses later, still mentioned after compacting
-  what came before.
+- with a question: the share of the turns that answer it, still there after a compaction with the
+  question as the query;
+- without one: the share of the names that the session uses later, still mentioned after a
+  compaction of what came before.
 
 >>> from rehydrate.retention import Conversation, Question, keep_last, measure_questions
 >>> turns = [{"role": "user", "content": text} for text in ("My dog is Rex.", "Hello.", "Bye.")]
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rehydrate.retention.baselines import (
         keep_last as keep_last,
         keep_random as keep_random,
-        knows_the_future as knows_the_future,
+        oracle as oracle,
     )
     from rehydrate.retention.datasets import (
         Conversation as Conversation,
@@ -94,14 +94,14 @@ if TYPE_CHECKING:
 __all__, __dir__, __getattr__ = front(
     __name__,
     {
-        "baselines": "keep_last keep_random knows_the_future",
-        "datasets": ("Conversation Question Summary read_claude_code read_locomo read_tau_bench "),
+        "baselines": "keep_last keep_random oracle",
+        "datasets": "Conversation Question Summary read_claude_code read_locomo read_tau_bench",
         "evaluation": "Evaluation evaluate",
         "judging": "ajudge judge",
         "losses": "Loss",
         "measure": (
             "CODING_CUTS CUT_RATIOS Compact Cut Interval Kept QUESTION_RATIOS Retention "
-            "SUPPORT_CUTS Score cut_sessions measure_cuts measure_questions "
+            "SUPPORT_CUTS Score cut_sessions measure_cuts measure_questions"
         ),
         "reading": "estimate_cost names_in steps",
         "recommendation": "Recommendation",
@@ -116,7 +116,9 @@ __all__, __dir__, __getattr__ = front(
         "judging": "Judged Judgement planned_requests",
         "losses": "TOO_OLD",
         "measure": "by_session score_cut score_question",
-        "reading": ("Message laid_down payload said_by_user share_laid_down text_of tool_inputs "),
+        "reading": (
+            "Message binding_instructions instructions_kept payload text_of tool_inputs user_text"
+        ),
         "recommendation": "ANSWERS GOAL NEAR_GOAL USED_LATER recommend",
         "sampling": "too_short",
         "sessions": "evenly session_files",

@@ -1,4 +1,4 @@
-"""Baselines for a compactor: the last steps, random steps, and an oracle that sees the future."""
+"""Baselines for a compactor: the last steps, random steps, and an oracle that knows the needs."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def keep_last(cost: Cost = estimate_cost) -> Compact:
 def keep_random(seed: int = 0, cost: Cost = estimate_cost) -> Compact:
     """Keep whole steps in a random order, each one that still fits; the same ones every time."""
 
-    def compact(messages: list[Message], _query: str | None, ratio: float) -> list[Message]:
+    def compact(messages: list[Message], query: str | None, ratio: float) -> list[Message]:
         job = _budgeted(messages, ratio, cost)
         order = list(range(len(job.steps)))
-        random.Random(f"{seed} {_query}").shuffle(order)
+        random.Random(f"{seed} {query}").shuffle(order)
         left, chosen = job.budget, []
         for step in order:
             if job.costs[step] <= left:
@@ -71,19 +71,20 @@ def keep_random(seed: int = 0, cost: Cost = estimate_cost) -> Compact:
     return compact
 
 
-def knows_the_future(cut: Cut, cost: Cost = estimate_cost) -> Compact:
-    """Keep nearly the most names possible: an oracle, it sees which names are used later.
+def oracle(cut: Cut, cost: Cost = estimate_cost) -> Compact:
+    """Keep nearly as many needed names as possible: it sees which names are used later.
 
-    A greedy cover, the better of names per token and names alone: a few points under the optimum.
+    The better of two greedy covers, by names per token and by names alone: a few points under the
+    optimum.
     """
 
     def compact(messages: list[Message], _query: str | None, ratio: float) -> list[Message]:
         job = _budgeted(messages, ratio, cost)
         texts = ["\n".join(text_of(messages[i]) for i in step) for step in job.steps]
-        has = [frozenset(name for name in cut.needed if name in text) for text in texts]
-        per_token = _cover(has, job.costs, job.costs, job.budget)
-        by_names = _cover(has, job.costs, [1] * len(has), job.budget)
-        return job.keep(max(per_token, by_names, key=lambda c: len(_union(has, c))))
+        names_of = [frozenset(name for name in cut.needed if name in text) for text in texts]
+        per_token = _cover(names_of, job.costs, job.costs, job.budget)
+        by_names = _cover(names_of, job.costs, [1] * len(names_of), job.budget)
+        return job.keep(max(per_token, by_names, key=lambda c: len(_union(names_of, c))))
 
     return compact
 
@@ -98,27 +99,27 @@ def _budgeted(messages: list[Message], ratio: float, cost: Cost) -> _Budgeted:
 
 
 def _cover(
-    has: list[frozenset[str]], costs: list[int], prices: list[int], budget: int
+    names_of: list[frozenset[str]], costs: list[int], prices: list[int], budget: int
 ) -> list[int]:
     """Choose steps by new names per price, while they fit and add something new."""
     chosen: list[int] = []
     covered: frozenset[str] = frozenset()
     while True:
         gains = [
-            (len(has[step] - covered) / max(1, prices[step]), step)
-            for step in range(len(has))
+            (len(names_of[step] - covered) / max(1, prices[step]), step)
+            for step in range(len(names_of))
             if step not in chosen and costs[step] <= budget
         ]
         gain, best = max(gains, default=(0.0, -1))
         if gain <= 0:
             return chosen
         chosen.append(best)
-        covered |= has[best]
+        covered |= names_of[best]
         budget -= costs[best]
 
 
-def _union(has: list[frozenset[str]], chosen: Sequence[int]) -> frozenset[str]:
-    return frozenset().union(*(has[step] for step in chosen))
+def _union(names_of: list[frozenset[str]], chosen: Sequence[int]) -> frozenset[str]:
+    return frozenset().union(*(names_of[step] for step in chosen))
 
 
 Turns = list["BaseMessage"]
@@ -179,10 +180,10 @@ def to_langchain(messages: Sequence[Message]) -> Turns:
                 found.append(AIMessage(text, tool_calls=_calls(parsed), id=index))
             turn = identity
         elif parsed.answers:
-            said = _text(parsed, PieceKind.TOOL_RESULT)
-            for answer in parsed.answers:
-                found.append(ToolMessage(said, tool_call_id=answer, id=index))
-                said = ""
+            result = _text(parsed, PieceKind.TOOL_RESULT)
+            for tool_call_id in parsed.answers:
+                found.append(ToolMessage(result, tool_call_id=tool_call_id, id=index))
+                result = ""  # the text once, not for each of several calls
             if text:
                 found.append(HumanMessage(text, id=index))
         elif parsed.role == "system":
@@ -224,13 +225,15 @@ def _calls(parsed: Parsed) -> list[Any]:
     """Return its tool calls; an input that is no JSON object is under `raw`."""
     inputs = [piece.text for piece in parsed.pieces if piece.kind is PieceKind.TOOL_INPUT]
     calls = []
-    for call, written in zip_longest(parsed.calls, inputs[: len(parsed.calls)], fillvalue=""):
-        name, _, raw = written.partition(" ")
+    for tool_call_id, text in zip_longest(parsed.calls, inputs[: len(parsed.calls)], fillvalue=""):
+        name, _, raw = text.partition(" ")
         try:
             args = json.loads(raw)
         except ValueError:
             args = None
         if not isinstance(args, dict):
             args = {"raw": raw}
-        calls.append({"name": name or "tool", "args": args, "id": call, "type": "tool_call"})
+        calls.append(
+            {"name": name or "tool", "args": args, "id": tool_call_id, "type": "tool_call"}
+        )
     return calls

@@ -9,7 +9,7 @@ from typing import Any
 
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.datasets import Conversation
-from rehydrate.retention.judging import Judgement
+from rehydrate.retention.judging import Judgement, error_line
 from rehydrate.retention.losses import Loss, find_losses
 from rehydrate.retention.measure import Interval, Retention, Score, score_cut, score_question
 from rehydrate.retention.reading import Message, count_messages
@@ -79,7 +79,7 @@ class Evaluation:
     degraded: tuple[str, ...] = ()
     """Strategies that failed and were left out."""
     judged: Judgement | None = None
-    """The questions a model could answer before and after, if one was asked."""
+    """The questions that a model could answer before and after, if `judge` ran."""
     work: dict[str, Retention] = field(default_factory=dict, repr=False)
     """Scores of each strategy at the cuts."""
     asked: dict[str, Retention] = field(default_factory=dict, repr=False)
@@ -115,7 +115,8 @@ def evaluate(
     cost: Callable[[Message], int] | None = None,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Evaluation:
-    """Measure every strategy on these sessions at every ratio, and recommend one of ours.
+    """Measure every strategy on these sessions at every ratio, and recommend a setting of
+    `compact_context`.
 
     ``goal`` is the share of the names used later that must be kept. A strategy that fails is left
     out, and ``degraded`` says so. ``advance`` is called after each compaction: there are
@@ -139,9 +140,9 @@ def evaluate(
     if len(set(names)) < len(names):
         raise InvalidArgumentError(f"strategies are called {names}; give each a name of its own")
     ratios = tuple(sorted(set(ratios)))
-    work: dict[str, list[Score]] = {name: [] for name in names}
-    asked: dict[str, list[Score]] = {name: [] for name in names}
-    beside: dict[str, list[Score]] = {SUMMARY: [], **{name: [] for name in names}}
+    at_cuts: dict[str, list[Score]] = {name: [] for name in names}
+    at_questions: dict[str, list[Score]] = {name: [] for name in names}
+    at_summaries: dict[str, list[Score]] = {SUMMARY: [], **{name: [] for name in names}}
     failed: dict[str, str] = {}
 
     def run(strategy: Strategy, score: Callable[[], Score], into: list[Score], case: str) -> None:
@@ -149,45 +150,45 @@ def evaluate(
             try:
                 into.append(score())
             except Exception as error:  # a caller's own function may raise anything
-                failed[strategy.name] = f"{strategy.name} failed on {case}: {_error_line(error)}"
+                failed[strategy.name] = f"{strategy.name} failed on {case}: {error_line(error)}"
         advance(1)
 
     for cut in sample.cuts:
         for strategy in strategies:
             for ratio in ratios:
                 score = _deferred(score_cut, cut, strategy.compact, ratio, cost)
-                run(strategy, score, work[strategy.name], cut.name)
+                run(strategy, score, at_cuts[strategy.name], cut.name)
     for question in sample.questions:
         for strategy in strategies:
             for ratio in ratios:
                 score = _deferred(score_question, *question, strategy.compact, ratio, cost)
-                run(strategy, score, asked[strategy.name], question.conversation.name)
+                run(strategy, score, at_questions[strategy.name], question.conversation.name)
     for cut, summary in sample.summaries:
         size = cost(summary) / max(1, sum(map(cost, cut.messages)))
         own = _deferred(score_cut, cut, lambda *_, kept=summary: [kept], size, cost)()
-        beside[SUMMARY].append(replace(own, seconds=0.0))
+        at_summaries[SUMMARY].append(replace(own, seconds=0.0))
         for strategy in strategies:
             score = _deferred(score_cut, cut, strategy.compact, size, cost)
-            run(strategy, score, beside[strategy.name], cut.name)
+            run(strategy, score, at_summaries[strategy.name], cut.name)
 
     left = [strategy for strategy in strategies if strategy.name not in failed]
-    scores = {s.name: Retention(tuple(work[s.name])) for s in left}
-    answers = {s.name: Retention(tuple(asked[s.name])) for s in left}
+    later = {s.name: Retention(tuple(at_cuts[s.name])) for s in left}
+    answers = {s.name: Retention(tuple(at_questions[s.name])) for s in left}
     tokens = {each.name: sum(map(cost, each.messages)) for each in sample.conversations}
     has_cases = bool(sample.cuts or sample.questions)
-    advice = recommend(left, ratios, scores, answers, tokens, goal) if has_cases else None
+    advice = recommend(left, ratios, later, answers, tokens, goal) if has_cases else None
     chosen = next((s for s in left if advice and s.name == advice.strategy), None)
     return Evaluation(
         sessions=_sessions(sample, tokens),
         ratios=ratios,
         strategies=tuple(s.name for s in left),
         rows=tuple(
-            _row(s.name, ratio, work[s.name], asked[s.name])
+            _row(s.name, ratio, at_cuts[s.name], at_questions[s.name])
             for s in left
             for ratio in ratios
             if has_cases
         ),
-        summaries=_rows_at_summary_size(beside, [SUMMARY, *(s.name for s in left)])
+        summaries=_rows_at_summary_size(at_summaries, [SUMMARY, *(s.name for s in left)])
         if sample.summaries
         else (),
         recommendation=advice,
@@ -197,17 +198,13 @@ def evaluate(
         notes=sample.notes,
         skipped=sample.skipped,
         degraded=tuple(failed.values()),
-        work=scores,
+        work=later,
         asked=answers,
     )
 
 
 def _deferred(function: Callable[..., Score], *arguments: Any) -> Callable[[], Score]:
     return lambda: function(*arguments)
-
-
-def _error_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 def _sessions(sample: Sample, tokens: dict[str, int]) -> tuple[Session, ...]:
@@ -219,9 +216,9 @@ def _sessions(sample: Sample, tokens: dict[str, int]) -> tuple[Session, ...]:
     )
 
 
-def _row(name: str, ratio: float, work: Sequence[Score], asked: Sequence[Score]) -> Row:
-    cuts = [score for score in work if score.ratio == ratio]
-    questions = [score for score in asked if score.ratio == ratio]
+def _row(name: str, ratio: float, at_cuts: Sequence[Score], at_questions: Sequence[Score]) -> Row:
+    cuts = [score for score in at_cuts if score.ratio == ratio]
+    questions = [score for score in at_questions if score.ratio == ratio]
     later, answers = Retention(tuple(cuts)), Retention(tuple(questions))
     both = [*cuts, *questions]
     return Row(

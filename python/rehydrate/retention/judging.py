@@ -1,7 +1,7 @@
 """judge: how many questions a model answers from a conversation before and after compaction.
 
-The only measure that calls a model. It asks a dataset's own questions where there are some. For
-other sessions the model first writes questions at a cut, which whoever goes on must answer.
+The only measure that calls a model. It asks a dataset's own questions if there are any. For other
+sessions the model first writes questions that the agent must be able to answer behind a cut.
 """
 
 from __future__ import annotations
@@ -154,37 +154,33 @@ async def ajudge(
     degraded: list[str] = []
 
     async def ask(text: str) -> str:
-        prompt = compile_prompt(
-            hydrate(ContextRequest(text, budget=_BUDGET)), model.provider, model=model.name,
-            passes=(),
-        )  # fmt: skip
+        ir = hydrate(ContextRequest(text, budget=_BUDGET))
+        prompt = compile_prompt(ir, model.provider, model=model.name, passes=())
         try:
             return (await model.reply(prompt)).text.strip()
         finally:
             advance(1)
 
-    async def one(case: _Case) -> Judged | None:
+    async def judge_case(case: _Case) -> Judged:
         query = case.question if sample.questions else None
         kept = compact(list(case.messages), query, ratio)
-        whole, left = _as_text(case.messages), _as_text(kept)
-        said = partial(_ANSWER.format, question=case.question)
-        before = await ask(said(conversation=whole))
-        after = await ask(said(conversation=left))
-        graded = partial(_GRADE.format, question=case.question, expected=case.expected)
-        right = [_is_yes(await ask(graded(given=given))) for given in (before, after)]
+        answer_prompt = partial(_ANSWER.format, question=case.question)
+        before = await ask(answer_prompt(conversation=_as_text(case.messages)))
+        after = await ask(answer_prompt(conversation=_as_text(kept)))
+        grade_prompt = partial(_GRADE.format, question=case.question, expected=case.expected)
+        right = [_is_yes(await ask(grade_prompt(given=given))) for given in (before, after)]
         return Judged(case.session, case.question, case.expected, before, after, *right)
 
-    async def written(case: _Case) -> list[_Case]:
-        told = _WRITE.format(count=case.count, conversation=_as_text(case.messages))
-        return _questions(await ask(told), case)
+    async def write_questions(case: _Case) -> list[_Case]:
+        prompt = _WRITE.format(count=case.count, conversation=_as_text(case.messages))
+        return _questions(await ask(prompt), case)
 
     cases = _cases(sample, max_questions)
     if not sample.questions:
-        groups = await _side_by_side(written, cases, degraded)
+        groups = await _gather(write_questions, cases, degraded)
         cases = [case for group in groups for case in group][:max_questions]
-    judged = await _side_by_side(one, cases, degraded)
-    found = tuple(each for each in judged if each is not None)
-    return Judgement(model.name, ratio, found, tuple(dict.fromkeys(degraded)))
+    judged = await _gather(judge_case, cases, degraded)
+    return Judgement(model.name, ratio, tuple(judged), tuple(dict.fromkeys(degraded)))
 
 
 def planned_requests(sample: Sample, max_questions: int = MAX_QUESTIONS) -> int:
@@ -221,26 +217,32 @@ def _spread(values: Sequence[T], limit: int) -> list[T]:
     return [values[index * len(values) // count] for index in range(count)]
 
 
-async def _side_by_side(
-    work: Callable[[_Case], Awaitable[Any]], cases: Sequence[_Case], degraded: list[str]
-) -> list[Any]:
-    """Return the results in the order of the cases; failures are left out and added to
-    `degraded`."""
-    found: dict[int, Any] = {}
+async def _gather(
+    work: Callable[[_Case], Awaitable[T]], cases: Sequence[_Case], degraded: list[str]
+) -> list[T]:
+    """Run the work on all cases at once; return the results in order. A failure is left out and
+    added to `degraded`."""
+    results: dict[int, T] = {}
     limit = anyio.CapacityLimiter(MAX_CONCURRENT_REQUESTS)
 
     async def run(index: int, case: _Case) -> None:
         async with limit:
             try:
-                found[index] = await work(case)
-            except Exception as error:  # of the provider, its SDK, or a model of the caller's own
-                said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-                degraded.append(f"a question about {case.session} was not asked: {said}")
+                results[index] = await work(case)
+            except Exception as error:  # of the provider, its SDK, or the caller's own model
+                degraded.append(
+                    f"a question about {case.session} was not asked: {error_line(error)}"
+                )
 
     async with anyio.create_task_group() as tasks:
         for index, case in enumerate(cases):
             tasks.start_soon(run, index, case)
-    return [found[index] for index in sorted(found)]
+    return [results[index] for index in sorted(results)]
+
+
+def error_line(error: Exception) -> str:
+    """Return the type and the message of an error in one line of at most 300 characters."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 def _questions(reply: str, case: _Case) -> list[_Case]:
@@ -253,7 +255,7 @@ def _questions(reply: str, case: _Case) -> list[_Case]:
 
 
 def _as_text(messages: Sequence[Message]) -> str:
-    """Return a conversation as text, which any provider takes, from any format."""
+    """Return a conversation in any format as plain text, which any provider accepts."""
     return "\n\n".join(f"[{role_of(message)}] {text_of(message)}" for message in messages)
 
 

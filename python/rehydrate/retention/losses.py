@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rehydrate.retention.measure import Compact, Cut, Kept, places
-from rehydrate.retention.reading import is_tool_result, role_of, steps, text_of, tool_inputs
+from rehydrate.retention.measure import Compact, Cut, Kept, kept_indices
+from rehydrate.retention.reading import (
+    is_tool_result,
+    role_of,
+    single_spaced,
+    steps,
+    text_of,
+    tool_inputs,
+)
 
 MAX_LOSSES = 8
 """Maximum number of examples, over all sessions."""
@@ -16,8 +22,6 @@ CONTEXT_CHARS = 110
 ELSEWHERE = "most of what it mentions is kept elsewhere"
 TOO_OLD = "older than what fits"
 IN_PART = "the message is kept in part, without the lines that hold it"
-
-_BLANK = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +37,9 @@ class Loss:
     of: int
     """Number of messages up to the cut."""
     before: str
-    """The text before the name there; the next field is the text behind it."""
+    """Some text before the name in that message."""
     after: str
+    """Some text behind it."""
     why: str
     """Why that message was removed."""
     used: int
@@ -50,7 +55,8 @@ class Loss:
 def find_losses(
     cuts: Sequence[Cut], compact: Compact, ratio: float, limit: int = MAX_LOSSES
 ) -> tuple[Loss, ...]:
-    """Return the limit used of the names that each session lost, the worst session first.
+    """Return at most `limit` lost names: the most used one of each session, then the second of
+    each, the session with the largest loss first.
 
     For each session, only the cut with the largest loss counts.
     """
@@ -69,20 +75,20 @@ def _lost_at(cut: Cut, compact: Compact, ratio: float, limit: int) -> list[Loss]
     lost = cut.needed - cut.mentioned(kept)
     if not lost:
         return []
-    there = places(kept, cut.messages)
+    indices = kept_indices(kept, cut.messages)
     reasons = kept.reasons() if isinstance(kept, Kept) else {}
     texts = [text_of(message) for message in cut.messages]
     used = ["\n".join(tool_inputs(cut.ahead[i]) for i in group) for group in steps(cut.ahead)]
     if not any(used):  # a session without calls: later messages use it
         used = [text_of(message) for message in cut.ahead]
     uses = {name: [text for text in used if name in text] for name in lost}
-    # A number says little to a reader: names with letters come first.
+    # Names with letters come first: a number says little to a reader.
     ranked = sorted(
         (name for name in lost if uses[name]),
         key=lambda name: (not any(map(str.isalpha, name)), -len(uses[name]), name),
     )
     return [
-        _loss(cut, name, texts, there, reasons, uses[name], len(lost))
+        _loss(cut, name, texts, indices, reasons, uses[name], len(lost))
         for name in _without_overlaps(ranked)[:limit]
     ]
 
@@ -100,7 +106,7 @@ def _loss(
     cut: Cut,
     name: str,
     texts: Sequence[str],
-    there: set[int],
+    kept: set[int],
     reasons: Mapping[int, str],
     uses: Sequence[str],
     lost: int,
@@ -109,7 +115,7 @@ def _loss(
     why = reasons.get(index, "")
     if why.startswith(ELSEWHERE):
         why += ", but this name is not"
-    before, after = _around(texts[index], name)
+    before, after = _context(texts[index], name)
     return Loss(
         session=cut.session,
         cut=cut.name,
@@ -119,20 +125,21 @@ def _loss(
         of=len(cut.messages),
         before=before,
         after=after,
-        why=why or (IN_PART if index in there else TOO_OLD),
+        why=why or (IN_PART if index in kept else TOO_OLD),
         used=len(uses),
-        used_in=name.join(_around(uses[0], name)),
+        used_in=name.join(_context(uses[0], name)),
         lost=lost,
         needed=len(cut.needed),
     )
 
 
-def _around(text: str, name: str) -> tuple[str, str]:
+def _context(text: str, name: str) -> tuple[str, str]:
     """Return some text before and behind the last occurrence of a name."""
-    at = text.rindex(name)
-    end = at + len(name)
-    before = _BLANK.sub(" ", text[max(0, at - CONTEXT_CHARS) : at])
-    after = _BLANK.sub(" ", text[end : end + CONTEXT_CHARS])
-    return ("…" if at > CONTEXT_CHARS else "") + before, after + (
-        "…" if end + CONTEXT_CHARS < len(text) else ""
+    start = text.rindex(name)
+    end = start + len(name)
+    before = single_spaced(text[max(0, start - CONTEXT_CHARS) : start])
+    after = single_spaced(text[end : end + CONTEXT_CHARS])
+    return (
+        ("…" if start > CONTEXT_CHARS else "") + before,
+        after + ("…" if end + CONTEXT_CHARS < len(text) else ""),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,23 +13,24 @@ from rehydrate import formats
 from rehydrate.retention.datasets import Conversation, Question
 from rehydrate.retention.reading import (
     Message,
+    binding_instructions,
     count_messages,
     estimate_cost,
-    laid_down,
+    instructions_kept,
     names_in,
-    said_by_user,
-    share_laid_down,
+    single_spaced,
     steps,
     text_of,
     tool_inputs,
+    user_text,
 )
 
 DRAWS = 1_000
-COVERAGE = 0.95
+CONFIDENCE = 0.95
 
 
 class Interval(NamedTuple):
-    """A mean with its 95% confidence interval, from `low` to `high`."""
+    """The 95% confidence interval of a mean, from `low` to `high`."""
 
     low: float
     high: float
@@ -61,14 +61,15 @@ def by_session(values: Iterable[tuple[str, float]], *, seed: int = 0) -> Interva
     counts = np.array([len(group) for group in groups.values()])
     drawn = np.random.default_rng(seed).integers(len(groups), size=(DRAWS, len(groups)))
     means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    tail = (1 - COVERAGE) / 2
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return Interval(float(low), float(high))
 
 
 Compact = Callable[[list[Message], str | None, float], list[Message]]
-"""Takes messages, query or None, ratio of the tokens to keep. Returns the kept messages: the same
-objects, or `Kept` if some of them are rewritten."""
+"""A compactor: (messages, query or None, ratio of the tokens to keep) -> kept messages.
+
+They are the same objects, or a `Kept` if some of them are rewritten."""
 
 
 class Kept(list[Message]):
@@ -87,8 +88,6 @@ class Kept(list[Message]):
         self.reasons = reasons
 
 
-_BLANK = re.compile(r"\s+")
-
 QUESTION_RATIOS = (0.4, 0.2, 0.1, 0.05)
 CUT_RATIOS = (0.1, 0.2, 0.4)
 CODING_CUTS = (0.3, 0.45, 0.6, 0.75, 0.9)
@@ -99,7 +98,8 @@ SUPPORT_CUTS = (0.7,)
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One case at one ratio: the share of the needed things that was kept, and its cost."""
+    """One case at one ratio: the share of the needed names or messages that was kept, and its
+    cost."""
 
     case: str
     ratio: float
@@ -181,12 +181,12 @@ class Cut:
     @cached_property
     def laid_down(self) -> tuple[str, ...]:
         """The user's binding instructions before it."""
-        return laid_down(self.messages)
+        return binding_instructions(self.messages)
 
     @cached_property
     def last_turn(self) -> str:
         """The last user text before it."""
-        return next(filter(None, map(said_by_user, reversed(self.messages))), "")
+        return next(filter(None, map(user_text, reversed(self.messages))), "")
 
     @cached_property
     def violations(self) -> int:
@@ -291,11 +291,11 @@ def score_question(
     started = time.perf_counter()
     kept = compact(list(messages), question.text, ratio)
     seconds = time.perf_counter() - started
-    there = places(kept, messages)
+    indices = kept_indices(kept, messages)
     return Score(
         f"{conversation.name} question {number}",
         ratio,
-        sum(i in there for i in question.evidence) / len(question.evidence),
+        sum(i in indices for i in question.evidence) / len(question.evidence),
         sum(map(cost, kept)) / max(1, sum(map(cost, messages))),
         session=conversation.name,
         seconds=seconds,
@@ -318,29 +318,25 @@ def score_cut(
         len(cut.mentioned(kept)) / max(1, len(cut.needed)),
         sum(map(cost, kept)) / max(1, sum(map(cost, cut.messages))),
         session=cut.session,
-        laid_down=share_laid_down(cut.laid_down, kept),
+        laid_down=instructions_kept(cut.laid_down, kept),
         last_turn=float(_contains_text(kept, cut.last_turn)) if cut.last_turn else None,
         violations=max(0, len(formats.validate(kept, cut.format)) - cut.violations),
         seconds=seconds,
     )
 
 
-def places(kept: list[Message], messages: Sequence[Message]) -> set[int]:
+def kept_indices(kept: list[Message], messages: Sequence[Message]) -> set[int]:
     """Return the indices of the kept messages."""
     if isinstance(kept, Kept):
         return set(kept.indices)
-    there = {id(message) for message in kept}
-    return {i for i, message in enumerate(messages) if id(message) in there}
+    ids = {id(message) for message in kept}
+    return {i for i, message in enumerate(messages) if id(message) in ids}
 
 
-def _contains_text(messages: Sequence[Message], sought: str) -> bool:
+def _contains_text(messages: Sequence[Message], wanted: str) -> bool:
     """Return whether one of them contains the text, ignoring differences in white space."""
     texts = [text_of(message) for message in messages]
-    if any(sought in text for text in texts):
+    if any(wanted in text for text in texts):
         return True
-    sought = _plain(sought)
-    return any(sought in _plain(text) for text in texts)
-
-
-def _plain(text: str) -> str:
-    return _BLANK.sub(" ", text)
+    wanted = single_spaced(wanted)
+    return any(wanted in single_spaced(text) for text in texts)

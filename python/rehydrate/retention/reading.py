@@ -83,10 +83,10 @@ def is_tool_result(message: Message) -> bool:
     )
 
 
-def said_by_user(message: Message) -> str:
+def user_text(message: Message) -> str:
     """Return the user's own words in it: no tool result, and nothing that a harness adds.
 
-    >>> said_by_user({"role": "user", "content": "Go on. <system-reminder>x</system-reminder>"})
+    >>> user_text({"role": "user", "content": "Go on. <system-reminder>x</system-reminder>"})
     'Go on.'
     """
     body = payload(message)
@@ -212,27 +212,29 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=\S)|(?<=[。！？；])")
 _WORD = re.compile(r"\w+")
 _BLANK = re.compile(r"\s+")
 
-SHORTEST, LONGEST = 12, 400
-"""Length in characters of a sentence that counts: shorter is empty talk, longer is pasted."""
+MIN_SENTENCE_CHARS, MAX_SENTENCE_CHARS = 12, 400
+"""Length of a sentence that counts: a shorter one is empty talk, a longer one is pasted."""
 MAX_SENTENCES = 200
-"""Maximum number of sentences of one session, the first ones: a user pastes a handbook once."""
+"""The first sentences of a session count: a user pastes a handbook once."""
 WORDS_SHARE = 0.75
+"""The share of a sentence's words that one line must hold, to count as the same instruction."""
 
 
-def laid_down(messages: Iterable[Message]) -> tuple[str, ...]:
+def binding_instructions(messages: Iterable[Message]) -> tuple[str, ...]:
     """Return the sentences of user turns that bind the rest of the session, each once.
 
-    >>> laid_down([{"role": "user", "content": "Fix the test. Never touch src/engine.rs! Thanks."}])
+    >>> turn = {"role": "user", "content": "Fix the test. Never touch src/engine.rs! Thanks."}
+    >>> binding_instructions([turn])
     ('Never touch src/engine.rs!',)
     """
     found: dict[str, None] = {}
     for message in messages:
-        for line in _CODE.sub("\n", said_by_user(message)).splitlines():
+        for line in _CODE.sub("\n", user_text(message)).splitlines():
             for sentence in map(str.strip, _SENTENCE.split(line)):
-                # Half as long says as much where a word is one or two characters.
-                shortest = SHORTEST if sentence.isascii() else SHORTEST // 2
-                is_asked = sentence.endswith(("?", "？"))
-                if is_asked or not shortest <= len(sentence) <= LONGEST:
+                # In other scripts a word may be one or two characters: half as many say as much.
+                min_chars = MIN_SENTENCE_CHARS // (1 if sentence.isascii() else 2)
+                is_question = sentence.endswith(("?", "？"))
+                if is_question or not min_chars <= len(sentence) <= MAX_SENTENCE_CHARS:
                     continue
                 if _BINDING.search(sentence):
                     found[sentence] = None
@@ -241,11 +243,11 @@ def laid_down(messages: Iterable[Message]) -> tuple[str, ...]:
     return tuple(found)[:MAX_SENTENCES]
 
 
-def share_laid_down(sentences: Sequence[str], kept: Sequence[Message]) -> float | None:
+def instructions_kept(sentences: Sequence[str], kept: Sequence[Message]) -> float | None:
     """Return the share of these sentences that is still there; None where there are none.
 
     >>> summary = {"role": "user", "content": "Rules: src/engine.rs is never touched."}
-    >>> share_laid_down(["Never touch src/engine.rs!"], [summary])
+    >>> instructions_kept(["Never touch src/engine.rs!"], [summary])
     1.0
     """
     if not sentences:
@@ -253,8 +255,8 @@ def share_laid_down(sentences: Sequence[str], kept: Sequence[Message]) -> float 
     whole = "\n".join(text_of(message) for message in kept)
     missing = [sentence for sentence in sentences if sentence not in whole]
     if missing:
-        whole = _plain(whole)
-        missing = [sentence for sentence in missing if _plain(sentence) not in whole]
+        whole = single_spaced(whole)
+        missing = [sentence for sentence in missing if single_spaced(sentence) not in whole]
     if not missing:
         return 1.0
     text = "\n".join(text_of(message) for message in kept if not is_tool_result(message))
@@ -267,7 +269,8 @@ def share_laid_down(sentences: Sequence[str], kept: Sequence[Message]) -> float 
     return 1 - lost / len(sentences)
 
 
-def _plain(text: str) -> str:
+def single_spaced(text: str) -> str:
+    """Return the text with each run of white space as one blank."""
     return _BLANK.sub(" ", text)
 
 

@@ -61,7 +61,7 @@ class Recommendation:
     agreement: float | None
     """Share of the leave-one-out choices that agree with this one."""
     otherwise: str
-    """The most frequent other choice; empty where all agree."""
+    """The most frequent other choice; "" if all agree."""
     certainty: str
     """``"none"`` for one session, else ``"low"``, ``"fair"`` or ``"high"``."""
     code: str
@@ -113,10 +113,10 @@ class Recommendation:
 class _Measured:
     """All scores, separate for cuts and for questions: each must reach the goal."""
 
-    def __init__(self, work: Mapping[str, Retention], asked: Mapping[str, Retention]) -> None:
+    def __init__(self, later: Mapping[str, Retention], answers: Mapping[str, Retention]) -> None:
         self._scores = {
             (basis, name): scores
-            for basis, group in ((USED_LATER, work), (ANSWERS, asked))
+            for basis, group in ((USED_LATER, later), (ANSWERS, answers))
             for name, retention in group.items()
             if (scores := retention.scores)
         }
@@ -142,19 +142,19 @@ class _Measured:
 def recommend(
     strategies: Sequence[Strategy],
     ratios: Sequence[float],
-    work: Mapping[str, Retention],
-    asked: Mapping[str, Retention],
+    later: Mapping[str, Retention],
+    answers: Mapping[str, Retention],
     tokens: Mapping[str, int],
     goal: float = GOAL,
 ) -> Recommendation | None:
     """Return the smallest ratio at which a setting of `compact_context` reaches the goal, with it.
 
     With several sessions, the choice is made without each of them in turn, and tried on the one
-    left out. The choice that most of these agree on is recommended. None where no strategy is one
-    of ours.
+    left out. The choice that most of these agree on is recommended. None if no strategy is a
+    setting of `compact_context`.
     """
     settings = {each.name: each for each in strategies if each.options is not None}
-    measured = _Measured(work, asked)
+    measured = _Measured(later, answers)
     if not settings or not measured.sessions:
         return None
     choices: Counter[tuple[str, float]] = Counter()  # one for each session that is left out
@@ -172,12 +172,12 @@ def recommend(
         for basis, scores in measured.at(name, ratio).items()
     }
     basis = min(means, key=lambda each: means[each])
-    there = measured.at(name, ratio)[basis]
+    chosen = measured.at(name, ratio)[basis]
     last = {score.case: score for score in measured.at(BASELINE, ratio).get(basis, ())}
-    more = [(s.session, s.retained - last[s.case].retained) for s in there if s.case in last]
-    laid_down = [score.laid_down for score in there if score.laid_down is not None]
+    gains = [(s.session, s.retained - last[s.case].retained) for s in chosen if s.case in last]
+    laid_down = [score.laid_down for score in chosen if score.laid_down is not None]
     before = round(fmean(tokens[session] for session in measured.sessions))
-    unseen = [fmean(s.retained for s in scores) for scores in held_out.values()]
+    held_out_means = [fmean(s.retained for s in scores) for scores in held_out.values()]
     agreement = choices[name, ratio] / choices.total() if choices else None
     advice = Recommendation(
         strategy=name,
@@ -186,14 +186,14 @@ def recommend(
         reached=means[basis] >= goal,
         basis=basis,
         kept=means[basis],
-        interval=by_session((score.session, score.retained) for score in there),
+        interval=by_session((score.session, score.retained) for score in chosen),
         laid_down=fmean(laid_down) if laid_down else None,
-        over_baseline=fmean(value for _, value in more) if more else None,
-        over_baseline_interval=by_session(more),
+        over_baseline=fmean(value for _, value in gains) if gains else None,
+        over_baseline_interval=by_session(gains),
         tokens_before=before,
-        tokens_after=round(before * fmean(score.cost_ratio for score in there)),
+        tokens_after=round(before * fmean(score.cost_ratio for score in chosen)),
         sessions=len(measured.sessions),
-        held_out=min(unseen, default=None),
+        held_out=min(held_out_means, default=None),
         held_out_worst=_worst(held_out),
         agreement=agreement,
         otherwise="".join(settings[other].code(at_ratio) for other, at_ratio in ranked[1:2]),

@@ -23,7 +23,7 @@ LONG_SESSION_STEPS = 100
 """Minimum steps of a session that is cut five times; a shorter one is cut once."""
 
 
-class Asked(NamedTuple):
+class QuestionCase(NamedTuple):
     """One question of a conversation, and its number there."""
 
     conversation: Conversation
@@ -31,8 +31,8 @@ class Asked(NamedTuple):
     question: Question
 
 
-class Summarized(NamedTuple):
-    """The input of an agent's summary as a cut, and the summary."""
+class SummaryCase(NamedTuple):
+    """An agent's summary, and its input as a cut."""
 
     cut: Cut
     summary: Message
@@ -44,8 +44,8 @@ class Sample:
 
     conversations: tuple[Conversation, ...]
     cuts: tuple[Cut, ...]
-    questions: tuple[Asked, ...]
-    summaries: tuple[Summarized, ...]
+    questions: tuple[QuestionCase, ...]
+    summaries: tuple[SummaryCase, ...]
     notes: tuple[str, ...]
     """What was sampled of how much, and what was not measured, in words."""
     skipped: tuple[Skipped, ...] = ()
@@ -82,38 +82,38 @@ def sample_cases(
     read = conversations if isinstance(conversations, Sessions) else Sessions(tuple(conversations))
     sessions = read.conversations
     cuts: list[list[Cut]] = []
-    spoken = unmeasured = 0
+    without_calls = unmeasured = 0
     for session in sessions:
         calls = any(map(tool_inputs, session.messages))
         if not calls and session.questions:
             continue
         used_by = tool_inputs if calls else text_of
         found = cut_sessions([session], _fractions(session), min_needed=min_needed, used_by=used_by)
-        spoken += bool(found) and not calls
+        without_calls += bool(found) and not calls
         unmeasured += not found
         if found:
             cuts.append(found)
     questions = [
-        [Asked(session, number, question) for number, question in enumerate(session.questions)]
+        [QuestionCase(session, number, each) for number, each in enumerate(session.questions)]
         for session in sessions
         if session.questions
     ]
-    summaries = [case for session in sessions for case in _summarized(session, min_needed)]
+    summaries = [case for session in sessions for case in _summary_cases(session, min_needed)]
     notes = []
     if read.files_read < read.files:
         notes.append(f"{read.files_read:,} of {read.files:,} files read, drawn at random")
     if read.more:
-        taken, every = len(sessions), len(sessions) + read.more
-        notes.append(f"{taken:,} of {every:,} sessions, drawn at random")
+        total = len(sessions) + read.more
+        notes.append(f"{len(sessions):,} of {total:,} sessions, drawn at random")
     if unmeasured:
         notes.append(
             f"{_plural(unmeasured, 'session')} not measured: fewer than {min_needed} names of what "
             "came before are used later"
         )
-    if spoken:
+    if without_calls:
         notes.append(
-            f"{_plural(spoken, 'session')} without tool calls: measured by the names that later "
-            "messages mention"
+            f"{_plural(without_calls, 'session')} without tool calls: measured by the names that "
+            "later messages mention"
         )
     chosen_cuts = _evenly(cuts, max_cuts, seed, "cut", notes)
     chosen = _evenly(questions, max_questions, seed, "question", notes)
@@ -127,7 +127,7 @@ def _fractions(session: Conversation) -> Sequence[float]:
     return CODING_CUTS if is_long else SUPPORT_CUTS
 
 
-def _summarized(session: Conversation, min_needed: int) -> Iterable[Summarized]:
+def _summary_cases(session: Conversation, min_needed: int) -> Iterable[SummaryCase]:
     """Yield each summary with its input: the previous summary, and the messages since."""
     earlier: Summary | None = None
     for summary in session.summaries:
@@ -137,12 +137,12 @@ def _summarized(session: Conversation, min_needed: int) -> Iterable[Summarized]:
         ahead = session.messages[summary.end :]
         cut = cut_before(session, f"{session.name} at its summary", before, ahead)
         if len(cut.needed) >= min_needed:
-            yield Summarized(cut, summary.message)
+            yield SummaryCase(cut, summary.message)
         earlier = summary
 
 
 def _evenly(
-    groups: Sequence[Sequence[T]], limit: int, seed: int, what: str, notes: list[str]
+    groups: Sequence[Sequence[T]], limit: int, seed: int, noun: str, notes: list[str]
 ) -> list[T]:
     """Return at most `limit`: one of each group, in a random order, then a second of each."""
     total = sum(map(len, groups))
@@ -150,7 +150,7 @@ def _evenly(
         return [case for group in groups for case in group]
     chosen = evenly(groups, limit, seed)
     over = _plural(len({group for group, _ in chosen}), "session")
-    notes.append(f"{limit:,} of {total:,} {what}s, evenly over {over}")
+    notes.append(f"{limit:,} of {total:,} {noun}s, evenly over {over}")
     return [groups[group][case] for group, case in chosen]
 
 

@@ -9,8 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Self
 
-from rehydrate.compact.listing import place_of_outline
-from rehydrate.compact.outline import ID, Listed, Names, outline_tokens, read_lines, write_outline
+from rehydrate.compact.outline import (
+    ID,
+    NameIndex,
+    OutlineName,
+    outline_tokens,
+    read_lines,
+    write_outline,
+)
+from rehydrate.compact.outline_plan import outline_slot
 from rehydrate.formats.thinking import UNBOUND, thinking_model
 from rehydrate.messages import Message
 from rehydrate.prompt.counting import counted_sections, section_tokens
@@ -76,25 +83,25 @@ class Outlining(NamedTuple):
         if is_own:
             model = thinking_model(target.model, history.format, history.entries)
         older = dict(zip(self.older_positions(), self.older, strict=True))
-        place = place_of_outline(conversation, kept, older.keys(), model)
-        if place is None:
+        slot = outline_slot(conversation, kept, older.keys(), model)
+        if slot is None:
             return None
         tools = {tool.name for tool in self.ir.tools}
         has_numbers = _FETCH_TOOL in tools
-        names = Names()
+        names = NameIndex()
         names.add(
             conversation,
             kept,
             lambda unit: f"#{history.entry_index(unit.members[0])}" if has_numbers else "",
-            partly=cut,
-            older={position: _listed(each) for position, each in older.items()},
+            excerpts=cut,
+            replaced={position: _listed(each) for position, each in older.items()},
         )
         for section in sections:
-            names.add_shown(text_of(section, history.format))
-        older_outline = older.get(place.before)
+            names.add_visible(text_of(section, history.format))
+        older_outline = older.get(slot.before)
         anchor = None if older_outline is None else older_outline.anchor
         if anchor is None:
-            anchor = history.entry_index(int(place.before))
+            anchor = history.entry_index(int(slot.before))
 
         def outline(lines: str) -> Section:
             provenance = Provenance(ID, trust=TRUST)
@@ -114,5 +121,5 @@ def _is_outline(section: Section) -> bool:
     return section.id == ID and section.provenance.source == ID
 
 
-def _listed(section: Section) -> list[Listed]:
+def _listed(section: Section) -> list[OutlineName]:
     return read_lines(str(section.content)) or []

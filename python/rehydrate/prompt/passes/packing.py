@@ -2,7 +2,7 @@
 
 The engine gets one conversation: sections stand among the messages where the model will read them.
 What must stay is in it too, as kept, so that a section which repeats it gains little. The engine
-divides the texts of sections into blocks, and those texts of the history that `Divisible` names.
+divides the texts of sections into blocks, and the texts of the history in `DivisibleTexts`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine
-from rehydrate.compact.excerpts import Divisible
-from rehydrate.compact.query import Asked
+from rehydrate.compact.excerpts import DivisibleTexts
+from rehydrate.compact.query import WeightedQuery
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compact.signals import Embedded, columns, own_vectors
+from rehydrate.compact.signals import Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import BUILTIN, Choice
 from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from rehydrate.prompt.counting import COUNTER
@@ -54,7 +54,7 @@ class Candidates(NamedTuple):
     kept: tuple[Section, ...]
     """Sections that are kept anyway."""
     competing: tuple[Section, ...]
-    divisible: Divisible | None = None
+    divisible: DivisibleTexts | None = None
     """The history's texts that may be kept in part."""
 
 
@@ -86,7 +86,7 @@ def is_divisible(section: Section) -> bool:
 
 def pack(
     candidates: Candidates,
-    query: Asked | None,
+    query: WeightedQuery | None,
     budget_tokens: int,
     keep: Keep | None,
     embedder: Choice = BUILTIN,
@@ -136,7 +136,7 @@ def pack(
     return Packed(frozenset(kept_of_history), sections, entries, problems)
 
 
-def cut_to(section: Section, query: Asked | None, least_tokens: int) -> Section:
+def cut_to(section: Section, query: WeightedQuery | None, least_tokens: int) -> Section:
     """Cut the section to its best blocks: as few as have at least so many tokens."""
     nothing = Conversation("", (), ())
     alone = Candidates(History(), nothing, frozenset(), frozenset(), (), (section,))
@@ -249,9 +249,11 @@ class _PackingConversation:
         tags = (Piece(f"{opening}\n{closing}", PieceKind.TEXT),) if opening else ()
         return Message(0, role, (*tags, content))
 
-    def select(self, query: Asked | None, budget_tokens: int, *, with_handles: bool) -> _Selected:
+    def select(
+        self, query: WeightedQuery | None, budget_tokens: int, *, with_handles: bool
+    ) -> _Selected:
         """Let the engine fill the budget beside what is kept anyway."""
-        divisible = Divisible(self.conversation, (), self._paths, COUNTER)
+        divisible = DivisibleTexts(self.conversation, (), self._paths, COUNTER)
         is_question = query is not None and query.is_question
         prepared = _engine.prepare(
             self.conversation,
@@ -262,7 +264,7 @@ class _PackingConversation:
             calibrated=True,
             coverage=True,
             asked=is_question,
-            excerpting=divisible.columns(with_handles=with_handles) if self._paths else None,
+            excerpting=divisible.excerpting(with_handles=with_handles) if self._paths else None,
         )
         tokens = prepared.message_tokens
         pinned_tokens = sum(
@@ -273,19 +275,19 @@ class _PackingConversation:
         )
         embedded = Embedded()
         if query is not None and is_question and self._embedder.model is not None:
-            embedded = own_vectors(
+            embedded = model_vectors(
                 self._embedder.model,
                 divisible.parts(prepared) if self._paths else self.conversation,
                 prepared,
                 query.text,
                 calibrated=True,
-                every=False,
+                embed_all=False,
                 deadline=None,
             )
         selection = prepared.select(
             query=query.text if query else None,
             query_weight=query.weight if query else 0.0,
-            **columns(embedded.vectors),
+            **vector_arguments(embedded.vectors),
             memory_coverage=None,
             weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
             calibrated=True,

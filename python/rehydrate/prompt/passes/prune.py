@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from rehydrate.compact.excerpts import Divisible
-from rehydrate.compact.query import last_said, what_is_asked
+from rehydrate.compact.excerpts import DivisibleTexts
+from rehydrate.compact.query import last_user_text, weighted_query
 from rehydrate.compact.thinking import WAITS, why_waiting
 from rehydrate.errors import BudgetExceededError
 from rehydrate.formats._reading import compact_json
@@ -82,8 +82,8 @@ class _Pruning:
         self._conversation: Conversation = ir.history.conversation
         query = ir.request.query.strip()
         # A query that repeats the last user turn has no weight of its own if that is long ago.
-        is_last_turn = query == last_said(self._conversation)
-        self._query = what_is_asked(self._conversation, None if is_last_turn else query or None)
+        is_last_turn = query == last_user_text(self._conversation)
+        self._query = weighted_query(self._conversation, None if is_last_turn else query or None)
         needs_thoughts = binding_of(ir, target).needs_thoughts
         self._pins = frozenset(self._conversation.pins(thoughts=needs_thoughts))
         self._kept_units = set(self._pins)
@@ -230,12 +230,12 @@ class _Pruning:
             if kept is not section:
                 self._reasons[section.id] = "others are worth more for their tokens"
 
-    def _divisible(self) -> Divisible | None:
+    def _divisible(self) -> DivisibleTexts | None:
         """Return the texts of the history that may be kept in part."""
         if self._target.granularity != "excerpt":
             return None
         entries, kept = self._ir.history.entries, dict.fromkeys(self._kept_units, "")
-        return Divisible.find(self._conversation, entries, kept, COUNTER)
+        return DivisibleTexts.find(self._conversation, entries, kept, COUNTER)
 
     def _cut_to_minimums(self, sections: Iterable[Section], reason: str) -> None:
         for section in sections:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from rehydrate import _engine
 from rehydrate.compact.scoring import Scoring
-from rehydrate.compact.signals import Deadline, Embedded, columns, own_vectors
+from rehydrate.compact.signals import Deadline, Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.entry_id import EntryId
 from rehydrate.messages import Conversation, Message, PieceKind, Unit
@@ -212,19 +212,19 @@ def _relevance(
     )
     embedded = Embedded()
     if embedder.model is not None:
-        embedded = own_vectors(
+        embedded = model_vectors(
             embedder.model,
             conversation,
             prepared,
             query,
             calibrated=True,
-            every=False,
+            embed_all=False,
             deadline=deadline,
         )
     selection = prepared.select(
         query=query,
         query_weight=1.0,
-        **columns(embedded.vectors),
+        **vector_arguments(embedded.vectors),
         memory_coverage=None,
         weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
         calibrated=True,
@@ -234,7 +234,7 @@ def _relevance(
     found, problems = embedded
     signals = _engine.signals(selection)
     sure = confidence_of(signals)
-    if found is not None and (nearness := found.nearness()) >= LEAST_NEARNESS:
+    if found is not None and (nearness := found.query_similarity()) >= LEAST_NEARNESS:
         sure = max(sure, nearness)  # meant, in other words
     if sure < LEAST_CONFIDENCE:
         return [0.0] * len(conversation.units), problems

@@ -1,4 +1,4 @@
-"""The names of an outline found slowly and plainly: the twin of the engine's `names`."""
+"""A slow, obvious search for the names of an outline, to compare with the engine's `names`."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def names(
     """The same arguments and the same answer."""
     uses: dict[str, list[tuple[int, bool]]] = {}
     in_sight: set[str] = set()
-    for place, text in enumerate(texts):
-        if kinds[place] == PieceKind.THINKING:
+    for index, text in enumerate(texts):
+        if kinds[index] == PieceKind.THINKING:
             continue
-        if shown[place]:
+        if shown[index]:
             in_sight.update(part for _, name in _runs(text) for part in _parts_of(name))
             continue
-        for name, is_spoken in _names_in(text, kinds[place] == PieceKind.TEXT):
-            uses.setdefault(name, []).append((place, is_spoken))
+        for name, is_spoken in _names_in(text, kinds[index] == PieceKind.TEXT):
+            uses.setdefault(name, []).append((index, is_spoken))
     ranked = []
     for number, (name, found) in enumerate(uses.items()):
         spoken = all(is_spoken for _, is_spoken in found)
-        acted = [place for place, _ in found if kinds[place] == PieceKind.TOOL_INPUT]
+        acted = [index for index, _ in found if kinds[index] == PieceKind.TOOL_INPUT]
         last = found[-1][0]
         worth = 0.0 if spoken else (4.0 if acted else 1.0)
         worth /= 1.0 + (units[-1] - units[last]) / 10.0

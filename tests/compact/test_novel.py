@@ -1,4 +1,4 @@
-"""Archive(novel=True): what goes for good is remembered first."""
+"""Archive(novel=True): a dropped unit becomes a memory if memory does not hold it yet."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def memory() -> Memory:
     return Memory(PlainStore(), namespace="alice")
 
 
-def distil(memory: Any, *lines: str, **options: Any) -> Any:
-    """Compact a talk to nothing but its end, which says nothing worth remembering."""
+def drop_all(memory: Any, *lines: str, **options: Any) -> Any:
+    """Compact a talk to its end alone, which is not worth a memory."""
     given = {"budget_tokens": 0, "memory": memory, "archive": NOVEL} | options
     # What the assistant said last would be kept as the reply that the user answers.
     is_answered = any(line.startswith("assistant: ") for line in lines)
@@ -54,7 +54,7 @@ def distil(memory: Any, *lines: str, **options: Any) -> Any:
     ],
 )
 def test_the_kind_goes_by_the_first_cue(memory: Memory, line: str, kind: str):
-    stats = distil(memory, line).stats
+    stats = drop_all(memory, line).stats
     (item,) = memory.list()
     assert (item.kind, item.text) == (kind, line.partition(": ")[2])
     assert (stats.distilled, stats.distilled_kinds) == (1, {kind: 1})
@@ -65,7 +65,7 @@ def test_a_typographers_apostrophe_is_an_apostrophe():
 
 
 def test_what_it_is_from_stands_with_it(memory: Memory):
-    distil(
+    drop_all(
         memory,
         f"user: The budget {LONG}",
         f"assistant: {ASIDE}",
@@ -83,9 +83,9 @@ def test_what_it_is_from_stands_with_it(memory: Memory):
 
 
 def test_a_conversation_without_a_name_has_one_that_lasts_while_it_grows(memory: Memory):
-    distil(memory, f"user: The budget {LONG}")
-    distil(memory, f"user: The budget {LONG}", f"assistant: {ASIDE}")
-    distil(memory, "user: A third thing, of which nobody has ever spoken before.")
+    drop_all(memory, f"user: The budget {LONG}")
+    drop_all(memory, f"user: The budget {LONG}", f"assistant: {ASIDE}")
+    drop_all(memory, "user: A third thing, of which nobody has ever spoken before.")
     threads = [item.thread for item in memory.list(newest_first=False)]
     assert threads[0] == threads[1] != threads[2]
 
@@ -110,7 +110,7 @@ def test_a_transcript_brings_its_own_name_and_times(memory: Memory):
 @pytest.mark.parametrize("coverage", [0.0, 0.25, 0.4999])
 def test_confidence_falls_with_what_memory_held_already(coverage: float):
     memory = Known([coverage, 1.0])
-    distil(memory, f"user: The budget {LONG}")
+    drop_all(memory, f"user: The budget {LONG}")
     (item,) = memory.added
     assert item.confidence == pytest.approx(0.5 + 0.25 * (1 - coverage))
 
@@ -118,21 +118,21 @@ def test_confidence_falls_with_what_memory_held_already(coverage: float):
 @pytest.mark.parametrize("coverage", [0.5, 0.8, 1.0])
 def test_what_memory_holds_at_least_half_is_not_written_again(coverage: float):
     memory = Known([coverage, 1.0])
-    assert distil(memory, f"user: The budget {LONG}").stats.distilled == 0
+    assert drop_all(memory, f"user: The budget {LONG}").stats.distilled == 0
     assert memory.added == []
 
 
 def test_forty_bytes_are_enough_and_fewer_are_not(memory: Memory):
-    distil(memory, "user: " + "é" * 19 + "a")
+    drop_all(memory, "user: " + "é" * 19 + "a")
     assert memory.list() == []
-    distil(memory, "user: " + "é" * 20)
+    drop_all(memory, "user: " + "é" * 20)
     assert [item.text for item in memory.list()] == ["é" * 20]
 
 
 @given(st.text(alphabet="aé€🙂 ", min_size=600, max_size=700))
 def test_at_most_six_hundred_bytes_are_kept_and_no_character_is_cut(text: str):
     memory = Memory(PlainStore(), namespace="alice", redact=False)
-    distil(memory, "user: " + text)
+    drop_all(memory, "user: " + text)
     for item in memory.list():
         assert len(item.text.encode()) <= 600
         assert text.strip().startswith(item.text)
@@ -141,7 +141,7 @@ def test_at_most_six_hundred_bytes_are_kept_and_no_character_is_cut(text: str):
 
 
 def test_system_messages_and_what_is_kept_are_not_written(memory: Memory):
-    distil(memory, f"system: You are careful. {LONG}", f"user: The budget {LONG}", pin=[1])
+    drop_all(memory, f"system: You are careful. {LONG}", f"user: The budget {LONG}", pin=[1])
     assert memory.list() == []
 
 
@@ -178,9 +178,9 @@ def test_a_call_and_its_results_are_one_memory(memory: Memory):
 
 def test_repeating_the_call_stores_nothing_twice(memory: Memory):
     lines = [f"user: Topic {n} {LONG}, and it has number {n}{n}." for n in range(6)]
-    first = distil(memory, *lines).stats
+    first = drop_all(memory, *lines).stats
     held = memory.list(limit=None)
-    again = distil(memory, *lines).stats
+    again = drop_all(memory, *lines).stats
     assert (first.distilled, again.distilled) == (6, 0)
     assert again.distilled_kinds == {}
     assert memory.list(limit=None) == held
@@ -188,14 +188,14 @@ def test_repeating_the_call_stores_nothing_twice(memory: Memory):
 
 def test_half_a_secret_is_not_remembered_either(memory: Memory):
     secret = "postgres://app:" + "s3cr3t" * 20 + "@db.example.com/main"
-    distil(memory, f"user: {'x' * 560} {secret} and more after it")
+    drop_all(memory, f"user: {'x' * 560} {secret} and more after it")
     (item,) = memory.list()
     assert "s3cr3t" not in item.text
     assert item.text.startswith("x" * 560 + " postgres://app:[redacted:")
 
 
 def test_the_label_of_a_secret_is_among_the_items_redactions(memory: Memory):
-    distil(memory, "user: The key is AKIAIOSFODNN7EXAMPLE and it is valid until May.")
+    drop_all(memory, "user: The key is AKIAIOSFODNN7EXAMPLE and it is valid until May.")
     (item,) = memory.list()
     ((name, start, end),) = item.redactions
     assert item.text[start:end] == f"[redacted:{name}]"

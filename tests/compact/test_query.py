@@ -1,4 +1,4 @@
-"""What a turn asks for stays, wherever it was said, and a vague turn costs the work little."""
+"""The query: what the last turn asks for stays, and a vague turn takes little from the rest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rehydrate import compact_context
-from rehydrate.compact import LONGEST_CHARS, last_said, what_is_asked
+from rehydrate.compact import MAX_QUERY_CHARS, last_user_text, weighted_query
 from rehydrate.formats import read
 
 QUESTION = "What did Amira say about the lighthouse keeper's wedding?"
@@ -16,14 +16,16 @@ ANSWER = "Amira: the lighthouse keeper's wedding is on the ninth of May, in the 
 
 def chat(last: str | None = None) -> list[dict[str, Any]]:
     """Forty rounds of small talk about files, one of which holds the answer."""
-    said = []
+    messages = []
     for n in range(40):
-        said.append(
+        messages.append(
             {"role": "user", "content": f"Now look at src/part_{n}.py, please, and test it."}
         )
-        said.append({"role": "assistant", "content": f"src/part_{n}.py has {n} tests, all green."})
-    said[12] = {"role": "user", "content": ANSWER}
-    return said if last is None else [*said, {"role": "user", "content": last}]
+        messages.append(
+            {"role": "assistant", "content": f"src/part_{n}.py has {n} tests, all green."}
+        )
+    messages[12] = {"role": "user", "content": ANSWER}
+    return messages if last is None else [*messages, {"role": "user", "content": last}]
 
 
 def kept(messages: list[Any], query: str | None = None, **options: Any) -> list[str]:
@@ -39,13 +41,16 @@ def test_what_the_last_turn_asks_for_stays_without_a_query():
 
 def logs(last: str) -> list[dict[str, Any]]:
     """Three long logs in which no word stands out, and a question."""
-    said = []
+    messages = []
     for name in ("north", "south", "east"):
         lines = [f"12:{n % 60:02} {name}_{n} served berth {n * 7 % 97}" for n in range(300)]
-        said.append({"role": "user", "content": f"Read the log of {name}."})
-        said.append({"role": "assistant", "content": "\n".join(lines)})
-    said += [{"role": "user", "content": "Thanks."}, {"role": "assistant", "content": "Gladly."}]
-    return [*said, {"role": "user", "content": last}]
+        messages.append({"role": "user", "content": f"Read the log of {name}."})
+        messages.append({"role": "assistant", "content": "\n".join(lines)})
+    messages += [
+        {"role": "user", "content": "Thanks."},
+        {"role": "assistant", "content": "Gladly."},
+    ]
+    return [*messages, {"role": "user", "content": last}]
 
 
 def test_what_mentions_a_name_that_is_asked_for_stays_though_its_words_are_everywhere():
@@ -72,7 +77,7 @@ def test_a_vague_query_takes_little_from_what_the_work_needs(vague: str):
     assert len(without & set(kept(chat(), vague))) >= 0.8 * len(without)
 
 
-def test_greedy_packing_reads_no_turn():
+def test_greedy_packing_infers_no_query():
     assert compact_context(chat(QUESTION), scoring="chitta").stats.query_share == 0.0
     assert ANSWER not in kept(chat(QUESTION), scoring="chitta")
 
@@ -81,8 +86,8 @@ def test_a_turn_counts_less_the_more_has_followed_it():
     weights = []
     for after in range(0, 60, 4):
         work = [{"role": "assistant", "content": f"step {n}"} for n in range(after)]
-        asked = what_is_asked(read([*chat(QUESTION), *work], "plain")[0], None)
-        weights.append(0.0 if asked is None else asked.weight)
+        query = weighted_query(read([*chat(QUESTION), *work], "plain")[0], None)
+        weights.append(0.0 if query is None else query.weight)
     assert weights[0] == 1.0
     assert weights[1] == 0.5
     assert weights == sorted(weights, reverse=True)
@@ -91,7 +96,7 @@ def test_a_turn_counts_less_the_more_has_followed_it():
 
 def test_a_query_that_is_given_counts_whole_whatever_the_turn():
     conversation, _ = read(chat("Go on."), "plain")
-    assert what_is_asked(conversation, QUESTION) == (QUESTION, 1.0, True)
+    assert weighted_query(conversation, QUESTION) == (QUESTION, 1.0, True)
 
 
 @pytest.mark.parametrize(
@@ -112,28 +117,28 @@ def test_a_query_that_is_given_counts_whole_whatever_the_turn():
     ],
 )
 def test_a_turn_that_wants_something_done_counts_less_than_a_question(turn: str, weight: float):
-    asked = what_is_asked(read(chat(turn), "plain")[0], None)
-    assert asked == (turn, weight, weight == 1)
+    query = weighted_query(read(chat(turn), "plain")[0], None)
+    assert query == (turn, weight, weight == 1)
 
 
 def test_a_question_beside_other_sentences_counts_by_its_share():
-    asked = what_is_asked(read(chat("I moved the port. Which was it?"), "plain")[0], None)
-    assert asked is not None
-    assert 0.25 < asked.weight < 0.75
-    assert asked.is_question
+    query = weighted_query(read(chat("I moved the port. Which was it?"), "plain")[0], None)
+    assert query is not None
+    assert 0.25 < query.weight < 0.75
+    assert query.is_question
 
 
 def test_of_a_long_turn_the_beginning_and_the_end_are_read():
     long = "Where is the mast? " + "log line\n" * 2_000 + " Which berth is free?"
-    asked = what_is_asked(read(chat(long), "plain")[0], None)
-    assert asked is not None
-    assert len(asked.text) == LONGEST_CHARS + 1
-    assert asked.text.startswith("Where is the mast?")
-    assert asked.text.endswith("Which berth is free?")
+    query = weighted_query(read(chat(long), "plain")[0], None)
+    assert query is not None
+    assert len(query.text) == MAX_QUERY_CHARS + 1
+    assert query.text.startswith("Where is the mast?")
+    assert query.text.endswith("Which berth is free?")
 
 
-def test_nothing_is_asked_where_nobody_spoke():
+def test_there_is_no_query_where_nobody_spoke():
     conversation, _ = read([{"role": "assistant", "content": "Hello."}], "plain")
-    assert (last_said(conversation), what_is_asked(conversation, None)) == ("", None)
+    assert (last_user_text(conversation), weighted_query(conversation, None)) == ("", None)
     blank, _ = read([{"role": "user", "content": "  \n"}], "plain")
-    assert what_is_asked(blank, None) is None
+    assert weighted_query(blank, None) is None
