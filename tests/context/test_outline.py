@@ -15,7 +15,7 @@ from rehydrate.context import ContextJIT
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt import CompiledPrompt, Section
 from tests import strategies
-from tests.compact.names_twin import stands_in
+from tests.compact.slow_names import stands_in
 from tests.strategies import Entry
 
 SMALL = Budget(3_000, 1_000_000)

@@ -86,8 +86,8 @@ def _histories(draw: Draw) -> History:
     form, entries = draw(conversations())
     tokens = tuple(draw(st.integers(0, 50)) for _ in entries)
     offset = draw(st.integers(0, 5))
-    places = tuple(range(offset, offset + len(entries))) if draw(st.booleans()) else ()
-    return History(tuple(entries), form, tokens, places)
+    indices = tuple(range(offset, offset + len(entries))) if draw(st.booleans()) else ()
+    return History(tuple(entries), form, tokens, indices)
 
 
 @st.composite

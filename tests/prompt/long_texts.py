@@ -85,9 +85,9 @@ def long_conversations(draw: Draw) -> tuple[str, list[Any]]:
     at = 0
     made = list(entries)
     for message in formats.parse(entries, name).messages:
-        places = formats.FORMATS[name].places(entries[message.index], message.index)
+        paths = formats.FORMATS[name].places(entries[message.index], message.index)
         changed = {}
-        for piece, path in zip(message.pieces, places, strict=True):
+        for piece, path in zip(message.pieces, paths, strict=True):
             if path is not None and piece.kind == PieceKind.TOOL_RESULT:
                 changed[path] = texts[at % len(texts)]
                 at += 1
@@ -120,7 +120,7 @@ class Target:
 
 
 def held() -> HeldOriginals:
-    """An empty place for originals."""
+    """An empty store for originals."""
     return HeldOriginals()
 
 

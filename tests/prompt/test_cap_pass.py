@@ -196,7 +196,7 @@ def test_the_texts_of_one_result_share_its_cap():
     assert blocks[1] is image
     assert blocks[2]["text"] == "short"
     assert sum(tokens(each["text"]) for each in (blocks[0], *blocks[2:])) <= 8_000
-    assert all(tokens(blocks[place]["text"]) > 2_200 for place in (0, 3, 4))
+    assert all(tokens(blocks[index]["text"]) > 2_200 for index in (0, 3, 4))
 
 
 def test_results_of_parallel_calls_have_a_cap_each():
@@ -237,7 +237,7 @@ def test_what_the_user_and_the_model_said_is_not_capped():
     assert list(ir.history.entries) == entries
 
 
-def test_the_trace_counts_tokens_and_names_places():
+def test_the_trace_counts_tokens_and_names_entries():
     entries = answered("short", PROSE)
     messages = formats.parse(entries, "anthropic").messages
     tokens = tuple(_engine.message_tokens(messages, "o200k_base"))

@@ -211,10 +211,10 @@ def test_a_damaged_history_is_reported_or_refused_and_never_a_fault_of_ours(
     name, entries = conversation
     broken = data.draw(damaged(entries))
     try:
-        known = rehydrate.validate(broken, name)
+        violations = rehydrate.validate(broken, name)
         prompt = compiled(PromptIR(history=History(tuple(broken), name)), provider)
     except InvalidMessageError:
         return
     if prompt is not None and rehydrate.validate(prompt.messages, provider):
-        assert known
+        assert violations
         assert any("as it came in" in why for why in prompt.ir.meta.degraded)

@@ -67,7 +67,7 @@ def test_what_is_said_only_later_does_not_count():
     assert run(static, entries=entries).sections == (static,)
 
 
-def test_entries_are_known_by_their_ids_and_places():
+def test_entries_are_known_by_their_ids_and_entry_indices():
     entry = {"type": "user", "uuid": "u-1", "message": {"role": "user", "content": "Hello."}}
     for item in ("u-1", "history[0]"):
         after = run(found(1, provenance=of(item)), entries=[entry], format="claude_code")

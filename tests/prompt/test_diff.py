@@ -47,7 +47,7 @@ def test_each_kind_of_change_to_sections_is_told():
     ]
 
 
-def test_a_section_that_changed_places_is_the_only_one_that_moved():
+def test_a_section_that_changed_its_position_is_the_only_one_that_moved():
     there = LAWFUL.diff(LAWFUL.with_sections([FOUND, SYSTEM, NOTES]))
     assert [(change.id, change.kind) for change in there.sections] == [("mem_1", "moved")]
 
@@ -69,7 +69,7 @@ def test_what_did_not_move_stands_in_its_old_order_and_no_fewer_could_have_moved
     assert len(stayed) == max(longest)
 
 
-def test_entries_are_known_by_the_place_they_came_in_at():
+def test_entries_are_compared_by_their_entry_index():
     there = LAWFUL.diff(without_entries(1, 2))
     assert there.history == (Change("history[1]", "removed", 9), Change("history[2]", "removed", 6))
     capped = {**TALK[3], "content": "84"}

@@ -239,12 +239,12 @@ def test_a_run_is_where_it_is_said_to_be(sources, wanted):
             wanted[run.start : run.end]
             == lines[run.first - 1 : run.first - 1 + run.end - run.start]
         )
-    covered = {place for run in runs for place in range(run.start, run.end)}
+    covered = {index for run in runs for index in range(run.start, run.end)}
     for lines in sources:  # seven lines in a row are always found, if not for a longer run
         for start in range(len(lines) - 6):
-            for place in range(len(wanted) - 6):
-                if wanted[place : place + 7] == lines[start : start + 7]:
-                    assert covered & set(range(place, place + 7))
+            for index in range(len(wanted) - 6):
+                if wanted[index : index + 7] == lines[start : start + 7]:
+                    assert covered & set(range(index, index + 7))
 
 
 @pytest.mark.parametrize("start", [0, 5, 2_989])
@@ -257,12 +257,12 @@ def test_a_run_is_found_anywhere_in_a_long_text(start: int):
     assert (run.start, run.end, run.first) == (1, 10, start + 1)
 
 
-def test_the_first_place_of_a_row_stays_however_many_there_are():
+def test_the_first_line_of_a_row_stays_however_many_there_are():
     anchors, first = AnchorIndex(), {}
-    for place in range(5_000):
-        key = place * 48_271 % 3_001
-        first.setdefault(key, place)
-        anchors.add(key, place)
+    for index in range(5_000):
+        key = index * 48_271 % 3_001
+        first.setdefault(key, index)
+        anchors.add(key, index)
     assert len(anchors) == len(first)
     assert [anchors.get(key) for key in range(3_002)] == [first.get(n, -1) for n in range(3_002)]
 

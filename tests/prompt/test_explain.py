@@ -85,8 +85,8 @@ def test_an_unreadable_history_has_a_table_too():
     assert [row.id for row in ir.explain().rows] == ["history[0-1]", "mem_1"]
 
 
-def gone(place: int, reason: str = "no room") -> DroppedSection:
-    return DroppedSection(f"history[{place}]", 10, reason, f"mem_{place}", "normal", "prune")
+def gone(index: int, reason: str = "no room") -> DroppedSection:
+    return DroppedSection(f"history[{index}]", 10, reason, f"mem_{index}", "normal", "prune")
 
 
 def test_entries_that_went_together_are_one_row():

@@ -1,4 +1,4 @@
-"""History: what was read of it, kept or read again, is what is in it."""
+"""History: its messages are the same from the cache and parsed again."""
 
 import pickle
 from typing import Any
@@ -28,7 +28,7 @@ def with_long_inputs(value: Any) -> Any:
 
 
 @given(conversations(), st.data())
-def test_a_history_at_rest_says_what_it_said(conversation, data):
+def test_a_history_with_a_small_parse_cache_has_the_same_messages(conversation, data):
     name, entries = conversation
     entries = with_long_inputs(entries)
     read = formats.parse(entries, name).messages

@@ -127,7 +127,7 @@ def test_history_and_sections_share_the_room_by_worth():
     assert kept[-1] is entries[-1]
     assert "server3.py" in by_id(after)["semantic:mem_1"].content
     assert after.history.entry_indices == tuple(
-        place for place, entry in enumerate(entries) if any(entry is each for each in kept)
+        index for index, entry in enumerate(entries) if any(entry is each for each in kept)
     )
     assert len(after.history.tokens) == len(kept)
     gone = {record.section for record in after.meta.dropped}

@@ -266,7 +266,7 @@ def test_what_only_looks_unlawful_is_lawful(name: str):
 def test_violations_the_caller_knows_of_are_not_looked_for_again():
     split = without_entries(2)
     assert split.verify(violations=()) == []
-    known = Violation(1, "unanswered_tool_call", "no result")
-    assert split.verify(violations=(known,)) == [
+    violation = Violation(1, "unanswered_tool_call", "no result")
+    assert split.verify(violations=(violation,)) == [
         BrokenLaw(Law.TOOL_PAIRS, "history[1]", "history[1]: no result, unanswered_tool_call")
     ]
