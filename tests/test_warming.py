@@ -54,7 +54,7 @@ def test_what_comes_after_it_imports_nothing_of_this_package_and_no_numpy():
 
 def test_it_says_what_it_warmed_and_how_long_it_took():
     warmed = warm_up()
-    assert names(warmed) == ["context", "embedder", "runtime"]
+    assert names(warmed) == ["context", "embedder", "agent"]
     assert all(part.elapsed_ms >= 0 and not part.error for part in warmed.parts)
     assert warmed.elapsed_ms >= max(part.elapsed_ms for part in warmed.parts)
 
@@ -62,7 +62,7 @@ def test_it_says_what_it_warmed_and_how_long_it_took():
 def test_many_threads_may_call_it_and_as_often_as_they_like():
     with ThreadPoolExecutor(6) as pool:
         warmed = list(pool.map(lambda _: warm_up(), range(12)))
-    assert [names(each) for each in warmed] == [["context", "embedder", "runtime"]] * 12
+    assert [names(each) for each in warmed] == [["context", "embedder", "agent"]] * 12
     assert not any(each.failed for each in warmed)
 
 
@@ -90,7 +90,7 @@ def test_what_fails_is_named_without_its_words_and_stops_nothing(tmp_path: Path)
     warmed = warm_up(embedder=embed, memories=[memory])
     assert [part.name for part in warmed.failed] == ["embedder", "memory alice"]
     assert "hunter2" not in str(warmed)
-    assert names(warmed)[2] == "runtime"
+    assert names(warmed)[2] == "agent"
 
 
 def test_a_model_that_is_behind_no_sdk_has_nothing_to_load():

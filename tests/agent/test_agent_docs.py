@@ -1,4 +1,4 @@
-"""docs/runtime.md: its tables are complete, and it quotes what is said."""
+"""docs/agent.md: its tables are complete, and it quotes what is said."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import get_args
 from rehydrate._text import NOTHING
 from rehydrate.agent import MOST_LEFT_BEHIND, UNKNOWN_EFFECT, Event, Stopped, TurnLimits
 
-PAGE = (Path(__file__).parents[2] / "docs" / "runtime.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text(encoding="utf-8")
 
 
 def test_every_event_and_every_end_is_in_a_table():
