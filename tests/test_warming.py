@@ -11,14 +11,14 @@ import pytest
 import rehydrate
 from rehydrate import Memory, warm_up
 from rehydrate.agent import AnthropicModel, OpenAIChatModel
-from rehydrate.agent.models import sdk
+from rehydrate.agent.models import clients
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.testing import ScriptedModel
 from tests.stress.programs import run_python
 
 SDKS = ("anthropic", "openai")
 has_sdks = pytest.mark.skipif(
-    not all(map(sdk.find_spec, SDKS)), reason="the SDKs are in the extra `dev`"
+    not all(map(clients.find_spec, SDKS)), reason="the SDKs are in the extra `dev`"
 )
 
 
@@ -117,7 +117,7 @@ def test_awaited_it_makes_the_loops_own_client_too(backend: str):
         assert names(warmed)[3:] == ["sdk anthropic", "sdk openai", "model a", "model b"]
         assert not warmed.failed
         for model in models:
-            (client,) = [client for client, _ in model._clients._lives.values()]
+            (client,) = [client for client, _ in model._clients._by_loop.values()]
             assert await model._clients.current() is client
             await model.aclose()
 

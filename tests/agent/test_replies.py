@@ -6,7 +6,7 @@ import pytest
 from hypothesis import event, given, strategies as st
 
 from rehydrate import Context, validate
-from rehydrate.agent import Interpreter, Reply, TurnLimits, call_ids, fit_reply
+from rehydrate.agent import Interpreter, Reply, TurnLimits, call_ids, repair_reply
 from tests.agent.script import PROVIDERS, Script, calls, results, says
 
 USER = {"role": "user", "content": "Go."}
@@ -58,8 +58,8 @@ def test_whatever_a_model_says_the_history_is_valid_and_every_call_is_answered(p
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_reply_that_is_as_it_should_be_is_not_touched(provider):
     reply = calls(("a", "berth", {"quay": "B"}), ("b", "berth", {}), provider=provider, text="So:")
-    assert fit_reply(reply, {"c"}) == (reply, [])
-    assert fit_reply(reply, {"c"})[0] is reply
+    assert repair_reply(reply, {"c"}) == (reply, [])
+    assert repair_reply(reply, {"c"})[0] is reply
 
 
 def test_what_a_provider_put_beside_the_calls_stays_the_very_same_object():
@@ -69,7 +69,7 @@ def test_what_a_provider_put_beside_the_calls_stays_the_very_same_object():
     (entry,) = reply.entries
     blocks = [thought, unknown, *entry["content"]]
     whole = Reply(({**entry, "content": blocks, "extra": 1},), calls=reply.calls)
-    fitted, notes = fit_reply(whole, {"a"})
+    fitted, notes = repair_reply(whole, {"a"})
     (mended,) = fitted.entries
     assert mended["content"][0] is thought
     assert mended["content"][1] is unknown

@@ -108,7 +108,7 @@ class Tool:
         )
 
     def checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments for `call`; raises InvalidArgumentError if the model must fix them."""
+        """Return the arguments for `call`; raises InvalidArgumentError if they are wrong."""
         return arguments if self.check is None else self.check(arguments)
 
 

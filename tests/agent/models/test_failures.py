@@ -8,7 +8,7 @@ from rehydrate.agent import (
     AnthropicModel,
     OpenAIChatModel,
     OpenAIResponsesModel,
-    answered,
+    error_from_body,
     retry_after_seconds,
 )
 from rehydrate.errors import (
@@ -280,7 +280,7 @@ def test_an_error_in_the_midst_of_an_openai_stream_is_that_error(provider, body,
 
 @pytest.mark.parametrize("body", [None, [], 7, {"error": None}, {"error": {}}, b"\xff\xfe", ""])
 def test_a_body_of_any_shape_makes_an_error(body):
-    error = answered("openai_chat", body, status=500, otherwise="said elsewhere")
+    error = error_from_body("openai_chat", body, status=500, fallback="said elsewhere")
     assert type(error) is ProviderUnavailableError
     assert error.message
 
