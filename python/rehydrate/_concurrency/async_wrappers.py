@@ -14,7 +14,7 @@ from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from rehydrate._concurrency.hybrid_lock import HybridLock
-from rehydrate._concurrency.loops import from_any_thread, use_callers_loop
+from rehydrate._concurrency.loops import callback_scheduler, use_callers_loop
 from rehydrate._concurrency.workers import COMPUTING, STORING, WorkerPool, run_in_thread
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ async def hand_over(
     done = anyio.Event()
     results: list[T] = []
     errors: list[BaseException] = []
-    call_on_loop = from_any_thread()
+    call_on_loop = callback_scheduler()
 
     def task() -> None:
         try:
@@ -115,7 +115,7 @@ async def run_locked(lock: HybridLock, work: Callable[[], T], is_short: Callable
         is_inline = is_short()
         if is_inline:
             _cycle.has_run_inline = True
-            from_any_thread()(_begin_cycle)
+            callback_scheduler()(_begin_cycle)
             return work()
     except BaseException:
         is_inline = True

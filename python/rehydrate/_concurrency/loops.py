@@ -115,7 +115,7 @@ def runner() -> Runner:
     return _run_in_trio if in_trio() else _run_in_background
 
 
-def from_any_thread() -> Callable[[Callable[[], object]], object]:
+def callback_scheduler() -> Callable[[Callable[[], object]], object]:
     """Return a function for any thread that schedules a callback on the running loop.
 
     It raises RuntimeError once the loop has ended.
