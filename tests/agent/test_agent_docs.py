@@ -1,4 +1,4 @@
-"""docs/agent.md: its tables are complete, and it quotes what is said."""
+"""docs/agent.md: its tables are complete, and it quotes the texts that the model reads."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ def test_every_event_and_every_end_is_in_a_table():
     assert {each.name for each in Event.__subclasses__()} | set(get_args(Stopped)) <= named
 
 
-def test_what_it_quotes_is_what_is_said():
+def test_it_quotes_the_texts_that_the_model_reads():
     assert f'"{NOTHING}"' in PAGE
     assert UNKNOWN_EFFECT in PAGE
     assert f"{MAX_HANGING_CALLS} calls of one tool" in PAGE

@@ -257,7 +257,7 @@ async def test_names_that_a_provider_refuses_are_changed_and_called_by_their_own
 
 
 @pytest.mark.parametrize(
-    ("content", "structured", "said"),
+    ("content", "structured", "expected"),
     [
         ([], None, "(nothing returned)"),
         ([], {"berth": 4}, '{"berth":4}'),
@@ -291,7 +291,7 @@ async def test_names_that_a_provider_refuses_are_changed_and_called_by_their_own
     ],
 )
 async def test_every_kind_of_content_is_said_in_text(
-    content: list[Any], structured: Any, said: str
+    content: list[Any], structured: Any, expected: str
 ) -> None:
     blocks = [{"type": "text", "text": one} if isinstance(one, str) else one for one in content]
     result = types.CallToolResult.model_validate(
@@ -300,7 +300,7 @@ async def test_every_kind_of_content_is_said_in_text(
     async with session_with(Paged([["a"]], result).server()) as session:
         answer = await ask(await mcp_tools(session), "a")
     assert not answer.is_error
-    assert answer.content.endswith(said)
+    assert answer.content.endswith(expected)
 
 
 async def test_an_error_of_the_protocol_is_told_in_the_servers_words() -> None:

@@ -3,6 +3,7 @@
 from email.utils import formatdate
 
 import pytest
+from tests.agent.models.wires import Wire, ask, httpx, prompt, refusal, sse
 
 from rehydrate.agent import (
     AnthropicModel,
@@ -17,7 +18,6 @@ from rehydrate.errors import (
     RateLimitError,
     RequestRefusedError,
 )
-from tests.agent.models.wires import Wire, ask, httpx, prompt, refusal, sse
 
 MODELS = {
     "anthropic": (AnthropicModel, "anthropic"),
