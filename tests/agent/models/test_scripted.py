@@ -100,11 +100,11 @@ def test_text_is_streamed_in_pieces_that_make_it_whole():
 
 
 def test_a_function_answers_every_prompt_and_may_be_async():
-    async def brain(prompt):
+    async def respond(prompt):
         await anyio.sleep(0)
         return f"{len(prompt.messages)} messages"
 
-    model = ScriptedModel(brain)
+    model = ScriptedModel(respond)
     context = Context()
     replies = [ask(model, context.prompt(query)).text for query in ("One.", "Two.")]
     assert replies == ["1 messages", "2 messages"]

@@ -1,4 +1,4 @@
-"""Clients of a provider: the official SDKs, trying once, closed when they are done."""
+"""Clients of the official SDKs for a StrictProvider, without retries."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import anthropic
 import openai
 
 from tests.provider.provider import StrictProvider
-from tests.provider.says import Brain
+from tests.provider.replies import Responder
 
 
 @contextmanager
 def anthropic_client(provider: StrictProvider, **options: Any) -> Iterator[anthropic.Anthropic]:
-    # Loading the certificates of the world takes longer than a test, which needs none of them.
+    # Loading the CA certificates takes longer than a test; loopback needs none.
     http = anthropic.DefaultHttpxClient(verify=False)
     given = {"api_key": "key", "base_url": provider.url, "max_retries": 0, **options}
     with anthropic.Anthropic(http_client=http, **given) as client:
@@ -31,27 +31,29 @@ def openai_client(provider: StrictProvider, **options: Any) -> Iterator[openai.O
 
 
 def refusal_of(client: Any, path: str, request: dict[str, Any]) -> str | None:
-    """The words in which a request is refused; None: it is not."""
+    """Return the message of the error response; None if the request is accepted."""
     sdk = anthropic if isinstance(client, anthropic.Anthropic) else openai
     try:
         client.post(path, cast_to=object, body=request)
     except sdk.APIStatusError as error:
         assert error.status_code in (400, 404), error
         body: Any = error.body
-        words: str = body["error"]["message"] if "error" in body else body["message"]
-        return words
+        message: str = body["error"]["message"] if "error" in body else body["message"]
+        return message
     return None
 
 
 @contextmanager
 def anthropic_served(
-    brain: Brain, **settings: Any
+    respond: Responder, **settings: Any
 ) -> Iterator[tuple[StrictProvider, anthropic.Anthropic]]:
-    with StrictProvider(brain, **settings) as provider, anthropic_client(provider) as client:
+    with StrictProvider(respond, **settings) as provider, anthropic_client(provider) as client:
         yield provider, client
 
 
 @contextmanager
-def openai_served(brain: Brain, **settings: Any) -> Iterator[tuple[StrictProvider, openai.OpenAI]]:
-    with StrictProvider(brain, **settings) as provider, openai_client(provider) as client:
+def openai_served(
+    respond: Responder, **settings: Any
+) -> Iterator[tuple[StrictProvider, openai.OpenAI]]:
+    with StrictProvider(respond, **settings) as provider, openai_client(provider) as client:
         yield provider, client
