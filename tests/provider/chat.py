@@ -11,30 +11,19 @@ from tests.provider.chat_rules import check_rules
 from tests.provider.chat_shape import request_shape
 from tests.provider.errors import RefusedError
 from tests.provider.ids import Ids
-from tests.provider.openai_cache import Part, PrefixCache
+from tests.provider.openai_api import OpenAIApi
+from tests.provider.openai_cache import Part
 from tests.provider.openai_errors import check_openai
 from tests.provider.replies import Call, ScriptedReply
-from tests.provider.settings import Settings
 from tests.provider.sse import event, pieces
-from tests.provider.token_counter import TokenCounter
 
 _CREATED = 1_767_225_600  # any time will do
 
 
-class Chat:
+class Chat(OpenAIApi):
     """Checks a request, replies to it and bills it."""
 
-    def __init__(
-        self, settings: Settings, token_counter: TokenCounter, ids: Ids, cache: PrefixCache
-    ) -> None:
-        self._settings = settings
-        self._token_counter = token_counter
-        self._ids = ids
-        self._cache = cache
-        self._shape = request_shape()
-
-    def check_headers(self, headers: Mapping[str, str]) -> None:
-        check_key(headers)
+    _shape = request_shape()
 
     def check(self, request: Mapping[str, Any]) -> int:
         """Return the tokens of the prompt. Raises RefusedError for an invalid request."""
@@ -115,15 +104,6 @@ class Chat:
     def failure_events(self, error: RefusedError, _body: Mapping[str, Any]) -> list[bytes]:
         """Return the events with which a running stream reports an error."""
         return [event(error.body("openai_chat", ""))]
-
-
-def check_key(headers: Mapping[str, str]) -> None:
-    if not headers.get("authorization", "").startswith("Bearer "):
-        words = (
-            "You didn't provide an API key. You need to provide your API key in an Authorization "
-            "header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
-        )
-        raise RefusedError(words, status=401)
 
 
 def _too_long(tokens: int, window: int) -> RefusedError:

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.provider.billed import Billed
-from tests.provider.chat import arguments_of, check_key
+from tests.provider.chat import arguments_of
 from tests.provider.errors import RefusedError
 from tests.provider.ids import Ids
+from tests.provider.openai_api import OpenAIApi
 from tests.provider.openai_cache import Part, PrefixCache
 from tests.provider.openai_errors import check_openai
 from tests.provider.replies import ScriptedReply
@@ -20,21 +21,16 @@ from tests.provider.settings import Settings
 from tests.provider.token_counter import TokenCounter
 
 
-class Responses:
+class Responses(OpenAIApi):
     """Checks a request, replies to it and bills it."""
+
+    _shape = request_shape()
 
     def __init__(
         self, settings: Settings, token_counter: TokenCounter, ids: Ids, cache: PrefixCache
     ) -> None:
-        self._settings = settings
-        self._token_counter = token_counter
-        self._ids = ids
-        self._cache = cache
-        self._shape = request_shape()
+        super().__init__(settings, token_counter, ids, cache)
         self._sent_items = SentItems(settings.signer)
-
-    def check_headers(self, headers: Mapping[str, str]) -> None:
-        check_key(headers)
 
     def check(self, request: Mapping[str, Any]) -> int:
         """Return the tokens of the prompt. Raises RefusedError for an invalid request."""

@@ -15,19 +15,20 @@ from tests.provider.replies import Responder
 
 @contextmanager
 def anthropic_client(provider: StrictProvider, **options: Any) -> Iterator[anthropic.Anthropic]:
-    # Loading the CA certificates takes longer than a test; loopback needs none.
-    http = anthropic.DefaultHttpxClient(verify=False)
-    given = {"api_key": "key", "base_url": provider.url, "max_retries": 0, **options}
-    with anthropic.Anthropic(http_client=http, **given) as client:
+    with anthropic.Anthropic(**_options(anthropic, provider.url, options)) as client:
         yield client
 
 
 @contextmanager
 def openai_client(provider: StrictProvider, **options: Any) -> Iterator[openai.OpenAI]:
-    http = openai.DefaultHttpxClient(verify=False)
-    given = {"api_key": "key", "base_url": provider.openai_url, "max_retries": 0, **options}
-    with openai.OpenAI(http_client=http, **given) as client:
+    with openai.OpenAI(**_options(openai, provider.openai_url, options)) as client:
         yield client
+
+
+def _options(sdk: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
+    # Loading the CA certificates takes longer than a test; loopback needs none.
+    http = sdk.DefaultHttpxClient(verify=False)
+    return {"api_key": "key", "base_url": url, "max_retries": 0, "http_client": http, **options}
 
 
 def refusal_of(client: Any, path: str, request: dict[str, Any]) -> str | None:
