@@ -52,7 +52,7 @@ class _IssuedBlock:
 
 
 class CheckedThinking(NamedTuple):
-    """What the API did to the thinking of a request before the model read it."""
+    """The thinking of a request after the check: the dropped blocks, and the last valid one."""
 
     entries: list[dict[str, str]]
     last: str | None

@@ -1,4 +1,4 @@
-"""Event loops: where a worker thread awaits something, and which loop runs in this thread.
+"""Event loops: a worker thread awaits something on the caller's loop, or on a background loop.
 
 An async client belongs to the event loop on which it was first used. So inside an async function of
 this package (``acompact_context``) the awaitables of an embedder or a source run on the caller's

@@ -30,7 +30,7 @@ class JIT(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:
-    """What all turns of an `Interpreter` share."""
+    """The parts that all turns of one `Interpreter` share."""
 
     model: Model
     tools: dict[str, Tool]

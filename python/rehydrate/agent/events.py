@@ -245,7 +245,7 @@ class ContextRequested(Event):
     is_error: bool
     elapsed_ms: float
     degraded: tuple[str, ...] = ()
-    """What failed, and what was done instead."""
+    """Failures, each with what was done instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class Retrying(Event):
 
 @dataclass(frozen=True, slots=True)
 class BudgetSpent(Event):
-    """What the turn and its job have used, and their limits."""
+    """Steps, tokens and dollars of the turn and its job so far, and their limits."""
 
     name: ClassVar[str] = "budget_spent"
     steps: int

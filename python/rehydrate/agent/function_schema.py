@@ -23,7 +23,7 @@ _MAX_LISTED_MISTAKES = 8
 
 
 class FunctionSchema(NamedTuple):
-    """What a tool's definition takes from a function: description, schema and argument check."""
+    """The parts of a tool that come from its function: description, schema, argument check."""
 
     description: str
     schema: dict[str, Any]

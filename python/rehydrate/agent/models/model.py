@@ -40,7 +40,7 @@ class Reply:
     id: str = ""
     """The response's id, as the provider names it."""
     input_transformations: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
-    """What the provider changed in the prompt before the model read it, if it was asked to report:
+    """Changes that the provider made to the prompt, if it was asked to report them:
     ``{"type": "thinking_dropped", "path": "messages.1.content.0", "reason": ...}`` is a thinking
     block that it left out."""
 
