@@ -11,14 +11,14 @@ import pytest
 import rehydrate
 from rehydrate import Memory, warm_up
 from rehydrate.agent import AnthropicModel, OpenAIChatModel
-from rehydrate.agent.models import sdk
+from rehydrate.agent.models import clients
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.testing import ScriptedModel
 from tests.stress.programs import run_python
 
 SDKS = ("anthropic", "openai")
 has_sdks = pytest.mark.skipif(
-    not all(map(sdk.find_spec, SDKS)), reason="the SDKs are in the extra `dev`"
+    not all(map(clients.find_spec, SDKS)), reason="the SDKs are in the extra `dev`"
 )
 
 
@@ -54,7 +54,7 @@ def test_what_comes_after_it_imports_nothing_of_this_package_and_no_numpy():
 
 def test_it_says_what_it_warmed_and_how_long_it_took():
     warmed = warm_up()
-    assert names(warmed) == ["context", "embedder", "runtime"]
+    assert names(warmed) == ["context", "embedder", "agent"]
     assert all(part.elapsed_ms >= 0 and not part.error for part in warmed.parts)
     assert warmed.elapsed_ms >= max(part.elapsed_ms for part in warmed.parts)
 
@@ -62,7 +62,7 @@ def test_it_says_what_it_warmed_and_how_long_it_took():
 def test_many_threads_may_call_it_and_as_often_as_they_like():
     with ThreadPoolExecutor(6) as pool:
         warmed = list(pool.map(lambda _: warm_up(), range(12)))
-    assert [names(each) for each in warmed] == [["context", "embedder", "runtime"]] * 12
+    assert [names(each) for each in warmed] == [["context", "embedder", "agent"]] * 12
     assert not any(each.failed for each in warmed)
 
 
@@ -90,7 +90,7 @@ def test_what_fails_is_named_without_its_words_and_stops_nothing(tmp_path: Path)
     warmed = warm_up(embedder=embed, memories=[memory])
     assert [part.name for part in warmed.failed] == ["embedder", "memory alice"]
     assert "hunter2" not in str(warmed)
-    assert names(warmed)[2] == "runtime"
+    assert names(warmed)[2] == "agent"
 
 
 def test_a_model_that_is_behind_no_sdk_has_nothing_to_load():
@@ -117,7 +117,7 @@ def test_awaited_it_makes_the_loops_own_client_too(backend: str):
         assert names(warmed)[3:] == ["sdk anthropic", "sdk openai", "model a", "model b"]
         assert not warmed.failed
         for model in models:
-            (client,) = [client for client, _ in model._clients._lives.values()]
+            (client,) = [client for client, _ in model._clients._by_loop.values()]
             assert await model._clients.current() is client
             await model.aclose()
 

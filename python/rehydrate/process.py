@@ -1,6 +1,6 @@
-"""The state of a process: `warm_up` loads it early; its cache can be limited and cleared.
+"""State of a process: `warm_up` loads modules and tables early; the cache has a limit.
 
-The cache of a process: what was worked out of texts, and how much memory that may take.
+The cache holds the analyses of texts (counts, words, vectors) for all calls of the process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SDKS = ("anthropic", "openai")
 """The SDKs that a model of this package may use."""
-_TALK = (
+_MESSAGES = (
     {"role": "user", "content": "Which berth is free? The ferry leaves at seven. " * 20},
     {"role": "assistant", "content": "Berth 4 is free until noon; port 8443 is open. " * 20},
     {"role": "user", "content": "Book it."},
@@ -40,23 +40,23 @@ _TOOL = {
 
 
 class WarmedPart(NamedTuple):
-    """One part of a warm-up."""
+    """One part of a warm-up: its name and its time."""
 
     name: str
     elapsed_ms: float
     error: str = ""
-    """Why it could not be warmed; "" where it was."""
+    """The type of the exception if the part failed, else ""."""
 
 
 class WarmUp(NamedTuple):
-    """What was warmed, and how long it took."""
+    """The parts of a warm-up, and the time of all."""
 
     parts: tuple[WarmedPart, ...]
     elapsed_ms: float
 
     @property
     def failed(self) -> tuple[WarmedPart, ...]:
-        """The parts that could not be warmed; nothing else depends on them."""
+        """The parts that failed. The other parts work without them."""
         return tuple([part for part in self.parts if part.error])
 
 
@@ -67,33 +67,33 @@ def warm_up(
     sdks: Iterable[str] = (),
     embedder: Any = "auto",
 ) -> WarmUp:
-    """Load now what the first requests would load: call it when the process starts.
+    """Load now what the first requests would load. Call it when the process starts.
 
-    Imports the rooms that `import rehydrate` leaves out, makes a prompt and a compaction, and runs
-    one turn of a scripted model; nothing of it is kept. ``models`` import their SDK; ``sdks`` name
-    SDKs ("anthropic", "openai") for a loop of your own. ``memories`` are searched once, so that
-    their index is read. ``embedder`` is as in `compact_context`; a model of its own computes one
-    vector. A failure is listed in `failed` and stops nothing. Any number of threads may call it,
-    any number of times: a second call takes a few milliseconds.
+    It imports the packages that `import rehydrate` leaves out, makes a prompt and a compaction, and
+    runs one turn of a scripted model. It keeps no result. Each of ``models`` imports its SDK;
+    ``sdks`` name SDKs ("anthropic", "openai") for a loop of your own. Each of ``memories`` is
+    searched once, which reads its index. ``embedder`` is as in `compact_context`; it computes one
+    vector. A part that fails is listed in `failed`, and the others still run. Any thread may call
+    it at any time: a second call takes a few milliseconds.
 
     Raises InvalidArgumentError for an unknown SDK, MissingPackageError for one that is not
     installed.
 
     >>> warmed = warm_up()
     >>> [part.name for part in warmed.parts], warmed.failed
-    (['context', 'embedder', 'runtime'], ())
+    (['context', 'embedder', 'agent'], ())
     """
     parts: list[tuple[str, Callable[[], object]]] = [
-        ("context", _context),
-        ("embedder", partial(_embedder, embedder)),
-        ("runtime", _runtime),
+        ("context", _warm_context),
+        ("embedder", partial(_warm_embedder, embedder)),
+        ("agent", _warm_agent),
     ]
     parts += [(f"sdk {name}", partial(import_module, name)) for name in _checked_sdks(sdks)]
-    parts += [(f"model {model.name}", partial(_model, model)) for model in models]
+    parts += [(f"model {model.name}", partial(_warm_model, model)) for model in models]
     for number, memory in enumerate(memories):
-        parts.append((f"memory {memory.namespace or number}", partial(_memory, memory)))
+        parts.append((f"memory {memory.namespace or number}", partial(_warm_memory, memory)))
     started = time.perf_counter()
-    with _lock:  # two at once would only take turns
+    with _lock:  # two at the same time would only slow each other down
         warmed = tuple([_warm_part(name, work) for name, work in parts])
     return WarmUp(warmed, (time.perf_counter() - started) * 1e3)
 
@@ -107,15 +107,15 @@ async def awarm_up(
 ) -> WarmUp:
     """`warm_up` for asyncio and trio, in a thread, with the same arguments, result and errors.
 
-    Models have their client for the running loop afterwards.
+    Each of ``models`` also gets its client for the running event loop.
     """
-    wanted = list(models)
-    work = partial(warm_up, models=wanted, memories=memories, sdks=sdks, embedder=embedder)
+    models = list(models)
+    work = partial(warm_up, models=models, memories=memories, sdks=sdks, embedder=embedder)
     warmed = await hand_over(work, None)
     from rehydrate.agent.models.sdk import SdkModel
 
     failed = {part.name for part in warmed.failed}
-    for model in wanted:
+    for model in models:
         if isinstance(model, SdkModel) and f"model {model.name}" not in failed:
             await model.aload()
     return warmed
@@ -129,9 +129,9 @@ def _warm_part(name: str, work: Callable[[], object]) -> WarmedPart:
     try:
         work()
     except InvalidArgumentError:
-        raise  # a mistake of the caller's
+        raise  # a wrong argument is the caller's mistake
     except Exception as raised:
-        error = type(raised).__name__  # its text may hold a key or an address
+        error = type(raised).__name__  # the message may hold a key or an address
     return WarmedPart(name, (time.perf_counter() - started) * 1e3, error)
 
 
@@ -145,11 +145,11 @@ def _checked_sdks(sdks: Iterable[str]) -> Sequence[str]:
     return names
 
 
-def _context() -> None:
+def _warm_context() -> None:
     from rehydrate.context.context import Context
 
     context = Context(system="You are the harbour's assistant.", tools=[_TOOL])
-    context.add(*_TALK)
+    context.add(*_MESSAGES)
     context.prompt()
     context.add(
         {
@@ -165,45 +165,46 @@ def _context() -> None:
     context.compact(100)
 
 
-def _embedder(embedder: Any) -> None:
-    compacted = compact_context(_TALK, "which port is open?", budget_tokens=60, embedder=embedder)
+def _warm_embedder(embedder: Any) -> None:
+    compacted = compact_context(
+        _MESSAGES, "which port is open?", budget_tokens=60, embedder=embedder
+    )
     if compacted.stats.degraded:
         raise RuntimeError(compacted.stats.degraded[0])
 
 
-def _runtime() -> None:
-    """Run a turn of a model that makes one call, on an event loop of its own."""
+def _warm_agent() -> None:
+    """Run one turn of a scripted model with one tool call, on an event loop of its own."""
     from rehydrate.agent.interpreter import Interpreter
     from rehydrate.context.context import Context
     from rehydrate.testing.scripted_model import ScriptedModel, call
 
-    script = ScriptedModel([call("request_context", query="berth"), "Berth 4."])
-    interpreter = Interpreter(script)
-    failed: list[BaseException] = []
+    model = ScriptedModel([call("request_context", query="berth"), "Berth 4."])
+    interpreter = Interpreter(model)
+    errors: list[BaseException] = []
 
-    def turn() -> None:
+    def run_turn() -> None:
         try:
             interpreter.run(Context(), "Which berth is free?")
         except BaseException as error:
-            failed.append(error)
+            errors.append(error)
 
-    thread = Thread(
-        target=turn, name="rehydrate-warm-up", daemon=True
-    )  # a loop may run in this one
+    # In a thread: the caller's thread may run an event loop.
+    thread = Thread(target=run_turn, name="rehydrate-warm-up", daemon=True)
     thread.start()
     thread.join()
-    if failed:
-        raise failed[0]
+    if errors:
+        raise errors[0]
 
 
-def _model(model: Model) -> None:
+def _warm_model(model: Model) -> None:
     from rehydrate.agent.models.sdk import SdkModel
 
-    if isinstance(model, SdkModel):  # any other model has nothing that we could load
+    if isinstance(model, SdkModel):  # other models have nothing to load
         model.load()
 
 
-def _memory(memory: Memory) -> None:
+def _warm_memory(memory: Memory) -> None:
     if memory.namespace is None:
         memory.namespaces()
     else:
@@ -211,8 +212,8 @@ def _memory(memory: Memory) -> None:
 
 
 DEFAULT_LIMIT_BYTES = _engine.CACHE_BYTES + _VECTOR_BYTES
-"""256 MiB of counts, words and the like; 64 MiB of vectors of models beside the built-in one."""
-LEAST_LIMIT_BYTES = 1 << 20
+"""256 MiB for counts, words and the like; 64 MiB for vectors of models beside the built-in one."""
+MIN_LIMIT_BYTES = 1 << 20
 
 _cache_lock = ForkSafeLock()
 _limit_bytes = DEFAULT_LIMIT_BYTES
@@ -237,10 +238,9 @@ def cache_limit(limit_bytes: int | None = None) -> int:
     global _limit_bytes  # noqa: PLW0603  one cache a process
     if limit_bytes is None:
         return _limit_bytes
-    if type(limit_bytes) is not int or limit_bytes < LEAST_LIMIT_BYTES:
+    if type(limit_bytes) is not int or limit_bytes < MIN_LIMIT_BYTES:
         raise InvalidArgumentError(
-            f"limit_bytes is {limit_bytes!r}; pass a whole number from {LEAST_LIMIT_BYTES} "
-            "(1 MiB) up"
+            f"limit_bytes is {limit_bytes!r}; pass a whole number from {MIN_LIMIT_BYTES} (1 MiB) up"
         )
     vector_bytes = limit_bytes * _VECTOR_BYTES // DEFAULT_LIMIT_BYTES
     with _cache_lock:

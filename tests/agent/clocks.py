@@ -1,4 +1,4 @@
-"""The loop's clock in the test's hand: what is late is late at once, and nothing else ever is."""
+"""A test moves the loop's clock: a timeout passes at once, and none passes by chance."""
 
 import asyncio
 import sys
@@ -17,7 +17,7 @@ def run(main, backend):
 
 
 def jump(seconds):
-    """Let so many seconds pass on the running loop."""
+    """Move the running loop's clock forward by this many seconds."""
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():
         trio.lowlevel.current_clock().jump(seconds)

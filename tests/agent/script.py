@@ -1,4 +1,4 @@
-"""A model of the tests' own: says what a list says, in any provider's shape."""
+"""Script: a model for tests that replies from a list, in any provider's shape."""
 
 import json
 
@@ -12,7 +12,10 @@ USAGE = Usage(uncached=100, output=10)
 
 
 class Script:
-    """Each line is a Reply, an error to raise, or a function (async too) of the prompt."""
+    """Each line is a Reply, an error to raise, or a function of the prompt, sync or async.
+
+    The last line repeats.
+    """
 
     def __init__(self, *lines, provider="anthropic", name="claude-sonnet-4-5"):
         self.provider, self.name = provider, name
@@ -33,7 +36,7 @@ class Script:
         return line
 
 
-def says(text, provider="anthropic", stop="answer", usage=USAGE):
+def text_reply(text, provider="anthropic", stop="answer", usage=USAGE):
     if provider == "openai_responses":
         parts = [{"type": "output_text", "text": text}]
         entry = {"type": "message", "role": "assistant", "content": parts}
@@ -44,38 +47,50 @@ def says(text, provider="anthropic", stop="answer", usage=USAGE):
     return Reply((entry,), text, usage=usage, stop=stop, model="m", id="r")
 
 
-def calls(*made, provider="anthropic", stop="calls", text="", usage=USAGE):
-    """Each is an id, a tool's name and its arguments, as an object or raw."""
+def call_reply(*calls, provider="anthropic", stop="calls", text="", usage=USAGE):
+    """Return a reply with tool calls: each is an id, a tool's name and its arguments.
+
+    The arguments are an object, or a text that is sent as it is.
+    """
     if provider == "anthropic":
         blocks = [
-            {"type": "tool_use", "id": call, "name": name, "input": given}
-            for call, name, given in made
+            {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+            for call_id, name, arguments in calls
         ]
-        said = [{"type": "text", "text": text}] if text else []
-        entries = ({"role": "assistant", "content": said + blocks},)
-        read = blocks
+        texts = [{"type": "text", "text": text}] if text else []
+        entries = ({"role": "assistant", "content": texts + blocks},)
+        call_entries = blocks
     elif provider == "openai_chat":
-        read = [
-            {"id": call, "type": "function", "function": {"name": name, "arguments": _json(given)}}
-            for call, name, given in made
+        call_entries = [
+            {
+                "id": call_id,
+                "type": "function",
+                "function": {"name": name, "arguments": _json(arguments)},
+            }
+            for call_id, name, arguments in calls
         ]
-        entries = ({"role": "assistant", "content": text or None, "tool_calls": read},)
+        entries = ({"role": "assistant", "content": text or None, "tool_calls": call_entries},)
     else:
-        read = [
-            {"type": "function_call", "call_id": call, "name": name, "arguments": _json(given)}
-            for call, name, given in made
+        call_entries = [
+            {
+                "type": "function_call",
+                "call_id": call_id,
+                "name": name,
+                "arguments": _json(arguments),
+            }
+            for call_id, name, arguments in calls
         ]
-        entries = tuple(read)
-    found = tuple([ToolCall.read(each) for each in read])
-    return Reply(entries, text, found, usage, stop, "m", "r")
+        entries = tuple(call_entries)
+    read_calls = tuple([ToolCall.read(each) for each in call_entries])
+    return Reply(entries, text, read_calls, usage, stop, "m", "r")
 
 
-def _json(given):
-    return given if isinstance(given, str) else json.dumps(given)
+def _json(arguments):
+    return arguments if isinstance(arguments, str) else json.dumps(arguments)
 
 
 def results(history):
-    """What the calls were answered with, by id, in any provider's shape."""
+    """Return the contents of the tool results in a history by call id, in any provider's shape."""
     found = {}
     for entry in history:
         if entry.get("role") == "tool":

@@ -1,4 +1,4 @@
-"""Events: in order, complete, JSON values; and the turn as a stream of them."""
+"""Events: in order, complete, JSON values; and as a stream."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ from rehydrate import Budget, Context, Memory, validate
 from rehydrate.agent import Event, Interpreter, Retry, TextDelta, TurnEnded, TurnLimits
 from rehydrate.errors import InvalidArgumentError, ProviderUnavailableError
 from rehydrate.testing import ScriptedModel, call
-from tests.agent.script import BACKENDS, Script, calls, says
+from tests.agent.script import BACKENDS, Script, call_reply, text_reply
 
 both = pytest.mark.parametrize("backend", BACKENDS)
 SECRET = "the harbour master's secret"
@@ -27,16 +27,16 @@ def names(events):
     return [event.name for event in events if not isinstance(event, TextDelta)]
 
 
-def told(interpreter_of, context=None, query="Which?"):
-    """The events of a turn, as the callback is told them, and the turn."""
+def run_turn(interpreter_of, context=None, query="Which?"):
+    """Run a turn; return the events that the callback got, and the turn."""
     events = []
     turn = interpreter_of(on_event=events.append).run(context or Context(), query)
     return events, turn
 
 
 def test_a_turn_tells_what_happens_in_order():
-    model = Script(calls(("a", "berth", {"quay": "B"})), says("Berth 4."))
-    events, turn = told(partial(Interpreter, model, [berth], jit=False))
+    model = Script(call_reply(("a", "berth", {"quay": "B"})), text_reply("Berth 4."))
+    events, turn = run_turn(partial(Interpreter, model, [berth], jit=False))
     assert names(events) == [
         *("turn_started", "prompt_built", "model_replied", "budget_spent"),
         *("tool_started", "tool_ended"),
@@ -69,7 +69,7 @@ class Reporting(ScriptedModel):
 
 
 def every_kind_of_event(tmp_path):
-    """A turn with all that can happen in one."""
+    """Run a turn in which every kind of event happens."""
     memory = Memory.open(tmp_path / "m.db").within("alice")
     memory.add("Staging listens on 8443.", source="notes/decisions.md")
     memory.add("Staging is deployed by hand on Tuesdays.", source="notes/decisions.md")
@@ -89,7 +89,7 @@ def every_kind_of_event(tmp_path):
             "",
         ]
     )
-    return told(
+    return run_turn(
         partial(Interpreter, model, [berth], retry=Retry(base_seconds=0)),
         context,
         f"Where does staging listen? {SECRET}",
@@ -109,7 +109,7 @@ def test_events_are_values_that_json_has_and_without_content_hold_none(tmp_path)
         document = event.to_dict()
         assert document["event"] == event.name
         assert json.loads(json.dumps(document)) == document
-        if event.name != "retrying":  # what a provider said of itself
+        if event.name != "retrying":  # the provider's error message
             assert SECRET not in json.dumps(event.to_dict(with_content=False))
     assert SECRET in json.dumps([event.to_dict() for event in events])
 
@@ -125,26 +125,26 @@ def test_a_turn_is_a_value_that_json_has(tmp_path):
 
 def test_what_the_model_asked_for_is_told_with_where_it_is_from(tmp_path):
     events, turn = every_kind_of_event(tmp_path)
-    (asked,) = [event for event in events if event.name == "context_requested"]
-    assert asked.found > 0
-    assert not asked.is_error
+    (requested,) = [event for event in events if event.name == "context_requested"]
+    assert requested.found > 0
+    assert not requested.is_error
     late = [event for event in events if event.name == "section_added" and event.late_bound]
-    assert len(late) == asked.found
+    assert len(late) == requested.found
     assert {section.id for section in turn.ir.late_bound} == {event.id for event in late}
 
 
 def test_a_listener_that_fails_breaks_nothing_and_is_noted_once():
-    heard = []
+    received = []
 
     def fails(event):
-        heard.append(event.name)
+        received.append(event.name)
         raise KeyError("no such widget")
 
-    model = Script(calls(("a", "berth", {"quay": "B"})), says("Berth 4."))
+    model = Script(call_reply(("a", "berth", {"quay": "B"})), text_reply("Berth 4."))
     turn = Interpreter(model, [berth], jit=False, on_event=fails).run(Context(), "Which?")
     assert (turn.answer, turn.stopped) == ("Berth 4.", "answer")
     assert turn.notes == ("on_event failed at turn_started: KeyError",)
-    assert heard[-1] == "turn_ended"
+    assert received[-1] == "turn_ended"
 
 
 def test_a_listener_that_fails_at_the_end_is_noted_too():
@@ -152,7 +152,7 @@ def test_a_listener_that_fails_at_the_end_is_noted_too():
         if event.name == "turn_ended":
             raise ValueError
 
-    turn = Interpreter(Script(says("x")), jit=False, on_event=fails).run(Context(), "?")
+    turn = Interpreter(Script(text_reply("x")), jit=False, on_event=fails).run(Context(), "?")
     assert turn.notes == ("on_event failed at turn_ended: ValueError",)
 
 
@@ -162,7 +162,7 @@ def test_a_listener_that_fails_at_the_end_is_noted_too():
 @both
 def test_a_turn_can_be_read_as_it_happens(backend):
     async def main():
-        model = Script(calls(("a", "berth", {"quay": "B"})), says("Berth 4."))
+        model = Script(call_reply(("a", "berth", {"quay": "B"})), text_reply("Berth 4."))
         interpreter = Interpreter(model, [berth], jit=False)
         return [event async for event in interpreter.astream(Context(), "Which?")]
 
@@ -174,40 +174,40 @@ def test_a_turn_can_be_read_as_it_happens(backend):
 
 async def calls_for_ever(prompt):
     await anyio.lowlevel.checkpoint()
-    return calls((f"c{len(prompt.messages)}", "berth", {"quay": "B"}))
+    return call_reply((f"c{len(prompt.messages)}", "berth", {"quay": "B"}))
 
 
 @both
 @pytest.mark.parametrize("after", range(1, 12))
 def test_closing_the_stream_cancels_the_turn_and_leaves_a_valid_history(backend, after):
     async def main():
-        context, heard = Context(), []
+        context, received = Context(), []
         limits = TurnLimits(steps=10**6)
         interpreter = Interpreter(
-            Script(calls_for_ever), [berth], jit=False, limits=limits, on_event=heard.append
+            Script(calls_for_ever), [berth], jit=False, limits=limits, on_event=received.append
         )
         events = interpreter.astream(context, "Which?")
         for _ in range(after):
             await anext(events)
         await events.aclose()
-        return context, heard
+        return context, received
 
-    context, heard = anyio.run(main, backend=backend)
-    assert heard[-1].turn.stopped == "cancelled"
+    context, received = anyio.run(main, backend=backend)
+    assert received[-1].turn.stopped == "cancelled"
     assert validate([*context.history, {"role": "user", "content": "?"}], "anthropic") == []
 
 
 @both
 def test_a_reader_that_is_cancelled_cancels_the_turn(backend):
     async def main():
-        context, heard = Context(), []
+        context, received = Context(), []
 
         async def never(prompt):
             reading.set()
             await anyio.sleep_forever()
 
         reading = anyio.Event()
-        interpreter = Interpreter(Script(never), jit=False, on_event=heard.append)
+        interpreter = Interpreter(Script(never), jit=False, on_event=received.append)
 
         async def read():
             async for _ in interpreter.astream(context, "Which?"):
@@ -217,7 +217,7 @@ def test_a_reader_that_is_cancelled_cancels_the_turn(backend):
             group.start_soon(read)
             await reading.wait()
             group.cancel_scope.cancel()
-        return context.history, heard[-1].turn.stopped
+        return context.history, received[-1].turn.stopped
 
     history, stopped = anyio.run(main, backend=backend)
     assert (history, stopped) == ([{"role": "user", "content": "Which?"}], "cancelled")
@@ -226,32 +226,32 @@ def test_a_reader_that_is_cancelled_cancels_the_turn(backend):
 @both
 def test_a_reader_may_wait_for_each_event_in_a_scope_of_its_own(backend):
     async def main():
-        model = Script(calls(("a", "berth", {"quay": "B"})), says("Berth 4."))
+        model = Script(call_reply(("a", "berth", {"quay": "B"})), text_reply("Berth 4."))
         events = Interpreter(model, [berth], jit=False).astream(Context(), "Which?")
-        heard = []
+        received = []
         while True:
             with anyio.fail_after(60):
                 try:
-                    heard.append(await anext(events))
+                    received.append(await anext(events))
                 except StopAsyncIteration:
-                    return heard
+                    return received
 
     assert anyio.run(main, backend=backend)[-1].turn.stopped == "answer"
 
 
 @both
 def test_the_stream_raises_what_the_turn_raises(backend):
-    heard = []
+    received = []
 
     async def read(model, context):
-        events = Interpreter(model, jit=False, on_event=heard.append).astream(context, "?")
+        events = Interpreter(model, jit=False, on_event=received.append).astream(context, "?")
         return [event async for event in events]
 
     with pytest.raises(ZeroDivisionError):
         anyio.run(read, Script(lambda prompt: 1 / 0), Context(), backend=backend)
-    assert heard[-1].turn.stopped == "failed"
+    assert received[-1].turn.stopped == "failed"
     with pytest.raises(InvalidArgumentError, match="its format 'plain'"):
-        anyio.run(read, Script(says("x")), Context(format="plain"), backend=backend)
+        anyio.run(read, Script(text_reply("x")), Context(format="plain"), backend=backend)
 
 
 def test_what_the_model_may_ask_for_is_kept_from_turn_to_turn():

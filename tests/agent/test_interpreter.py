@@ -19,7 +19,7 @@ from rehydrate.errors import (
     RequestRefusedError,
 )
 from tests.agent import clocks
-from tests.agent.script import BACKENDS, PROVIDERS, Script, calls, results, says
+from tests.agent.script import BACKENDS, PROVIDERS, Script, call_reply, results, text_reply
 
 both = pytest.mark.parametrize("backend", BACKENDS)
 everywhere = pytest.mark.parametrize("provider", PROVIDERS)
@@ -49,7 +49,7 @@ def run(backend, interpreter, context, *args, **options):
 
 
 def assert_valid(context):
-    """As it is, and when the user speaks next."""
+    """The history is valid as it is, and with the next user message."""
     assert validate(context.history, context.provider) == []
     assert validate([*context.history, USER], context.provider) == []
 
@@ -58,8 +58,8 @@ def assert_valid(context):
 @everywhere
 def test_a_turn_runs_the_tools_the_model_calls_and_ends_with_its_answer(backend, provider):
     model = Script(
-        calls(("a", "berth", {"quay": "B"}), ("b", "depth", {"berth": 4}), provider=provider),
-        says("Berth 4, 7.5 m.", provider),
+        call_reply(("a", "berth", {"quay": "B"}), ("b", "depth", {"berth": 4}), provider=provider),
+        text_reply("Berth 4, 7.5 m.", provider),
         provider=provider,
     )
     context = Context(provider=provider)
@@ -78,7 +78,7 @@ def test_a_turn_runs_the_tools_the_model_calls_and_ends_with_its_answer(backend,
 
 @both
 def test_the_next_turn_goes_on_from_where_the_last_one_ended(backend):
-    model = Script(says("Berth 4."), says("Done."))
+    model = Script(text_reply("Berth 4."), text_reply("Done."))
     context, interpreter = Context(), agent(model, berth)
     run(backend, interpreter, context, "Which?")
     turn = run(backend, interpreter, context, "Book it.")
@@ -87,14 +87,14 @@ def test_the_next_turn_goes_on_from_where_the_last_one_ended(backend):
 
 
 def test_the_synchronous_form_does_the_same():
-    turn = agent(Script(says("Berth 4."))).run(Context(), "Which?")
+    turn = agent(Script(text_reply("Berth 4."))).run(Context(), "Which?")
     assert turn.answer == "Berth 4."
 
 
 @both
 def test_the_synchronous_form_is_refused_inside_a_running_loop(backend):
     async def main():
-        agent(Script(says("never"))).run(Context(), "Which?")
+        agent(Script(text_reply("never"))).run(Context(), "Which?")
 
     with pytest.raises(InvalidArgumentError, match=r"await interpreter\.arun"):
         anyio.run(main, backend=backend)
@@ -103,13 +103,13 @@ def test_the_synchronous_form_is_refused_inside_a_running_loop(backend):
 def test_a_turn_goes_on_from_what_was_added_where_the_user_says_nothing_new():
     context = Context()
     context.add({"role": "user", "content": "Which?"})
-    turn = agent(Script(says("Berth 4."))).run(context)
+    turn = agent(Script(text_reply("Berth 4."))).run(context)
     assert len(turn.history) == 2
 
 
 def test_a_model_that_calls_for_ever_meets_the_step_limit_with_a_valid_history():
     numbers = iter(range(100))
-    model = Script(lambda prompt: calls((f"c{next(numbers)}", "berth", {"quay": "B"})))
+    model = Script(lambda prompt: call_reply((f"c{next(numbers)}", "berth", {"quay": "B"})))
     context = Context()
     turn = agent(model, berth, limits=TurnLimits(steps=7)).run(context, "Which?")
     assert (turn.stopped, turn.steps) == ("step_limit", 7)
@@ -146,7 +146,7 @@ def test_out_of_time_while_tools_run_keeps_what_came_and_says_what_did_not(backe
         await anyio.sleep_forever()
 
     model = Script(
-        calls(("a", "berth", {"quay": "B"}), ("b", "hangs", {}), provider=provider),
+        call_reply(("a", "berth", {"quay": "B"}), ("b", "hangs", {}), provider=provider),
         provider=provider,
     )
     context = Context(provider=provider)
@@ -164,7 +164,7 @@ def test_out_of_time_while_tools_run_keeps_what_came_and_says_what_did_not(backe
 
 def test_a_money_limit_stops_before_the_model_is_asked_again():
     numbers = iter(range(100))
-    model = Script(lambda prompt: calls((f"c{next(numbers)}", "berth", {"quay": "B"})))
+    model = Script(lambda prompt: call_reply((f"c{next(numbers)}", "berth", {"quay": "B"})))
     price = Price(input=1_000, output=0)  # a reply costs 0.1
     context = Context()
     limits = TurnLimits(dollars=0.25)
@@ -176,16 +176,16 @@ def test_a_money_limit_stops_before_the_model_is_asked_again():
 
 def test_a_money_limit_without_a_known_price_is_refused_up_front():
     with pytest.raises(InvalidArgumentError, match=r"limits\.dollars is 1, and no price"):
-        agent(Script(says("x"), name="my-own"), limits=TurnLimits(dollars=1))
+        agent(Script(text_reply("x"), name="my-own"), limits=TurnLimits(dollars=1))
 
 
 def test_a_turn_whose_models_price_is_not_known_says_so():
-    assert agent(Script(says("x"), name="my-own")).run(Context(), "?").dollars is None
+    assert agent(Script(text_reply("x"), name="my-own")).run(Context(), "?").dollars is None
 
 
 def test_a_turn_over_the_token_budget_stops_and_says_why():
     context = Context(budget=Budget(50, 60))
-    turn = agent(Script(says("never"))).run(context, "many words " * 100)
+    turn = agent(Script(text_reply("never"))).run(context, "many words " * 100)
     assert turn.stopped == "budget_exceeded"
     assert isinstance(turn.error, BudgetExceededError)
     assert len(turn.history) == 1
@@ -197,7 +197,7 @@ def test_the_budget_may_run_out_in_the_middle_of_the_turn():
         return " ".join(map(str, range(4_000)))
 
     context = Context(budget=Budget(5_000, 5_000), passes=())
-    model = Script(calls(("a", "large", {})), says("never"))
+    model = Script(call_reply(("a", "large", {})), text_reply("never"))
     turn = agent(model, large).run(context, "Which?")
     assert turn.stopped == "budget_exceeded"
     assert len(turn.history) == 3
@@ -208,7 +208,7 @@ def test_the_budget_may_run_out_in_the_middle_of_the_turn():
 
 
 def test_a_refused_request_ends_the_turn_with_the_error_and_is_not_sent_again():
-    model = Script(RequestRefusedError("anthropic", 400, "no"), says("never"))
+    model = Script(RequestRefusedError("anthropic", 400, "no"), text_reply("never"))
     context = Context()
     turn = agent(model).run(context, "Which?")
     assert turn.stopped == "failed"
@@ -218,7 +218,7 @@ def test_a_refused_request_ends_the_turn_with_the_error_and_is_not_sent_again():
 
 
 class Clock:
-    """Sleeps at once and says for how long."""
+    """Returns at once, and keeps the seconds it was asked to sleep."""
 
     def __init__(self):
         self.slept = []
@@ -230,7 +230,7 @@ class Clock:
 @both
 def test_a_failure_that_may_pass_is_waited_for_longer_each_time(backend):
     down = ProviderUnavailableError("anthropic", 529, "overloaded")
-    model, clock = Script(down, down, down, says("Berth 4.")), Clock()
+    model, clock = Script(down, down, down, text_reply("Berth 4.")), Clock()
     retry = Retry(base_seconds=1)
     interpreter = agent(model, retry=retry, random=Random(1), sleep=clock)
     turn = run(backend, interpreter, Context(), "Which?")
@@ -245,14 +245,14 @@ def test_a_failure_that_may_pass_is_waited_for_longer_each_time(backend):
 def test_the_provider_is_asked_again_when_it_wants_to_be():
     limited = RateLimitError("anthropic", 429, "slow down", retry_after_seconds=17)
     clock = Clock()
-    turn = agent(Script(limited, says("x")), sleep=clock).run(Context(), "?")
+    turn = agent(Script(limited, text_reply("x")), sleep=clock).run(Context(), "?")
     assert (turn.stopped, clock.slept) == ("answer", [17])
 
 
 def test_a_wait_beyond_the_total_is_a_failure_at_once():
     limited = RateLimitError("anthropic", 429, "tomorrow", retry_after_seconds=86_400)
     clock = Clock()
-    turn = agent(Script(limited, says("never")), sleep=clock).run(Context(), "?")
+    turn = agent(Script(limited, text_reply("never")), sleep=clock).run(Context(), "?")
     assert (turn.stopped, turn.error, clock.slept) == ("failed", limited, [])
 
 
@@ -270,7 +270,7 @@ def test_a_prompt_that_is_too_long_for_the_model_is_halved_and_sent_again(backen
     def answer(prompt):
         if prompt.tokens > window:
             return ContextOverflowError("anthropic", 400, "prompt is too long")
-        return says("Berth 4.")
+        return text_reply("Berth 4.")
 
     context = Context(budget=Budget(10**6, 10**7))
     for number in range(60):
@@ -296,12 +296,12 @@ def test_a_prompt_that_cannot_be_made_shorter_is_a_failure():
 
 def test_what_is_nobodys_failure_is_raised_and_the_history_is_valid():
     context = Context()
-    told = []
+    events = []
     with pytest.raises(ZeroDivisionError):
-        agent(Script(lambda prompt: 1 / 0), on_event=told.append).run(context, "Which?")
+        agent(Script(lambda prompt: 1 / 0), on_event=events.append).run(context, "Which?")
     assert_valid(context)
-    assert told[-1].turn.stopped == "failed"
-    assert agent(Script(says("x"))).run(context, "Again.").answer == "x"
+    assert events[-1].turn.stopped == "failed"
+    assert agent(Script(text_reply("x"))).run(context, "Again.").answer == "x"
 
 
 # Replies that are not as they should be
@@ -310,12 +310,12 @@ def test_what_is_nobodys_failure_is_raised_and_the_history_is_valid():
 @everywhere
 def test_call_ids_that_a_server_uses_again_and_again_are_told_apart(provider):
     model = Script(
-        calls(("call_0", "berth", {"quay": "A"}), provider=provider),
-        calls(
+        call_reply(("call_0", "berth", {"quay": "A"}), provider=provider),
+        call_reply(
             *(("call_0", "berth", {"quay": "B"}), ("call_0", "berth", {"quay": "C"})),
             provider=provider,
         ),
-        says("Done.", provider),
+        text_reply("Done.", provider),
         provider=provider,
     )
     context = Context(provider=provider)
@@ -332,10 +332,10 @@ def test_call_ids_that_a_server_uses_again_and_again_are_told_apart(provider):
 @everywhere
 def test_ids_of_an_earlier_turn_are_used_too(provider):
     model = Script(
-        calls(("call_0", "berth", {"quay": "A"}), provider=provider),
-        says("Done.", provider),
-        calls(("call_0", "berth", {"quay": "B"}), provider=provider),
-        says("Done.", provider),
+        call_reply(("call_0", "berth", {"quay": "A"}), provider=provider),
+        text_reply("Done.", provider),
+        call_reply(("call_0", "berth", {"quay": "B"}), provider=provider),
+        text_reply("Done.", provider),
         provider=provider,
     )
     context, interpreter = Context(provider=provider), agent(model, berth)
@@ -372,10 +372,10 @@ def test_thoughts_that_led_to_nothing_are_left_out():
 
 
 def test_an_empty_text_beside_calls_is_left_out():
-    reply = calls(("a", "berth", {"quay": "B"}))
+    reply = call_reply(("a", "berth", {"quay": "B"}))
     (entry,) = reply.entries
     blocks = [{"type": "text", "text": ""}, *entry["content"]]
-    model = Script(Reply(({**entry, "content": blocks},), calls=reply.calls), says("x"))
+    model = Script(Reply(({**entry, "content": blocks},), calls=reply.calls), text_reply("x"))
     context = Context()
     assert agent(model, berth).run(context, "Which?").stopped == "answer"
     assert context.history[1] == entry
@@ -393,8 +393,10 @@ def test_a_reply_cut_off_in_the_midst_of_a_call_does_not_make_that_call(provider
 
     half = {"berth": 5} if provider == "anthropic" else '{"berth": 5, "na'
     model = Script(
-        calls(("a", "book", {"berth": 4}), ("b", "book", half), provider=provider, stop="length"),
-        says("Done.", provider),
+        call_reply(
+            ("a", "book", {"berth": 4}), ("b", "book", half), provider=provider, stop="length"
+        ),
+        text_reply("Done.", provider),
         provider=provider,
     )
     context = Context(provider=provider)
@@ -410,25 +412,25 @@ def test_a_reply_cut_off_in_the_midst_of_a_call_does_not_make_that_call(provider
 
 
 def test_a_reply_cut_off_at_its_limit_ends_the_turn_with_what_there_is():
-    turn = agent(Script(says("Berth", stop="length"))).run(Context(), "Which?")
+    turn = agent(Script(text_reply("Berth", stop="length"))).run(Context(), "Which?")
     assert (turn.stopped, turn.answer, len(turn.history)) == ("length", "Berth", 2)
 
 
 def test_a_refusal_ends_the_turn():
-    turn = agent(Script(says("No.", stop="refusal"))).run(Context(), "Which?")
+    turn = agent(Script(text_reply("No.", stop="refusal"))).run(Context(), "Which?")
     assert (turn.stopped, turn.answer) == ("refusal", "No.")
 
 
 def test_calls_of_a_refused_reply_are_not_made():
     made = []
-    model = Script(calls(("a", "book", {}), stop="refusal"))
+    model = Script(call_reply(("a", "book", {}), stop="refusal"))
     context = Context()
-    turn = agent(model, lambda_of(made)).run(context, "Which?")
+    turn = agent(model, booking_tool(made)).run(context, "Which?")
     assert (turn.stopped, made) == ("refusal", [])
     assert_valid(context)
 
 
-def lambda_of(made):
+def booking_tool(made):
     def book() -> None:
         """Book."""
         made.append(1)
@@ -437,13 +439,15 @@ def lambda_of(made):
 
 
 def test_a_pause_goes_on_and_the_answer_is_all_that_was_said():
-    model = Script(says("Let me look. ", stop="pause"), says("Berth 4."))
+    model = Script(text_reply("Let me look. ", stop="pause"), text_reply("Berth 4."))
     turn = agent(model).run(Context(), "Which?")
     assert (turn.answer, turn.steps) == ("Let me look. Berth 4.", 2)
 
 
 def test_a_model_that_pauses_for_ever_meets_the_step_limit():
-    turn = agent(Script(says("hm", stop="pause")), limits=TurnLimits(steps=3)).run(Context(), "?")
+    turn = agent(Script(text_reply("hm", stop="pause")), limits=TurnLimits(steps=3)).run(
+        Context(), "?"
+    )
     assert (turn.stopped, turn.steps) == ("step_limit", 3)
 
 
@@ -461,9 +465,9 @@ def test_a_reply_that_no_history_can_hold_fails_the_turn_and_stays_out_of_it():
 def test_a_context_of_another_providers_is_refused_before_anything_is_added():
     context = Context(provider="openai_chat")
     with pytest.raises(InvalidArgumentError, match=r"Context\(provider='anthropic'\)"):
-        agent(Script(says("x"))).run(context, "?")
+        agent(Script(text_reply("x"))).run(context, "?")
     with pytest.raises(InvalidArgumentError, match="its format 'claude_code'"):
-        agent(Script(says("x"))).run(Context(format="claude_code"), "?")
+        agent(Script(text_reply("x"))).run(Context(format="claude_code"), "?")
     assert context.history == []
 
 
@@ -483,7 +487,7 @@ def test_a_conversation_has_one_turn_at_a_time(backend):
             with pytest.raises(InvalidArgumentError, match="in the midst of a turn"):
                 await interpreter.arun(context, "two")
             group.cancel_scope.cancel()
-        return await agent(Script(says("x"))).arun(context, "three")
+        return await agent(Script(text_reply("x"))).arun(context, "three")
 
     assert anyio.run(main, backend=backend).answer == "x"
 
@@ -491,16 +495,16 @@ def test_a_conversation_has_one_turn_at_a_time(backend):
 @pytest.mark.parametrize("query", [3, ["Which?"], b"Which?"])
 def test_a_query_is_a_string(query):
     with pytest.raises(InvalidArgumentError, match="pass a string"):
-        agent(Script(says("x"))).run(Context(), query)
+        agent(Script(text_reply("x"))).run(Context(), query)
 
 
 def test_what_is_no_model_and_no_context_is_refused():
     with pytest.raises(InvalidArgumentError, match="model is of type str"):
         Interpreter("claude-opus-5")
     with pytest.raises(InvalidArgumentError, match=r"model\.provider is 'gemini'"):
-        agent(Script(says("x"), provider="gemini"))
+        agent(Script(text_reply("x"), provider="gemini"))
     with pytest.raises(InvalidArgumentError, match="context is of type list"):
-        agent(Script(says("x"))).run([], "?")
+        agent(Script(text_reply("x"))).run([], "?")
 
 
 @both
@@ -508,7 +512,7 @@ def test_one_interpreter_runs_many_conversations_at_once(backend):
     async def main():
         async def echo(prompt):
             await anyio.lowlevel.checkpoint()
-            return says(prompt.messages[-1]["content"].upper())
+            return text_reply(prompt.messages[-1]["content"].upper())
 
         interpreter, answers = agent(Script(echo), berth), {}
 

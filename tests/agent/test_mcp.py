@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError as ServersToolError
 from mcp.shared.memory import create_client_server_memory_streams
 
-from rehydrate.agent import MAX_NAME, Answer, answer_with, mcp_tools
+from rehydrate.agent import MAX_NAME_CHARS, ToolResult, mcp_tools, run_tool
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 
@@ -81,10 +81,10 @@ async def session_with(server: Any):
         group.cancel_scope.cancel()
 
 
-async def ask(tools: list[Any], name: str, arguments: Any = None, seconds: float = 20) -> Answer:
-    """As the interpreter asks."""
+async def ask(tools: list[Any], name: str, arguments: Any = None) -> ToolResult:
+    """Run a call as the interpreter does."""
     call = ToolCall("anthropic", "toolu_1", name, arguments or {})
-    return await answer_with({tool.name: tool for tool in tools}, call, seconds)
+    return await run_tool({tool.name: tool for tool in tools}, call, 20)
 
 
 async def test_the_tools_of_a_server_have_its_names_descriptions_and_schemas() -> None:
@@ -125,7 +125,7 @@ async def test_an_error_of_the_tool_is_an_error_result_in_the_servers_words() ->
     assert "no such quay" in failed.content
     assert refused.is_error
     assert "quay" in refused.content
-    assert refused.result["is_error"] is True
+    assert refused.provider_result["is_error"] is True
 
 
 async def test_a_call_that_takes_too_long_ends_at_its_time() -> None:
@@ -249,7 +249,7 @@ async def test_names_that_a_provider_refuses_are_changed_and_called_by_their_own
         names = [tool.name for tool in tools]
         assert names[:2] == ["s_files_read_text", "s_files_read_text_2"]
         assert names[2] == "s_gr__e"
-        assert [len(name) for name in names[3:]] == [MAX_NAME, MAX_NAME]
+        assert [len(name) for name in names[3:]] == [MAX_NAME_CHARS, MAX_NAME_CHARS]
         assert len(set(names)) == len(names)
         assert tools[0].description == "T"
         assert (await ask(tools, names[0], {"path": "a"})).content == "ok"
@@ -257,7 +257,7 @@ async def test_names_that_a_provider_refuses_are_changed_and_called_by_their_own
 
 
 @pytest.mark.parametrize(
-    ("content", "structured", "said"),
+    ("content", "structured", "expected"),
     [
         ([], None, "(nothing returned)"),
         ([], {"berth": 4}, '{"berth":4}'),
@@ -291,7 +291,7 @@ async def test_names_that_a_provider_refuses_are_changed_and_called_by_their_own
     ],
 )
 async def test_every_kind_of_content_is_said_in_text(
-    content: list[Any], structured: Any, said: str
+    content: list[Any], structured: Any, expected: str
 ) -> None:
     blocks = [{"type": "text", "text": one} if isinstance(one, str) else one for one in content]
     result = types.CallToolResult.model_validate(
@@ -300,7 +300,7 @@ async def test_every_kind_of_content_is_said_in_text(
     async with session_with(Paged([["a"]], result).server()) as session:
         answer = await ask(await mcp_tools(session), "a")
     assert not answer.is_error
-    assert answer.content.endswith(said)
+    assert answer.content.endswith(expected)
 
 
 async def test_an_error_of_the_protocol_is_told_in_the_servers_words() -> None:

@@ -1,4 +1,4 @@
-"""Telemetry: the spans and metrics that the events of turns make, as the SDK has them in memory."""
+"""Telemetry: the spans and metrics of turns, collected by the SDK in memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SECRET = "berth four is free"
 
 
 class Recorder:
-    """A Telemetry, and what came out of it."""
+    """A Telemetry, and what it recorded."""
 
     def __init__(self, **options: Any) -> None:
         self.exporter, self.reader = InMemorySpanExporter(), InMemoryMetricReader()
@@ -58,7 +58,7 @@ class Recorder:
         meters = MeterProvider([self.reader])
         self.telemetry = Telemetry(self.tracers, meters, **options)
 
-    def tell(self, *events: Event) -> Recorder:
+    def send(self, *events: Event) -> Recorder:
         for event in events:
             self.telemetry(event)
         return self
@@ -135,12 +135,12 @@ def whole_turn(thread: str = "", tool: tuple[Event, ...] = TOOL) -> list[Event]:
 
 
 def test_a_turn_is_a_span_with_its_model_and_its_tools_within() -> None:
-    seen = Recorder().tell(*whole_turn("conversation-7"))
-    turn = seen.span("invoke_agent")
-    names = [span.name for span in seen.spans if span is not turn]
+    recorder = Recorder().send(*whole_turn("conversation-7"))
+    turn = recorder.span("invoke_agent")
+    names = [span.name for span in recorder.spans if span is not turn]
     chat = f"chat {MODEL}"
     assert sorted(names) == [chat, chat, "execute_tool berths", "execute_tool request_context"]
-    for span in seen.spans:
+    for span in recorder.spans:
         assert span.instrumentation_scope.schema_url == SCHEMA_URL
         assert span.status.status_code is StatusCode.UNSET
         if span is not turn:
@@ -167,8 +167,8 @@ def test_a_turn_is_a_span_with_its_model_and_its_tools_within() -> None:
 
 
 def test_a_models_reply_says_what_was_asked_answered_and_billed() -> None:
-    seen = Recorder().tell(started(), built(), replied(), ended())
-    chat = seen.span(f"chat {MODEL}")
+    recorder = Recorder().send(started(), built(), replied(), ended())
+    chat = recorder.span(f"chat {MODEL}")
     assert chat.kind is CLIENT
     assert chat.attributes == {
         "gen_ai.operation.name": "chat",
@@ -195,14 +195,14 @@ def test_a_models_reply_says_what_was_asked_answered_and_billed() -> None:
 
 def test_both_wire_formats_of_openai_are_the_provider_openai() -> None:
     for provider in ("openai_chat", "openai_responses"):
-        seen = Recorder().tell(TurnStarted("?", provider, "gpt-5"), built(), replied(), ended())
-        assert {span.attributes["gen_ai.provider.name"] for span in seen.spans} == {"openai"}
+        recorder = Recorder().send(TurnStarted("?", provider, "gpt-5"), built(), replied(), ended())
+        assert {span.attributes["gen_ai.provider.name"] for span in recorder.spans} == {"openai"}
 
 
 def test_a_tool_says_its_name_its_call_and_that_it_failed() -> None:
     failed = ToolEnded(1, "toolu_1", "berths", True, 12, 4.0, SECRET)
-    seen = Recorder().tell(started(), TOOL[0], failed, ended())
-    tool = seen.span("execute_tool berths")
+    recorder = Recorder().send(started(), TOOL[0], failed, ended())
+    tool = recorder.span("execute_tool berths")
     assert tool.kind is SpanKind.INTERNAL
     assert tool.status.status_code is StatusCode.ERROR
     assert tool.attributes == {
@@ -213,12 +213,12 @@ def test_a_tool_says_its_name_its_call_and_that_it_failed() -> None:
         "rehydrate.result.chars": 12,
         "error.type": "tool_error",
     }
-    assert seen.span("invoke_agent").status.status_code is StatusCode.UNSET
+    assert recorder.span("invoke_agent").status.status_code is StatusCode.UNSET
 
 
 def test_a_request_for_context_says_what_was_late_bound() -> None:
-    seen = Recorder().tell(started(), *REQUEST, ended())
-    request = seen.span("execute_tool request_context")
+    recorder = Recorder().send(started(), *REQUEST, ended())
+    request = recorder.span("execute_tool request_context")
     assert request.end_time - request.start_time >= 8_000_000
     assert request.attributes == {
         "gen_ai.operation.name": "execute_tool",
@@ -232,8 +232,10 @@ def test_a_request_for_context_says_what_was_late_bound() -> None:
     }
 
 
-def everything_said(seen: Recorder) -> str:
-    return "".join(span.to_json() for span in seen.spans) + str(seen.reader.get_metrics_data())
+def everything_recorded(recorder: Recorder) -> str:
+    return "".join(span.to_json() for span in recorder.spans) + str(
+        recorder.reader.get_metrics_data()
+    )
 
 
 def test_nothing_that_was_said_is_recorded_unless_asked_for() -> None:
@@ -243,22 +245,22 @@ def test_nothing_that_was_said_is_recorded_unless_asked_for() -> None:
         Noted(SECRET),
     ]
     events[-1] = ended("failed", error=ValueError(SECRET), notes=(SECRET,))
-    assert SECRET not in everything_said(Recorder().tell(*events))
-    assert SECRET in everything_said(Recorder(content=True).tell(*events))
+    assert SECRET not in everything_recorded(Recorder().send(*events))
+    assert SECRET in everything_recorded(Recorder(content=True).send(*events))
 
 
 def test_content_is_recorded_in_the_conventions_shape_where_it_is_asked_for() -> None:
-    seen = Recorder(content=True).tell(*whole_turn())
-    turn = seen.span("invoke_agent").attributes
+    recorder = Recorder(content=True).send(*whole_turn())
+    turn = recorder.span("invoke_agent").attributes
     part = {"type": "text", "content": SECRET}
     assert json.loads(turn["gen_ai.input.messages"]) == [{"role": "user", "parts": [part]}]
     assert json.loads(turn["gen_ai.output.messages"]) == [{"role": "assistant", "parts": [part]}]
-    tool = seen.span("execute_tool berths").attributes
+    tool = recorder.span("execute_tool berths").attributes
     assert json.loads(tool["gen_ai.tool.call.arguments"]) == {"quay": SECRET}
     assert tool["gen_ai.tool.call.result"] == SECRET
-    request = seen.span("execute_tool request_context").attributes
+    request = recorder.span("execute_tool request_context").attributes
     assert request["gen_ai.retrieval.query.text"] == SECRET
-    chats = [span.attributes for span in seen.spans if span.name.startswith("chat")]
+    chats = [span.attributes for span in recorder.spans if span.name.startswith("chat")]
     assert [json.loads(chat["gen_ai.output.messages"])[0]["finish_reason"] for chat in chats] == [
         "tool_call",
         "stop",
@@ -267,14 +269,14 @@ def test_content_is_recorded_in_the_conventions_shape_where_it_is_asked_for() ->
 
 def test_arguments_that_are_no_json_are_recorded_as_they_came() -> None:
     broken = ToolStarted(1, "toolu_1", "berths", '{"quay": \udcff')
-    seen = Recorder(content=True).tell(started(), broken, TOOL[1], ended())
-    said = seen.span("execute_tool berths").attributes["gen_ai.tool.call.arguments"]
-    assert said == '{"quay": \ufffd'
+    recorder = Recorder(content=True).send(started(), broken, TOOL[1], ended())
+    recorded = recorder.span("execute_tool berths").attributes["gen_ai.tool.call.arguments"]
+    assert recorded == '{"quay": \ufffd'
 
 
 def test_a_streamed_reply_says_when_its_first_piece_came() -> None:
-    seen = Recorder().tell(*whole_turn())
-    plain, streamed = [span.attributes for span in seen.spans if span.name.startswith("chat")]
+    recorder = Recorder().send(*whole_turn())
+    plain, streamed = [span.attributes for span in recorder.spans if span.name.startswith("chat")]
     assert "gen_ai.request.stream" not in plain
     assert streamed["gen_ai.request.stream"] is True
     assert streamed["gen_ai.response.time_to_first_chunk"] >= 0
@@ -282,48 +284,50 @@ def test_a_streamed_reply_says_when_its_first_piece_came() -> None:
 
 def test_each_attempt_is_a_span_with_its_error() -> None:
     limited = RateLimitError("anthropic", 429, "slow down")
-    seen = Recorder().tell(started(), built(), Retrying(1, limited, 2, 0.0), replied(), ended())
-    first, second = [span for span in seen.spans if span.name.startswith("chat")]
+    recorder = Recorder().send(started(), built(), Retrying(1, limited, 2, 0.0), replied(), ended())
+    first, second = [span for span in recorder.spans if span.name.startswith("chat")]
     assert first.attributes["error.type"] == "rehydrate.errors.RateLimitError"
     assert first.status.status_code is StatusCode.ERROR
     assert first.status.description is None
     assert second.status.status_code is StatusCode.UNSET
-    assert seen.span("invoke_agent").attributes["rehydrate.retries"] == 1
+    assert recorder.span("invoke_agent").attributes["rehydrate.retries"] == 1
 
 
 def test_an_attempt_that_came_sooner_than_foreseen_is_a_span_all_the_same() -> None:
     limited = RateLimitError("anthropic", 429, "slow down")
     late = Retrying(1, limited, 2, 900.0)
-    seen = Recorder().tell(started(), built(), late, late, replied(), ended())
-    chats = [span.attributes.get("error.type") for span in seen.spans if span.kind is CLIENT]
+    recorder = Recorder().send(started(), built(), late, late, replied(), ended())
+    chats = [span.attributes.get("error.type") for span in recorder.spans if span.kind is CLIENT]
     assert chats == ["rehydrate.errors.RateLimitError"] * 2 + [None]
-    assert sum(point.count for point in seen.points("gen_ai.client.operation.duration")) == 3
+    assert sum(point.count for point in recorder.points("gen_ai.client.operation.duration")) == 3
 
 
 def test_an_attempt_that_never_came_is_no_span() -> None:
     limited = RateLimitError("anthropic", 429, "slow down")
-    seen = Recorder().tell(started(), built(), Retrying(1, limited, 2, 900.0), ended("cancelled"))
-    (only,) = [span for span in seen.spans if span.name.startswith("chat")]
+    recorder = Recorder().send(
+        started(), built(), Retrying(1, limited, 2, 900.0), ended("cancelled")
+    )
+    (only,) = [span for span in recorder.spans if span.name.startswith("chat")]
     assert only.attributes["error.type"] == "rehydrate.errors.RateLimitError"
 
 
 def test_a_prompt_that_is_too_long_is_an_error_of_its_own_span_and_a_compaction() -> None:
     overflow = Compacted(900, 450, "overflow")
-    seen = Recorder().tell(started(), built(), overflow, built(), replied(), ended())
-    first, second = [span for span in seen.spans if span.name.startswith("chat")]
+    recorder = Recorder().send(started(), built(), overflow, built(), replied(), ended())
+    first, second = [span for span in recorder.spans if span.name.startswith("chat")]
     assert first.attributes["error.type"] == "rehydrate.errors.ContextOverflowError"
     assert "error.type" not in second.attributes
-    turn = seen.span("invoke_agent").attributes
+    turn = recorder.span("invoke_agent").attributes
     assert turn["rehydrate.compactions"] == 1
     assert turn["rehydrate.compacted_tokens"] == 450
-    (point,) = seen.points("rehydrate.compactions")
+    (point,) = recorder.points("rehydrate.compactions")
     assert (point.value, dict(point.attributes)) == (1, {"rehydrate.why": "overflow"})
 
 
 def test_a_prefix_that_is_lost_is_counted() -> None:
-    seen = Recorder().tell(started(), built(kept=False), replied(), ended())
-    assert seen.span("invoke_agent").attributes["rehydrate.prefix.breaks"] == 1
-    assert seen.points("rehydrate.prefix.breaks")[0].value == 1
+    recorder = Recorder().send(started(), built(kept=False), replied(), ended())
+    assert recorder.span("invoke_agent").attributes["rehydrate.prefix.breaks"] == 1
+    assert recorder.points("rehydrate.prefix.breaks")[0].value == 1
 
 
 @pytest.mark.parametrize(
@@ -343,24 +347,24 @@ def test_a_prefix_that_is_lost_is_counted() -> None:
 def test_how_a_turn_ended_is_its_error_and_that_of_what_it_cut_short(
     stopped: str, error: Exception | None, kind: str | None
 ) -> None:
-    seen = Recorder().tell(started(), built(), TOOL[0], ended(stopped, error=error))
-    turn = seen.span("invoke_agent")
+    recorder = Recorder().send(started(), built(), TOOL[0], ended(stopped, error=error))
+    turn = recorder.span("invoke_agent")
     assert turn.attributes.get("error.type") == kind
     assert (turn.status.status_code is StatusCode.ERROR) == (kind is not None)
     for name in (f"chat {MODEL}", "execute_tool berths"):
-        assert seen.span(name).attributes["error.type"] == (kind or "_OTHER")
+        assert recorder.span(name).attributes["error.type"] == (kind or "_OTHER")
 
 
 def test_the_metrics_have_the_conventions_names_units_and_buckets() -> None:
-    seen = Recorder(agent="harbour master").tell(*whole_turn("conversation-7"))
-    tokens = seen.points("gen_ai.client.token.usage")
+    recorder = Recorder(agent="harbour master").send(*whole_turn("conversation-7"))
+    tokens = recorder.points("gen_ai.client.token.usage")
     assert {point.attributes["gen_ai.token.type"]: point.sum for point in tokens} == {
         "input": 1800,
         "output": 40,
     }
     assert tokens[0].explicit_bounds[:4] == (1, 4, 16, 64)
     assert tokens[0].explicit_bounds[-1] == 67108864
-    (chat,) = seen.points("gen_ai.client.operation.duration")
+    (chat,) = recorder.points("gen_ai.client.operation.duration")
     assert dict(chat.attributes) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "anthropic",
@@ -370,65 +374,65 @@ def test_the_metrics_have_the_conventions_names_units_and_buckets() -> None:
     assert chat.count == 2
     assert chat.explicit_bounds[0] == 0.01
     assert chat.explicit_bounds[-1] == 81.92
-    (turn,) = seen.points("gen_ai.invoke_agent.duration")
+    (turn,) = recorder.points("gen_ai.invoke_agent.duration")
     assert dict(turn.attributes) == {
         "gen_ai.agent.name": "harbour master",
         "gen_ai.request.model": MODEL,
     }
     assert turn.explicit_bounds[-1] == 409.6
-    tools = seen.points("gen_ai.execute_tool.duration")
+    tools = recorder.points("gen_ai.execute_tool.duration")
     assert {point.attributes["gen_ai.tool.name"] for point in tools} == {
         "berths",
         "request_context",
     }
-    (late,) = seen.points("rehydrate.late_bound.tokens")
+    (late,) = recorder.points("rehydrate.late_bound.tokens")
     assert (late.value, dict(late.attributes)) == (150, {"rehydrate.source": "semantic"})
 
 
 def test_the_duration_that_is_measured_is_that_of_the_span() -> None:
-    seen = Recorder(agent="harbour master").tell(started(), built(), replied(), ended())
-    span = seen.span("invoke_agent harbour master")
-    (point,) = seen.points("gen_ai.invoke_agent.duration")
+    recorder = Recorder(agent="harbour master").send(started(), built(), replied(), ended())
+    span = recorder.span("invoke_agent harbour master")
+    (point,) = recorder.points("gen_ai.invoke_agent.duration")
     assert point.sum == pytest.approx((span.end_time - span.start_time) / 1e9)
     assert span.attributes["gen_ai.agent.name"] == "harbour master"
 
 
 def test_a_turn_is_within_the_span_that_was_current_and_leaves_it_current() -> None:
-    seen = Recorder()
-    tracer = seen.tracers.get_tracer("a web server")
+    recorder = Recorder()
+    tracer = recorder.tracers.get_tracer("a web server")
     with tracer.start_as_current_span("POST /chat") as request:
-        seen.tell(*whole_turn())
+        recorder.send(*whole_turn())
         assert trace.get_current_span() is request
-    assert seen.span("invoke_agent").parent.span_id == request.get_span_context().span_id
+    assert recorder.span("invoke_agent").parent.span_id == request.get_span_context().span_id
 
 
 def test_what_a_client_or_a_tool_traces_is_within_the_span_of_the_call() -> None:
-    seen = Recorder()
-    tracer = seen.tracers.get_tracer("an http client")
+    recorder = Recorder()
+    tracer = recorder.tracers.get_tracer("an http client")
 
     def request(name: str) -> None:
         tracer.start_span(name).end()
 
-    seen.tell(started(), built())
+    recorder.send(started(), built())
     request("to the model")
-    seen.tell(replied(stop="calls"))
+    recorder.send(replied(stop="calls"))
     request("between")
-    seen.tell(TOOL[0])
+    recorder.send(TOOL[0])
     request("of the tool")
-    seen.tell(TOOL[1], ended())
+    recorder.send(TOOL[1], ended())
     parents = {
-        name: seen.span(parent).context.span_id
+        name: recorder.span(parent).context.span_id
         for name, parent in {
             "to the model": f"chat {MODEL}",
             "between": "invoke_agent",
             "of the tool": "execute_tool berths",
         }.items()
     }
-    assert {name: seen.span(name).parent.span_id for name in parents} == parents
+    assert {name: recorder.span(name).parent.span_id for name in parents} == parents
 
 
 async def turn_with_parallel_tools(telemetry: Telemetry, thread: str, tools: int) -> None:
-    """As the loop tells it: each tool in a task of its own, all of them at the same time."""
+    """Send the events as the loop does, each tool in a task of its own, all at the same time."""
     telemetry(started(thread))
     await anyio.lowlevel.checkpoint()
     telemetry(built())
@@ -454,44 +458,44 @@ async def turn_with_parallel_tools(telemetry: Telemetry, thread: str, tools: int
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=12), st.sampled_from(["asyncio", "trio"]))
 def test_turns_at_the_same_time_keep_their_spans_apart(tools: list[int], backend: str) -> None:
-    seen = Recorder()
+    recorder = Recorder()
 
     async def main() -> None:
         async with anyio.create_task_group() as group:
             for number, count in enumerate(tools):
-                group.start_soon(turn_with_parallel_tools, seen.telemetry, f"t{number}", count)
+                group.start_soon(turn_with_parallel_tools, recorder.telemetry, f"t{number}", count)
 
     anyio.run(main, backend=backend)
     turns = {
         span.context.span_id: span.attributes["gen_ai.conversation.id"]
-        for span in seen.spans
+        for span in recorder.spans
         if span.name == "invoke_agent"
     }
     assert sorted(turns.values()) == sorted(f"t{number}" for number in range(len(tools)))
-    for span in seen.spans:
+    for span in recorder.spans:
         if span.name.startswith("execute_tool"):
             thread = span.attributes["gen_ai.tool.name"].split()[0]
             assert turns[span.parent.span_id] == thread
         elif span.name.startswith("chat"):
             assert turns[span.parent.span_id] == span.attributes["gen_ai.conversation.id"]
-    assert len(seen.spans) == sum(3 + count for count in tools)
-    assert len({span.context.trace_id for span in seen.spans}) == len(tools)
+    assert len(recorder.spans) == sum(3 + count for count in tools)
+    assert len({span.context.trace_id for span in recorder.spans}) == len(tools)
 
 
 def test_an_agent_that_is_a_tool_of_another_has_its_turn_within_the_call() -> None:
-    seen = Recorder()
-    seen.tell(started("outer"), built(), replied(stop="calls", calls=1), TOOL[0])
+    recorder = Recorder()
+    recorder.send(started("outer"), built(), replied(stop="calls", calls=1), TOOL[0])
     inner = threading.Thread(
-        target=copy_context().run, args=(lambda: seen.tell(started("inner"), built(), ended()),)
+        target=copy_context().run, args=(lambda: recorder.send(started("inner"), built(), ended()),)
     )
     inner.start()
     inner.join()
-    seen.tell(started("inner again"), ended())
-    seen.tell(TOOL[1], built(2), replied(2), ended())
-    tool = seen.span("execute_tool berths")
+    recorder.send(started("inner again"), ended())
+    recorder.send(TOOL[1], built(2), replied(2), ended())
+    tool = recorder.span("execute_tool berths")
     turns = {
         span.attributes["gen_ai.conversation.id"]: span
-        for span in seen.spans
+        for span in recorder.spans
         if span.name == "invoke_agent"
     }
     assert turns["inner"].parent.span_id == tool.context.span_id
@@ -502,9 +506,9 @@ def test_an_agent_that_is_a_tool_of_another_has_its_turn_within_the_call() -> No
 
 def test_an_agent_within_another_may_have_a_listener_of_its_own() -> None:
     outer, inner = Recorder(), Recorder()
-    outer.tell(started("outer"), TOOL[0])
-    inner.tell(*whole_turn("inner"))
-    outer.tell(TOOL[1], ended())
+    outer.send(started("outer"), TOOL[0])
+    inner.send(*whole_turn("inner"))
+    outer.send(TOOL[1], ended())
     assert len(inner.spans) == 5
     tool = outer.span("execute_tool berths")
     assert inner.span("invoke_agent").parent.span_id == tool.context.span_id
@@ -520,7 +524,7 @@ class Broken(SpanExporter):
 
 
 class BrokenProcessor(SpanProcessor):
-    """Fails where it is told to."""
+    """Fails at the start or at the end of a span."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -538,27 +542,27 @@ class BrokenProcessor(SpanProcessor):
 def test_what_an_exporter_throws_breaks_no_turn_and_is_said(
     where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    seen = Recorder()
+    recorder = Recorder()
     broken: Any = SimpleSpanProcessor(Broken()) if where == "export" else BrokenProcessor(where)
-    seen.tracers.add_span_processor(broken)
+    recorder.tracers.add_span_processor(broken)
     with caplog.at_level(logging.WARNING):
-        seen.tell(*whole_turn(), *whole_turn())
+        recorder.send(*whole_turn(), *whole_turn())
     ours = [record for record in caplog.records if record.name.startswith("rehydrate")]
-    assert len(ours) == (0 if where == "export" else 1)  # the SDK says it itself
+    assert len(ours) == (0 if where == "export" else 1)  # the SDK logs it itself
     if where != "start":
-        assert [span.name for span in seen.spans].count("invoke_agent") == 2
+        assert [span.name for span in recorder.spans].count("invoke_agent") == 2
 
 
 def test_events_of_a_turn_that_did_not_begin_are_left_alone() -> None:
-    seen = Recorder().tell(built(), replied(), *TOOL, *REQUEST, ended())
-    assert seen.spans == []
+    recorder = Recorder().send(built(), replied(), *TOOL, *REQUEST, ended())
+    assert recorder.spans == []
 
 
 def test_events_out_of_order_make_no_exception(caplog: pytest.LogCaptureFixture) -> None:
-    seen = Recorder().tell(started(), replied(), TOOL[1], TextDelta(1, "x"), built(), built())
-    seen.tell(TOOL[0], ended(), ended())
+    recorder = Recorder().send(started(), replied(), TOOL[1], TextDelta(1, "x"), built(), built())
+    recorder.send(TOOL[0], ended(), ended())
     assert not [record for record in caplog.records if record.name.startswith("rehydrate")]
-    assert seen.span("invoke_agent").attributes["rehydrate.stopped"] == "answer"
+    assert recorder.span("invoke_agent").attributes["rehydrate.stopped"] == "answer"
 
 
 def test_without_providers_it_is_the_programs_that_are_used() -> None:
@@ -584,7 +588,7 @@ def test_importing_it_needs_no_opentelemetry_and_making_one_names_the_extra() ->
 
 
 def test_a_turn_without_price_or_thread_leaves_them_out() -> None:
-    seen = Recorder().tell(started(query=None), TurnEnded(Turn("", "answer")))
-    attributes = seen.span("invoke_agent").attributes
+    recorder = Recorder().send(started(query=None), TurnEnded(Turn("", "answer")))
+    attributes = recorder.span("invoke_agent").attributes
     assert "rehydrate.dollars" not in attributes
     assert "gen_ai.conversation.id" not in attributes

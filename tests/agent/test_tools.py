@@ -190,7 +190,7 @@ def test_without_pydantic_the_error_names_the_extra(monkeypatch):
     assert Tool("ls", "", {"type": "object"}, lambda: "").checked({}) == {}
 
 
-def test_the_runtime_imports_no_optional_package_unless_it_is_used():
+def test_the_agent_imports_no_optional_package_unless_it_is_used():
     import subprocess
 
     script = (

@@ -23,7 +23,7 @@ both = pytest.mark.parametrize("backend", BACKENDS)
 
 
 def conversation() -> Context:
-    """Of which the beginning has no room any more."""
+    """Return a conversation whose beginning does not fit into its prompt."""
     budget = Budget(soft_tokens=3_000, hard_tokens=10**7, compact_to=0.5)
     context = Context(budget=budget, clock=NOON.timestamp, thread="harbour-7")
     context.add(*long_conversation())
@@ -32,7 +32,7 @@ def conversation() -> Context:
 
 @both
 def test_a_turn_with_context_and_an_mcp_server_is_one_trace(backend: str) -> None:
-    seen, context = Recorder(), conversation()
+    recorder, context = Recorder(), conversation()
 
     async def main():
         async with mcp.Client(harbour()) as client:
@@ -51,7 +51,7 @@ def test_a_turn_with_context_and_an_mcp_server_is_one_trace(backend: str) -> Non
                 model,
                 await mcp_tools(client, prefix="harbour_"),
                 jit=lambda context: ContextJIT(context, clock=NOON.timestamp),
-                on_event=seen.telemetry,
+                on_event=recorder.telemetry,
             )
             turn = await interpreter.arun(context, "Which of the last berths is the widest?")
             assert not trace.get_current_span().get_span_context().is_valid
@@ -62,8 +62,8 @@ def test_a_turn_with_context_and_an_mcp_server_is_one_trace(backend: str) -> Non
     assert turn.notes == ()
     assert BILLING in str(context.history[-2])
     assert validate(context.history, "anthropic") == []
-    root = seen.span("invoke_agent")
-    ours = [span for span in seen.spans if span.instrumentation_scope.name == "rehydrate"]
+    root = recorder.span("invoke_agent")
+    ours = [span for span in recorder.spans if span.instrumentation_scope.name == "rehydrate"]
     assert Counter(span.name for span in ours) == {
         "invoke_agent": 1,
         "chat claude-sonnet-4-5": 2,
@@ -73,7 +73,7 @@ def test_a_turn_with_context_and_an_mcp_server_is_one_trace(backend: str) -> Non
     }
     assert {span.context.trace_id for span in ours} == {root.context.trace_id}
     assert {span.parent.span_id for span in ours if span is not root} == {root.context.span_id}
-    assert seen.span("execute_tool harbour_sink").attributes["error.type"] == "tool_error"
+    assert recorder.span("execute_tool harbour_sink").attributes["error.type"] == "tool_error"
     attributes = root.attributes
     assert attributes["gen_ai.conversation.id"] == "harbour-7"
     assert attributes["rehydrate.late_bound.tokens"] > 0
@@ -87,21 +87,23 @@ def test_a_turn_with_context_and_an_mcp_server_is_one_trace(backend: str) -> Non
 
 @both
 def test_turns_of_many_conversations_at_once_have_a_trace_each(backend: str) -> None:
-    seen = Recorder()
+    recorder = Recorder()
 
-    async def hear(number: int) -> int:
-        """Says it back, a little later."""
+    async def echo(number: int) -> int:
+        """Returns the number, a little later."""
         await anyio.sleep(0)
         return number
 
     def reply(prompt):
         number = prompt.request["messages"][0]["content"]
         number = number if isinstance(number, str) else number[0]["text"]
-        asked = len(prompt.request["messages"])
-        return call("hear", number=int(number)) if asked == 1 else f"Heard {number}."
+        is_first = len(prompt.request["messages"]) == 1
+        return call("echo", number=int(number)) if is_first else f"It was {number}."
 
     async def main() -> None:
-        interpreter = Interpreter(ScriptedModel(reply), [hear], on_event=seen.telemetry, jit=False)
+        interpreter = Interpreter(
+            ScriptedModel(reply), [echo], on_event=recorder.telemetry, jit=False
+        )
         async with anyio.create_task_group() as group:
             for number in range(20):
                 group.start_soon(interpreter.arun, Context(thread=f"t{number}"), str(number))
@@ -109,20 +111,20 @@ def test_turns_of_many_conversations_at_once_have_a_trace_each(backend: str) -> 
     anyio.run(main, backend=backend)
     threads = {
         span.context.span_id: span.attributes["gen_ai.conversation.id"]
-        for span in seen.spans
+        for span in recorder.spans
         if span.name == "invoke_agent"
     }
     assert len(threads) == 20
-    within = Counter(threads[span.parent.span_id] for span in seen.spans if span.parent)
+    within = Counter(threads[span.parent.span_id] for span in recorder.spans if span.parent)
     assert within == {f"t{number}": 3 for number in range(20)}
-    for span in seen.spans:
+    for span in recorder.spans:
         if span.name.startswith("chat"):
             assert threads[span.parent.span_id] == span.attributes["gen_ai.conversation.id"]
 
 
 @both
 def test_a_turn_that_is_cancelled_in_a_tool_ends_every_span(backend: str) -> None:
-    seen = Recorder()
+    recorder = Recorder()
 
     async def hang() -> None:
         """Never comes back."""
@@ -131,17 +133,17 @@ def test_a_turn_that_is_cancelled_in_a_tool_ends_every_span(backend: str) -> Non
     async def main() -> None:
         model = ScriptedModel([[call("hang"), call("hang")], "never"])
         interpreter = Interpreter(
-            model, [hang], on_event=seen.telemetry, jit=False, limits=TurnLimits(timeout=0.05)
+            model, [hang], on_event=recorder.telemetry, jit=False, limits=TurnLimits(timeout=0.05)
         )
         turn = await interpreter.arun(Context(), "Go.")
         assert turn.stopped == "time_limit"
         assert not trace.get_current_span().get_span_context().is_valid
 
     anyio.run(main, backend=backend)
-    assert Counter(span.name for span in seen.spans)["execute_tool hang"] == 2
-    root = seen.span("invoke_agent")
+    assert Counter(span.name for span in recorder.spans)["execute_tool hang"] == 2
+    root = recorder.span("invoke_agent")
     assert root.attributes["error.type"] == "time_limit"
-    for span in seen.spans:
+    for span in recorder.spans:
         if span.name == "execute_tool hang":
             assert span.attributes["error.type"] == "tool_error"
             assert span.parent.span_id == root.context.span_id
@@ -149,8 +151,8 @@ def test_a_turn_that_is_cancelled_in_a_tool_ends_every_span(backend: str) -> Non
 
 @both
 def test_a_tool_that_runs_an_agent_has_its_turn_within_it(backend: str) -> None:
-    seen = Recorder()
-    inner = Interpreter(ScriptedModel(lambda _: "Four."), on_event=seen.telemetry, jit=False)
+    recorder = Recorder()
+    inner = Interpreter(ScriptedModel(lambda _: "Four."), on_event=recorder.telemetry, jit=False)
 
     def ask_sync(question: str) -> str:
         """In a thread, with a loop of its own."""
@@ -160,8 +162,10 @@ def test_a_tool_that_runs_an_agent_has_its_turn_within_it(backend: str) -> None:
         """On the same loop."""
         return (await inner.arun(Context(thread="async"), question)).answer
 
-    asked = [[call("ask_sync", question="?"), call("ask", question="?")], "Four."]
-    outer = Interpreter(ScriptedModel(asked), [ask_sync, ask], on_event=seen.telemetry, jit=False)
+    script = [[call("ask_sync", question="?"), call("ask", question="?")], "Four."]
+    outer = Interpreter(
+        ScriptedModel(script), [ask_sync, ask], on_event=recorder.telemetry, jit=False
+    )
 
     async def main() -> None:
         turn = await outer.arun(Context(thread="outer"), "Which berth?")
@@ -170,46 +174,46 @@ def test_a_tool_that_runs_an_agent_has_its_turn_within_it(backend: str) -> None:
     anyio.run(main, backend=backend)
     turns = {
         span.attributes["gen_ai.conversation.id"]: span
-        for span in seen.spans
+        for span in recorder.spans
         if span.name == "invoke_agent"
     }
-    tools = {span.name: span.context.span_id for span in seen.spans}
+    tools = {span.name: span.context.span_id for span in recorder.spans}
     assert turns["sync"].parent.span_id == tools["execute_tool ask_sync"]
     assert turns["async"].parent.span_id == tools["execute_tool ask"]
     assert turns["outer"].parent is None
-    assert len({span.context.trace_id for span in seen.spans}) == 1
-    assert len(seen.spans) == 3 + 4 + 2
+    assert len({span.context.trace_id for span in recorder.spans}) == 1
+    assert len(recorder.spans) == 3 + 4 + 2
 
 
 @both
 def test_a_provider_that_fails_at_first_is_an_attempt_with_its_error(backend: str) -> None:
-    seen = Recorder()
+    recorder = Recorder()
 
     async def no_wait(seconds: float) -> None:
         await anyio.sleep(0)
 
     async def main() -> None:
         model = ScriptedModel([RateLimitError("anthropic", 429, "slow down", 0.0), "Four."])
-        interpreter = Interpreter(model, on_event=seen.telemetry, jit=False, sleep=no_wait)
+        interpreter = Interpreter(model, on_event=recorder.telemetry, jit=False, sleep=no_wait)
         assert (await interpreter.arun(Context(), "Which berth?")).answer == "Four."
 
     anyio.run(main, backend=backend)
-    chats = [span for span in seen.spans if span.name.startswith("chat")]
+    chats = [span for span in recorder.spans if span.name.startswith("chat")]
     errors = [span.attributes.get("error.type") for span in chats]
     assert errors == ["rehydrate.errors.RateLimitError", None]
-    assert seen.span("invoke_agent").attributes["rehydrate.retries"] == 1
+    assert recorder.span("invoke_agent").attributes["rehydrate.retries"] == 1
 
 
 def test_a_turn_whose_events_are_read_is_traced_within_its_readers_span() -> None:
-    seen = Recorder()
+    recorder = Recorder()
 
     async def main() -> None:
-        interpreter = Interpreter(ScriptedModel(["Four."]), on_event=seen.telemetry, jit=False)
-        tracer = seen.tracers.get_tracer("a web server")
+        interpreter = Interpreter(ScriptedModel(["Four."]), on_event=recorder.telemetry, jit=False)
+        tracer = recorder.tracers.get_tracer("a web server")
         with tracer.start_as_current_span("POST /chat") as request:
             async for _ in interpreter.astream(Context(), "Which berth?"):
                 assert trace.get_current_span() is request
 
     anyio.run(main)
-    request = seen.span("POST /chat")
-    assert seen.span("invoke_agent").parent.span_id == request.context.span_id
+    request = recorder.span("POST /chat")
+    assert recorder.span("invoke_agent").parent.span_id == request.context.span_id

@@ -1,12 +1,13 @@
 """A strict provider: the HTTP APIs of Anthropic and OpenAI on loopback, for tests.
 
-It refuses what the real ones refuse, in their words, signs thoughts, keeps a prompt cache and bills
-for it, and fails on command. It knows nothing of rehydrate: its rules are the providers' own.
+It refuses what the real APIs refuse, with the same messages; it signs thinking, keeps and bills
+a prompt cache, and fails on command. It shares no code with rehydrate: its rules come from the
+providers' documentation.
 
-    def brain(request, wire):
-        return Says("I will look.", calls=(Call("read", {"path": "a.txt"}),))
+    def respond(request, wire):
+        return ScriptedReply("I will look.", calls=(Call("read", {"path": "a.txt"}),))
 
-    with StrictProvider(brain, window_tokens=50_000, minimum_prefix=512) as provider:
+    with StrictProvider(respond, window_tokens=50_000, minimum_prefix=512) as provider:
         client = anthropic.Anthropic(api_key="key", base_url=provider.url, max_retries=0)
         provider.rate_limit_next(retry_after=0.01)
         ...
@@ -14,20 +15,20 @@ for it, and fails on command. It knows nothing of rehydrate: its rules are the p
     assert provider.usage.read > 0
 """
 
+from tests.provider.apis import refusal
 from tests.provider.billed import Billed
 from tests.provider.faults import Fault, FaultOf
 from tests.provider.provider import Exchange, StrictProvider
-from tests.provider.says import Brain, Call, Says, Wire
-from tests.provider.verdict import refusal
+from tests.provider.replies import Call, Responder, ScriptedReply, Wire
 
 __all__ = [
     "Billed",
-    "Brain",
     "Call",
     "Exchange",
     "Fault",
     "FaultOf",
-    "Says",
+    "Responder",
+    "ScriptedReply",
     "StrictProvider",
     "Wire",
     "refusal",

@@ -1,4 +1,4 @@
-"""What one request is billed for, in tokens."""
+"""Billed: the tokens that one request is billed for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Billed(NamedTuple):
-    """Tokens by price: input that no cache helped with, cache reads, cache writes, output."""
+    """Tokens by price: uncached input, cache reads, cache writes, output."""
 
     uncached: int = 0
     read: int = 0

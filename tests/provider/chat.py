@@ -1,4 +1,4 @@
-"""OpenAI's chat completions: what a request is answered with, and its bill."""
+"""OpenAI's chat completions API: checks a request, replies to it and bills it."""
 
 from __future__ import annotations
 
@@ -9,33 +9,24 @@ from typing import Any
 from tests.provider.billed import Billed
 from tests.provider.chat_rules import check_rules
 from tests.provider.chat_shape import request_shape
+from tests.provider.errors import RefusedError
 from tests.provider.ids import Ids
-from tests.provider.openai_cache import Part, PrefixCache
-from tests.provider.openai_words import check_openai
-from tests.provider.refused import Refused
-from tests.provider.says import Call, Says
-from tests.provider.settings import Settings
+from tests.provider.openai_api import OpenAIApi
+from tests.provider.openai_cache import Part
+from tests.provider.openai_errors import check_openai
+from tests.provider.replies import Call, ScriptedReply
 from tests.provider.sse import event, pieces
-from tests.provider.weights import Weights
 
-_CREATED = 1_767_225_600  # no test needs another time
+_CREATED = 1_767_225_600  # any time will do
 
 
-class Chat:
+class Chat(OpenAIApi):
     """Checks a request, replies to it and bills it."""
 
-    def __init__(self, settings: Settings, weights: Weights, ids: Ids, cache: PrefixCache) -> None:
-        self._settings = settings
-        self._weights = weights
-        self._ids = ids
-        self._cache = cache
-        self._shape = request_shape()
-
-    def check_headers(self, headers: Mapping[str, str]) -> None:
-        check_key(headers)
+    _shape = request_shape()
 
     def check(self, request: Mapping[str, Any]) -> int:
-        """The tokens of the prompt. Raises Refused where there is anything wrong with it."""
+        """Return the tokens of the prompt. Raises RefusedError for an invalid request."""
         check_openai(self._shape, request)
         check_rules(request)
         tokens = sum(tokens for _, tokens in self._parts(request))
@@ -43,26 +34,28 @@ class Chat:
             raise _too_long(tokens, self._settings.window_tokens)
         return tokens
 
-    def overflow(self, tokens: int) -> Refused:
+    def overflow(self, tokens: int) -> RefusedError:
         return _too_long(tokens, tokens - 1)
 
-    def reply(self, request: Mapping[str, Any], says: Says) -> tuple[dict[str, Any], Billed]:
+    def reply(
+        self, request: Mapping[str, Any], reply: ScriptedReply
+    ) -> tuple[dict[str, Any], Billed]:
         billed = self._cache.bill(request["model"], self._parts(request))
-        calls = [_call(call, self._ids) for call in says.calls]
-        spoken = says.text + "".join(json.dumps(call["function"]) for call in calls)
-        reasoning = self._weights.text(says.thinking or "")
-        billed = billed._replace(output=max(1, self._weights.text(spoken) + reasoning))
-        is_refusal = says.stop == "refusal"
+        calls = [_call(call, self._ids) for call in reply.calls]
+        written = reply.text + "".join(json.dumps(call["function"]) for call in calls)
+        reasoning = self._token_counter.text(reply.thinking or "")
+        billed = billed._replace(output=max(1, self._token_counter.text(written) + reasoning))
+        is_refusal = reply.stop == "refusal"
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": None if is_refusal else says.text or None,
-            "refusal": says.text if is_refusal else None,
+            "content": None if is_refusal else reply.text or None,
+            "refusal": reply.text if is_refusal else None,
             "annotations": [],
         }
         if calls:
             message["tool_calls"] = calls
         elif not is_refusal:
-            message["content"] = says.text
+            message["content"] = reply.text
         finish = "tool_calls" if calls else "stop"
         body = {
             "id": self._ids.new("chatcmpl-"),
@@ -74,7 +67,7 @@ class Chat:
                     "index": 0,
                     "message": message,
                     "logprobs": None,
-                    "finish_reason": "length" if says.stop == "max_tokens" else finish,
+                    "finish_reason": "length" if reply.stop == "max_tokens" else finish,
                 }
             ],
             "usage": _usage(billed, reasoning),
@@ -85,16 +78,16 @@ class Chat:
 
     def _parts(self, request: Mapping[str, Any]) -> list[Part]:
         parts: list[Part] = [
-            (tool, self._weights.json(tool)) for tool in request.get("tools") or []
+            (tool, self._token_counter.json(tool)) for tool in request.get("tools") or []
         ]
         for message in request["messages"]:
-            tokens = self._weights.content(message.get("content"))
-            tokens += self._weights.content(message.get("tool_calls"))
+            tokens = self._token_counter.content(message.get("content"))
+            tokens += self._token_counter.content(message.get("tool_calls"))
             parts.append((message, tokens))
         return parts
 
     def events(self, body: Mapping[str, Any], request: Mapping[str, Any]) -> Iterator[bytes]:
-        """The chunks that a completion comes in."""
+        """Yield the chunks of a streamed completion."""
         head = {**body, "object": "chat.completion.chunk", "usage": None}
         del head["choices"]
         (choice,) = body["choices"]
@@ -108,26 +101,17 @@ class Chat:
             yield event({**head, "choices": [], "usage": body["usage"]})
         yield b"data: [DONE]\n\n"
 
-    def failure_events(self, refused: Refused, _body: Mapping[str, Any]) -> list[bytes]:
-        """How a stream that has begun says that it fails."""
-        return [event(refused.body("openai_chat", ""))]
+    def failure_events(self, error: RefusedError, _body: Mapping[str, Any]) -> list[bytes]:
+        """Return the events with which a running stream reports an error."""
+        return [event(error.body("openai_chat", ""))]
 
 
-def check_key(headers: Mapping[str, str]) -> None:
-    if not headers.get("authorization", "").startswith("Bearer "):
-        words = (
-            "You didn't provide an API key. You need to provide your API key in an Authorization "
-            "header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
-        )
-        raise Refused(words, status=401)
-
-
-def _too_long(tokens: int, window: int) -> Refused:
+def _too_long(tokens: int, window: int) -> RefusedError:
     words = (
         f"This model's maximum context length is {window} tokens. However, your messages resulted "
         f"in {tokens} tokens. Please reduce the length of the messages."
     )
-    return Refused(words, param="messages", code="context_length_exceeded", is_overflow=True)
+    return RefusedError(words, param="messages", code="context_length_exceeded", is_overflow=True)
 
 
 def arguments_of(call: Call) -> str:

@@ -1,7 +1,7 @@
-"""What the chat API asks of a request beyond its shape: calls and their tool messages.
+"""Rules of the chat API beyond the shape of a request: calls and their tool messages.
 
-Ids pair within one round, an assistant's message and the tool messages right behind it: a later
-round may use them again, as servers do that number their calls.
+Ids must be unique within one round: an assistant message and the tool messages after it. A later
+round may use them again, as some servers do.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tests.provider.errors import RefusedError
 from tests.provider.openai_tools import check_choice, check_functions
-from tests.provider.refused import Refused
 
 _UNANSWERED = (
     "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
@@ -19,13 +19,13 @@ _UNANSWERED = (
 
 
 def check_rules(request: Mapping[str, Any]) -> None:
-    """Raise Refused for the first rule that is broken."""
+    """Raise RefusedError for the first broken rule."""
     check_choice(request)
     tools = request.get("tools") or []
     functions = [tool["function"] for tool in tools if tool["type"] == "function"]
     check_functions(functions, "tools[{}].function.parameters")
-    waiting: dict[str, int] = {}  # calls of the message before, and where they were made
-    answers: dict[str, int] | None = None  # the tool messages so far; None: none may come
+    waiting: dict[str, int] = {}  # calls of the message before, with its index
+    answers: dict[str, int] | None = None  # tool messages so far; None: none may follow
     for index, message in enumerate(request["messages"]):
         if message["role"] == "tool":
             _check_answer(index, message, waiting, answers)
@@ -41,7 +41,9 @@ def check_rules(request: Mapping[str, Any]) -> None:
             answers = {}
             if len(waiting) < len(calls):
                 words = f"Duplicate value for 'tool_calls[].id' in messages[{index}]."
-                raise Refused(f"Invalid parameter: {words}", param=f"messages.[{index}].tool_calls")
+                raise RefusedError(
+                    f"Invalid parameter: {words}", param=f"messages.[{index}].tool_calls"
+                )
         _check_content(index, message)
     _check_answered(waiting, len(request["messages"]))
 
@@ -55,24 +57,26 @@ def _check_answer(
     call = message["tool_call_id"]
     if answers is None:
         words = "messages with role 'tool' must be a response to a preceeding message with"
-        raise Refused(f"Invalid parameter: {words} 'tool_calls'.", param=f"messages.[{index}].role")
+        raise RefusedError(
+            f"Invalid parameter: {words} 'tool_calls'.", param=f"messages.[{index}].role"
+        )
     where = f"messages.[{index}].tool_call_id"
     if call in answers:
         words = f"Duplicate value for 'tool_call_id' of '{call}', in messages[{answers[call]}]"
-        raise Refused(f"Invalid parameter: {words} and messages[{index}].", param=where)
+        raise RefusedError(f"Invalid parameter: {words} and messages[{index}].", param=where)
     if call not in waiting:
         words = f"'tool_call_id' of '{call}' not found in 'tool_calls' of previous message."
-        raise Refused(f"Invalid parameter: {words}", param=where)
+        raise RefusedError(f"Invalid parameter: {words}", param=where)
 
 
 def _check_answered(waiting: Mapping[str, int], index: int) -> None:
     if waiting:
         words = _UNANSWERED + ", ".join(waiting)
-        raise Refused(words, param=f"messages.[{index}].role")
+        raise RefusedError(words, param=f"messages.[{index}].role")
 
 
 def _check_content(index: int, message: Mapping[str, Any]) -> None:
-    says = ("content", "tool_calls", "function_call", "refusal", "audio")
-    if message["role"] == "assistant" and all(message.get(key) is None for key in says):
+    keys = ("content", "tool_calls", "function_call", "refusal", "audio")
+    if message["role"] == "assistant" and all(message.get(key) is None for key in keys):
         words = "Invalid value for 'content': expected a string, got null."
-        raise Refused(words, param=f"messages.[{index}].content")
+        raise RefusedError(words, param=f"messages.[{index}].content")

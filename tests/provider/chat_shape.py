@@ -1,4 +1,4 @@
-"""The shape of a chat request: every field that the API knows, and none that it does not."""
+"""Shape of a chat request: the fields that the API accepts, and no others."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ CHOICE = Annotated[
 
 
 def sampling() -> dict[str, Any]:
-    """Fields that both of OpenAI's APIs have."""
+    """Return the fields that both OpenAI APIs have."""
     return {
         "model": text(min_length=1),
         "stream": (bool | None, None),

@@ -1,4 +1,4 @@
-"""Tests of the provider need the official SDKs: where they are missing, none is collected."""
+"""The provider's tests need the official SDKs; without them none is collected."""
 
 from importlib.util import find_spec
 

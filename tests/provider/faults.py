@@ -1,4 +1,4 @@
-"""Faults on command: what goes wrong with a request, and with which of the next ones."""
+"""Faults on command: what goes wrong, and with which of the next requests."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tests.provider.refused import Refused
-from tests.provider.says import Wire
+from tests.provider.errors import RefusedError
+from tests.provider.replies import Wire
 
-_SAID = {
+_MESSAGES = {
     "anthropic": {
         429: "This request would exceed the rate limit for your organization.",
         500: "Internal server error",
@@ -27,30 +27,30 @@ _SAID = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong with one request, which was sound: others are refused before."""
+    """A failure of one valid request; an invalid one is refused first."""
 
     kind: Literal["status", "stall", "drop", "overflow"]
     status: int = 500
     retry_after_seconds: float | None = None
     stall_seconds: float = 0.0
     midway: bool = False
-    """After half of the reply was sent, where that is possible: a status needs a stream for it."""
+    """Whether it happens after half of the reply; an error status needs a stream for it."""
 
-    def refused(self, wire: Wire) -> Refused:
-        """What an answer of this status says."""
+    def error(self, wire: Wire) -> RefusedError:
+        """Return the error response with this status."""
         vendor = "anthropic" if wire == "anthropic" else "openai"
-        words = _SAID[vendor].get(self.status, "Something went wrong")
+        message = _MESSAGES[vendor].get(self.status, "Something went wrong")
         code = "rate_limit_exceeded" if vendor == "openai" and self.status == 429 else None
-        return Refused(words, status=self.status, code=code)
+        return RefusedError(message, status=self.status, code=code)
 
 
 FaultOf = Callable[[Mapping[str, Any], Wire], "Fault | None"]
-"""Decides what goes wrong with a request, each time that it comes: a client that tries again comes
-again. Called on one thread, in the order of arrival, so it may keep a random generator."""
+"""Returns the fault of a request, also for each retry. Called on one thread, in the order of
+arrival, so it may keep a random generator."""
 
 
 class FaultPlan:
-    """Faults that wait for their request, in the order in which they were asked for."""
+    """Faults for the next requests, in the order in which they were planned."""
 
     def __init__(self, decide: FaultOf | None) -> None:
         self._decide = decide

@@ -1,4 +1,4 @@
-"""Ids as the providers make them: a prefix, and letters that never come twice."""
+"""Ids as the providers make them: a prefix and unique characters."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from itertools import count
 
 
 class Ids:
-    """The same ids in every run, so that a test that fails does so again."""
+    """Makes the same ids in every run, so that a failing test fails again."""
 
     def __init__(self) -> None:
         self._numbers = count()
 
     def new(self, prefix: str, length: int = 24) -> str:
-        told = str(next(self._numbers)).encode()
-        return prefix + hashlib.blake2b(told, digest_size=32).hexdigest()[:length]
+        number = str(next(self._numbers)).encode()
+        return prefix + hashlib.blake2b(number, digest_size=32).hexdigest()[:length]

@@ -1,8 +1,7 @@
 """An HTTP/1.1 server on loopback: one thread, one event loop, any number of connections.
 
-Small because it need not be more: its only clients are the official SDKs, which send a
-Content-Length and keep their connections. All requests are answered on the one thread, in turn, so
-that what answers them needs no locks.
+It supports only what the official SDKs do: they send a Content-Length and keep their connections.
+All requests are answered on one thread, one after the other, so the handler needs no locks.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response: one body, or the pieces of a stream; and what goes wrong underway."""
+    """A response: one body, or the chunks of a stream; and how it fails."""
 
     status: int
     chunks: tuple[bytes, ...]
@@ -29,7 +28,7 @@ class Answer:
     stall_seconds: float = 0.0
     drops: bool = False
     midway: bool = False
-    """Whether it stalls or drops in the middle, not before the first byte."""
+    """Whether it stalls or drops in the middle instead of before the first byte."""
 
 
 def json_answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
@@ -37,7 +36,7 @@ def json_answer(status: int, body: Any, headers: Mapping[str, str] | None = None
 
 
 Handler = Callable[[str, str, Mapping[str, str], bytes], Answer]
-"""Answers a request by its method, path, headers (names in small letters) and body."""
+"""Takes a request's method, path, headers (names in lower case) and body; returns the answer."""
 
 
 class LoopbackServer:
@@ -80,7 +79,7 @@ class LoopbackServer:
         assert task is not None
         self._connections.add(task)
         try:
-            # A client may go at any time: that is its right, also in the middle.
+            # A client may close the connection at any time.
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
                 while await self._exchange(reader, writer):
                     pass
@@ -93,7 +92,7 @@ class LoopbackServer:
                 await writer.wait_closed()
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; whether the connection is good for another."""
+        """Answer one request; return whether the connection can be used again."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *lines = head.split("\r\n")
         method, path, _ = first.split(" ", 2)
@@ -115,7 +114,7 @@ async def _send(writer: asyncio.StreamWriter, answer: Answer) -> bool:
         writer.write(b"".join(chunks))
     else:
         whole = b"".join(chunks)
-        # In a stream between two events, so that what arrives is sound as far as it goes.
+        # A stream is cut between two events, so that each event that arrives is whole.
         half = sum(map(len, chunks[: len(chunks) // 2])) if answer.is_stream else len(whole) // 2
         writer.write(whole[:half])
         await writer.drain()

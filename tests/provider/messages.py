@@ -1,4 +1,4 @@
-"""Anthropic's side of the provider: what a Messages request is answered with, and its bill."""
+"""Anthropic's Messages API: checks a request, replies to it and bills it."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from typing import Any
 from pydantic import BaseModel
 
 from tests.provider.billed import Billed
+from tests.provider.errors import RefusedError
 from tests.provider.ids import Ids
 from tests.provider.messages_cache import PromptCache
 from tests.provider.messages_rules import check_roles, check_rules
 from tests.provider.messages_shape import request_shape
-from tests.provider.messages_thinking import BETA, Thoughts, Transformed
+from tests.provider.messages_thinking import BETA, CheckedThinking, ThinkingBlocks
 from tests.provider.messages_wire import events_of, message_of
-from tests.provider.refused import Refused
-from tests.provider.says import Says
+from tests.provider.replies import ScriptedReply
 from tests.provider.settings import Settings
 from tests.provider.shapes import check_anthropic
 from tests.provider.sse import event
-from tests.provider.weights import Weights
+from tests.provider.token_counter import TokenCounter
 
 
 class Anthropic:
     """Checks a request, replies to it and bills it."""
 
-    def __init__(self, settings: Settings, weights: Weights, ids: Ids) -> None:
+    def __init__(self, settings: Settings, token_counter: TokenCounter, ids: Ids) -> None:
         self._settings = settings
-        self._weights = weights
+        self._token_counter = token_counter
         self._ids = ids
         self._request, self._count = request_shape(settings.extra_blocks)
-        self._thoughts = Thoughts(settings.seal, binds_prefix=settings.binds_thinking)
+        self._thinking = ThinkingBlocks(settings.signer, binds_prefix=settings.binds_thinking)
         self._betas: frozenset[str] = frozenset()
-        self._transformed = Transformed([], None)
-        self._cache = PromptCache(weights, settings.clock, settings.minimum_prefix)
+        self._checked_thinking = CheckedThinking([], None)
+        self._cache = PromptCache(token_counter, settings.clock, settings.minimum_prefix)
 
     def check_headers(self, headers: Mapping[str, str]) -> None:
         if "x-api-key" not in headers and "authorization" not in headers:
-            raise Refused("x-api-key header is required", status=401)
+            raise RefusedError("x-api-key header is required", status=401)
         if "anthropic-version" not in headers:
-            raise Refused("anthropic-version: header is required")
+            raise RefusedError("anthropic-version: header is required")
         betas = headers.get("anthropic-beta", "").split(",")
         self._betas = frozenset(beta.strip() for beta in betas)  # of the one request at a time
 
     def check(self, request: Mapping[str, Any]) -> int:
-        """The tokens of the prompt. Raises Refused where there is anything wrong with it."""
+        """Return the tokens of the prompt. Raises RefusedError for an invalid request."""
         tokens = self._checked(request, self._request)
         self._check_window(tokens, request["max_tokens"])
         return tokens
 
     def count(self, request: Mapping[str, Any]) -> int:
-        """The tokens of a prompt that only asks for them."""
+        """Return the tokens of a count_tokens request."""
         return self._checked(request, self._count)
 
     def _checked(self, request: Mapping[str, Any], shape: type[BaseModel]) -> int:
@@ -58,9 +58,9 @@ class Anthropic:
         check_roles(request)
         check_anthropic(shape, request)
         check_rules(request, prefill=settings.prefill, needs_tools=settings.needs_tools)
-        if settings.checks_seals:
+        if settings.checks_signatures:
             has_controls = BETA in self._betas
-            self._transformed = self._thoughts.check(request, has_controls=has_controls)
+            self._checked_thinking = self._thinking.check(request, has_controls=has_controls)
         return self._cache.prompt(request).total
 
     def _check_window(self, tokens: int, max_tokens: int) -> None:
@@ -69,48 +69,50 @@ class Anthropic:
             raise _too_long(tokens, window)
         if tokens + max_tokens > window:
             words = f"input length and `max_tokens` exceed context limit: {tokens} + {max_tokens}"
-            raise Refused(
+            raise RefusedError(
                 f"{words} > {window}, decrease input length or `max_tokens` and try again",
                 is_overflow=True,
             )
 
-    def overflow(self, tokens: int) -> Refused:
+    def overflow(self, tokens: int) -> RefusedError:
         return _too_long(tokens, tokens - 1)
 
-    def reply(self, request: Mapping[str, Any], says: Says) -> tuple[dict[str, Any], Billed]:
-        content = self._content(request, says)
-        self._thoughts.remember(content)
+    def reply(
+        self, request: Mapping[str, Any], reply: ScriptedReply
+    ) -> tuple[dict[str, Any], Billed]:
+        content = self._content(request, reply)
+        self._thinking.remember(content)
         billed = self._cache.bill(self._cache.prompt(request))
-        billed = billed._replace(output=max(1, self._weights.content(content)))
-        stop = says.stop or ("tool_use" if says.calls else "end_turn")
+        billed = billed._replace(output=max(1, self._token_counter.content(content)))
+        stop = reply.stop or ("tool_use" if reply.calls else "end_turn")
         message = message_of(request, self._ids.new("msg_01"), content, stop, billed)
         if BETA in self._betas:
-            message["input_transformations"] = self._transformed.entries
+            message["input_transformations"] = self._checked_thinking.entries
         return message, billed
 
     def events(self, body: Mapping[str, Any], _request: Mapping[str, Any]) -> Iterator[bytes]:
         return events_of(body)
 
-    def failure_events(self, refused: Refused, _body: Mapping[str, Any]) -> list[bytes]:
-        """How a stream that has begun says that it fails."""
-        return [event(refused.body("anthropic", self._ids.new("req_01")), name="error")]
+    def failure_events(self, error: RefusedError, _body: Mapping[str, Any]) -> list[bytes]:
+        """Return the events with which a running stream reports an error."""
+        return [event(error.body("anthropic", self._ids.new("req_01")), name="error")]
 
-    def _content(self, request: Mapping[str, Any], says: Says) -> list[dict[str, Any]]:
+    def _content(self, request: Mapping[str, Any], reply: ScriptedReply) -> list[dict[str, Any]]:
         content: list[dict[str, Any]] = []
         thinking = request.get("thinking") or {"type": "disabled"}
-        thought = says.thinking
-        if thought is None and thinking["type"] == "enabled" and _begins_turn(request):
-            thought = "Let me think."  # a model that must think begins each turn with a thought
-        if thought is not None and thinking["type"] != "disabled":
-            shown = "" if thinking.get("display") == "omitted" else thought
-            last = self._transformed.last
-            if says.is_redacted:
-                content.append(self._thoughts.redact(request, last))
+        text = reply.thinking
+        if text is None and thinking["type"] == "enabled" and _begins_turn(request):
+            text = "Let me think."  # with thinking enabled, each turn begins with it
+        if text is not None and thinking["type"] != "disabled":
+            shown = "" if thinking.get("display") == "omitted" else text
+            last = self._checked_thinking.last
+            if reply.is_redacted:
+                content.append(self._thinking.redact(request, last))
             else:
-                content.append(self._thoughts.sign(shown, request, last))
-        if says.text:
-            content.append({"type": "text", "text": says.text})
-        for call in says.calls:
+                content.append(self._thinking.sign(shown, request, last))
+        if reply.text:
+            content.append({"type": "text", "text": reply.text})
+        for call in reply.calls:
             if isinstance(call.arguments, str):
                 raise TypeError(f"Anthropic's models call with objects, not {call.arguments!r}")
             call_id = call.id or self._ids.new("toolu_01")
@@ -121,9 +123,9 @@ class Anthropic:
         return content
 
 
-def _too_long(tokens: int, window: int) -> Refused:
+def _too_long(tokens: int, window: int) -> RefusedError:
     words = f"prompt is too long: {tokens} tokens > {window} maximum"
-    return Refused(words, is_overflow=True)
+    return RefusedError(words, is_overflow=True)
 
 
 def _begins_turn(request: Mapping[str, Any]) -> bool:

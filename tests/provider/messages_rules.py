@@ -1,7 +1,7 @@
-"""What the Messages API asks of a request beyond its shape: order, pairs, marks, limits.
+"""Rules of the Messages API beyond the shape of a request: order, pairs, marks, limits.
 
-Written from the API's documentation and from the words of its refusals; the API joins messages of
-one role that follow each other, so a run of the assistant's is one turn.
+Written from the API's documentation and its error messages. The API joins consecutive messages of
+one role, so consecutive messages of the assistant are one turn.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
-from tests.provider.refused import Refused
+from tests.provider.errors import RefusedError
 
 _MAX_MARKS = 4
 _DOCS = "Please consult our documentation at https://docs.claude.com/en/docs/build-with-claude"
@@ -22,14 +22,14 @@ Block = Mapping[str, Any]
 
 
 def blocks_of(content: object) -> list[Any]:
-    """A content as blocks; a string is the short form of one text block."""
+    """Return a content as blocks; a string stands for one text block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     return content if isinstance(content, list) else []
 
 
 def check_roles(request: Mapping[str, Any]) -> None:
-    """What the API says of a system message before it looks at the shape."""
+    """Refuse a system message; the API does so before it checks the shape."""
     messages = request.get("messages")
     for message in messages if isinstance(messages, list) else []:
         if isinstance(message, dict) and message.get("role") == "system":
@@ -37,11 +37,11 @@ def check_roles(request: Mapping[str, Any]) -> None:
                 'Unexpected role "system". The Messages API accepts a top-level `system` '
                 'parameter, not "system" as an input message role.'
             )
-            raise Refused(f"messages: {words}")
+            raise RefusedError(f"messages: {words}")
 
 
 def check_rules(request: Mapping[str, Any], *, prefill: bool, needs_tools: bool) -> None:
-    """Raise Refused for the first rule that is broken."""
+    """Raise RefusedError for the first broken rule."""
     messages = request["messages"]
     _check_marks(request)
     _check_messages(messages, prefill)
@@ -53,22 +53,22 @@ def check_rules(request: Mapping[str, Any], *, prefill: bool, needs_tools: bool)
 
 def _check_messages(messages: list[Any], prefill: bool) -> None:
     if not messages:
-        raise Refused("messages: at least one message is required")
+        raise RefusedError("messages: at least one message is required")
     if messages[0]["role"] != "user":
-        raise Refused('messages: first message must use the "user" role')
+        raise RefusedError('messages: first message must use the "user" role')
     for index, message in enumerate(messages):
         role, blocks = message["role"], blocks_of(message["content"])
         is_start = role == "assistant" and index == len(messages) - 1
         if (not blocks or message["content"] == "") and not is_start:
             who = "user" if role == "user" else "all"
             end = "" if role == "user" else " except for the optional final assistant message"
-            raise Refused(f"messages.{index}: {who} messages must have non-empty content{end}")
-        for place, block in enumerate(blocks):
+            raise RefusedError(f"messages.{index}: {who} messages must have non-empty content{end}")
+        for position, block in enumerate(blocks):
             foreign = _OF_ASSISTANT if role == "user" else _OF_USER
             if block["type"] in foreign:
                 owner = "assistant" if role == "user" else "user"
                 words = f"`{block['type']}` blocks can only be in `{owner}` messages"
-                raise Refused(f"messages.{index}.content.{place}: {words}")
+                raise RefusedError(f"messages.{index}.content.{position}: {words}")
         if not is_start:
             _check_texts(blocks)
     if messages[-1]["role"] == "assistant":
@@ -82,48 +82,50 @@ def _check_texts(blocks: list[Any]) -> None:
             inner = []  # a result of no text is a result
         for text in (block, *inner):
             if text["type"] == "text" and not text["text"]:
-                raise Refused("messages: text content blocks must be non-empty")
-    # Models say "\n\n" between a thought and a call, and must be able to read it again.
+                raise RefusedError("messages: text content blocks must be non-empty")
+    # Models write "\n\n" between thinking and a call, so blank texts are allowed beside others.
     if blocks and all(block["type"] == "text" and block["text"].isspace() for block in blocks):
-        raise Refused("messages: text content blocks must contain non-whitespace text")
+        raise RefusedError("messages: text content blocks must contain non-whitespace text")
 
 
 def _check_start(blocks: list[Any], prefill: bool) -> None:
-    """The last message, where it is the assistant's: what its reply begins with."""
+    """Check an assistant message at the end: the reply would continue it."""
     if any(block["type"] == "tool_use" for block in blocks):
-        return  # the pairs say what is wrong with it
+        return  # refused by the check of pairs
     if not prefill:
         words = "This model does not support assistant message prefill."
-        raise Refused(f"{words} The conversation must end with a user message.")
+        raise RefusedError(f"{words} The conversation must end with a user message.")
     if blocks and blocks[-1]["type"] == "text":
         text = blocks[-1]["text"]
         if text and text != text.rstrip():
-            raise Refused("messages: final assistant content cannot end with trailing whitespace")
+            raise RefusedError(
+                "messages: final assistant content cannot end with trailing whitespace"
+            )
 
 
 def _check_system(request: Mapping[str, Any]) -> None:
     system = request.get("system")
     if isinstance(system, list) and any(not block["text"] for block in system):
-        raise Refused("system: text content blocks must be non-empty")
+        raise RefusedError("system: text content blocks must be non-empty")
 
 
 def _check_tools(request: Mapping[str, Any], messages: list[Any], needs_tools: bool) -> None:
     tools, choice = request.get("tools") or [], request.get("tool_choice")
     names = [tool["name"] for tool in tools]
     if len(set(names)) < len(names):
-        raise Refused("tools: Tool names must be unique.")
+        raise RefusedError("tools: Tool names must be unique.")
     for index, tool in enumerate(tools):
         if {"oneOf", "allOf", "anyOf"} & tool.get("input_schema", {}).keys():
             words = "input_schema does not support oneOf, allOf, or anyOf at the top level"
-            raise Refused(f"tools.{index}.custom.input_schema: {words}")
+            raise RefusedError(f"tools.{index}.custom.input_schema: {words}")
     if choice and not tools:
-        raise Refused("tool_choice may only be specified while providing tools")
+        raise RefusedError("tool_choice may only be specified while providing tools")
     if choice and choice["type"] == "tool" and choice["name"] not in names:
-        raise Refused(f"Tool '{choice['name']}' not found in provided tools")
+        raise RefusedError(f"Tool '{choice['name']}' not found in provided tools")
     kinds = {block["type"] for message in messages for block in blocks_of(message["content"])}
     if needs_tools and not tools and kinds & {"tool_use", "tool_result"}:
         words = "Requests which include `tool_use` or `tool_result` blocks must define tools"
-        raise Refused(words)
+        raise RefusedError(words)
 
 
 def _check_thinking(request: Mapping[str, Any]) -> None:
@@ -132,12 +134,14 @@ def _check_thinking(request: Mapping[str, Any]) -> None:
         return
     if "max_tokens" in request and request["max_tokens"] <= thinking["budget_tokens"]:
         words = "`max_tokens` must be greater than `thinking.budget_tokens`."
-        raise Refused(f"{words} {_DOCS}/extended-thinking#max-tokens-and-context-window-size")
+        raise RefusedError(f"{words} {_DOCS}/extended-thinking#max-tokens-and-context-window-size")
     if request.get("temperature", 1) != 1:
         words = "`temperature` may only be set to 1 when thinking is enabled."
-        raise Refused(f"{words} {_DOCS}/extended-thinking#important-considerations-when-using-")
+        raise RefusedError(
+            f"{words} {_DOCS}/extended-thinking#important-considerations-when-using-"
+        )
     if (request.get("tool_choice") or {}).get("type") in ("any", "tool"):
-        raise Refused("Thinking may not be enabled when tool_choice forces tool use.")
+        raise RefusedError("Thinking may not be enabled when tool_choice forces tool use.")
 
 
 def _check_marks(request: Mapping[str, Any]) -> None:
@@ -148,7 +152,7 @@ def _check_marks(request: Mapping[str, Any]) -> None:
             continue
         count += 1
         if block.get("type") == "text" and not block.get("text"):
-            raise Refused(f"{where}.text: cache_control cannot be set for empty text blocks")
+            raise RefusedError(f"{where}.text: cache_control cannot be set for empty text blocks")
         is_short = mark.get("ttl", "5m") == "5m"
         if has_short and not is_short:
             words = (
@@ -156,22 +160,22 @@ def _check_marks(request: Mapping[str, Any]) -> None:
                 "block. Note that blocks are processed in the following order: `tools`, `system`, "
                 "`messages`."
             )
-            raise Refused(f"{where}.cache_control.ttl: {words}")
+            raise RefusedError(f"{where}.cache_control.ttl: {words}")
         has_short = has_short or is_short
     if count > _MAX_MARKS:
         words = f"A maximum of {_MAX_MARKS} blocks with cache_control may be provided."
-        raise Refused(f"{words} Found {count}.")
+        raise RefusedError(f"{words} Found {count}.")
 
 
 def _markable(request: Mapping[str, Any]) -> Iterator[tuple[str, Block]]:
-    """Everything that may have a mark, in the order of the prompt."""
+    """Yield everything that may have a mark, in the order of the prompt."""
     for index, tool in enumerate(request.get("tools") or []):
         yield f"tools.{index}", tool
     for index, block in enumerate(blocks_of(request.get("system"))):
         yield f"system.{index}", block
     for index, message in enumerate(request["messages"]):
-        for place, block in enumerate(blocks_of(message["content"])):
-            where = f"messages.{index}.content.{place}"
+        for position, block in enumerate(blocks_of(message["content"])):
+            where = f"messages.{index}.content.{position}"
             if block["type"] == "tool_result":
                 for inner, part in enumerate(blocks_of(block.get("content"))):
                     yield f"{where}.content.{inner}", part
@@ -181,7 +185,7 @@ def _markable(request: Mapping[str, Any]) -> Iterator[tuple[str, Block]]:
 
 def _check_pairs(messages: list[Any]) -> None:
     seen: set[str] = set()
-    waiting: dict[str, int] = {}  # the calls of the turn before, and where each was made
+    waiting: dict[str, int] = {}  # calls of the turn before, with their message's index
     turns = groupby(enumerate(messages), key=lambda pair: pair[1]["role"])
     for role, turn in turns:
         if role == "assistant":
@@ -195,11 +199,11 @@ def _check_pairs(messages: list[Any]) -> None:
 def _calls_of(turn: list[tuple[int, Any]], seen: set[str]) -> dict[str, int]:
     calls: dict[str, int] = {}
     for index, message in turn:
-        for place, block in enumerate(blocks_of(message["content"])):
-            where, kind = f"messages.{index}.content.{place}", block["type"]
+        for position, block in enumerate(blocks_of(message["content"])):
+            where, kind = f"messages.{index}.content.{position}", block["type"]
             if kind in ("tool_use", "server_tool_use"):
                 if block["id"] in seen:
-                    raise Refused(f"{where}: `tool_use` ids must be unique")
+                    raise RefusedError(f"{where}: `tool_use` ids must be unique")
                 seen.add(block["id"])
             if kind == "tool_use":
                 calls[block["id"]] = index
@@ -209,35 +213,35 @@ def _calls_of(turn: list[tuple[int, Any]], seen: set[str]) -> dict[str, int]:
                     f"Each `{kind}` block must have a corresponding `server_tool_use` block before "
                     "it."
                 )
-                raise Refused(f"{where}: {words}")
+                raise RefusedError(f"{where}: {words}")
     return calls
 
 
 def _check_results(turn: list[tuple[int, Any]], waiting: Mapping[str, int]) -> None:
-    """The next message answers all the calls, before it says anything else."""
+    """The next message must begin with the results of all calls."""
     answered: set[str] = set()
     for number, (index, message) in enumerate(turn):
         is_first = True
-        for place, block in enumerate(blocks_of(message["content"])):
-            where = f"messages.{index}.content.{place}"
+        for position, block in enumerate(blocks_of(message["content"])):
+            where = f"messages.{index}.content.{position}"
             if block["type"] != "tool_result":
                 is_first = False
                 continue
             call = block["tool_use_id"]
             if call in answered:
                 words = "each tool_use must have a single result. Found multiple `tool_result`"
-                raise Refused(f"{where}: {words} blocks with id: {call}")
+                raise RefusedError(f"{where}: {words} blocks with id: {call}")
             if call not in waiting or number:
                 words = (
                     f"unexpected `tool_use_id` found in `tool_result` blocks: {call}. Each "
                     "`tool_result` block must have a corresponding `tool_use` block in the "
                     "previous message."
                 )
-                raise Refused(f"{where}: {words}")
+                raise RefusedError(f"{where}: {words}")
             if is_first:
                 answered.add(call)
-        # All in the very next message: one that follows it is too late.
-        _check_unanswered({call: at for call, at in waiting.items() if call not in answered})
+        # A later message is too late.
+        _check_unanswered({call: index for call, index in waiting.items() if call not in answered})
 
 
 def _check_unanswered(calls: Mapping[str, int]) -> None:
@@ -247,4 +251,4 @@ def _check_unanswered(calls: Mapping[str, int]) -> None:
             f"{', '.join(calls)}. Each `tool_use` block must have a corresponding `tool_result` "
             "block in the next message."
         )
-        raise Refused(f"messages.{min(calls.values())}: {words}")
+        raise RefusedError(f"messages.{min(calls.values())}: {words}")

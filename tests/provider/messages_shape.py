@@ -1,4 +1,4 @@
-"""The shape of a Messages request: every field that the API knows, and none that it does not."""
+"""Shape of a Messages request: the fields that the API accepts, and no others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MARK = (shape("Mark", type=literal("ephemeral"), ttl=(literal("5m", "1h"), "5m"
 _LIST = (list[Any] | None, None)
 _DICT = dict[str, Any]
 
-# What a server tool gives, whose insides are the server's own affair.
+# Results of server tools; their content is not checked.
 _SERVER_RESULTS = (
     "web_search_tool_result",
     "web_fetch_tool_result",
@@ -185,9 +185,9 @@ def _fields(extra: list[Any]) -> dict[str, Any]:
 
 @functools.cache
 def request_shape(extra_blocks: tuple[str, ...] = ()) -> tuple[type[BaseModel], type[BaseModel]]:
-    """The shapes of a request and of one that only asks for its tokens.
+    """Return the shapes of a request and of a count_tokens request.
 
-    `extra_blocks` are types of blocks that a newer API knows and this file does not.
+    `extra_blocks` are block types of a newer API.
     """
     extra = [shape(kind, loose=True, type=literal(kind)) for kind in extra_blocks]
     fields = _fields(extra)

@@ -1,8 +1,8 @@
-"""Thoughts of the Messages API: signed when they are given, and checked when they come back.
+"""Thinking blocks of the Messages API: signed in a reply, and checked in the next request.
 
-Newer models bind a thought to its prefix: the system prompt, the tools and everything before it,
-thinking and cache marks aside. Each thought remembers the one before it as well, so that thoughts
-may go from the front and from the end, and not from between.
+Newer models bind a block to its prefix: the system prompt, the tools and all content before it,
+without thinking and cache marks. Each block also remembers the thinking block before it, so blocks
+may be removed from the front and from the end, but not from between.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
+from tests.provider.errors import RefusedError
 from tests.provider.messages_rules import blocks_of
-from tests.provider.refused import Refused
-from tests.provider.seal import Seal
+from tests.provider.signer import Signer
 
 BETA = "thinking-binding-controls-2026-08-01"
 """The value of the anthropic-beta header for `block_binding` and `input_transformations`."""
@@ -33,7 +33,7 @@ _READS = {
 
 
 class _Prefix(NamedTuple):
-    """What a thought was given behind."""
+    """The prefix of a thinking block."""
 
     system: str
     tools: str
@@ -41,150 +41,152 @@ class _Prefix(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
-    """A thought as it was given."""
+class _IssuedBlock:
+    """A thinking block as it was sent to the client."""
 
     block: str
     model: str
     prefix: _Prefix
-    before: str | None
-    """The signature of the thought before it; None: it was the first."""
+    previous: str | None
+    """The signature of the thinking block before it; None if it was the first."""
 
 
-class Transformed(NamedTuple):
-    """What the API did to a request's thoughts before the model saw them."""
+class CheckedThinking(NamedTuple):
+    """The thinking of a request after the check: the dropped blocks, and the last valid one."""
 
     entries: list[dict[str, str]]
     last: str | None
-    """The signature of the last thought that stands."""
+    """The signature of the last thinking block that was not dropped."""
 
 
-class Thoughts:
-    """What was thought in each reply that calls tools, and the seals of all thoughts.
+class ThinkingBlocks:
+    """All thinking blocks that were sent, with their signatures.
 
-    ``binds_prefix`` says for all models whether a thought counts only behind what it was given
-    behind; None: as it is for the model that is asked.
+    ``binds_prefix`` says for all models whether a block is valid only after its own prefix; None:
+    depends on the model.
     """
 
-    def __init__(self, seal: Seal, *, binds_prefix: bool | None) -> None:
-        self._seal = seal
+    def __init__(self, signer: Signer, *, binds_prefix: bool | None) -> None:
+        self._signer = signer
         self._binds_prefix = binds_prefix
-        self._by_call: dict[str, list[Any]] = {}  # thoughts of a reply, by the ids of its calls
-        self._given: dict[str, _Given] = {}
+        self._by_call: dict[str, list[Any]] = {}  # blocks of a reply, by the ids of its calls
+        self._issued: dict[str, _IssuedBlock] = {}
 
     def binds(self, model: str) -> bool:
         if self._binds_prefix is not None:
             return self._binds_prefix
         return model.startswith(_BINDING_MODELS)
 
-    def sign(self, thought: str, request: Mapping[str, Any], last: str | None) -> dict[str, Any]:
-        prefix = _Prefix(*_head(request), _Blocks.of(request).digest)
+    def sign(self, thinking: str, request: Mapping[str, Any], last: str | None) -> dict[str, Any]:
+        prefix = _Prefix(*_head(request), _Content.of(request).digest)
         bound = json.dumps([request["model"], prefix, last]) if self.binds(request["model"]) else ""
-        signature = self._seal.of("thinking", thought, bound)
-        block = {"type": "thinking", "thinking": thought, "signature": signature}
-        self._given[signature] = _Given(json.dumps(block), request["model"], prefix, last)
+        signature = self._signer.sign("thinking", thinking, bound)
+        block = {"type": "thinking", "thinking": thinking, "signature": signature}
+        self._issued[signature] = _IssuedBlock(json.dumps(block), request["model"], prefix, last)
         return block
 
     def redact(self, request: Mapping[str, Any], last: str | None) -> dict[str, Any]:
-        prefix = _Prefix(*_head(request), _Blocks.of(request).digest)
+        prefix = _Prefix(*_head(request), _Content.of(request).digest)
         bound = json.dumps([request["model"], prefix, last]) if self.binds(request["model"]) else ""
-        block = {"type": "redacted_thinking", "data": self._seal.of("redacted", bound)}
-        self._given[block["data"]] = _Given(json.dumps(block), request["model"], prefix, last)
+        block = {"type": "redacted_thinking", "data": self._signer.sign("redacted", bound)}
+        self._issued[block["data"]] = _IssuedBlock(
+            json.dumps(block), request["model"], prefix, last
+        )
         return block
 
     def remember(self, content: Sequence[Mapping[str, Any]]) -> None:
-        thoughts = [block for block in content if block["type"] in _KINDS]
+        thinking = [block for block in content if block["type"] in _KINDS]
         for block in content:
             if block["type"] == "tool_use":
-                self._by_call[block["id"]] = thoughts
+                self._by_call[block["id"]] = thinking
 
-    def check(self, request: Mapping[str, Any], *, has_controls: bool = False) -> Transformed:
-        """Raises Refused for a thought that does not count; says which were dropped instead."""
+    def check(self, request: Mapping[str, Any], *, has_controls: bool = False) -> CheckedThinking:
+        """Raise RefusedError for an invalid block, or return which blocks were dropped."""
         messages = request["messages"]
         thinking = request.get("thinking") or {}
         binding = thinking.get("block_binding")
         if binding is not None and not has_controls:
             kind = thinking["type"]
-            raise Refused(f"thinking.{kind}.block_binding: Extra inputs are not permitted")
+            raise RefusedError(f"thinking.{kind}.block_binding: Extra inputs are not permitted")
         drops = (binding or {}).get("prefix_mismatch_behavior") == "drop_block"
         if thinking.get("type") == "enabled":
-            _check_turn_begins_with_a_thought(messages)
-        last_spoken = max(
-            (at for at, message in enumerate(messages) if message["role"] == "assistant"),
+            _check_turn_begins_with_thinking(messages)
+        last_reply = max(
+            (index for index, message in enumerate(messages) if message["role"] == "assistant"),
             default=None,
         )
         entries: list[dict[str, str]] = []
         last: str | None = None
-        head, said = _head(request), _Blocks()
+        head, content = _head(request), _Content()
         for index, message in enumerate(messages):
             blocks = blocks_of(message["content"])
-            if index == last_spoken:
+            if index == last_reply:
                 self._check_unchanged(index, blocks)
-            for place, block in enumerate(blocks):
+            for position, block in enumerate(blocks):
                 if block["type"] not in _KINDS:
-                    said.add(message["role"], block)
+                    content.add(message["role"], block)
                     continue
-                where = f"messages.{index}.content.{place}"
-                given = self._check_seal(where, block)
-                if given is None:
+                where = f"messages.{index}.content.{position}"
+                issued = self._check_signature(where, block)
+                if issued is None:
                     continue
-                prefix = _Prefix(*head, said.digest)
-                reason = self._mismatch(given, request["model"], prefix, last)
+                prefix = _Prefix(*head, content.digest)
+                reason = self._mismatch(issued, request["model"], prefix, last)
                 if reason is not None and not drops:
-                    raise Refused(_refusal(where, reason, has_controls=has_controls))
-                readable = _reads(request["model"], given.model)
+                    raise RefusedError(_refusal(where, reason, has_controls=has_controls))
+                readable = _reads(request["model"], issued.model)
                 if reason is not None or not readable:
                     why = "prefix_binding_mismatch" if readable else "model_binding_mismatch"
                     entries.append({"type": "thinking_dropped", "path": where, "reason": why})
                 if reason is None:
                     last = _name(block)
-        return Transformed(entries, last)
+        return CheckedThinking(entries, last)
 
     def _check_unchanged(self, index: int, blocks: list[Any]) -> None:
-        """Of the latest message of the assistant's, all thoughts come back, or none."""
-        thoughts = [block for block in blocks if block["type"] in _KINDS]
-        given = next(
+        """The assistant's latest message has all its thinking blocks, unchanged, or none."""
+        thinking = [block for block in blocks if block["type"] in _KINDS]
+        sent = next(
             (self._by_call[block["id"]] for block in blocks if block.get("id") in self._by_call),
             None,
         )
-        if given is not None and thoughts and thoughts != given:
+        if sent is not None and thinking and thinking != sent:
             words = (
                 "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot "
                 "be modified. These blocks must remain as they were in the original response."
             )
-            raise Refused(f"messages.{index}.content.{blocks.index(thoughts[0])}: {words}")
+            raise RefusedError(f"messages.{index}.content.{blocks.index(thinking[0])}: {words}")
 
-    def _check_seal(self, where: str, block: Mapping[str, Any]) -> _Given | None:
-        """The thought as it was given; None for one that is bound to nothing."""
-        given = self._given.get(_name(block))
+    def _check_signature(self, where: str, block: Mapping[str, Any]) -> _IssuedBlock | None:
+        """Return the block as it was sent; None for one that is bound to no prefix."""
+        issued = self._issued.get(_name(block))
         if block["type"] == "redacted_thinking":
-            if given is None:
-                raise Refused(f"{where}: Invalid `data` in `redacted_thinking` block")
-            return given
-        told = {key: block[key] for key in ("type", "thinking", "signature")}
-        if given is not None and json.dumps(told) == given.block:
-            return given
-        if self._seal.fits(block["signature"], "thinking", block["thinking"], ""):
-            return None  # of another server of the same provider's
-        raise Refused(f"{where}: Invalid `signature` in `thinking` block")
+            if issued is None:
+                raise RefusedError(f"{where}: Invalid `data` in `redacted_thinking` block")
+            return issued
+        content = {key: block[key] for key in ("type", "thinking", "signature")}
+        if issued is not None and json.dumps(content) == issued.block:
+            return issued
+        if self._signer.verify(block["signature"], "thinking", block["thinking"], ""):
+            return None  # sent by another server with the same key
+        raise RefusedError(f"{where}: Invalid `signature` in `thinking` block")
 
     def _mismatch(
         self,
-        given: _Given,
+        issued: _IssuedBlock,
         model: str,
         prefix: _Prefix,
         last: str | None,
     ) -> str | None:
-        """What is not as it was when the thought was given, in a sentence; None: nothing."""
-        if not (self.binds(model) and self.binds(given.model)):
+        """Return in a sentence what has changed since the block was sent; None if nothing has."""
+        if not (self.binds(model) and self.binds(issued.model)):
             return None
-        if prefix.system != given.prefix.system:
+        if prefix.system != issued.prefix.system:
             return "The `system` prompt differs from the one this block was created with."
-        if prefix.tools != given.prefix.tools:
+        if prefix.tools != issued.prefix.tools:
             return "The `tools` list differs from the one this block was created with."
-        if prefix.blocks != given.prefix.blocks:
+        if prefix.blocks != issued.prefix.blocks:
             return "Content that preceded this block when it was created is missing or differs."
-        if last is not None and last != given.before:
+        if last is not None and last != issued.previous:
             return (
                 "The `thinking` block that preceded this one when it was created is missing from "
                 "this request."
@@ -209,7 +211,7 @@ def _name(block: Mapping[str, Any]) -> str:
 
 
 def _reads(model: str, other: str) -> bool:
-    """Whether a model reads what another thought."""
+    """Return whether a model can read another model's thinking."""
     if model == other or not (model.startswith("claude-") and other.startswith("claude-")):
         return True
     if other.startswith(_BINDING_MODELS) or model in _READS:
@@ -217,20 +219,20 @@ def _reads(model: str, other: str) -> bool:
     return True
 
 
-class _Blocks:
-    """What was said so far, thinking aside."""
+class _Content:
+    """Digest of the content so far, without thinking."""
 
     def __init__(self) -> None:
         self._digest = hashlib.blake2b(digest_size=16)
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Self:
-        said = cls()
+        content = cls()
         for message in request["messages"]:
             for block in blocks_of(message["content"]):
                 if block["type"] not in _KINDS:
-                    said.add(message["role"], block)
-        return said
+                    content.add(message["role"], block)
+        return content
 
     def add(self, role: str, block: Mapping[str, Any]) -> None:
         self._digest.update(json.dumps([role, _unmarked(block)]).encode() + b"\0")
@@ -241,7 +243,7 @@ class _Blocks:
 
 
 def _head(request: Mapping[str, Any]) -> tuple[str, str]:
-    """The system prompt and the tools, but those that are deferred."""
+    """Return the system prompt and the tools, without deferred ones."""
     tools = [tool for tool in request.get("tools") or () if not tool.get("defer_loading")]
     return (
         json.dumps([_unmarked(block) for block in blocks_of(request.get("system"))]),
@@ -256,8 +258,8 @@ def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:
     return bare
 
 
-def _check_turn_begins_with_a_thought(messages: list[Any]) -> None:
-    """The open turn of calls and results at the end starts with what led to it."""
+def _check_turn_begins_with_thinking(messages: list[Any]) -> None:
+    """The open turn of calls and results at the end must begin with a thinking block."""
     start = len(messages)
     for index in range(len(messages) - 1, -1, -1):
         kinds = {block["type"] for block in blocks_of(messages[index]["content"])}
@@ -276,4 +278,4 @@ def _check_turn_begins_with_a_thought(messages: list[Any]) -> None:
             "thinking blocks from previous turns. To avoid this requirement, disable `thinking`. "
             f"Please consult our documentation at {_DOCS}"
         )
-        raise Refused(f"messages.{start}.content.0.type: {words}")
+        raise RefusedError(f"messages.{start}.content.0.type: {words}")

@@ -1,4 +1,4 @@
-"""A reply on the wire of the Messages API: as one message, or as the events of a stream."""
+"""Wire format of a Messages reply: one message, or the events of a stream."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def message_of(
 
 
 def events_of(message: Mapping[str, Any]) -> Iterator[bytes]:
-    """The events that a message comes in."""
+    """Yield the events of a streamed message."""
     usage = {**message["usage"], "output_tokens": 1}
-    begun = {**message, "content": [], "stop_reason": None, "usage": usage}
-    begun.pop("stop_details", None)
-    yield _named("message_start", message=begun)
+    started = {**message, "content": [], "stop_reason": None, "usage": usage}
+    started.pop("stop_details", None)
+    yield _named("message_start", message=started)
     yield _named("ping")
     for index, block in enumerate(message["content"]):
         yield _named("content_block_start", index=index, content_block=_empty(block))

@@ -1,11 +1,11 @@
-"""What both of OpenAI's APIs ask of tools and of their choice."""
+"""Rules of both OpenAI APIs for tools and tool_choice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.provider.refused import Refused
+from tests.provider.errors import RefusedError
 
 NAME = r"^[a-zA-Z0-9_-]+$"
 
@@ -16,11 +16,11 @@ def check_choice(request: Mapping[str, Any]) -> None:
             words = (
                 f"Invalid value for '{key}': '{key}' is only allowed when 'tools' are specified."
             )
-            raise Refused(words, param=key)
+            raise RefusedError(words, param=key)
 
 
 def check_functions(functions: Sequence[Mapping[str, Any]], where: str) -> None:
-    """Schemas are of objects; a strict one names all its properties and allows no others."""
+    """A schema must be an object's; a strict one requires all properties and allows no others."""
     for index, function in enumerate(functions):
         param = where.format(index)
         schema, name = function.get("parameters"), function["name"]
@@ -39,6 +39,6 @@ def check_functions(functions: Sequence[Mapping[str, Any]], where: str) -> None:
             raise _invalid(name, f"{words} including every key in properties.", param)
 
 
-def _invalid(name: str, words: str, param: str) -> Refused:
+def _invalid(name: str, words: str, param: str) -> RefusedError:
     words = f"Invalid schema for function '{name}': {words}"
-    return Refused(words, param=param, code="invalid_function_parameters")
+    return RefusedError(words, param=param, code="invalid_function_parameters")

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
+from tests.provider.apis import Api, apis
 from tests.provider.billed import Billed
+from tests.provider.errors import RefusedError
 from tests.provider.faults import Fault, FaultOf, FaultPlan
 from tests.provider.ids import Ids
 from tests.provider.loopback import Answer, LoopbackServer, json_answer
 from tests.provider.messages import Anthropic
-from tests.provider.refused import Refused
-from tests.provider.says import Brain, Says, Wire, as_says
+from tests.provider.replies import Responder, ScriptedReply, Wire, as_reply
 from tests.provider.settings import Settings
-from tests.provider.verdict import Api, apis
 
 _WIRES: dict[str, Wire] = {
     "/v1/messages": "anthropic",
@@ -28,35 +28,37 @@ _WIRES: dict[str, Wire] = {
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request, and what became of it."""
+    """One request and its outcome."""
 
     wire: Wire
     path: str
     body: Mapping[str, Any] | None
-    """None: it was no JSON object, or bodies are not kept."""
+    """None if it was no JSON object, or if bodies are not kept."""
     status: int
     billed: Billed | None = None
-    """None: it was not answered, and costs nothing."""
+    """None if it was not answered; then it costs nothing."""
     refusal: str | None = None
-    """Why it is no valid request, in the provider's words."""
+    """The provider's message if the request is invalid."""
     overflow: str | None = None
-    """That it is too long for the window, in the provider's words."""
+    """The provider's message if the prompt is too long for the window."""
     fault: Fault | None = None
-    says: Says | None = None
+    reply: ScriptedReply | None = None
 
 
 class StrictProvider:
-    """Serves from `with` to its end; a failure of the brain is raised there.
+    """Serves inside a `with` block; an exception of `respond` is raised at its end.
 
     >>> with StrictProvider(lambda request, wire: "Hello.") as provider:
     ...     provider.url.startswith("http://127.0.0.1:")
     True
     """
 
-    def __init__(self, brain: Brain, *, faults: FaultOf | None = None, **settings: Any) -> None:
+    def __init__(
+        self, respond: Responder, *, faults: FaultOf | None = None, **settings: Any
+    ) -> None:
         self.settings = Settings(**settings)
         self.requests: list[Exchange] = []
-        self._brain = brain
+        self._respond = respond
         self._faults = FaultPlan(faults)
         self._failure: Exception | None = None
         self._ids = Ids()
@@ -79,7 +81,7 @@ class StrictProvider:
 
     @property
     def url(self) -> str:
-        """Anthropic's base_url; OpenAI's is `openai_url`."""
+        """The base URL for Anthropic's SDK; `openai_url` is OpenAI's."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -102,7 +104,7 @@ class StrictProvider:
 
     @property
     def usage(self) -> Billed:
-        """What all requests together are billed for."""
+        """The tokens billed for all requests together."""
         total = Billed()
         for exchange in self.requests:
             total = total.plus(exchange.billed or Billed())
@@ -111,7 +113,7 @@ class StrictProvider:
     def fail_next(
         self, status: int = 500, *, times: int = 1, after: int = 0, midway: bool = False
     ) -> None:
-        """Answer the next valid requests, `after` so many good ones, with this status."""
+        """Answer the next valid requests with this status, `after` that many good ones."""
         self._faults.plan(Fault("status", status=status, midway=midway), times, after)
 
     def rate_limit_next(
@@ -123,7 +125,7 @@ class StrictProvider:
     def stall_next(
         self, seconds: float, *, times: int = 1, after: int = 0, midway: bool = False
     ) -> None:
-        """Say nothing for so long, before the reply or in the middle of it."""
+        """Pause for this many seconds before the reply, or in the middle of it."""
         self._faults.plan(Fault("stall", stall_seconds=seconds, midway=midway), times, after)
 
     def drop_next(self, *, times: int = 1, after: int = 0, midway: bool = True) -> None:
@@ -131,9 +133,9 @@ class StrictProvider:
         self._faults.plan(Fault("drop", midway=midway), times, after)
 
     def overflow_next(self, *, times: int = 1, after: int = 0, midway: bool = False) -> None:
-        """Find the prompt too long for the window, whatever it is.
+        """Refuse the next prompts as too long for the window, whatever their length.
 
-        Midway: in the stream, as OpenAI's Responses do.
+        Midway: inside the stream, as OpenAI's Responses API does.
         """
         self._faults.plan(Fault("overflow", midway=midway), times, after)
 
@@ -143,19 +145,19 @@ class StrictProvider:
         request: Any = None
         try:
             if path not in _WIRES or method != "POST":
-                raise Refused(f"Unknown request URL: {method} {path}.", status=404)
+                raise RefusedError(f"Unknown request URL: {method} {path}.", status=404)
             api = self._apis[wire]
             api.check_headers(headers)
             request = _parsed(body)
             return self._answer(api, wire, path, request)
-        except Refused as refused:
-            why = {"overflow" if refused.is_overflow else "refusal": refused.message}
-            self._record(wire, path, request, refused.status, **why)
-            return self._refuse(refused, wire)
+        except RefusedError as error:
+            kind = "overflow" if error.is_overflow else "refusal"
+            self._record(wire, path, request, error.status, **{kind: error.message})
+            return self._refuse(error, wire)
         except Exception as failure:
             self._failure = self._failure or failure
-            failed = Refused(f"the test's brain failed: {failure!r}", status=500)
-            return self._refuse(failed, wire)
+            error = RefusedError(f"the test's respond failed: {failure!r}", status=500)
+            return self._refuse(error, wire)
 
     def _answer(self, api: Api, wire: Wire, path: str, request: Any) -> Answer:
         if isinstance(api, Anthropic) and path.endswith("/count_tokens"):
@@ -166,20 +168,20 @@ class StrictProvider:
         fault = self._faults.next(request, wire)
         is_stream = bool(request.get("stream"))
         if fault and fault.kind in ("status", "overflow") and not (fault.midway and is_stream):
-            refused = api.overflow(tokens) if fault.kind == "overflow" else fault.refused(wire)
-            overflow = refused.message if refused.is_overflow else None
-            self._record(wire, path, request, refused.status, fault=fault, overflow=overflow)
-            return self._refuse(refused, wire, fault.retry_after_seconds)
-        says = as_says(self._brain(request, wire))
-        body, billed = api.reply(request, says)
-        self._record(wire, path, request, 200, billed=billed, fault=fault, says=says)
+            error = api.overflow(tokens) if fault.kind == "overflow" else fault.error(wire)
+            overflow = error.message if error.is_overflow else None
+            self._record(wire, path, request, error.status, fault=fault, overflow=overflow)
+            return self._refuse(error, wire, fault.retry_after_seconds)
+        reply = as_reply(self._respond(request, wire))
+        body, billed = api.reply(request, reply)
+        self._record(wire, path, request, 200, billed=billed, fault=fault, reply=reply)
         if not is_stream:
             chunks: tuple[bytes, ...] = (json.dumps(body).encode(),)
         else:
             chunks = tuple(api.events(body, request))
             if fault and fault.kind in ("status", "overflow"):
-                refused = api.overflow(tokens) if fault.kind == "overflow" else fault.refused(wire)
-                chunks = (*chunks[: len(chunks) // 2], *api.failure_events(refused, body))
+                error = api.overflow(tokens) if fault.kind == "overflow" else fault.error(wire)
+                chunks = (*chunks[: len(chunks) // 2], *api.failure_events(error, body))
         return Answer(
             200,
             chunks,
@@ -194,11 +196,11 @@ class StrictProvider:
         body = request if self.settings.keeps_bodies else None
         self.requests.append(Exchange(wire, path, body, status, **more))
 
-    def _refuse(self, refused: Refused, wire: Wire, retry_after: float | None = None) -> Answer:
+    def _refuse(self, error: RefusedError, wire: Wire, retry_after: float | None = None) -> Answer:
         headers = self._headers()
         if retry_after is not None:
             headers["retry-after"] = f"{retry_after:g}"
-        return json_answer(refused.status, refused.body(wire, headers["request-id"]), headers)
+        return json_answer(error.status, error.body(wire, headers["request-id"]), headers)
 
     def _headers(self) -> dict[str, str]:
         request_id = self._ids.new("req_01")
@@ -209,7 +211,7 @@ def _parsed(body: bytes) -> Any:
     try:
         request = json.loads(body)
     except ValueError as error:
-        raise Refused(f"The request body is not valid JSON: {error}") from None
+        raise RefusedError(f"The request body is not valid JSON: {error}") from None
     if not isinstance(request, dict):
-        raise Refused("The request body is not a JSON object")
+        raise RefusedError("The request body is not a JSON object")
     return request

@@ -1,14 +1,14 @@
-"""What the Responses API asks of a request beyond its shape: calls and outputs, reasoning, ids."""
+"""Rules of the Responses API beyond the shape of a request: calls and outputs, reasoning, ids."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.provider.errors import RefusedError
 from tests.provider.openai_tools import check_choice, check_functions
-from tests.provider.refused import Refused
 
-# How the id of an item begins, and what the API calls its call and its output.
+# The prefix of an item's id, and the API's name for a call.
 _ID_PREFIXES = {
     "message": "msg",
     "reasoning": "rs",
@@ -33,7 +33,7 @@ def kind_of(item: Mapping[str, Any]) -> str:
 
 
 def is_by_model(item: Mapping[str, Any]) -> bool:
-    """Whether the model made this item; the rest is the client's."""
+    """Return whether the model made this item; the client made the others."""
     kind = kind_of(item)
     if kind == "message":
         return item["role"] == "assistant"
@@ -41,10 +41,10 @@ def is_by_model(item: Mapping[str, Any]) -> bool:
 
 
 def check_rules(request: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> None:
-    """Raise Refused for the first rule that is broken."""
+    """Raise RefusedError for the first broken rule."""
     if not items and not request.get("prompt"):
         words = "One of 'input' or 'previous_response_id' or 'prompt' or 'conversation' must be"
-        raise Refused(f"Missing required parameter: {words} provided.", param="input")
+        raise RefusedError(f"Missing required parameter: {words} provided.", param="input")
     check_choice(request)
     tools = request.get("tools") or []
     check_functions([tool for tool in tools if tool["type"] == "function"], "tools[{}].parameters")
@@ -63,12 +63,12 @@ def _check_ids(items: Sequence[Mapping[str, Any]]) -> None:
         if prefix and not item_id.startswith(prefix):
             words = f"Invalid 'input[{index}].id': '{item_id}'. Expected an ID that begins with"
             param = f"input[{index}].id"
-            raise Refused(f"{words} '{prefix}'.", param=param, code="invalid_value")
+            raise RefusedError(f"{words} '{prefix}'.", param=param, code="invalid_value")
         if item_id in seen:
             words = (
                 f"Duplicate item found with id {item_id}. Remove duplicate items from your input"
             )
-            raise Refused(f"{words} and try again.", param="input")
+            raise RefusedError(f"{words} and try again.", param="input")
         seen.add(item_id)
 
 
@@ -80,13 +80,13 @@ def _check_pairs(items: Sequence[Mapping[str, Any]]) -> None:
             call = (kind, item["call_id"])
             if call in waiting:
                 words = f"Duplicate {_CALLS[kind]} found with call_id {call[1]}."
-                raise Refused(words, param="input")
+                raise RefusedError(words, param="input")
             waiting[call] = index
         elif kind.removesuffix("_output") in _CALLS:
             called = kind.removesuffix("_output")
             answer = item["id"] if kind == "local_shell_call_output" else item["call_id"]
             if waiting.pop((called, answer), None) is None:
                 words = f"No tool call found for {_CALLS[called]} output with call_id {answer}."
-                raise Refused(words, param="input")
+                raise RefusedError(words, param="input")
     for kind, call_id in waiting:
-        raise Refused(f"No tool output found for {_CALLS[kind]} {call_id}.", param="input")
+        raise RefusedError(f"No tool output found for {_CALLS[kind]} {call_id}.", param="input")

@@ -1,4 +1,4 @@
-"""The shape of a Responses request: every field that the API knows, and none that it does not."""
+"""Shape of a Responses request: the fields that the API accepts, and no others."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ ITEMS = {
     ),
     "item_reference": _item("item_reference", id=str),
 }
-# Items whose insides are the affair of the tools that made them.
+# Items whose content is not checked.
 _OTHERS = (
     *("computer_call", "computer_call_output", "local_shell_call", "local_shell_call_output"),
     *("shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output"),
@@ -151,7 +151,7 @@ def _items() -> Any:
 
 
 def items_of(given: object) -> object:
-    """An input as items; a string is the short form of one message of the user's."""
+    """Return an input as items; a string stands for one user message."""
     return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 

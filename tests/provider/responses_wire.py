@@ -1,4 +1,4 @@
-"""A response on the wire of the Responses API: as one object, or as the events of a stream."""
+"""Wire format of a response: one object, or the events of a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from tests.provider.billed import Billed
-from tests.provider.refused import Refused
+from tests.provider.errors import RefusedError
 from tests.provider.sse import event, pieces
 
 _CREATED = 1_767_225_600
@@ -62,60 +62,60 @@ def response_of(
 
 
 def events_of(response: Mapping[str, Any]) -> Iterator[bytes]:
-    """The events that a response comes in."""
+    """Yield the events of a streamed response."""
     for number, fields in enumerate(_events(response)):
         yield event({**fields, "sequence_number": number}, name=fields["type"])
 
 
-def failed_events(response: Mapping[str, Any], refused: Refused) -> Iterator[bytes]:
-    """How a stream ends whose response fails."""
-    error = {"code": refused.code or "server_error", "message": refused.message}
-    failed = {**response, "status": "failed", "error": error, "output": [], "usage": None}
-    fields = {"type": "response.failed", "response": failed, "sequence_number": 1_000_000}
-    yield event(fields, name="response.failed")
+def failed_events(response: Mapping[str, Any], error: RefusedError) -> Iterator[bytes]:
+    """Yield the events at the end of a stream whose response fails."""
+    fields = {"code": error.code or "server_error", "message": error.message}
+    failed = {**response, "status": "failed", "error": fields, "output": [], "usage": None}
+    last = {"type": "response.failed", "response": failed, "sequence_number": 1_000_000}
+    yield event(last, name="response.failed")
 
 
-def error_event(refused: Refused) -> bytes:
-    """How a stream says that its request is refused."""
-    error = refused.body("openai_responses", "")["error"]
-    return event({"type": "error", "sequence_number": 2, "error": error}, name="error")
+def error_event(error: RefusedError) -> bytes:
+    """Return the event for a request that is refused inside the stream."""
+    body = error.body("openai_responses", "")["error"]
+    return event({"type": "error", "sequence_number": 2, "error": body}, name="error")
 
 
 def _events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    begun = {**response, "status": "in_progress", "output": [], "usage": None}
-    begun["incomplete_details"] = None
-    yield {"type": "response.created", "response": begun}
-    yield {"type": "response.in_progress", "response": begun}
+    started = {**response, "status": "in_progress", "output": [], "usage": None}
+    started["incomplete_details"] = None
+    yield {"type": "response.created", "response": started}
+    yield {"type": "response.in_progress", "response": started}
     for index, item in enumerate(response["output"]):
-        place = {"output_index": index}
-        yield {"type": "response.output_item.added", "item": _begun(item), **place}
-        yield from _item_events(item, {**place, "item_id": item["id"]})
-        yield {"type": "response.output_item.done", "item": item, **place}
+        position = {"output_index": index}
+        yield {"type": "response.output_item.added", "item": _started(item), **position}
+        yield from _item_events(item, {**position, "item_id": item["id"]})
+        yield {"type": "response.output_item.done", "item": item, **position}
     yield {"type": f"response.{response['status']}", "response": response}
 
 
-def _begun(item: Mapping[str, Any]) -> dict[str, Any]:
+def _started(item: Mapping[str, Any]) -> dict[str, Any]:
     empty = {"content": [], "summary": [], "arguments": "", "status": "in_progress"}
     return {key: empty.get(key, value) for key, value in item.items()}
 
 
-def _item_events(item: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _item_events(item: Mapping[str, Any], position: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if item["type"] == "function_call":
         kind = "response.function_call_arguments"
         for piece in pieces(item["arguments"]):
-            yield {"type": f"{kind}.delta", "delta": piece, **place}
+            yield {"type": f"{kind}.delta", "delta": piece, **position}
         yield {
             "type": f"{kind}.done",
             "arguments": item["arguments"],
             "name": item["name"],
-            **place,
+            **position,
         }
         return
     key, index_key = ("summary", "summary_index")
     if item["type"] == "message":
         key, index_key = ("content", "content_index")
     for number, part in zip(count(), item[key], strict=False):
-        yield from _part_events(part, {**place, index_key: number})
+        yield from _part_events(part, {**position, index_key: number})
 
 
 _PARTS = {
@@ -125,10 +125,10 @@ _PARTS = {
 }
 
 
-def _part_events(part: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _part_events(part: Mapping[str, Any], position: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     holder, name, key, more = _PARTS[part["type"]]
-    yield {"type": f"response.{holder}.added", "part": {**part, key: ""}, **place}
+    yield {"type": f"response.{holder}.added", "part": {**part, key: ""}, **position}
     for piece in pieces(part[key]):
-        yield {"type": f"response.{name}.delta", "delta": piece, **place, **more}
-    yield {"type": f"response.{name}.done", key: part[key], **place, **more}
-    yield {"type": f"response.{holder}.done", "part": part, **place}
+        yield {"type": f"response.{name}.delta", "delta": piece, **position, **more}
+    yield {"type": f"response.{name}.done", key: part[key], **position, **more}
+    yield {"type": f"response.{holder}.done", "part": part, **position}

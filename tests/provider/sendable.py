@@ -1,7 +1,7 @@
-"""Conversations of tests/strategies as they would be sent: their calls answered, the user last.
+"""Makes conversations of tests/strategies sendable: all calls answered, a user message last.
 
-A conversation may be kept with an open tool loop, which no provider takes; and the ids of generated
-items are not such as the Responses API makes.
+A generated conversation may end in an open tool loop, which providers refuse. Its items get ids in
+the form of the Responses API.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _CALLS |= {"apply_patch_call"}
 
 
 def sendable(format: str, entries: Sequence[Entry]) -> list[Entry]:
-    """The entries and what is missing behind them; not repaired where they are invalid."""
+    """Return the entries with what is missing at the end; invalid entries are not repaired."""
     return _CLOSERS[format]([dict(entry) for entry in entries])
 
 
 def request_of(format: str, entries: Sequence[Entry]) -> Entry:
-    """A request with these entries, to the provider whose format it is."""
+    """Return a request with these entries for the provider of this format."""
     if format == "openai_responses":
         return {"model": "test", "input": list(entries)}
     if format == "openai_chat":
@@ -42,16 +42,16 @@ def request_of(format: str, entries: Sequence[Entry]) -> Entry:
         "messages": [entry for entry in entries if entry["role"] != "system"],
         "tools": [{"name": "get", "input_schema": {"type": "object"}}],
     }
-    # The damaged have empty ones, which are not sent.
+    # A damaged conversation may have an empty system prompt, which is not sent.
     return {**request, "system": system[0]} if system and system[0] else request
 
 
 def _closed_anthropic(entries: list[Entry]) -> list[Entry]:
-    # Results that are there already get those that are missing into their own message.
+    # Missing results go into the message of the results that exist.
     is_answering = bool(entries) and _is_of_results(entries[-1])
     results = list(entries[-1]["content"]) if is_answering else []
-    spoken = entries[:-1] if is_answering else entries
-    last = list(takewhile(lambda entry: entry["role"] == "assistant", reversed(spoken)))
+    before = entries[:-1] if is_answering else entries
+    last = list(takewhile(lambda entry: entry["role"] == "assistant", reversed(before)))
     calls = [
         block["id"]
         for entry in reversed(last)
@@ -66,8 +66,8 @@ def _closed_anthropic(entries: list[Entry]) -> list[Entry]:
         if call not in answered
     ]
     if results:
-        return [*spoken, {"role": "user", "content": results}]
-    if last and not last[0]["content"]:  # an empty start of an answer may only stand last
+        return [*before, {"role": "user", "content": results}]
+    if last and not last[0]["content"]:  # an empty assistant message is allowed only at the end
         entries = entries[:-1]
     return [*entries, {"role": "user", "content": "Go on."}]
 

@@ -1,4 +1,4 @@
-"""Settings of a provider: how large, how strict, and by whose clock."""
+"""Settings of a `StrictProvider`."""
 
 from __future__ import annotations
 
@@ -6,30 +6,29 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.provider.seal import Seal
-from tests.provider.weights import Counter, chars
+from tests.provider.signer import Signer
+from tests.provider.token_counter import CountTokens, count_by_chars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     window_tokens: int = 200_000
     minimum_prefix: int = 1024
-    """The least that Anthropic caches; OpenAI's is 1,024 always."""
-    counter: Counter = chars
+    """The shortest prefix that Anthropic caches; OpenAI's is always 1,024."""
+    counter: CountTokens = count_by_chars
     clock: Callable[[], float] = time.monotonic
-    seal: Seal = field(default_factory=lambda: Seal(b"the provider's own"))
-    checks_seals: bool = True
-    """Whether thoughts must be the provider's own; not so for conversations from elsewhere."""
+    signer: Signer = field(default_factory=lambda: Signer(b"the provider's own"))
+    checks_signatures: bool = True
+    """Whether thinking must carry this provider's signature. False for conversations of another."""
     binds_thinking: bool | None = False
-    """Whether a thought counts only behind what it was given behind; None: as it is for the model
-    that is asked."""
+    """Whether thinking is valid only after its original prefix; None: depends on the model."""
     prefill: bool = False
-    """Whether the assistant may speak last, as models before Claude 4.6 allow."""
+    """Whether the last message may be the assistant's, as before Claude 4.6."""
     needs_tools: bool = True
-    """Whether calls and results in the messages need tools in the request."""
+    """Whether a request with calls or results must define tools."""
     extra_blocks: tuple[str, ...] = ()
-    """Types of blocks of a newer API."""
+    """Block types of a newer API that are accepted."""
     keeps_bodies: bool = True
-    """Whether what is recorded of a request holds its body; many runs need much memory for that."""
+    """Whether an Exchange keeps the request's body, which takes memory in many runs."""
     openai_bills_writes: bool = False
     """Whether OpenAI bills cache writes, as for GPT-5.6 and later."""

@@ -1,6 +1,6 @@
-"""Shapes of requests as pydantic models made from tables, and their errors in each API's words.
+"""Shapes of requests: pydantic models that are made from tables of fields.
 
-Anthropic's API is pydantic itself, so its errors are passed on; OpenAI's are worded anew.
+Anthropic's API uses pydantic, so its error messages are pydantic's. OpenAI's are in openai_errors.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from tests.provider.refused import Refused
+from tests.provider.errors import RefusedError
 
 _STRICT = ConfigDict(extra="forbid", strict=True, arbitrary_types_allowed=True)
 _LOOSE = ConfigDict(extra="allow", strict=True)
 
 NEEDED = ...
-TAG = "#"  # how the tags of OpenAI's unions begin, which say nothing of where a parameter is
+TAG = "#"  # begins the tags of OpenAI's unions, which are no part of a parameter's path
 
 
-def shape(called: str, /, *, loose: bool = False, **fields: Any) -> type[BaseModel]:
-    """A model of exactly these fields: a type is required, a (type, default) is not."""
+def shape(name: str, /, *, loose: bool = False, **fields: Any) -> type[BaseModel]:
+    """Return a model of exactly these fields: a type is required, a (type, default) is not."""
     table = {
-        # A name that pydantic keeps for itself is known to it by another.
+        # With a suffix, because pydantic reserves some names; the alias is the real one.
         f"{key}_": (_of(value)[0], Field(_of(value)[1], alias=key))
         for key, value in fields.items()
     }
-    return create_model(called, __config__=_LOOSE if loose else _STRICT, **table)
+    return create_model(name, __config__=_LOOSE if loose else _STRICT, **table)
 
 
 def _of(value: Any) -> tuple[Any, Any]:
@@ -53,12 +53,12 @@ def text(**limits: Any) -> Any:
 
 
 def some(item: Any, **limits: Any) -> Any:
-    """A list of items."""
+    """Return the type of a list of items."""
     return Annotated[list[item], Field(**limits)]
 
 
 def string_or(items: Any, block_type: str) -> Any:
-    """Blocks; a string is the short form of one text block."""
+    """Return the type of a list of blocks; a string stands for one text block."""
 
     def as_blocks(content: object) -> object:
         return [{"type": block_type, "text": content}] if isinstance(content, str) else content
@@ -67,7 +67,7 @@ def string_or(items: Any, block_type: str) -> Any:
 
 
 def by_type(models: Mapping[str, type[BaseModel]], key: str = "type", default: str = "") -> Any:
-    """A union told apart by one field, whose tags do not show in the name of a parameter."""
+    """Return a union that one field discriminates; its tags are no part of a parameter's path."""
 
     def tag(value: object) -> str:
         found = value.get(key, default) if isinstance(value, dict) else default
@@ -87,4 +87,4 @@ def check_anthropic(model: type[BaseModel], request: object) -> None:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(map(str, first["loc"]))
         words = first["msg"].replace("'type_' | 'type'", "'type'")
-        raise Refused(f"{where}: {words}") from None
+        raise RefusedError(f"{where}: {words}") from None

@@ -1,4 +1,4 @@
-"""Server-sent events, and texts cut into the pieces that they bring."""
+"""Server-sent events, and texts cut into the pieces that they carry."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ def event(data: Any, *, name: str | None = None) -> bytes:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text in pieces, the last of them shorter; none for no text."""
+    """Yield the text in pieces of one size; the last is shorter."""
     for start in range(0, len(text), _PIECE_CHARS):
         yield text[start : start + _PIECE_CHARS]

@@ -1,6 +1,6 @@
-"""What rehydrate calls valid, and what it compiles, the strict provider takes.
+"""The strict provider accepts what rehydrate calls valid, and what it compiles.
 
-Neither knows the other's rules: each was written from the providers' own words.
+They share no code: each was written from the providers' documentation.
 """
 
 import copy
@@ -13,16 +13,16 @@ from hypothesis import given, settings, strategies as st
 from rehydrate.formats import validate
 from rehydrate.prompt import ContextRequest, History, PromptIR, Provenance, ToolDef, compile
 from tests.prompt.example_irs import lawful_irs
-from tests.provider.refused import Refused
-from tests.provider.says import Call, Says
+from tests.provider.apis import apis, refusal
+from tests.provider.errors import RefusedError
+from tests.provider.replies import Call, ScriptedReply
 from tests.provider.sendable import request_of, sendable
 from tests.provider.settings import Settings
-from tests.provider.verdict import apis, refusal
 from tests.strategies import BY_FORMAT, damaged
 
 FORMATS = ["anthropic", "openai_chat", "openai_responses"]
-# The generated thoughts are nobody's, and one kind of block is from the future.
-ELSEWHERE = {"checks_seals": False, "extra_blocks": ("from_the_future",)}
+# Generated thinking has no valid signature, and one block type is made up.
+ELSEWHERE = {"checks_signatures": False, "extra_blocks": ("from_the_future",)}
 TOOL = ToolDef("get", "Gets it.", {"type": "object"}, None, "anthropic", 9, Provenance("tools"))
 
 
@@ -60,13 +60,13 @@ def test_what_is_compiled_is_taken_by_whom_it_is_for(format, provider, data):
 
 
 class Talk(NamedTuple):
-    """A conversation that a provider took part in: its requests, the last not yet answered."""
+    """A conversation with a provider that ends in an open request."""
 
     api: object
     sent: dict
-    """The last request that was answered."""
+    """The last answered request."""
     after: dict
-    """The next one, as it should be."""
+    """The next request, valid."""
 
 
 LIST_TOOL = {"name": "get", "description": "Gets it.", "input_schema": {"type": "object"}}
@@ -88,36 +88,36 @@ def talks(draw):
         api.check(request)
         calls = (Call("get", {"n": number}),) if draw(st.booleans()) else ()
         thinks = draw(st.sampled_from([None, "Hm.", "", "Let me see."]))
-        says = Says(f"Answer {number}.", calls, thinks, is_redacted=thinks == "Hm.")
-        content = api.reply(request, says)[0]["content"]
+        reply = ScriptedReply(f"Answer {number}.", calls, thinks, is_redacted=thinks == "Hm.")
+        content = api.reply(request, reply)[0]["content"]
         request["messages"].append({"role": "assistant", "content": content})
-        said = {"type": "text", "text": f"And {number}?"}
+        block = {"type": "text", "text": f"And {number}?"}
         if calls:
-            said = {"type": "tool_result", "tool_use_id": content[-1]["id"], "content": "ok"}
-        request["messages"].append({"role": "user", "content": [said]})
+            block = {"type": "tool_result", "tool_use_id": content[-1]["id"], "content": "ok"}
+        request["messages"].append({"role": "user", "content": [block]})
     return Talk(api, sent, request)
 
 
 @st.composite
 def edits(draw, request):
-    """The request, changed as careless code would."""
+    """The request with changes that careless code might make."""
     changed = copy.deepcopy(request)
     messages = changed["messages"]
     for _ in range(draw(st.integers(0, 3))):
-        place = draw(st.integers(0, len(messages) - 1))
-        content = messages[place]["content"]
+        index = draw(st.integers(0, len(messages) - 1))
+        content = messages[index]["content"]
         kind = draw(st.sampled_from(["think", "think", "text", "drop", "put", "system", "tools"]))
-        if kind == "think" and messages[place]["role"] == "assistant":
+        if kind == "think" and messages[index]["role"] == "assistant":
             rest = [each for each in content if "thinking" not in each["type"]]
-            messages[place]["content"] = rest
+            messages[index]["content"] = rest
         elif kind == "text":
             texts = [each for each in content if isinstance(each, dict) and "text" in each]
             for block in texts[:1]:
                 block["text"] = draw(st.sampled_from(["Changed.", block["text"]]))
         elif kind == "drop" and len(messages) > 2:
-            del messages[place]
+            del messages[index]
         elif kind == "put":
-            messages.insert(place, {"role": "user", "content": "By the way."})
+            messages.insert(index, {"role": "user", "content": "By the way."})
         elif kind == "system":
             changed["system"] = draw(st.sampled_from(["Be brief.", "Be long."]))
         elif kind == "tools":
@@ -129,25 +129,25 @@ def edits(draw, request):
 @given(st.data())
 def test_both_say_the_same_of_thinking_behind_a_changed_prefix(data):
     talk = data.draw(talks())
-    assert verdict_of(talk.api, talk.after) is None
+    assert refusal_by(talk.api, talk.after) is None
     assert validate(talk.after, "anthropic", sent=talk.sent) == []
     changed = data.draw(edits(talk.after))
     found = validate(changed, "anthropic", sent=talk.sent, model="claude-opus-5-5")
     stale = [each for each in found if each.rule == "thinking_after_changed_prefix"]
     if len(stale) < len(found) or changed["messages"][-1]["role"] != "user":
-        return  # refused for something else
-    words = verdict_of(talk.api, changed)
+        return  # refused for another reason
+    words = refusal_by(talk.api, changed)
     if words is not None and "without `tool_result`" in words:
-        return  # a loop whose results are not all there: a conversation, but no request
+        return  # valid as a conversation, but not as a request: results are missing
     assert (words is not None) == bool(stale), (words, stale)
     if words is not None:
         assert words.startswith(f"messages.{stale[0].index}.content.")
         assert "The block is bound to a different conversation." in words
 
 
-def verdict_of(api, request):
+def refusal_by(api, request):
     try:
         api.check(request)
-    except Refused as refused:
+    except RefusedError as refused:
         return refused.message
     return None

@@ -5,15 +5,15 @@ import asyncio
 import openai
 import pytest
 
-from tests.provider import Call, Says, StrictProvider
-from tests.provider.asking import openai_client, openai_served
+from tests.provider import Call, ScriptedReply, StrictProvider
+from tests.provider.sdk_clients import openai_client, openai_served
 
-ASKED = {
+REQUEST = {
     "model": "gpt-5.2",
     "messages": [{"role": "user", "content": "What is in a.txt and b.txt?"}],
     "tools": [{"type": "function", "function": {"name": "get", "parameters": {"type": "object"}}}],
 }
-SAID = Says(
+REPLY = ScriptedReply(
     "I will read both of them, one after the other. שלום 🙂",
     thinking="Two files.",
     calls=(Call("get", {"path": "a.txt"}, id="call_a"), Call("get", '{"path": ', id="call_b")),
@@ -24,18 +24,18 @@ CALLS = [
 ]
 
 
-def replies(provider, asked):
+def replies(provider, request):
     """One reply, read in each of the four ways."""
-    streamed = {**asked, "stream_options": {"include_usage": True}}
+    streamed = {**request, "stream_options": {"include_usage": True}}
     with openai_client(provider) as client:
-        yield client.chat.completions.create(**asked)
+        yield client.chat.completions.create(**request)
         with client.chat.completions.stream(**streamed) as stream:
             yield stream.get_final_completion()
 
     async def both():
         options = {"api_key": "key", "base_url": provider.openai_url, "max_retries": 0}
         async with openai.AsyncOpenAI(**options) as client:
-            whole = await client.chat.completions.create(**asked)
+            whole = await client.chat.completions.create(**request)
             async with client.chat.completions.stream(**streamed) as stream:
                 return whole, await stream.get_final_completion()
 
@@ -43,11 +43,11 @@ def replies(provider, asked):
 
 
 def test_a_reply_is_the_same_in_each_way_of_reading_it():
-    with StrictProvider(lambda request, wire: SAID) as provider:
-        for completion in replies(provider, ASKED):
+    with StrictProvider(lambda request, wire: REPLY) as provider:
+        for completion in replies(provider, REQUEST):
             (choice,) = completion.choices
             calls = choice.message.tool_calls
-            assert choice.message.content == SAID.text
+            assert choice.message.content == REPLY.text
             assert [(c.id, c.function.name, c.function.arguments) for c in calls] == CALLS
             assert choice.finish_reason == "tool_calls"
             usage = completion.usage
@@ -58,39 +58,39 @@ def test_a_reply_is_the_same_in_each_way_of_reading_it():
 
 
 def test_what_is_given_is_taken_back_with_the_results():
-    with openai_served(lambda request, wire: SAID) as (_, client):
-        message = client.chat.completions.create(**ASKED).choices[0].message
+    with openai_served(lambda request, wire: REPLY) as (_, client):
+        message = client.chat.completions.create(**REQUEST).choices[0].message
         results = [
             {"role": "tool", "tool_call_id": call, "content": "text"}
             for call in ("call_a", "call_b")
         ]
-        spoken = message.model_dump(include={"role", "content", "tool_calls"})
-        again = [*ASKED["messages"], spoken, *results]
-        assert client.chat.completions.create(**{**ASKED, "messages": again}).choices
+        assistant_message = message.model_dump(include={"role", "content", "tool_calls"})
+        again = [*REQUEST["messages"], assistant_message, *results]
+        assert client.chat.completions.create(**{**REQUEST, "messages": again}).choices
 
 
 def test_a_reply_without_text_has_null_and_one_without_anything_an_empty_text():
-    for said, content in ((Call("get"), None), (Says(), "")):
+    for said, content in ((Call("get"), None), (ScriptedReply(), "")):
         with openai_served(lambda request, wire, said=said: said) as (_, client):
-            (choice,) = client.chat.completions.create(**ASKED).choices
+            (choice,) = client.chat.completions.create(**REQUEST).choices
             assert choice.message.content == content
 
 
 def test_a_reply_that_is_cut_says_so():
-    brain = lambda request, wire: Says("Half a", stop="max_tokens")  # noqa: E731
-    with openai_served(brain) as (_, client):
-        (choice,) = client.chat.completions.create(**ASKED).choices
+    respond = lambda request, wire: ScriptedReply("Half a", stop="max_tokens")  # noqa: E731
+    with openai_served(respond) as (_, client):
+        (choice,) = client.chat.completions.create(**REQUEST).choices
         assert (choice.message.content, choice.finish_reason) == ("Half a", "length")
-        chunks = list(client.chat.completions.create(**ASKED, stream=True))
+        chunks = list(client.chat.completions.create(**REQUEST, stream=True))
         assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "Half a"
         assert chunks[-1].choices[0].finish_reason == "length"
         assert all(chunk.usage is None for chunk in chunks)
 
 
 def test_a_refusal_is_no_content():
-    brain = lambda request, wire: Says("I will not.", stop="refusal")  # noqa: E731
-    with StrictProvider(brain) as provider:
-        for completion in replies(provider, ASKED):
+    respond = lambda request, wire: ScriptedReply("I will not.", stop="refusal")  # noqa: E731
+    with StrictProvider(respond) as provider:
+        for completion in replies(provider, REQUEST):
             message = completion.choices[0].message
             assert (message.content, message.refusal) == (None, "I will not.")
 
@@ -103,11 +103,11 @@ def test_a_prompt_is_read_from_the_cache_in_steps_of_128(writes):
 
         def bill(*texts):
             roles = ["user", "assistant"] * len(texts)
-            asked = [
+            request = [
                 {"role": role, "content": " ".join([word] * count)}
                 for role, (word, count) in zip(roles, texts, strict=False)
             ]
-            usage = client.chat.completions.create(model="gpt-5.2", messages=asked).usage
+            usage = client.chat.completions.create(model="gpt-5.2", messages=request).usage
             details = usage.prompt_tokens_details
             assert usage.prompt_tokens == sum(count for _, count in texts)
             assert provider.requests[-1].billed.read == details.cached_tokens

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.provider.asking import openai_served, refusal_of
+from tests.provider.sdk_clients import openai_served, refusal_of
 
 ASK = {"role": "user", "content": "Go on."}
 SAY = {"role": "assistant", "content": "It is done."}

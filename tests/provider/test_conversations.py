@@ -6,22 +6,22 @@ from concurrent.futures import ThreadPoolExecutor
 import anthropic
 import openai
 
-from tests.provider import Billed, Call, Says, StrictProvider
-from tests.provider.asking import anthropic_client, anthropic_served
+from tests.provider import Billed, Call, ScriptedReply, StrictProvider
+from tests.provider.sdk_clients import anthropic_client, anthropic_served
 
 TURNS = 3
 TOOLS = [{"name": "get", "input_schema": {"type": "object"}}]
 
 
-def brain(request, wire):
-    """Says which conversation it is in, and calls a tool with its name."""
+def respond(request, wire):
+    """Reply with the name of the conversation, and call a tool with it."""
     first = (request["messages"] if wire != "openai_responses" else request["input"])[0]
     name = first["content"]
-    return Says(f"In {name}.", calls=(Call("get", {"of": name}),))
+    return ScriptedReply(f"In {name}.", calls=(Call("get", {"of": name}),))
 
 
 def talk(client, name):
-    """A conversation of a few rounds; what was said in it."""
+    """Hold a conversation of a few rounds; yield each reply's text and call input."""
     messages = [{"role": "user", "content": name}]
     for _ in range(TURNS):
         reply = client.messages.create(
@@ -29,9 +29,9 @@ def talk(client, name):
         )
         yield reply.content[0].text, reply.content[1].input
         result = {"type": "tool_result", "tool_use_id": reply.content[1].id, "content": "ok"}
-        spoken = [block.model_dump(exclude_none=True) for block in reply.content]
+        content = [block.model_dump(exclude_none=True) for block in reply.content]
         messages += [
-            {"role": "assistant", "content": spoken},
+            {"role": "assistant", "content": content},
             {"role": "user", "content": [result]},
         ]
 
@@ -39,10 +39,10 @@ def talk(client, name):
 def test_threads_share_a_provider():
     names = [f"talk {number}" for number in range(60)]
     threads = ThreadPoolExecutor(max_workers=20)
-    with anthropic_served(brain) as (provider, client), threads:
-        heard = list(threads.map(lambda name: list(talk(client, name)), names))
-    for name, said in zip(names, heard, strict=True):
-        assert said == [(f"In {name}.", {"of": name})] * TURNS
+    with anthropic_served(respond) as (provider, client), threads:
+        talks = list(threads.map(lambda name: list(talk(client, name)), names))
+    for name, replies in zip(names, talks, strict=True):
+        assert replies == [(f"In {name}.", {"of": name})] * TURNS
     assert len(provider.requests) == 60 * TURNS
     assert provider.refusals == []
     total = Billed()
@@ -73,14 +73,14 @@ def test_hundreds_of_tasks_share_a_provider_of_all_wires():
         ):
             return await asyncio.gather(*(ask(claude, gpt, number) for number in range(300)))
 
-    with StrictProvider(brain) as provider:
-        said = asyncio.run(ask_all(provider))
-    assert said == [f"In talk {number}." for number in range(300)]
+    with StrictProvider(respond) as provider:
+        replies = asyncio.run(ask_all(provider))
+    assert replies == [f"In talk {number}." for number in range(300)]
     assert provider.refusals == []
 
 
-def test_a_conversation_of_its_own_is_not_told_of_another():
-    with StrictProvider(brain) as one, StrictProvider(brain) as other:
+def test_two_providers_do_not_share_requests():
+    with StrictProvider(respond) as one, StrictProvider(respond) as other:
         assert one.port != other.port
         with anthropic_client(one) as client:
             list(talk(client, "here"))

@@ -1,19 +1,19 @@
 """The prompt cache of the Messages API, against bills worked out by hand.
 
-A token is a word here; a tool is counted as its JSON, which is why those texts say their size.
+A token is a word here. A tool counts as its JSON, so its tokens are computed in the test.
 """
 
 import pytest
 
 from tests.provider import Billed
-from tests.provider.asking import anthropic_served
+from tests.provider.sdk_clients import anthropic_served
 
 SHORT = {"type": "ephemeral"}
 LONG = {"type": "ephemeral", "ttl": "1h"}
 
 
 class Clock:
-    """A clock that a test sets."""
+    """A clock that the test sets."""
 
     now = 0.0
 
@@ -25,8 +25,8 @@ def words(text):
     return len(text.split())
 
 
-def said(count, word="a", mark=None):
-    """A text of so many tokens."""
+def text(count, word="a", mark=None):
+    """Return a text block of this many tokens."""
     block = {"type": "text", "text": " ".join([word] * count)}
     return {**block, "cache_control": mark} if mark else block
 
@@ -53,8 +53,8 @@ def bill(served, request):
     provider, client, _ = served
 
     def bill(*messages, **more):
-        asked = {"model": f"claude-{request.node.name}", "max_tokens": 9, **more}
-        usage = client.messages.create(messages=list(messages), **asked).usage
+        options = {"model": f"claude-{request.node.name}", "max_tokens": 9, **more}
+        usage = client.messages.create(messages=list(messages), **options).usage
         billed = provider.requests[-1].billed
         assert usage.input_tokens == billed.uncached
         assert usage.cache_read_input_tokens == billed.read
@@ -68,70 +68,70 @@ def bill(served, request):
 
 def test_without_a_mark_nothing_is_cached(bill):
     for _ in range(2):
-        assert bill(user(said(500))) == (500, 0, 0, 0)
+        assert bill(user(text(500))) == (500, 0, 0, 0)
 
 
 def test_what_is_marked_is_written_once_and_read_then(bill):
-    messages = [user(said(200, mark=SHORT), said(50))]
+    messages = [user(text(200, mark=SHORT), text(50))]
     assert bill(*messages) == (50, 0, 200, 0)
     assert bill(*messages) == (50, 200, 0, 0)
 
 
 def test_a_string_and_its_one_block_are_the_same_prompt(bill):
-    assert bill(user(said(200, mark=SHORT))) == (0, 0, 200, 0)
-    grown = [{"role": "user", "content": said(200)["text"]}, assistant(said(30, mark=SHORT))]
-    assert bill(*grown, user(said(5))) == (5, 200, 30, 0)
+    assert bill(user(text(200, mark=SHORT))) == (0, 0, 200, 0)
+    grown = [{"role": "user", "content": text(200)["text"]}, assistant(text(30, mark=SHORT))]
+    assert bill(*grown, user(text(5))) == (5, 200, 30, 0)
 
 
 def test_a_conversation_that_grows_reads_what_it_wrote(bill):
-    messages = [user(said(150, mark=SHORT))]
+    messages = [user(text(150, mark=SHORT))]
     assert bill(*messages) == (0, 0, 150, 0)
-    messages = [user(said(150)), assistant(said(40)), user(said(10, mark=SHORT))]
+    messages = [user(text(150)), assistant(text(40)), user(text(10, mark=SHORT))]
     assert bill(*messages) == (0, 150, 50, 0)
-    messages = [*messages[:2], user(said(10)), assistant(said(5)), user(said(20, mark=SHORT))]
+    messages = [*messages[:2], user(text(10)), assistant(text(5)), user(text(20, mark=SHORT))]
     assert bill(*messages) == (0, 200, 25, 0)
 
 
 def test_the_order_of_the_prompt_is_tools_system_messages(bill):
     tool = {"name": "get", "input_schema": {"type": "object"}, "description": "a " * 200}
     count = words(__import__("json").dumps({key: tool[key] for key in sorted(tool)}))
-    asked = {"tools": [{**tool, "cache_control": SHORT}], "system": [said(120, mark=SHORT)]}
-    assert bill(user(said(10)), **asked) == (10, 0, count + 120, 0)
-    asked["system"] = [said(120, "b", mark=SHORT)]
-    assert bill(user(said(10)), **asked) == (10, count, 120, 0)
-    asked["tools"] = [{**asked["tools"][0], "name": "put"}]
-    assert bill(user(said(10)), **asked) == (10, 0, count + 120, 0)
+    options = {"tools": [{**tool, "cache_control": SHORT}], "system": [text(120, mark=SHORT)]}
+    assert bill(user(text(10)), **options) == (10, 0, count + 120, 0)
+    options["system"] = [text(120, "b", mark=SHORT)]
+    assert bill(user(text(10)), **options) == (10, count, 120, 0)
+    options["tools"] = [{**options["tools"][0], "name": "put"}]
+    assert bill(user(text(10)), **options) == (10, 0, count + 120, 0)
 
 
 def test_a_prefix_below_the_minimum_is_not_cached(bill):
     for _ in range(2):
-        assert bill(user(said(99, mark=SHORT))) == (99, 0, 0, 0)
-    assert bill(user(said(99, mark=SHORT), said(1, mark=SHORT))) == (0, 0, 100, 0)
+        assert bill(user(text(99, mark=SHORT))) == (99, 0, 0, 0)
+    assert bill(user(text(99, mark=SHORT), text(1, mark=SHORT))) == (0, 0, 100, 0)
 
 
 def test_a_change_before_the_mark_costs_all_that_follows(bill):
-    assert bill(user(said(150, mark=SHORT), said(100, mark=SHORT))) == (0, 0, 250, 0)
-    assert bill(user(said(150, mark=SHORT), said(100, "b", mark=SHORT))) == (0, 150, 100, 0)
-    assert bill(user(said(150, "b", mark=SHORT), said(100, mark=SHORT))) == (0, 0, 250, 0)
+    assert bill(user(text(150, mark=SHORT), text(100, mark=SHORT))) == (0, 0, 250, 0)
+    assert bill(user(text(150, mark=SHORT), text(100, "b", mark=SHORT))) == (0, 150, 100, 0)
+    assert bill(user(text(150, "b", mark=SHORT), text(100, mark=SHORT))) == (0, 0, 250, 0)
 
 
 @pytest.mark.parametrize(("between", "read"), [(19, 100), (20, 0)])
 def test_a_mark_looks_back_over_twenty_blocks(bill, between, read):
-    assert bill(user(said(100, mark=SHORT))) == (0, 0, 100, 0)
-    blocks = [said(100), *(said(1) for _ in range(between - 1)), said(1, mark=SHORT)]
+    assert bill(user(text(100, mark=SHORT))) == (0, 0, 100, 0)
+    blocks = [text(100), *(text(1) for _ in range(between - 1)), text(1, mark=SHORT)]
     assert bill(user(*blocks)) == (0, read, 100 + between - read, 0)
 
 
 def test_each_mark_looks_back_for_itself(bill):
-    assert bill(user(said(100, mark=SHORT))) == (0, 0, 100, 0)
-    blocks = [said(100), *(said(1) for _ in range(30)), said(1, mark=SHORT)]
-    blocks[10] = said(1, mark=SHORT)
+    assert bill(user(text(100, mark=SHORT))) == (0, 0, 100, 0)
+    blocks = [text(100), *(text(1) for _ in range(30)), text(1, mark=SHORT)]
+    blocks[10] = text(1, mark=SHORT)
     assert bill(user(*blocks)) == (0, 100, 31, 0)
 
 
 def test_an_entry_lives_five_minutes_from_its_last_use(bill, served):
     clock = served[2]
-    messages = [user(said(100, mark=SHORT))]
+    messages = [user(text(100, mark=SHORT))]
     for minutes, read in ((0, 0), (4, 100), (8, 100), (13, 0)):
         clock.now = minutes * 60.0
         assert bill(*messages) == (0, read, 100 - read, 0)
@@ -139,7 +139,7 @@ def test_an_entry_lives_five_minutes_from_its_last_use(bill, served):
 
 def test_a_long_entry_lives_an_hour(bill, served):
     clock = served[2]
-    messages = [user(said(100, mark=LONG), said(50, mark=SHORT))]
+    messages = [user(text(100, mark=LONG), text(50, mark=SHORT))]
     clock.now = 0.0
     assert bill(*messages) == (0, 0, 50, 100)
     clock.now = 59 * 60.0
@@ -150,9 +150,9 @@ def test_a_long_entry_lives_an_hour(bill, served):
 
 def test_another_model_choice_or_thinking_is_another_cache(bill):
     tools = [{"name": "get", "input_schema": {"type": "object"}}]
-    plain = {"tools": tools, "system": [said(100, mark=SHORT)]}
+    plain = {"tools": tools, "system": [text(100, mark=SHORT)]}
     count = words('{"input_schema": {"type": "object"}, "name": "get"}')
-    messages = [user(said(100, mark=SHORT))]
+    messages = [user(text(100, mark=SHORT))]
     assert bill(*messages, **plain) == (0, 0, 200 + count, 0)
     chosen = {**plain, "tool_choice": {"type": "any"}}
     assert bill(*messages, **chosen) == (0, 100 + count, 100, 0)
@@ -161,17 +161,17 @@ def test_another_model_choice_or_thinking_is_another_cache(bill):
 
 
 def test_the_automatic_mark_is_on_the_last_block(bill):
-    assert bill(user(said(100), said(20)), cache_control=SHORT) == (0, 0, 120, 0)
-    grown = [user(said(100), said(20)), assistant(said(3)), user(said(2))]
+    assert bill(user(text(100), text(20)), cache_control=SHORT) == (0, 0, 120, 0)
+    grown = [user(text(100), text(20)), assistant(text(3)), user(text(2))]
     assert bill(*grown, cache_control=SHORT) == (0, 120, 5, 0)
 
 
 def test_what_is_refused_costs_nothing_and_the_sum_is_known():
     with anthropic_served(lambda request, wire: "Yes", counter=words) as (provider, client):
-        asked = {"model": "claude-x", "max_tokens": 9}
-        client.messages.create(messages=[user(said(10))], **asked)
-        client.messages.create(messages=[user(said(20))], **asked)
+        options = {"model": "claude-x", "max_tokens": 9}
+        client.messages.create(messages=[user(text(10))], **options)
+        client.messages.create(messages=[user(text(20))], **options)
         with pytest.raises(Exception, match="first message"):
-            client.messages.create(messages=[assistant(said(10))], **asked)
+            client.messages.create(messages=[assistant(text(10))], **options)
     assert provider.usage == Billed(uncached=30, output=2)
-    assert [exchange.body["messages"] for exchange in provider.refusals] == [[assistant(said(10))]]
+    assert [exchange.body["messages"] for exchange in provider.refusals] == [[assistant(text(10))]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.provider.asking import anthropic_served, refusal_of
+from tests.provider.sdk_clients import anthropic_served, refusal_of
 
 TOOL = {"name": "get", "input_schema": {"type": "object"}}
 SHORT = {"type": "ephemeral"}
@@ -19,8 +19,8 @@ def assistant(*blocks):
     return {"role": "assistant", "content": list(blocks)}
 
 
-def text(said="Well.", **more):
-    return {"type": "text", "text": said, **more}
+def text(words="Well.", **more):
+    return {"type": "text", "text": words, **more}
 
 
 def use(call="toolu_1", **more):
@@ -43,7 +43,7 @@ def marked(count, mark=SHORT):
     return messages(user(*(text(cache_control=mark) for _ in range(count))))
 
 
-# What it is about; the words of the refusal; the request refused; the nearest one taken.
+# What it is about; the words of the refusal; the request refused; the nearest one is_accepted.
 RULES = {
     "a request needs max_tokens": (
         "max_tokens: Field required",
@@ -375,21 +375,21 @@ def test_what_breaks_a_rule_is_refused_and_its_neighbour_taken(client, rule):
 
 
 def test_tokens_of_what_is_refused_are_not_counted_either(client):
-    asked = request({**messages(ASK, assistant(use()), ASK, **tool()), "max_tokens": None})
-    refusal = refusal_of(client, "/v1/messages/count_tokens", asked)
+    sent = request({**messages(ASK, assistant(use()), ASK, **tool()), "max_tokens": None})
+    refusal = refusal_of(client, "/v1/messages/count_tokens", sent)
     assert refusal.startswith("messages.1: `tool_use` ids were found")
 
 
 def test_models_of_before_may_be_given_the_start_of_their_answer():
     with anthropic_served(lambda request, wire: "Yes.", prefill=True) as (_, client):
-        for said, taken in (("It is", True), ("", True), ("It is ", False)):
-            asked = request(messages(ASK, {"role": "assistant", "content": said}))
-            refusal = refusal_of(client, "/v1/messages", asked)
-            assert (refusal is None) == taken
+        for text, is_accepted in (("It is", True), ("", True), ("It is ", False)):
+            sent = request(messages(ASK, {"role": "assistant", "content": text}))
+            refusal = refusal_of(client, "/v1/messages", sent)
+            assert (refusal is None) == is_accepted
         assert refusal == "messages: final assistant content cannot end with trailing whitespace"
 
 
 def test_blocks_of_a_newer_api_are_known_where_a_test_says_so():
     with anthropic_served(lambda request, wire: "Yes.", extra_blocks=("note",)) as (_, client):
-        asked = request(messages(user({"type": "note", "said": 1})))
-        assert refusal_of(client, "/v1/messages", asked) is None
+        sent = request(messages(user({"type": "note", "said": 1})))
+        assert refusal_of(client, "/v1/messages", sent) is None

@@ -1,23 +1,23 @@
-"""Thoughts of the Messages API: taken back as they were given, refused once they were touched."""
+"""Thinking of the Messages API: accepted as it was sent, refused once it was changed."""
 
 import copy
 
 import pytest
 
-from tests.provider import Call, Says
-from tests.provider.asking import anthropic_served, refusal_of
-from tests.provider.seal import Seal
+from tests.provider import Call, ScriptedReply
+from tests.provider.sdk_clients import anthropic_served, refusal_of
+from tests.provider.signer import Signer
 
 TOOLS = [{"name": "get", "input_schema": {"type": "object"}}]
 ASK = {"role": "user", "content": "Go on."}
 ENABLED = {"type": "enabled", "budget_tokens": 1024}
 
 
-def brain(request, wire):
-    return Says("Well.", thinking="I should look.", calls=(Call("get"),))
+def respond(request, wire):
+    return ScriptedReply("Well.", thinking="I should look.", calls=(Call("get"),))
 
 
-def asked(messages, thinking=ENABLED):
+def request_with(messages, thinking=ENABLED):
     return {
         "model": "claude-test",
         "max_tokens": 4096,
@@ -29,17 +29,17 @@ def asked(messages, thinking=ENABLED):
 
 def round_of(client, messages, thinking=ENABLED):
     """The messages after one more call and its result."""
-    content = client.messages.create(**asked(messages, thinking)).model_dump(exclude_none=True)[
-        "content"
-    ]
+    content = client.messages.create(**request_with(messages, thinking)).model_dump(
+        exclude_none=True
+    )["content"]
     result = {"type": "tool_result", "tool_use_id": content[-1]["id"], "content": "found"}
-    spoken = {"role": "assistant", "content": content}
-    return [*messages, spoken, {"role": "user", "content": [result]}]
+    assistant_message = {"role": "assistant", "content": content}
+    return [*messages, assistant_message, {"role": "user", "content": [result]}]
 
 
 @pytest.fixture(scope="module")
 def client():
-    with anthropic_served(brain) as (_, client):
+    with anthropic_served(respond) as (_, client):
         yield client
 
 
@@ -49,7 +49,7 @@ def messages(client):
 
 
 def refusal(client, messages, thinking=ENABLED):
-    return refusal_of(client, "/v1/messages", asked(messages, thinking))
+    return refusal_of(client, "/v1/messages", request_with(messages, thinking))
 
 
 def edited(messages, index, **changes):
@@ -59,7 +59,7 @@ def edited(messages, index, **changes):
     return copied
 
 
-def without_thought(messages, index):
+def without_thinking(messages, index):
     copied = copy.deepcopy(messages)
     del copied[index]["content"][0]
     return copied
@@ -98,7 +98,7 @@ def test_a_thought_is_not_marked(client, messages):
 
 
 def test_the_open_turn_starts_with_its_thought(client, messages):
-    changed = without_thought(messages, 1)
+    changed = without_thinking(messages, 1)
     words = (
         "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`."
     )
@@ -109,19 +109,19 @@ def test_the_open_turn_starts_with_its_thought(client, messages):
 
 def test_thoughts_of_turns_that_are_over_may_be_left_out(client, messages):
     over = [*messages, {"role": "assistant", "content": "Done."}, ASK]
-    assert refusal(client, without_thought(over, 1)) is None
+    assert refusal(client, without_thinking(over, 1)) is None
 
 
 def test_the_open_turn_starts_where_the_user_spoke_last(client, messages):
     later = round_of(client, messages)
-    assert refusal(client, without_thought(later, 3)) is None
-    assert refusal(client, without_thought(later, 1)).startswith("messages.1.content.0.type")
+    assert refusal(client, without_thinking(later, 3)) is None
+    assert refusal(client, without_thinking(later, 1)).startswith("messages.1.content.0.type")
 
 
 def test_another_providers_thought_is_refused(messages):
-    with anthropic_served(brain, seal=Seal(b"another")) as (_, client):
+    with anthropic_served(respond, signer=Signer(b"another")) as (_, client):
         assert "Invalid `signature`" in refusal(client, messages)
-    with anthropic_served(brain, checks_seals=False) as (_, client):
+    with anthropic_served(respond, checks_signatures=False) as (_, client):
         assert refusal(client, edited(messages, 1, signature="c2ln")) is None
 
 
@@ -133,13 +133,13 @@ DROPS = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop
 
 @pytest.fixture
 def bound():
-    with anthropic_served(brain, **BOUND) as (_, client):
+    with anthropic_served(respond, **BOUND) as (_, client):
         first = round_of(client, [ASK], ADAPTIVE)
         second = round_of(client, first, ADAPTIVE)
         yield client, round_of(client, second, ADAPTIVE)
 
 
-def without_it_says(where, reason):
+def mismatch_message(where, reason):
     words = (
         f"{where}: Invalid `signature` in `thinking` block. The block is bound to a different "
         "conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` "
@@ -156,38 +156,38 @@ def test_a_newer_models_thought_belongs_to_its_conversation(bound):
     marked[2]["content"][0]["cache_control"] = {"type": "ephemeral"}
     assert refusal(client, marked, ADAPTIVE) is None
     longer = [{"role": "user", "content": "First of all."}, *later]
-    said = "Content that preceded this block when it was created is missing or differs."
-    assert refusal(client, longer, ADAPTIVE) == without_it_says("messages.2.content.0", said)
+    reason = "Content that preceded this block when it was created is missing or differs."
+    assert refusal(client, longer, ADAPTIVE) == mismatch_message("messages.2.content.0", reason)
 
 
 def test_the_system_prompt_and_the_tools_come_before_every_thought(bound):
     client, later = bound
-    for changed, said in (
+    for changed, reason in (
         ({"system": "Be brief."}, "The `system` prompt differs"),
         ({"tools": [*TOOLS, {"name": "put", "input_schema": {"type": "object"}}]}, "The `tools`"),
     ):
-        request = {**asked(later, ADAPTIVE), **changed}
+        request = {**request_with(later, ADAPTIVE), **changed}
         words = refusal_of(client, "/v1/messages", request)
-        assert words.startswith(without_it_says("messages.1.content.0", said))
+        assert words.startswith(mismatch_message("messages.1.content.0", reason))
     deferred = {"name": "put", "input_schema": {"type": "object"}, "defer_loading": True}
-    request = {**asked(later, ADAPTIVE), "tools": [*TOOLS, deferred]}
+    request = {**request_with(later, ADAPTIVE), "tools": [*TOOLS, deferred]}
     assert refusal_of(client, "/v1/messages", request) is None
 
 
 def test_thoughts_go_from_the_front_and_the_end_and_leave_no_gap(bound):
     client, later = bound
-    assert refusal(client, without_thought(later, 1), ADAPTIVE) is None
-    assert refusal(client, without_thought(later, 5), ADAPTIVE) is None
-    words = refusal(client, without_thought(later, 3), ADAPTIVE)
-    said = "The `thinking` block that preceded this one when it was created is missing from this"
-    assert words.startswith(without_it_says("messages.5.content.0", said))
+    assert refusal(client, without_thinking(later, 1), ADAPTIVE) is None
+    assert refusal(client, without_thinking(later, 5), ADAPTIVE) is None
+    words = refusal(client, without_thinking(later, 3), ADAPTIVE)
+    reason = "The `thinking` block that preceded this one when it was created is missing from this"
+    assert words.startswith(mismatch_message("messages.5.content.0", reason))
 
 
 def test_a_thought_that_comes_back_is_refused_by_those_that_came_meanwhile(bound):
     client, later = bound
-    gone = without_thought(later, 1)
-    for place in (3, 5):
-        gone = without_thought(gone, place)
+    gone = without_thinking(later, 1)
+    for index in (3, 5):
+        gone = without_thinking(gone, index)
     after = round_of(client, gone, ADAPTIVE)
     assert refusal(client, after, ADAPTIVE) is None
     back = [*later, *after[len(gone) :]]
@@ -205,7 +205,7 @@ def test_blocks_are_dropped_where_that_is_asked_for_and_the_answer_says_which(bo
     longer = [{"role": "user", "content": "First of all."}, *later]
 
     def answered(messages, thinking):
-        request = asked(messages, thinking)
+        request = request_with(messages, thinking)
         return client.post(
             "/v1/messages", cast_to=object, body=request, options={"headers": CONTROLS}
         )
@@ -215,12 +215,12 @@ def test_blocks_are_dropped_where_that_is_asked_for_and_the_answer_says_which(bo
     assert body["input_transformations"] == [
         {
             "type": "thinking_dropped",
-            "path": f"messages.{place}.content.0",
+            "path": f"messages.{index}.content.0",
             "reason": "prefix_binding_mismatch",
         }
-        for place in (2, 4, 6)
+        for index in (2, 4, 6)
     ]
-    # What is thought from then on stays valid behind them.
+    # New thinking stays valid after them.
     result = {"type": "tool_result", "tool_use_id": body["content"][-1]["id"], "content": "found"}
     goes_on = [
         *longer,
@@ -228,16 +228,16 @@ def test_blocks_are_dropped_where_that_is_asked_for_and_the_answer_says_which(bo
         {"role": "user", "content": [result]},
     ]
     assert len(answered(goes_on, DROPS)["input_transformations"]) == 3
-    for place in (2, 4, 6):
-        goes_on = without_thought(goes_on, place)
+    for index in (2, 4, 6):
+        goes_on = without_thinking(goes_on, index)
     assert refusal(client, goes_on, ADAPTIVE) is None
 
 
 def test_it_depends_on_the_model_which_thoughts_are_bound_and_which_are_read():
     def request(messages, model):
-        return {**asked(messages, ADAPTIVE), "model": model}
+        return {**request_with(messages, ADAPTIVE), "model": model}
 
-    with anthropic_served(brain, binds_thinking=None) as (_, client):
+    with anthropic_served(respond, binds_thinking=None) as (_, client):
         for model, is_bound in (("claude-opus-5-5", True), ("claude-opus-5", False)):
             body = client.messages.create(**request([ASK], model))
             content = body.model_dump(exclude_none=True)["content"]
@@ -252,7 +252,7 @@ def test_it_depends_on_the_model_which_thoughts_are_bound_and_which_are_read():
         sent = {**request([ASK, *later[1:]], "claude-opus-5-5"), "thinking": DROPS}
         headers = {"headers": CONTROLS}
         body = client.post("/v1/messages", cast_to=object, body=sent, options=headers)
-        assert body["input_transformations"] == []  # it reads what Opus 5 thought
+        assert body["input_transformations"] == []  # it can read the thinking of Opus 5
         sent["model"] = "claude-haiku-5-5"
         body = client.post("/v1/messages", cast_to=object, body=sent, options=headers)
         (dropped,) = body["input_transformations"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.provider import Call, Says
-from tests.provider.asking import openai_served, refusal_of
+from tests.provider import Call, ScriptedReply
+from tests.provider.sdk_clients import openai_served, refusal_of
 
 ASK = {"role": "user", "content": "Go on."}
 TOOL = {"type": "function", "name": "get", "parameters": {"type": "object"}}
@@ -27,7 +27,7 @@ def output(call_id="call_1", **more):
     return {"type": "function_call_output", "call_id": call_id, "output": "found", **more}
 
 
-def spoken(kind):
+def assistant_message(kind):
     return {"role": "assistant", "content": [{"type": kind, "text": "x"}]}
 
 
@@ -87,13 +87,13 @@ RULES = {
     ),
     "what the assistant said is output": (
         "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'.",
-        items(ASK, spoken("input_text")),
-        items(ASK, spoken("output_text")),
+        items(ASK, assistant_message("input_text")),
+        items(ASK, assistant_message("output_text")),
     ),
     "what the user said is input": (
         "Invalid value: 'output_text'. Supported values are: 'input_text', 'input_image', and",
-        items({**spoken("output_text"), "role": "user"}),
-        items({**spoken("input_text"), "role": "user"}),
+        items({**assistant_message("output_text"), "role": "user"}),
+        items({**assistant_message("input_text"), "role": "user"}),
     ),
     "a call has its output": (
         "No tool output found for function call call_1.",
@@ -177,13 +177,13 @@ RULES = {
 }
 
 
-def brain(request, wire):
-    return Says("Well.", thinking="I should look.", calls=(Call("get"),))
+def respond(request, wire):
+    return ScriptedReply("Well.", thinking="I should look.", calls=(Call("get"),))
 
 
 @pytest.fixture(scope="module")
 def client():
-    with openai_served(brain, window_tokens=20_000) as (_, client):
+    with openai_served(respond, window_tokens=20_000) as (_, client):
         yield client
 
 
@@ -254,7 +254,7 @@ def test_reasoning_that_was_not_stored_comes_with_its_content(client):
 
 
 def test_conversations_from_elsewhere_are_taken_where_a_test_says_so():
-    with openai_served(brain, checks_seals=False) as (_, client):
+    with openai_served(respond, checks_signatures=False) as (_, client):
         thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "b3Bh"}
-        assert refused(client, items(ASK, thought, spoken("output_text"))) is None
+        assert refused(client, items(ASK, thought, assistant_message("output_text"))) is None
         assert refused(client, items(ASK, thought)) is not None

@@ -1,4 +1,4 @@
-"""The fields that the shapes know are those that the official SDKs' own types have."""
+"""The shapes have the same fields as the types of the official SDKs."""
 
 import typing
 

@@ -1,1 +1,1 @@
-"""Threads, locks and event loops: how work leaves the event loop and comes back to it."""
+"""Threads, locks and event loops: how work leaves the event loop and returns to it."""

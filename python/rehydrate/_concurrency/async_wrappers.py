@@ -1,6 +1,6 @@
-"""Async wrappers: `af` of `f` makes the same call in a worker thread, for asyncio and trio.
+"""Async wrappers: `af` runs `f` in a worker thread, for asyncio and trio.
 
-`hand_over` is the one way in which this package moves work from an event loop to a thread.
+`hand_over` is the only way in which this package moves work from an event loop to a thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from rehydrate._concurrency.hybrid_lock import HybridLock
-from rehydrate._concurrency.loops import from_any_thread, lending_the_callers_loop
+from rehydrate._concurrency.loops import callback_scheduler, use_callers_loop
 from rehydrate._concurrency.workers import COMPUTING, STORING, WorkerPool, run_in_thread
 
 T = TypeVar("T")
@@ -26,37 +26,37 @@ async def hand_over(
     *,
     after: Callable[[], object] = lambda: None,
 ) -> T:
-    """Return or raise what `work` does, run in a thread of the pool; None: a thread of its own.
+    """Run `work` in a thread of the pool and return or raise what it does; for asyncio and trio.
 
-    For asyncio and trio; work that may hang takes a thread of its own. Async embedders and sources
-    that it awaits run on the caller's own loop, and are cancelled with the caller. Other work that
-    has begun finishes by itself after a cancellation; work in the queue never begins. `after` runs
-    once in any case, to release what the work needs.
+    Pass None as the pool for work that may hang: it gets a thread of its own. Async embedders and
+    sources that the work awaits run on the caller's loop and are cancelled with the caller. After a
+    cancellation other work that has begun finishes in its thread; work in the queue never begins.
+    `after` runs exactly once in any case, to release what the work needs.
 
-    anyio's own threads are not used: there are 40 for the whole process, a coroutine that waits for
-    one waits for everybody's work, and on asyncio they keep the process from exiting.
+    anyio's threads are not used. There are 40 for the whole process, so a coroutine would wait for
+    the work of other libraries; and on asyncio they keep the process from exiting.
     """
     import anyio
 
     done = anyio.Event()
-    came: list[T] = []
-    failed: list[BaseException] = []
-    call_on_loop = from_any_thread()
+    results: list[T] = []
+    errors: list[BaseException] = []
+    call_on_loop = callback_scheduler()
 
     def task() -> None:
         try:
-            came.append(context.run(work))
+            results.append(context.run(work))
         except BaseException as error:
-            failed.append(error)
+            errors.append(error)
         finally:
             after()
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: nothing waits any more
             call_on_loop(done.set)
 
-    with lending_the_callers_loop():
+    with use_callers_loop():
         context = copy_context()
         if (sniffio := sys.modules.get("sniffio")) is not None:
-            # It says which loop runs here; in the thread none does, and the work may start one.
+            # The variable names the running loop. The thread has none, and the work may start one.
             context.run(sniffio.current_async_library_cvar.set, None)
         try:
             (run_in_thread if pool is None else pool.start)(task)
@@ -69,51 +69,53 @@ async def hand_over(
             if pool is not None and pool.withdraw(task):
                 after()
             raise
-    if failed:
+    if errors:
         try:
-            raise failed[0]
+            raise errors[0]
         finally:
-            failed.clear()  # else the error holds this frame, and the frame the error
-    return came[0]
+            errors.clear()  # breaks the cycle of error, traceback and this frame
+    return results[0]
 
 
-class _Turn(threading.local):
-    """One turn of the event loop, in its thread."""
+class _LoopCycle(threading.local):
+    """The current cycle of this thread's event loop."""
 
-    is_used = False
-    """Whether short work ran in it already."""
-
-
-_turn = _Turn()
+    has_run_inline = False
+    """Whether work has run on the loop in this cycle."""
 
 
-def _begin_turn() -> None:
-    _turn.is_used = False
+_cycle = _LoopCycle()
 
 
-async def _let_others_run() -> None:
-    """Run at most one short piece of work in a turn of the loop: many of them without a pause would
-    block it as one long piece does."""
+def _begin_cycle() -> None:
+    _cycle.has_run_inline = False
+
+
+async def _yield_to_loop() -> None:
+    """Wait for the next cycle if work has run on the loop in this one.
+
+    Many short pieces of work without a pause would block the loop like one long piece.
+    """
     import anyio.lowlevel
 
-    if _turn.is_used:
+    if _cycle.has_run_inline:
         await anyio.lowlevel.checkpoint()
-        _begin_turn()  # this thread too: the loop that was to do it may have ended
+        _begin_cycle()  # the scheduled callback is lost if its loop has ended
 
 
 async def run_locked(lock: HybridLock, work: Callable[[], T], is_short: Callable[[], bool]) -> T:
-    """Return or raise what `work` does, with `lock` held by the thread that runs it.
+    """Run `work` with `lock` held, and return or raise what it does.
 
-    If `is_short` returns true, the event loop runs it, else the pool. It is called with the lock
-    held.
+    It runs on the event loop if `is_short` returns true, else in the pool. `is_short` is called
+    with the lock held.
     """
-    await _let_others_run()
+    await _yield_to_loop()
     await lock.acquire()
     try:
         is_inline = is_short()
         if is_inline:
-            _turn.is_used = True
-            from_any_thread()(_begin_turn)
+            _cycle.has_run_inline = True
+            callback_scheduler()(_begin_cycle)
             return work()
     except BaseException:
         is_inline = True

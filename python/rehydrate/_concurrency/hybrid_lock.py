@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._concurrency.loops import from_any_thread
+from rehydrate._concurrency.loops import callback_scheduler
 from rehydrate._concurrency.workers import waiting
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class HybridLock(ForkSafeLock):
     """A lock for ``with`` in threads and ``await lock.acquire()`` in coroutines.
 
-    A waiting coroutine holds no thread, and never owns the lock while it is suspended: it is woken,
-    and then tries. So the owner is always a running thread, and a blocking ``with`` on the event
-    loop's own thread cannot wait for a coroutine of that loop. Coroutines get the lock in the order
-    in which they asked; a thread may come before them. The owner releases it before the next
-    ``await``, or has a worker thread do so.
+    A waiting coroutine holds no thread. It never owns the lock while it is suspended: it is woken
+    first, and then tries to take the lock. So the owner is always a running thread, and a blocking
+    ``with`` on the event loop's thread cannot wait for a coroutine of that loop. Coroutines get the
+    lock in the order in which they asked; a thread may come before them. The owner releases the
+    lock before its next ``await``, or lets a worker thread release it.
 
     >>> lock = HybridLock()
     >>> with lock:
@@ -38,7 +38,7 @@ class HybridLock(ForkSafeLock):
         self._waiters: deque[_Waiter] = deque()
 
     def __enter__(self) -> None:
-        """Take the lock; a worker gives its slot in the pool to another while it waits."""
+        """Take the lock; a worker thread gives its slot to other work while it waits."""
         if not self._lock.acquire(blocking=False):
             with waiting():
                 self._lock.acquire()
@@ -53,21 +53,21 @@ class HybridLock(ForkSafeLock):
         return self._lock.locked()
 
     async def acquire(self) -> None:
-        """Take the lock. A cancelled caller does not have it, and leaves the queue."""
+        """Take the lock. A cancelled caller leaves the queue without it."""
         import anyio.lowlevel
 
-        await anyio.lowlevel.checkpoint_if_cancelled()  # also where it is free
+        await anyio.lowlevel.checkpoint_if_cancelled()  # also if the lock is free
         if not self._waiters and self._lock.acquire(blocking=False):
             return
         waiter = _Waiter()
         self._waiters.append(waiter)
         try:
-            # Try again once in the queue: an earlier release has woken nobody.
+            # Try once more now: a release before this line has woken no one.
             while not (self._waiters[0] is waiter and self._lock.acquire(blocking=False)):
                 await waiter.sleep()
         except BaseException:
             self._remove(waiter)
-            self._wake_next()  # pass the wake-up on to the next one
+            self._wake_next()  # this waiter may have used up a wake-up
             raise
         self._waiters.popleft()
 
@@ -83,12 +83,12 @@ class HybridLock(ForkSafeLock):
                 self._remove(first)
 
     def _remove(self, waiter: _Waiter) -> None:
-        with suppress(ValueError):  # another thread has
+        with suppress(ValueError):  # another thread has removed it
             self._waiters.remove(waiter)
 
     def _renew(self) -> None:
         super()._renew()
-        self._waiters.clear()  # they are the parent's
+        self._waiters.clear()  # they belong to the parent process
 
 
 class _Waiter:
@@ -99,7 +99,7 @@ class _Waiter:
     def __init__(self) -> None:
         import anyio
 
-        self._call_on_loop: Callable[[Callable[[], object]], object] = from_any_thread()
+        self._call_on_loop: Callable[[Callable[[], object]], object] = callback_scheduler()
         self._event: anyio.Event = anyio.Event()
 
     async def sleep(self) -> None:
@@ -112,7 +112,7 @@ class _Waiter:
         """Wake it; return False if its loop has ended."""
         try:
             self._call_on_loop(self._set_event)
-        except RuntimeError:  # the loop is closed; trio's says so by a RuntimeError too
+        except RuntimeError:  # the loop has ended; trio raises a subclass of RuntimeError
             return False
         return True
 

@@ -1,8 +1,8 @@
-"""Locks that a forked child finds free.
+"""Locks that are free in a forked child.
 
-A child has one thread, the one that forked; a lock held by another thread would stay held in it for
-ever. So each of these locks is replaced by a new one in the child. It may have been held at the
-moment of the fork: what it guards changes in steps, and is usable after each.
+A child has one thread, the one that forked. A lock that another thread held at the fork would stay
+locked in the child forever, so the child gets a new lock in place of each. The data that such a
+lock guards must be valid after each step of a change, as the fork may come between two steps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 
 class ForkSafeLock:
-    """A ``threading.Lock`` that no fork leaves held, for ``with``.
+    """A ``threading.Lock`` for ``with`` that is free in a forked child.
 
     >>> with ForkSafeLock():
     ...     pass

@@ -1,7 +1,8 @@
-"""Event loops for an async embedder's awaitables: the caller's own, or one of this process.
+"""Event loops: a worker thread awaits something on the caller's loop, or on a background loop.
 
-An async client belongs to the loop it was first used on. So inside ``acompact_context`` its calls
-run on that loop, and everywhere else on one loop of this process, in a thread of its own.
+An async client belongs to the event loop on which it was first used. So inside an async function of
+this package (``acompact_context``) the awaitables of an embedder or a source run on the caller's
+loop. Elsewhere they run on one background loop of the process, in a thread of its own.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from typing import Any
 from rehydrate._concurrency.locks import ForkSafeLock
 
 _GRACE_S = 1.0
-"""Seconds in which a loop must notice that a call's time is over."""
+"""Seconds after a timeout in which the loop must stop the call; else the loop itself is blocked."""
 
 
 class CancelledError(Exception):
-    """The caller that waited was cancelled, and so was the call; not a failure of the function."""
+    """The caller was cancelled, and the awaited call with it. The called function did not fail."""
 
 
 Runner = Callable[[Awaitable[Any], "float | None"], Any]
-"""Awaits something for a limited number of seconds, called from another thread."""
+"""Takes an awaitable and a timeout, runs it on a loop of another thread, and returns its result."""
 
 
 class CallersLoop:
-    """The event loop of ``acompact_context``'s caller, used by the calls of one compaction."""
+    """The event loop of an async call's caller; worker threads run awaitables on it."""
 
     def __init__(self) -> None:
-        """Take the running loop; call it on that loop."""
+        """Take the running loop; must be called on that loop."""
         self._scopes: set[Any] = set()
         self._is_cancelled = False
         self._thread = threading.get_ident()
@@ -48,34 +49,34 @@ class CallersLoop:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether this thread may wait for the loop: its own thread would wait for itself."""
+        """Whether this thread may wait for the loop. The loop's own thread would wait forever."""
         return self._thread != threading.get_ident()
 
-    def run(self, awaitable: Awaitable[Any], seconds: float | None) -> Any:
-        """Await it on the loop and wait for the outcome.
+    def run(self, awaitable: Awaitable[Any], timeout: float | None) -> Any:
+        """Await something on the loop, block this thread meanwhile, and return the result.
 
-        Raises TimeoutError after that many seconds, CancelledError where the caller was cancelled.
+        Raises TimeoutError after the timeout, CancelledError if the caller was cancelled.
         """
         if self._trio is not None:
             import trio
 
-            return trio.from_thread.run(self._within, awaitable, seconds, trio_token=self._trio)
+            return trio.from_thread.run(self._within, awaitable, timeout, trio_token=self._trio)
         import asyncio
 
         return asyncio.run_coroutine_threadsafe(
-            self._within(awaitable, seconds), self._asyncio
+            self._within(awaitable, timeout), self._asyncio
         ).result()
 
     def cancel(self) -> None:
-        """Cancel what is still awaited; call it on the loop."""
+        """Cancel all calls that still run; must be called on the loop."""
         self._is_cancelled = True
         for scope in list(self._scopes):
             scope.cancel()
 
-    async def _within(self, awaitable: Awaitable[Any], seconds: float | None) -> Any:
+    async def _within(self, awaitable: Awaitable[Any], timeout: float | None) -> Any:
         import anyio
 
-        with anyio.fail_after(seconds) as scope:
+        with anyio.fail_after(timeout) as scope:
             self._scopes.add(scope)
             if self._is_cancelled:
                 scope.cancel()
@@ -90,30 +91,32 @@ _callers_loop: ContextVar[CallersLoop | None] = ContextVar("rehydrate_callers_lo
 
 
 @contextmanager
-def lending_the_callers_loop() -> Iterator[None]:
-    """Run embedders that any thread awaits within this block on the running loop; they are
-    cancelled with the caller."""
+def use_callers_loop() -> Iterator[None]:
+    """Make the running loop the one that `runner` returns, in every copy of this context.
+
+    Its calls are cancelled if this block raises, as when the caller is cancelled.
+    """
     loop = CallersLoop()
-    lent = _callers_loop.set(loop)
+    token = _callers_loop.set(loop)
     try:
         yield
     except BaseException:
         loop.cancel()
         raise
     finally:
-        _callers_loop.reset(lent)
+        _callers_loop.reset(token)
 
 
 def runner() -> Runner:
-    """Return the runner for awaitables of a call that starts in this thread."""
+    """Return the runner for a call of this package that starts in this thread."""
     loop = _callers_loop.get()
     if loop is not None and loop.is_elsewhere:
         return loop.run
     return _run_in_trio if in_trio() else _run_in_background
 
 
-def from_any_thread() -> Callable[[Callable[[], object]], object]:
-    """Return a function that makes the running loop call a function, from any thread.
+def callback_scheduler() -> Callable[[Callable[[], object]], object]:
+    """Return a function for any thread that schedules a callback on the running loop.
 
     It raises RuntimeError once the loop has ended.
     """
@@ -127,30 +130,44 @@ def from_any_thread() -> Callable[[Callable[[], object]], object]:
 
 
 def in_trio() -> bool:
-    """Return whether trio runs in this thread, without importing it."""
+    """Return whether trio runs in this thread. Does not import trio."""
     trio = sys.modules.get("trio")
     return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
-def _run_in_trio(awaitable: Awaitable[Any], seconds: float | None) -> Any:
-    """Run an awaitable of a trio program in a new trio loop: its own waits for us."""
+def is_cancellation(error: BaseException) -> bool:
+    """Return whether an exception is how the running event loop cancels a task.
+
+    Trio raises a group of cancellations where a nursery had several tasks, as when a connection is
+    opened.
+    """
+    import anyio
+
+    cancelled = anyio.get_cancelled_exc_class()
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(cancelled)[1] is None
+    return isinstance(error, cancelled)
+
+
+def _run_in_trio(awaitable: Awaitable[Any], timeout: float | None) -> Any:
+    """Run an awaitable of a trio program in a new trio loop: the program's own loop is blocked."""
     import anyio
     import trio
 
     async def within() -> Any:
-        with anyio.fail_after(seconds):
+        with anyio.fail_after(timeout):
             return await awaitable
 
-    # Not anyio.run, which takes the context of the waiting loop for a loop in this thread.
+    # Not anyio.run: it would take the blocked loop, which the context names, for a running one.
     return trio.run(within)
 
 
-def _run_in_background(awaitable: Awaitable[Any], seconds: float | None) -> Any:
-    return _Background.current().run(awaitable, seconds)
+def _run_in_background(awaitable: Awaitable[Any], timeout: float | None) -> Any:
+    return _Background.current().run(awaitable, timeout)
 
 
 class _Background:
-    """One asyncio loop in a daemon thread, made on first use and again after a fork."""
+    """One asyncio loop in a daemon thread, started on first use and again after a fork."""
 
     _lock = ForkSafeLock()
     _shared: _Background | None = None
@@ -167,7 +184,7 @@ class _Background:
 
     @classmethod
     def current(cls) -> _Background:
-        """Return the loop of this process; a new one where the last is stuck."""
+        """Return the loop of this process; start a new one if the last is stuck."""
         shared = cls._shared
         if shared is None or shared._pid != getpid() or shared.is_stuck:
             with cls._lock:
@@ -177,17 +194,17 @@ class _Background:
         assert shared is not None
         return shared
 
-    def run(self, awaitable: Awaitable[Any], seconds: float | None) -> Any:
+    def run(self, awaitable: Awaitable[Any], timeout: float | None) -> Any:
         import asyncio
 
         async def within() -> Any:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(timeout):
                 return await awaitable
 
         future = asyncio.run_coroutine_threadsafe(within(), self._loop)
         try:
-            return future.result(None if seconds is None else seconds + _GRACE_S)
+            return future.result(None if timeout is None else timeout + _GRACE_S)
         except TimeoutError:
-            # Not done although its time is over: something blocks the loop itself.
+            # The timeout passed and the call still runs: something blocks the loop itself.
             self.is_stuck = not future.done()
             raise

@@ -1,12 +1,12 @@
-"""Threads for work: reused idle threads, and WorkerPool, which limits how much runs at once.
+"""Threads for work: reused idle threads, and WorkerPool, which limits how many tasks run at once.
 
-The threads are daemons of our own and not an executor's: a source that never returns must neither
-keep the interpreter alive nor hold a thread that another source waits for.
+The threads are daemons of our own, not those of an executor: a source that never returns must not
+keep the interpreter alive, nor occupy a thread that another source needs.
 
-Few computing threads are better than many: each takes the GIL from the event loop for up to 5 ms at
-a time. Work that waits for something else (a source, a lock, an embedder) says so with `waiting()`
-and gives its slot to other work meanwhile. So a slot is held only for computing, and a source that
-is slow, or hangs, delays only its own callers.
+Few computing threads are better than many: each holds the GIL for up to 5 ms at a time, and the
+event loop waits for it. Work that waits for something else (a source, a lock, an embedder) does so
+inside `waiting()`, which gives its slot to other work meanwhile. So a slot is held only for
+computing, and a source that is slow or hangs delays only its own callers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from weakref import WeakSet
 
 from rehydrate._concurrency.locks import ForkSafeLock
 
-KEPT = 8
-"""Number of idle threads that stay; others end when their work is done."""
+MAX_IDLE_THREADS = 8
+"""Idle threads that stay; any further thread ends when its work is done."""
 
 
 class _Thread:
@@ -38,7 +38,7 @@ class _Thread:
             task = self._tasks.get()
             task()
             del task  # else it keeps its objects alive until the next task
-            if len(_idle) >= KEPT:
+            if len(_idle) >= MAX_IDLE_THREADS:
                 return
             _idle.append(self)
 
@@ -50,7 +50,7 @@ _idle: deque[_Thread] = deque()
 def run_in_thread(task: Callable[[], None]) -> None:
     """Start a task that raises nothing, in an idle thread or a new one.
 
-    Raises RuntimeError where no thread can be started: too many, or the interpreter ends.
+    Raises RuntimeError if no thread can start: there are too many, or the interpreter ends.
     """
     try:
         thread = _idle.pop()
@@ -85,7 +85,7 @@ class WorkerPool:
     def start(self, task: Callable[[], None]) -> None:
         """Run a task that raises nothing, as soon as a slot is free.
 
-        Raises RuntimeError where no thread can be started; then it never runs.
+        Raises RuntimeError if no thread can start; then the task never runs.
         """
         with self._lock:
             if self._taken >= self.size:
@@ -112,34 +112,36 @@ class WorkerPool:
             raise
 
     def _work(self, task: Callable[[], None] | None) -> None:
-        """Run a task, and then those in the queue: the slot is kept until there are none."""
-        _own.pool = self
+        """Run a task, then those in the queue; keep the slot until the queue is empty."""
+        _current.pool = self
         try:
             while task is not None:
                 task()
                 del task  # else it keeps its objects alive until the next task
                 task = self._release_slot()
         finally:
-            _own.pool = None
+            _current.pool = None
 
     def _release_slot(self) -> Callable[[], None] | None:
-        """Give up a slot: to a thread that comes back, to the task returned, or to none."""
+        """Release a slot: give it to a thread that leaves `waiting`, or return the next task."""
         with self._lock:
             if self._returning:
                 self._returning.popleft().set()
                 return None
             if self._queued:
                 return self._queued.popleft()
-            self._taken = max(0, self._taken - 1)  # 0 where a forked child ends its parent's work
+            self._taken = max(0, self._taken - 1)  # 0 if a forked child ends its parent's work
             return None
 
     def _give_up_slot(self) -> bool:
-        """Give this thread's slot away; return whether it is another's now, or free."""
+        """Give this thread's slot to other work; return False if that failed."""
         if (task := self._release_slot()) is None:
             return True
         try:
             self._start(task)
-        except RuntimeError:  # no thread for it: it stays first in line, and this one stays
+        except (
+            RuntimeError
+        ):  # no thread for it: the task stays first, and this thread keeps the slot
             with self._lock:
                 self._taken += 1
                 self._queued.appendleft(task)
@@ -167,7 +169,7 @@ class _CurrentPool(threading.local):
     pool: WorkerPool | None = None
 
 
-_own = _CurrentPool()
+_current = _CurrentPool()
 _pools: WeakSet[WorkerPool] = WeakSet()
 
 
@@ -178,23 +180,23 @@ def waiting() -> Iterator[None]:
     >>> with waiting():
     ...     pass
     """
-    pool = _own.pool
+    pool = _current.pool
     if pool is None:
         yield
         return
-    _own.pool = None
+    _current.pool = None
     has_left = pool._give_up_slot()
     try:
         yield
     finally:
         if has_left:
             pool._take_slot()
-        _own.pool = pool
+        _current.pool = pool
 
 
 def _in_child() -> None:
-    """Reset in a forked child: it has one thread, and none of its parent's work goes on."""
-    _own.pool = None
+    """Reset the pools in a forked child: it has one thread, and none of its parent's work runs."""
+    _current.pool = None
     for pool in _pools:
         pool._reset_after_fork()
 
@@ -210,6 +212,6 @@ def _cores() -> int:
 
 
 COMPUTING = WorkerPool(max(2, min(_cores(), 8)))
-"""For prompts, compactions and the like. Two at least, so that a long task does not block all."""
+"""For prompts, compactions and the like. At least two, so that a long task does not block all."""
 STORING = WorkerPool(32)
-"""For calls of a memory: they wait for disks, and a store of your own for a network."""
+"""For calls of a memory: they wait for a disk, or for the network of a user's own store."""

@@ -1,7 +1,6 @@
-"""The agent: a loop that runs turns, the tools it calls, the models it asks.
+"""The agent loop (`Interpreter`), its tools, its events, and clients for models.
 
-
-The clients import their SDKs when they are first asked, and not before.
+A model client imports its SDK when it sends its first request.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
         Interpreter as Interpreter,
     )
     from rehydrate.agent.limits import (
-        Retry as Retry,
         TurnLimits as TurnLimits,
     )
     from rehydrate.agent.mcp import (
@@ -57,6 +55,9 @@ if TYPE_CHECKING:
     from rehydrate.agent.models.openai_responses import (
         OpenAIResponsesModel as OpenAIResponsesModel,
     )
+    from rehydrate.agent.retry import (
+        Retry as Retry,
+    )
     from rehydrate.agent.telemetry import (
         Telemetry as Telemetry,
     )
@@ -74,26 +75,26 @@ __all__, __dir__, __getattr__ = front(
             "ToolStarted Turn TurnEnded TurnStarted "
         ),
         "interpreter": "Interpreter",
-        "limits": "TurnLimits Retry",
+        "limits": "TurnLimits",
         "mcp": "mcp_tools",
         "models": "model_of",
         "models.anthropic": "AnthropicModel",
         "models.model": "Model Reply",
         "models.openai_chat": "OpenAIChatModel",
         "models.openai_responses": "OpenAIResponsesModel",
+        "retry": "Retry",
         "telemetry": "Telemetry",
         "tools": "Tool ToolError",
     },
     internal={
-        "mcp": "MAX_NAME",
-        "models.failures": "answered retry_after_seconds",
-        "models.model": "encodable",
+        "mcp": "MAX_NAME_CHARS",
+        "models.model": "without_lone_surrogates",
         "models.openai_responses": "ENCRYPTED",
-        "models.sdk": "EventDecoder",
-        "record": "Once",
-        "replies": "call_ids fit_reply",
+        "models.sdk_errors": "error_from_body retry_after_seconds",
+        "models.streams": "EventDecoder",
+        "replies": "call_ids repair_reply",
         "telemetry": "SCHEMA_URL",
-        "tool_calls": "Answer MOST_LEFT_BEHIND Threads UNKNOWN_EFFECT answer_with",
+        "tool_calls": "MAX_HANGING_CALLS ToolResult ToolThreads UNKNOWN_EFFECT run_tool",
         "tools": "tools_of",
     },
 )

@@ -1,7 +1,4 @@
-"""Turn: what came of one turn.
-
-What happens in a turn, as frozen values: for a UI, a log, OpenTelemetry.
-"""
+"""Events of a turn as frozen values, for a UI, a log or OpenTelemetry; Turn, a turn's result."""
 
 from __future__ import annotations
 
@@ -30,44 +27,44 @@ Stopped = Literal[
     "failed",
     "cancelled",
 ]
-"""Why a turn ended: the model is done; a limit; the token budget; the model will not say it, or ran
-out of output tokens; the provider gave no answer, or something raised; it was cancelled."""
+"""Why a turn ended: the model is done; one of three limits; the token budget; the model refused, or
+ran out of output tokens; the provider failed or something raised; the turn was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The answer, what happened, what it cost, and the state that the next turn goes on from.
+    """The result of a turn: the answer, the events, the cost, and the state for the next turn.
 
-    Whatever stopped it, the history is valid and nothing that happened is missing from it.
+    Whatever stopped the turn, the history is valid and complete.
     """
 
     answer: str
-    """What the model said last."""
+    """The model's last text."""
     stopped: Stopped
     events: tuple[Event, ...] = field(default=(), repr=False)
-    """In order; the pieces of text, which the history has, and the last event are left out."""
+    """In order, without `TextDelta` (the history has the text) and `TurnEnded`."""
     steps: int = 0
-    """How often the model answered."""
+    """The number of the model's replies."""
     usage: Usage = Usage()  # noqa: RUF009  it is a tuple
     dollars: float | None = None
-    """None where the model's price is not known."""
+    """None if the model's price is not known."""
     history: tuple[Any, ...] = field(default=(), repr=False, hash=False)
-    """All of the conversation."""
+    """The whole conversation."""
     ir: PromptIR | None = field(default=None, repr=False)
-    """What the last prompt was rendered from; None where there was none."""
+    """The PromptIR of the last prompt; None if there was no prompt."""
     error: BaseException | None = None
-    """What stopped it, where something was raised."""
+    """The exception that stopped the turn, if there was one."""
     notes: tuple[str, ...] = ()
-    """What somebody should know, and what stopped nothing."""
+    """Problems that did not stop the turn, such as a repaired reply."""
 
     @property
     def is_answered(self) -> bool:
-        """Whether the model came to an end by itself."""
+        """Whether the model finished its answer."""
         return self.stopped == "answer"
 
     def outcome(self, *, with_content: bool = True) -> dict[str, Any]:
-        """How it went, as values that JSON has, without events, history and IR."""
-        about: dict[str, Any] = {
+        """Return the result as JSON values, without events, history and IR."""
+        outcome: dict[str, Any] = {
             "stopped": self.stopped,
             "steps": self.steps,
             "usage": self.usage._asdict(),
@@ -77,13 +74,13 @@ class Turn:
         }
         if with_content:
             error = None if self.error is None else said(self.error)
-            about |= {"answer": self.answer, "error": error, "notes": list(self.notes)}
-        return about
+            outcome |= {"answer": self.answer, "error": error, "notes": list(self.notes)}
+        return outcome
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, as values that JSON has.
+        """Return the whole Turn as JSON values.
 
-        Raises UnreadableIRError for an entry of the history that JSON has no words for.
+        Raises UnreadableIRError for an entry of the history that has no form in JSON.
 
         >>> Turn("Berth 4.", "answer", steps=1).to_dict()["answer"]
         'Berth 4.'
@@ -98,21 +95,21 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Anything that happens in a turn. Texts in it may be private: a log should leave them out."""
+    """Base of all events of a turn. Their texts may be private: a log should leave them out."""
 
     name: ClassVar[str] = "event"
     content: ClassVar[tuple[str, ...]] = ()
-    """The fields that hold what was said, rather than how it went."""
+    """The fields that hold texts of the user, the model or a tool."""
 
     def to_dict(self, *, with_content: bool = True) -> dict[str, Any]:
-        """Its name and fields, as values that JSON has."""
-        fields = [
-            one.name
-            for one in dataclasses.fields(self)
-            if with_content or one.name not in self.content
-        ]
-        said = {each: _plain(getattr(self, each), with_content=with_content) for each in fields}
-        return {"event": self.name, **said}
+        """Return its name and fields as JSON values; without the content fields if asked."""
+        names = [each.name for each in dataclasses.fields(self)]
+        values = {
+            name: _json_value(getattr(self, name), with_content=with_content)
+            for name in names
+            if with_content or name not in self.content
+        }
+        return {"event": self.name, **values}
 
 
 OnEvent = Callable[[Event], None]
@@ -120,7 +117,7 @@ OnEvent = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted(Event):
-    """The user spoke; `query` is None where the turn goes on from what was added."""
+    """The turn began. `query` is None if it goes on from what was added to the context."""
 
     name: ClassVar[str] = "turn_started"
     content: ClassVar[tuple[str, ...]] = ("query",)
@@ -132,38 +129,38 @@ class TurnStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class PromptBuilt(Event):
-    """The next prompt is there, and how much of it the provider's cache should have."""
+    """A prompt is ready to send; and how much of it the provider's cache should have."""
 
     name: ClassVar[str] = "prompt_built"
     step: int
     tokens: int
     upper_bound_tokens: int
-    """What the provider may count at most."""
+    """The most that the provider may count."""
     shared_tokens: int
-    """Of the beginning that the prompt before has too."""
+    """Tokens of the prefix that it shares with the prompt before."""
     is_prefix_kept: bool
-    """Whether it begins with all that the cache was told to keep."""
+    """Whether it begins with everything that the provider was told to cache."""
     sections: int
     elapsed_ms: float
 
 
 @dataclass(frozen=True, slots=True)
 class SectionAdded(Event):
-    """Something from memory or knowledge came into the prompt."""
+    """A section from a source, such as a memory, is now in the prompt."""
 
     name: ClassVar[str] = "section_added"
     id: str
     source: str
     tokens: int
     late_bound: bool
-    """Whether the model asked for it in the middle of the turn."""
+    """Whether the model asked for it during the turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta(Event):
-    """A piece of what the model says, as it comes.
+    """A piece of the model's text, as it arrives.
 
-    After a `Retrying` the text begins again: what was shown of this step is to be taken back.
+    After a `Retrying` the text of the step begins again: discard what was shown of this step.
     """
 
     name: ClassVar[str] = "text_delta"
@@ -174,7 +171,7 @@ class TextDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class ModelReplied(Event):
-    """The model answered, or calls tools."""
+    """The model replied, with an answer or tool calls."""
 
     name: ClassVar[str] = "model_replied"
     content: ClassVar[tuple[str, ...]] = ("text",)
@@ -183,7 +180,7 @@ class ModelReplied(Event):
     calls: int
     usage: Usage
     dollars: float | None
-    """None where the model's price is not known."""
+    """None if the model's price is not known."""
     elapsed_ms: float
     model: str = ""
     response_id: str = ""
@@ -192,18 +189,18 @@ class ModelReplied(Event):
 
 @dataclass(frozen=True, slots=True)
 class InputTransformed(Event):
-    """The provider changed the prompt before the model saw it, as by dropping a thinking block
-    whose prefix is not what it was."""
+    """The provider changed the prompt before the model read it: for example, it dropped a thinking
+    block whose prefix has changed."""
 
     name: ClassVar[str] = "input_transformed"
     step: int
     transformations: tuple[Mapping[str, Any], ...] = field(hash=False)
-    """As the provider says them: type, path and reason."""
+    """As the provider reports them, with type, path and reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolStarted(Event):
-    """A tool is called."""
+    """A tool call began."""
 
     name: ClassVar[str] = "tool_started"
     content: ClassVar[tuple[str, ...]] = ("arguments",)
@@ -211,12 +208,12 @@ class ToolStarted(Event):
     call_id: str
     tool: str
     arguments: Any = field(default=None, hash=False)
-    """As the model sent them: an object, or a text that should have been one."""
+    """As the model sent them: an object, or its JSON, which may be invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolEnded(Event):
-    """A tool answered, failed, or was cut short."""
+    """A tool call returned, failed, or was cancelled."""
 
     name: ClassVar[str] = "tool_ended"
     content: ClassVar[tuple[str, ...]] = ("result",)
@@ -231,7 +228,7 @@ class ToolEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class ContextRequested(Event):
-    """The model asked for context by itself, and got it."""
+    """A call of a `ContextJIT` tool was answered."""
 
     name: ClassVar[str] = "context_requested"
     content: ClassVar[tuple[str, ...]] = ("query",)
@@ -241,48 +238,48 @@ class ContextRequested(Event):
     query: str
     scope: str | None
     found: int
-    """Sections."""
+    """Number of sections in the answer."""
     tokens: int
     remaining: int
-    """What was found and had no room."""
+    """Number of sections that were found and had no room."""
     is_error: bool
     elapsed_ms: float
     degraded: tuple[str, ...] = ()
-    """What did not work, and was done otherwise."""
+    """Failures, each with what was done instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted(Event):
-    """The history was made shorter: a UI may draw its divider here."""
+    """The history was compacted. A UI may draw a divider here."""
 
     name: ClassVar[str] = "compacted"
     before_tokens: int
     after_tokens: int
     why: Literal["budget", "overflow"]
-    """The soft budget was crossed, or the provider refused the prompt as too long."""
+    """The soft budget was exceeded, or the provider refused the prompt as too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrying(Event):
-    """The provider gave no answer, and is asked again after a while."""
+    """The provider failed; the prompt is sent again after a wait."""
 
     name: ClassVar[str] = "retrying"
     step: int
     error: Exception
     attempt: int
-    """The one that comes."""
+    """The number of the next attempt."""
     delay_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetSpent(Event):
-    """How far the turn and its job have come, against their limits."""
+    """Steps, tokens and dollars of the turn and its job so far, and their limits."""
 
     name: ClassVar[str] = "budget_spent"
     steps: int
     max_steps: int
     window_tokens: int
-    """Of the last prompt, as an upper bound."""
+    """Upper bound for the last prompt."""
     soft_tokens: int
     hard_tokens: int
     job_tokens: int
@@ -293,7 +290,7 @@ class BudgetSpent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Noted(Event):
-    """Something that somebody should know, and that stopped nothing."""
+    """A problem that did not stop the turn."""
 
     name: ClassVar[str] = "noted"
     content: ClassVar[tuple[str, ...]] = ("note",)
@@ -308,14 +305,14 @@ class TurnEnded(Event):
     turn: Turn = field(hash=False)
 
     def to_dict(self, *, with_content: bool = True) -> dict[str, Any]:
-        """The turn's outcome; what it made is in `turn.to_dict()`."""
+        """Return the turn's outcome; `turn.to_dict()` has the rest."""
         return {"event": self.name, **self.turn.outcome(with_content=with_content)}
 
 
-def _plain(value: Any, *, with_content: bool) -> Any:
+def _json_value(value: Any, *, with_content: bool) -> Any:
     if isinstance(value, BaseException):
         return said(value) if with_content else type(value).__name__
     try:
         return plain(value)
-    except (ValueError, RecursionError):  # what a model of somebody's own makes
+    except (ValueError, RecursionError):  # a user's own model may put any object here
         return repr(value)

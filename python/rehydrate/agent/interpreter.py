@@ -1,4 +1,4 @@
-"""Interpreter: an agent, which runs the turns of any number of conversations."""
+"""Interpreter: the agent loop. It runs the turns of any number of conversations."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import anyio
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import in_trio
+from rehydrate.agent.config import AgentConfig
+from rehydrate.agent.event_stream import stream_events
 from rehydrate.agent.events import Event, OnEvent, Turn
-from rehydrate.agent.limits import Retry, TurnLimits
-from rehydrate.agent.loop import JIT, Agent, Sleep, TurnLoop
+from rehydrate.agent.limits import TurnLimits
+from rehydrate.agent.loop import TurnLoop
 from rehydrate.agent.models.model import Model
-from rehydrate.agent.record import stream
+from rehydrate.agent.retry import Retry, Sleep
 from rehydrate.agent.tools import tools_of
 from rehydrate.context.context import Context
+from rehydrate.context.thread import ToolHandler
 from rehydrate.cost.prices import Price, price_of
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import PROVIDERS
@@ -30,18 +33,18 @@ _lock = ForkSafeLock()
 
 
 class Interpreter:
-    """An agent: a model, its tools, and how far a turn may go.
+    """The agent loop: it asks the model, runs the tools that it calls, and stops at an answer.
 
     ``tools`` are typed functions, sync or async, `Tool`s, or pairs of a definition and a function.
-    ``jit``: the model may ask for context by itself; a function of the Context gives it another
-    ContextJIT than the usual one. ``on_event`` is told what happens, on the loop: it must not
-    block; what it raises breaks nothing and is noted in the turn. ``price`` is the model's, if the
-    table does not have it.
+    With ``jit`` the model may ask for context that its prompt does not show; pass a function of
+    the Context to make the ContextJIT yourself. ``on_event`` gets each event on the event loop and
+    must not block; if it raises, the turn goes on and a note says so. ``price`` is the model's, if
+    the table does not have it.
 
-    A turn is valid wherever it stops: cancelled, out of time, out of budget. Each call that the
-    model made has its result in the history, or an error that says what is known of it.
+    A turn ends valid wherever it stops: at a cancellation, a timeout, a budget. Each call of the
+    model has a result in the history, or an error that says what is known of it.
 
-    Raises InvalidArgumentError for a limit in dollars where no price is known.
+    Raises InvalidArgumentError for a limit in dollars if no price is known.
 
     >>> from rehydrate.agent.models.model import Reply
     >>> class Harbour:
@@ -58,7 +61,7 @@ class Interpreter:
         model: Model,
         tools: Iterable[Any] = (),
         *,
-        jit: bool | Callable[[Context], JIT] = True,
+        jit: bool | Callable[[Context], ToolHandler] = True,
         limits: TurnLimits = TurnLimits(),  # noqa: B008  it is frozen
         retry: Retry = Retry(),  # noqa: B008
         on_event: OnEvent | None = None,
@@ -66,21 +69,21 @@ class Interpreter:
         random: Random | None = None,
         sleep: Sleep = anyio.sleep,
     ) -> None:
-        """Take them; the model is not asked yet.
+        """Take the parts of the agent. Sends no request yet.
 
         ``random`` draws the waits between attempts, and ``sleep`` waits.
         """
-        self._check(model)
+        _check_model(model)
         own, hosted = tools_of(tools)
         offered: tuple[ToolDef, ...] = (*[tool.definition for tool in own.values()], *hosted)
-        self._agent = Agent(
+        self._agent = AgentConfig(
             model=model,
             tools=own,
             offered=offered,
-            jit=_jit_of if jit is True else jit or None,
+            jit=_default_jit if jit is True else jit or None,
             limits=limits,
             retry=retry,
-            price=_price(model.name, limits) if price is None else price,
+            price=_known_price(model.name, limits) if price is None else price,
             random=Random() if random is None else random,
             sleep=sleep,
         )
@@ -93,12 +96,12 @@ class Interpreter:
         *,
         time_range: TimeRange | None = None,
     ) -> Turn:
-        """`run` for asyncio and trio: one turn, from what the user says to the model's answer.
+        """`run` for asyncio and trio: run one turn, from the user's query to the model's answer.
 
-        ``query`` None goes on from what was added to the context; ``time_range`` is the time
-        that is meant. What the provider or a tool fails at is in the Turn; what is wrong with the
-        arguments is raised: InvalidArgumentError for a context of another provider's, or one that
-        is in the midst of a turn.
+        Without ``query`` the turn goes on from what was added to the context. ``time_range`` is
+        the time that the query is about. A failure of the provider or a tool is in the Turn. Raises
+        InvalidArgumentError for a context of another provider, and for one whose last turn still
+        runs.
         """
         listeners = () if self._on_event is None else (self._on_event,)
         return await self._run(context, query, time_range, listeners)
@@ -112,7 +115,7 @@ class Interpreter:
     ) -> Turn:
         """`arun` for synchronous code. Ctrl-C cancels the turn.
 
-        Raises InvalidArgumentError where an event loop runs: it would block the loop.
+        Raises InvalidArgumentError if an event loop runs in this thread: it would block the loop.
         """
         if _is_in_loop():
             raise InvalidArgumentError(
@@ -127,17 +130,17 @@ class Interpreter:
         *,
         time_range: TimeRange | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """One turn as it happens: its events, the last of them a `TurnEnded` with the Turn.
+        """Run one turn and yield its events as they happen; the last is a `TurnEnded`.
 
-        Closing the iterator cancels the turn, as does cancelling the task that reads it. Raises as
-        `arun` does.
+        Closing the iterator cancels the turn, and so does cancelling the task that reads it. Raises
+        as `arun` does.
         """
 
-        def work(listener: OnEvent) -> Awaitable[Turn]:
+        def run_turn(listener: OnEvent) -> Awaitable[Turn]:
             listeners = [listener] if self._on_event is None else [self._on_event, listener]
             return self._run(context, query, time_range, listeners)
 
-        return stream(work)
+        return stream_events(run_turn)
 
     async def _run(
         self,
@@ -162,18 +165,6 @@ class Interpreter:
         finally:
             _running.discard(context)
 
-    def _check(self, model: Any) -> None:
-        if not isinstance(model, Model):
-            raise InvalidArgumentError(
-                f"model is of type {type(model).__name__}; pass what has provider, name and "
-                "reply(prompt, on_text=...), as AnthropicModel has"
-            )
-        if model.provider not in PROVIDERS:
-            names = ", ".join(map(repr, PROVIDERS))
-            raise InvalidArgumentError(
-                f"model.provider is {model.provider!r}; choose one of {names}"
-            )
-
     def _check_context(self, context: Any) -> None:
         if not isinstance(context, Context):
             raise InvalidArgumentError(
@@ -188,14 +179,24 @@ class Interpreter:
             )
 
 
-def _jit_of(context: Context) -> JIT:
+def _check_model(model: Any) -> None:
+    if not isinstance(model, Model):
+        raise InvalidArgumentError(
+            f"model is of type {type(model).__name__}; pass what has provider, name and "
+            "reply(prompt, on_text=...), as AnthropicModel has"
+        )
+    if model.provider not in PROVIDERS:
+        names = ", ".join(map(repr, PROVIDERS))
+        raise InvalidArgumentError(f"model.provider is {model.provider!r}; choose one of {names}")
+
+
+def _default_jit(context: Context) -> ToolHandler:
     from rehydrate.context.jit import ContextJIT
 
-    jit: JIT = ContextJIT(context)
-    return jit
+    return ContextJIT(context)
 
 
-def _price(model: str, limits: TurnLimits) -> Price | None:
+def _known_price(model: str, limits: TurnLimits) -> Price | None:
     try:
         return price_of(model)
     except InvalidArgumentError as error:

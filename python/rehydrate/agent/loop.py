@@ -1,21 +1,17 @@
-"""Agent: what all turns of an Interpreter have in common.
-
-Asking the model until it answers, or until it is no use asking again.
-
-The loop of one turn: prompt, model, tool calls, and again, until there is an answer.
-"""
+"""TurnLoop: one turn. Prompt, model, tool calls, and again, until an answer or a limit."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
-from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 
+from rehydrate._concurrency.loops import is_cancellation
+from rehydrate._concurrency.run_once import RunOnce
+from rehydrate.agent.config import AgentConfig
 from rehydrate.agent.events import (
     BudgetSpent,
     Compacted,
@@ -33,146 +29,90 @@ from rehydrate.agent.events import (
     Turn,
     TurnStarted,
 )
-from rehydrate.agent.limits import Retry, TurnLimits
-from rehydrate.agent.models.model import Model, OnText, Reply
-from rehydrate.agent.record import Once, Record
-from rehydrate.agent.replies import call_ids, fit_reply, would_be_refused
-from rehydrate.agent.tool_calls import Answer, Calling, Threads, answer_with, is_cancellation
-from rehydrate.agent.tools import Tool
+from rehydrate.agent.models.model import Reply
+from rehydrate.agent.record import TurnRecord
+from rehydrate.agent.replies import call_ids, repair_reply, violations_of_reply
+from rehydrate.agent.retry import reply_with_retries
+from rehydrate.agent.tool_calls import ToolCallBatch, ToolResult, run_tool
 from rehydrate.context.context import Context
+from rehydrate.context.thread import ToolHandler
 from rehydrate.context.usage import ContextUsage, is_short_to_add
-from rehydrate.cost.prices import Price
 from rehydrate.errors import (
     BudgetExceededError,
     ContextOverflowError,
     InvalidConversationError,
     ProviderError,
-    ProviderUnavailableError,
-    RateLimitError,
 )
 from rehydrate.formats._grouping import user_message
 from rehydrate.formats.calls import ToolCall, result_entries
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.request import TimeRange
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.tool_def import ToolDef
 
-
-class JIT(Protocol):
-    """What answers the model's own requests for context: `ContextJIT`."""
-
-    def handles(self, call: ToolCall) -> bool:
-        """Whether the call is one of its own."""
-
-    async def aanswer(self, call: ToolCall) -> Any:
-        """What the call is answered with."""
-
-
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """What all turns of an Interpreter have in common."""
-
-    model: Model
-    tools: dict[str, Tool]
-    offered: tuple[ToolDef, ...]
-    """The definitions of these, and of tools that the provider runs."""
-    jit: Callable[[Context], JIT] | None
-    limits: TurnLimits
-    retry: Retry
-    price: Price | None
-    random: Random
-    sleep: Sleep
-    threads: Threads = field(default_factory=Threads)
-
-
-Sleep = Callable[[float], Awaitable[object]]
-OnRetry = Callable[[Exception, int, float], None]
-"""Told of an error, the number of the attempt that comes and the seconds until then."""
-
-
-async def ask(
-    model: Model,
-    prompt: CompiledPrompt,
-    *,
-    retry: Retry,
-    random: Random,
-    sleep: Sleep,
-    on_retry: OnRetry,
-    on_text: OnText | None = None,
-) -> Reply:
-    """The model's reply. What no waiting helps against is raised at once, the rest in the end."""
-    failures, waited = 0, 0.0
-    while True:
-        try:
-            return await model.reply(prompt, on_text=on_text)
-        except (RateLimitError, ProviderUnavailableError) as error:
-            failures += 1
-            delay = retry.delay(failures, error.retry_after_seconds, random)
-            if failures >= retry.attempts or waited + delay > retry.total_seconds:
-                raise
-            on_retry(error, failures + 1, delay)
-        waited += delay
-        await sleep(delay)
-
-
-_MOST_OVERFLOWS = 3
-"""So many times a prompt that the provider finds too long is halved."""
-_CUT_OFF = (
+_MAX_OVERFLOWS = 3
+"""How often a prompt that is too long for the model is halved."""
+_CUT_OFF_CALL = (
     "the reply was cut off at its limit of tokens in the midst of this call, which was not made; "
     "call again, with less in it"
 )
-_NOT_MADE = "the call was not made, since the reply was refused"
+_REFUSED_CALL = "the call was not made, since the reply was refused"
 
 
 class TurnLoop:
-    """One turn while it runs."""
+    """One turn of a conversation; `run` runs it to its end."""
 
     def __init__(
         self,
-        agent: Agent,
+        agent: AgentConfig,
         context: Context,
         query: str | None,
         time_range: TimeRange | None,
         listeners: Sequence[OnEvent],
     ) -> None:
-        """Take who answers, what the conversation is and what the user says."""
+        """Take the agent, the conversation, the user's query and the listeners for events."""
         self._agent = agent
         self._context = context
         self._query = query
         self._time_range = time_range
-        self._record = Record(listeners, agent.price)
-        self._jit: JIT | None = None
-        self._seen: set[str] = set()
+        self._record = TurnRecord(listeners, agent.price)
+        self._jit: ToolHandler | None = None
+        self._section_ids: set[str] = set()
+        """Sections that an event has named."""
         self._used_ids: set[str] = set()
-        self._not_made: dict[str, str] = {}
-        self._window: ContextUsage | None = None
-        self._paused = ""
+        self._skipped_calls: dict[str, str] = {}
+        """Calls that must not run, by id, with the text of their error result."""
+        self._context_usage: ContextUsage | None = None
+        self._paused_text = ""
+        """The text of replies that a pause ended; the answer begins with it."""
 
     async def run(self) -> Turn:
-        """The turn, to its end; raises what is neither the model's nor a tool's failure."""
+        """Run the turn to its end and return its result.
+
+        Raises a cancellation, and an exception that is a bug in a model or in this package.
+        """
         model = self._agent.model
         thread = self._context.request.thread
-        self._record.tell(TurnStarted(self._query, model.provider, model.name, thread))
-        ended: tuple[Stopped, Exception | None] = "time_limit", None
+        self._record.emit(TurnStarted(self._query, model.provider, model.name, thread))
+        outcome: tuple[Stopped, Exception | None] = "time_limit", None
         try:
             with anyio.move_on_after(self._agent.limits.timeout):
-                ended = await self._steps()
+                outcome = await self._run_steps()
         except BaseException as error:
             if is_cancellation(error):
                 self._record.end("cancelled", None, self._context)
             else:
                 self._record.end("failed", error, self._context)
             raise
-        return self._record.end(*ended, self._context)
+        return self._record.end(*outcome, self._context)
 
-    async def _steps(self) -> tuple[Stopped, Exception | None]:
-        await Once(self._begin).anow()  # what the user said stays, whatever comes of it
+    async def _run_steps(self) -> tuple[Stopped, Exception | None]:
+        await RunOnce(self._begin).arun()  # the user's message stays, even if the turn is cancelled
         while True:
-            limit = self._limit()
+            limit = self._reached_limit()
             if limit is not None:
                 return limit, None
             try:
-                stopped = await self._taken_in(await self._reply())
+                stopped = await self._add_reply(await self._next_reply())
             except BudgetExceededError as error:
                 return "budget_exceeded", error
             except (ProviderError, InvalidConversationError) as error:
@@ -181,18 +121,19 @@ class TurnLoop:
                 return stopped, None
 
     def _begin(self) -> None:
-        """Name the model, offer the tools and add the user's words; in a worker thread."""
+        """Name the model, offer the tools and add the user's message; in a worker thread."""
         self._context.name_model(self._agent.model.name)
         self._context.offer(self._agent.offered)
         if self._agent.jit is not None:
-            # One for all turns: it holds what was found and had no room.
+            # One for all turns: it keeps what was found and had no room.
             self._jit = self._context.jit or self._agent.jit(self._context)
+            self._context.offer((), handler=self._jit)
         if (ir := self._context.ir) is not None:
-            self._seen.update([section.id for section in ir.sections])
+            self._section_ids.update([section.id for section in ir.sections])
         if self._query:
             self._context.add(user_message(self._query, self._context.format))
 
-    def _limit(self) -> Stopped | None:
+    def _reached_limit(self) -> Stopped | None:
         limits, dollars = self._agent.limits, self._record.dollars
         if self._record.steps >= limits.steps:
             return "step_limit"
@@ -202,13 +143,13 @@ class TurnLoop:
 
     # The prompt
 
-    async def _reply(self) -> Reply:
-        """What the model replies; a prompt that is too long for it is made shorter."""
-        for overflows in range(_MOST_OVERFLOWS + 1):
-            prompt = await self._prompt()
+    async def _next_reply(self) -> Reply:
+        """Return the model's next reply; compact the prompt if it is too long for the model."""
+        for overflows in range(_MAX_OVERFLOWS + 1):
+            prompt = await self._build_prompt()
             started = time.perf_counter()
             try:
-                reply = await ask(
+                reply = await reply_with_retries(
                     self._agent.model,
                     prompt,
                     retry=self._agent.retry,
@@ -218,28 +159,28 @@ class TurnLoop:
                     on_text=self._on_text if self._record.listeners else None,
                 )
             except ContextOverflowError:
-                if overflows == _MOST_OVERFLOWS or not await self._halve(prompt):
+                if overflows == _MAX_OVERFLOWS or not await self._halve(prompt):
                     raise
             else:
-                self._note_reply(reply, (time.perf_counter() - started) * 1e3)
+                self._count_reply(reply, (time.perf_counter() - started) * 1e3)
                 return reply
         raise AssertionError("the last round returns or raises")
 
-    async def _prompt(self) -> CompiledPrompt:
+    async def _build_prompt(self) -> CompiledPrompt:
         started = time.perf_counter()
         time_range, self._time_range = self._time_range, None
         compiled = await self._context.aprompt(time_range=time_range)
-        prefix, self._window = self._context.prefix, self._context.usage
+        prefix, self._context_usage = self._context.prefix, self._context.usage
         for trace in compiled.ir.meta.trace:
             if trace.name == "prune" and trace.changed:
-                self._record.tell(Compacted(trace.before_tokens, trace.after_tokens, "budget"))
+                self._record.emit(Compacted(trace.before_tokens, trace.after_tokens, "budget"))
         for section in compiled.ir.sections:
-            self._tell_added(section, late_bound=False)
-        self._record.tell(
+            self._emit_section(section, late_bound=False)
+        self._record.emit(
             PromptBuilt(
                 step=self._record.steps + 1,
                 tokens=compiled.tokens,
-                upper_bound_tokens=self._window.upper_bound_tokens,
+                upper_bound_tokens=self._context_usage.upper_bound_tokens,
                 shared_tokens=0 if prefix is None else prefix.shared_tokens,
                 is_prefix_kept=prefix is None or prefix.keeps_cached,
                 sections=len(compiled.ir.sections),
@@ -249,24 +190,25 @@ class TurnLoop:
         return compiled
 
     async def _halve(self, prompt: CompiledPrompt) -> bool:
-        """Compact to half of what was too much; whether that made it shorter."""
+        """Compact the history to half the prompt's tokens; return whether it is shorter now."""
         ir = await self._context.acompact(max(prompt.tokens // 2, 1))
-        self._record.tell(Compacted(prompt.tokens, ir.tokens, "overflow"))
+        self._record.emit(Compacted(prompt.tokens, ir.tokens, "overflow"))
         return ir.tokens < prompt.tokens
 
     def _on_retry(self, error: Exception, attempt: int, delay_seconds: float) -> None:
-        self._record.tell(Retrying(self._record.steps + 1, error, attempt, delay_seconds))
+        self._record.emit(Retrying(self._record.steps + 1, error, attempt, delay_seconds))
 
     def _on_text(self, text: str) -> None:
         if text:
-            self._record.tell(TextDelta(self._record.steps + 1, text))
+            self._record.emit(TextDelta(self._record.steps + 1, text))
 
     # The reply
 
-    def _note_reply(self, reply: Reply, elapsed_ms: float) -> None:
+    def _count_reply(self, reply: Reply, elapsed_ms: float) -> None:
+        """Add the reply to the turn's totals, and emit its events."""
         record, limits = self._record, self._agent.limits
-        dollars = record.step(reply.usage)
-        record.tell(
+        dollars = record.count_reply(reply.usage)
+        record.emit(
             ModelReplied(
                 step=record.steps,
                 stop=reply.stop,
@@ -280,94 +222,98 @@ class TurnLoop:
             )
         )
         if reply.input_transformations:
-            record.tell(InputTransformed(record.steps, reply.input_transformations))
-            record.note(_transformed(record.steps, reply.input_transformations))
-        if (window := self._window) is not None:
-            record.tell(
+            record.emit(InputTransformed(record.steps, reply.input_transformations))
+            record.note(_transformation_note(record.steps, reply.input_transformations))
+        if (usage := self._context_usage) is not None:
+            record.emit(
                 BudgetSpent(
                     steps=record.steps,
                     max_steps=limits.steps,
-                    window_tokens=window.upper_bound_tokens,
-                    soft_tokens=window.soft_tokens,
-                    hard_tokens=window.hard_tokens,
-                    job_tokens=window.job_tokens,
-                    max_job_tokens=window.max_job_tokens,
+                    window_tokens=usage.upper_bound_tokens,
+                    soft_tokens=usage.soft_tokens,
+                    hard_tokens=usage.hard_tokens,
+                    job_tokens=usage.job_tokens,
+                    max_job_tokens=usage.max_job_tokens,
                     dollars=record.dollars,
                     max_dollars=limits.dollars,
                 )
             )
 
-    async def _taken_in(self, reply: Reply) -> Stopped | None:
-        """Why the turn ends with this reply, once it is in the history; None: it goes on."""
+    async def _add_reply(self, reply: Reply) -> Stopped | None:
+        """Add the reply to the history, with the results of its calls.
+
+        Returns why the turn ends with this reply; None if it goes on.
+        """
         if reply.calls and not self._used_ids:
             self._used_ids = set(call_ids(self._context.history))
-        reply, notes = fit_reply(reply, self._used_ids)
+        reply, notes = repair_reply(reply, self._used_ids)
         self._used_ids.update([call.id for call in reply.calls])
         for note in notes:
             self._record.note(note)
-        expected = [call.result("?") for call in reply.calls]
-        violations = would_be_refused(reply.entries, expected, self._agent.model.provider)
+        results = [call.result("?") for call in reply.calls]
+        violations = violations_of_reply(reply.entries, results, self._agent.model.provider)
         if violations and (reply.calls or reply.text.strip()):
             raise InvalidConversationError(violations)
         if reply.calls:
-            await self._call(reply)
+            await self._run_calls(reply)
             return "refusal" if reply.stop == "refusal" else None
         if violations or not reply.entries:
             self._record.note(f"step {self._record.steps}: the model said nothing")
         else:
-            await self._adding(reply.entries).anow()
-        self._record.answer = self._paused + reply.text
+            await self._addition(reply.entries).arun()
+        self._record.answer = self._paused_text + reply.text
         if reply.stop == "pause":
-            self._paused = self._record.answer
+            self._paused_text = self._record.answer
             return None
         return reply.stop if reply.stop in ("refusal", "length") else "answer"
 
-    async def _call(self, reply: Reply) -> None:
-        """Run the calls, and add them with their results, whatever happens meanwhile."""
-        self._record.answer, self._paused = self._paused + reply.text, ""
+    async def _run_calls(self, reply: Reply) -> None:
+        """Run the calls, then add them with their results, even if the turn is cancelled."""
+        self._record.answer, self._paused_text = self._paused_text + reply.text, ""
         if reply.stop == "refusal":
-            self._not_made = {call.id: _NOT_MADE for call in reply.calls}
+            self._skipped_calls = {call.id: _REFUSED_CALL for call in reply.calls}
         elif reply.stop == "length":
-            self._not_made = {reply.calls[-1].id: _CUT_OFF}
+            self._skipped_calls = {reply.calls[-1].id: _CUT_OFF_CALL}
         parallel = self._agent.limits.parallel_calls
-        calling = Calling(reply.calls, self._answer, parallel=parallel)
+        batch = ToolCallBatch(reply.calls, self._run_call, parallel=parallel)
         try:
-            await calling.run()
+            await batch.run()
         except BaseException:
-            self._answered(reply, calling).now()
+            self._addition_of_calls(reply, batch).run()
             raise
-        await self._answered(reply, calling).anow()
+        await self._addition_of_calls(reply, batch).arun()
 
-    def _answered(self, reply: Reply, calling: Calling) -> Once:
-        for answer in calling.cut_short:
-            self._tell_ended(answer)
-        results = [answer.result for answer in calling.answers]
-        return self._adding([*reply.entries, *result_entries(results)])
+    def _addition_of_calls(self, reply: Reply, batch: ToolCallBatch) -> RunOnce:
+        for result in batch.cut_short:
+            self._emit_tool_end(result)
+        results = [result.provider_result for result in batch.results]
+        return self._addition([*reply.entries, *result_entries(results)])
 
-    def _adding(self, entries: Sequence[Any]) -> Once:
-        return Once(
+    def _addition(self, entries: Sequence[Any]) -> RunOnce:
+        """Return the work that adds entries to the history."""
+        return RunOnce(
             partial(self._context.add, *entries),
             lambda: is_short_to_add(entries) and not self._context.is_busy,
         )
 
-    async def _answer(self, call: ToolCall) -> Answer:
-        if call.id in self._not_made:
-            answer = Answer(call, self._not_made[call.id], True)
-            self._tell_ended(answer)
-            return answer
+    async def _run_call(self, call: ToolCall) -> ToolResult:
+        if call.id in self._skipped_calls:
+            result = ToolResult(call, self._skipped_calls[call.id], True)
+            self._emit_tool_end(result)
+            return result
         if self._jit is not None and self._jit.handles(call):
-            return await self._from_context(self._jit, call)
-        self._record.tell(ToolStarted(self._record.steps, call.id, call.name, call.raw_arguments))
+            return await self._run_jit_call(self._jit, call)
+        self._record.emit(ToolStarted(self._record.steps, call.id, call.name, call.raw_arguments))
         agent = self._agent
-        answer = await answer_with(agent.tools, call, agent.limits.tool_timeout, agent.threads)
-        self._tell_ended(answer)
-        return answer
+        result = await run_tool(agent.tools, call, agent.limits.tool_timeout, agent.threads)
+        self._emit_tool_end(result)
+        return result
 
-    async def _from_context(self, jit: JIT, call: ToolCall) -> Answer:
+    async def _run_jit_call(self, jit: ToolHandler, call: ToolCall) -> ToolResult:
         found = await jit.aanswer(call)
         for section in found.sections:
-            self._tell_added(section, late_bound=True)
-        self._record.tell(
+            self._emit_section(section, late_bound=True)
+        self._record.emit(
             ContextRequested(
                 step=self._record.steps,
                 call_id=call.id,
@@ -382,32 +328,32 @@ class TurnLoop:
                 degraded=found.degraded,
             )
         )
-        return Answer(call, found.content, found.is_error, found.elapsed_ms)
+        return ToolResult(call, found.content, found.is_error, found.elapsed_ms)
 
-    # What is told
+    # Events
 
-    def _tell_added(self, section: Section, *, late_bound: bool) -> None:
-        if section.id not in self._seen:
-            self._seen.add(section.id)
+    def _emit_section(self, section: Section, *, late_bound: bool) -> None:
+        if section.id not in self._section_ids:
+            self._section_ids.add(section.id)
             source, tokens = section.provenance.source, section.tokens or 0
-            self._record.tell(SectionAdded(section.id, source, tokens, late_bound))
+            self._record.emit(SectionAdded(section.id, source, tokens, late_bound))
 
-    def _tell_ended(self, answer: Answer) -> None:
-        call, content = answer.call, answer.content
-        ended = ToolEnded(
-            step=self._record.steps,
-            call_id=call.id,
-            tool=call.name,
-            is_error=answer.is_error,
-            chars=len(content),
-            elapsed_ms=answer.elapsed_ms,
-            result=content,
+    def _emit_tool_end(self, result: ToolResult) -> None:
+        self._record.emit(
+            ToolEnded(
+                step=self._record.steps,
+                call_id=result.call.id,
+                tool=result.call.name,
+                is_error=result.is_error,
+                chars=len(result.content),
+                elapsed_ms=result.elapsed_ms,
+                result=result.content,
+            )
         )
-        self._record.tell(ended)
 
 
-def _transformed(step: int, transformations: Sequence[Mapping[str, Any]]) -> str:
-    """What a note says of what the provider did to a prompt."""
+def _transformation_note(step: int, transformations: Sequence[Mapping[str, Any]]) -> str:
+    """Return the note on what the provider changed in a prompt."""
     reasons = ", ".join(sorted({str(each.get("reason")) for each in transformations}))
     count = len(transformations)
     what = "thinking block" if count == 1 else "thinking blocks"

@@ -1,4 +1,4 @@
-"""A reply made fit for the history: mended where its provider would refuse to be sent it again."""
+"""Repair of a model's reply, so that its provider accepts the history with the reply in it."""
 
 from __future__ import annotations
 
@@ -16,47 +16,49 @@ from rehydrate.messages import Provider
 _USER = {"role": "user", "content": "?"}
 
 
-def fit_reply(reply: Reply, used_ids: Iterable[str]) -> tuple[Reply, list[str]]:
-    """The reply with what can be mended mended, and notes of what was.
+def repair_reply(reply: Reply, used_ids: Iterable[str]) -> tuple[Reply, list[str]]:
+    """Return the repaired reply, and a note for each id that changed.
 
-    Ids of calls that were used before get a number (local servers begin with ``call_0`` every
-    time), arguments that are no object are sent back as an empty one (the call itself keeps them,
-    for its error to name), empty text blocks and thoughts that led to nothing are left out. A
-    reply that needs nothing is returned as it is.
+    A call id that was used before gets a number: some local servers begin with ``call_0`` in every
+    reply. Arguments that are no JSON object become an empty one in the history; the `ToolCall`
+    keeps them, so that the error result can quote them. Empty text blocks are dropped, and
+    reasoning items that nothing follows. A reply that needs no repair is returned as it is.
     """
     notes: list[str] = []
     used = set(used_ids)
-    ids: list[str] = []
+    new_ids: list[str] = []
     for call in reply.calls:
-        new = _unused(call.id, used)
-        if new != call.id:
-            notes.append(f"the model used the call id {call.id!r} twice; it is {new!r} now")
-        used.add(new)
-        ids.append(new)
-    queue = list(zip(reply.calls, ids, strict=True))
-    entries = [fitted for entry in reply.entries for fitted in _entry(entry, queue)]
-    entries = _led_somewhere(entries)
-    if len(entries) == len(reply.entries) and all(map(_is, entries, reply.entries)):
+        new_id = _unused(call.id, used)
+        if new_id != call.id:
+            notes.append(f"the model used the call id {call.id!r} twice; it is {new_id!r} now")
+        used.add(new_id)
+        new_ids.append(new_id)
+    queue = list(zip(reply.calls, new_ids, strict=True))
+    entries = [repaired for entry in reply.entries for repaired in _repaired_entry(entry, queue)]
+    entries = _without_trailing_reasoning(entries)
+    if _are_same(entries, reply.entries):
         return reply, notes
-    calls = tuple([call._replace(id=new) for call, new in zip(reply.calls, ids, strict=True)])
+    calls = tuple(
+        [call._replace(id=new_id) for call, new_id in zip(reply.calls, new_ids, strict=True)]
+    )
     return replace(reply, entries=tuple(entries), calls=calls), notes
 
 
-def would_be_refused(
+def violations_of_reply(
     entries: Sequence[Any], results: Sequence[Any], provider: Provider
 ) -> list[Violation]:
-    """Why a provider would refuse a history that these entries are in, answered so."""
-    said = [_USER, *entries, *result_entries(results), _USER]
-    return formats.validate(said, provider)
+    """Return what the provider would refuse in a history of these entries and results."""
+    history = [_USER, *entries, *result_entries(results), _USER]
+    return formats.validate(history, provider)
 
 
 def call_ids(entries: Iterable[Any]) -> Iterator[str]:
-    """The ids of all calls in a history, in any provider's shape."""
+    """Yield the ids of all calls in a history, in any provider's shape."""
     for entry in entries:
         if not isinstance(entry, Mapping):
             continue
-        if isinstance(found := entry.get("call_id"), str):
-            yield found
+        if isinstance(call_id := entry.get("call_id"), str):
+            yield call_id
         for key in ("content", "tool_calls"):
             blocks = entry.get(key)
             for block in blocks if isinstance(blocks, (list, tuple)) else ():
@@ -64,8 +66,9 @@ def call_ids(entries: Iterable[Any]) -> Iterator[str]:
                     yield block["id"]
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _are_same(new: Sequence[Any], old: Sequence[Any]) -> bool:
+    """Return whether two sequences hold the very same objects."""
+    return len(new) == len(old) and all(one is other for one, other in zip(new, old, strict=True))
 
 
 def _unused(name: str, used: set[str]) -> str:
@@ -76,53 +79,55 @@ def _unused(name: str, used: set[str]) -> str:
     return new
 
 
-def _entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
-    """The entry with its calls mended, in order; none where nothing is left of it."""
+def _repaired_entry(entry: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
+    """Yield the entry with its calls repaired. `queue` holds the calls that follow, in order."""
     if not isinstance(entry, Mapping):
         yield entry
         return
     if "call_id" in entry and queue and queue[0][0].id == entry["call_id"]:
-        yield _mended(entry, "call_id", queue.pop(0)[1], "arguments")
+        yield _repaired_call(entry, "call_id", queue.pop(0)[1], "arguments")
         return
     changed = dict(entry)
-    for key, mend in (("content", _block), ("tool_calls", _chat_call)):
+    for key, repair in (("content", _repaired_block), ("tool_calls", _repaired_chat_call)):
         blocks = entry.get(key)
         if isinstance(blocks, (list, tuple)):
-            fitted = [one for block in blocks for one in mend(block, queue)]
-            if len(fitted) != len(blocks) or not all(map(_is, fitted, blocks)):
-                changed[key] = fitted
+            repaired = [one for block in blocks for one in repair(block, queue)]
+            if not _are_same(repaired, blocks):
+                changed[key] = repaired
     same = all(changed[key] is entry[key] for key in entry)
     yield entry if same else changed
 
 
-def _block(block: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
-    """A block of Anthropic's."""
+def _repaired_block(block: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
+    """Yield a content block of Anthropic's, repaired; nothing for an empty text."""
     if not isinstance(block, Mapping):
         yield block
     elif block.get("type") == "tool_use" and queue and queue[0][0].id == block.get("id"):
-        yield _mended(block, "id", queue.pop(0)[1], "input")
+        yield _repaired_call(block, "id", queue.pop(0)[1], "input")
     elif not (block.get("type") == "text" and block.get("text") == ""):
         yield block
 
 
-def _chat_call(call: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
-    """A tool call of OpenAI chat's."""
+def _repaired_chat_call(call: Any, queue: list[tuple[ToolCall, str]]) -> Iterator[Any]:
+    """Yield a tool call of OpenAI chat's, repaired."""
     if isinstance(call, Mapping) and queue and queue[0][0].id == call.get("id"):
-        mended = _mended(call, "id", queue.pop(0)[1], "")
+        repaired = _repaired_call(call, "id", queue.pop(0)[1], "")
         function = call.get("function")
         if isinstance(function, Mapping) and not _is_object(function.get("arguments")):
-            mended = {**mended, "function": {**function, "arguments": "{}"}}
-        yield mended
+            repaired = {**repaired, "function": {**function, "arguments": "{}"}}
+        yield repaired
     else:
         yield call
 
 
-def _mended(call: Mapping[str, Any], key: str, new: str, arguments: str) -> Mapping[str, Any]:
+def _repaired_call(
+    call: Mapping[str, Any], id_key: str, new_id: str, arguments_key: str
+) -> Mapping[str, Any]:
     changes: dict[str, Any] = {}
-    if call[key] != new:
-        changes[key] = new
-    if arguments and not _is_object(call.get(arguments)):
-        changes[arguments] = {} if arguments == "input" else "{}"
+    if call[id_key] != new_id:
+        changes[id_key] = new_id
+    if arguments_key and not _is_object(call.get(arguments_key)):
+        changes[arguments_key] = {} if arguments_key == "input" else "{}"
     return {**call, **changes} if changes else call
 
 
@@ -135,8 +140,8 @@ def _is_object(arguments: Any) -> bool:
     return isinstance(arguments, Mapping)
 
 
-def _led_somewhere(entries: list[Any]) -> list[Any]:
-    """Without reasoning items of Responses' at the end: their item never came."""
+def _without_trailing_reasoning(entries: list[Any]) -> list[Any]:
+    """Return the entries without Responses' reasoning items at the end; the API refuses them."""
     while entries and isinstance(entries[-1], Mapping) and entries[-1].get("type") == "reasoning":
         entries.pop()
     return entries

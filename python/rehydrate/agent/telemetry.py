@@ -1,10 +1,10 @@
 """Telemetry: OpenTelemetry's spans and metrics, made from the events of turns.
 
-By the semantic conventions for generative AI in version 1.42.0-dev (github.com/open-telemetry/
-semantic-conventions-genai; they are in development and have left the general conventions, whose
-last version with them is 1.41.1): ``invoke_agent`` is a turn, ``chat {model}`` each time the model
-is asked, ``execute_tool {name}`` each call, also of request_context. What the conventions have no
-name for is named ``rehydrate.*``.
+It follows the semantic conventions for generative AI, version 1.42.0-dev (github.com/
+open-telemetry/semantic-conventions-genai). They are in development; the general conventions had
+them until version 1.41.1. ``invoke_agent`` is a turn, ``chat {model}`` a request to the model,
+``execute_tool {name}`` a tool call, also of request_context. Names of our own begin with
+``rehydrate.``.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from rehydrate.agent.events import (
     TurnEnded,
     TurnStarted,
 )
+from rehydrate.agent.instruments import Instruments
 from rehydrate.agent.spans import (
-    SECOND,
-    Instruments,
-    Open,
+    NS_PER_SECOND,
+    OpenSpan,
     Spans,
-    class_of,
-    given,
+    class_name,
+    context_of,
     make_current,
-    within,
+    non_empty,
 )
 from rehydrate.cost.prices import Usage
 from rehydrate.errors import MissingPackageError
@@ -57,45 +57,51 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
 _PROVIDERS = {"openai_chat": "openai", "openai_responses": "openai"}
 _FINISH = {"answer": "stop", "calls": "tool_call", "refusal": "content_filter"}
-_FINE = ("answer", "length", "refusal")
+_NO_ERROR = ("answer", "length", "refusal")
+"""Values of `Turn.stopped` that are no error of the turn."""
 
 
 @dataclass(slots=True)
-class _Running:
-    """A turn while it runs."""
+class _RunningTurn:
+    """The spans of a turn that runs."""
 
     started: TurnStarted
-    open: Open
-    outer: Context
-    inside: Context
-    around: _Running | None
-    """The turn that this one is nested in: an agent may be a tool of another."""
-    chat: Open | None = None
-    tools: dict[str, Open] = field(default_factory=dict)
+    span: OpenSpan
+    outer_context: Context
+    """The current context when the turn began."""
+    context: Context
+    """The context in which the turn's span is the current one."""
+    parent: _RunningTurn | None
+    """The turn of the same Telemetry that runs this one: an agent may be a tool of another."""
+    chat: OpenSpan | None = None
+    tools: dict[str, OpenSpan] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    """Totals for the turn's span, by attribute name."""
 
     def count(self, name: str, number: int = 1) -> None:
-        """Add to what the turn's span says in the end."""
         self.counts[name] = self.counts.get(name, 0) + number
 
 
-# In a context variable, since events do not say which turn they are of: the tasks of a turn's tools
-# inherit it, and the turns of other tasks have their own. One for all, as such variables last
-# forever; a Telemetry finds its own turn in it.
-_NONE: Mapping[Telemetry, _Running] = MappingProxyType({})
-_RUNNING: ContextVar[Mapping[Telemetry, _Running]] = ContextVar("telemetry", default=_NONE)
+# An event does not name its turn, so a context variable does: the tasks of a turn's tools inherit
+# it, and turns in other tasks have their own. One variable serves all Telemetry objects, because a
+# ContextVar is never freed; each looks up its own turn in it.
+_NO_TURNS: Mapping[Telemetry, _RunningTurn] = MappingProxyType({})
+_running_turns: ContextVar[Mapping[Telemetry, _RunningTurn]] = ContextVar(
+    "telemetry", default=_NO_TURNS
+)
 
 
 class Telemetry:
     """Spans and metrics of turns: ``Interpreter(model, on_event=Telemetry())``.
 
-    Without providers it uses the program's. One serves any number of turns at the same time, of any
-    number of Interpreters: each turn's span is a child of the span that was current where it began,
-    and while the model is asked or a tool runs, its span is the current one. ``agent`` is the name
-    of what is run. With ``content`` spans hold what was said, asked and answered; without, numbers,
-    names and ids only. To send them to two places, give the provider two processors.
+    Without providers it uses the program's global ones. One Telemetry serves any number of turns
+    and Interpreters at the same time. A turn's span is a child of the span that is current when the
+    turn begins. During a request to the model or a tool call, its span is the current one.
+    ``agent`` is the agent's name. With ``content`` the spans hold queries, replies, arguments and
+    results; without it, numbers, names and ids only. To send spans to two places, give the provider
+    two processors.
 
-    It never raises while a turn runs: what an exporter or a span processor throws is logged, once.
+    It never raises during a turn: an error of an exporter or a span processor is logged once.
     Raises MissingPackageError without opentelemetry-api (``pip install rehydrate[telemetry]``).
 
     >>> from rehydrate import Context
@@ -115,7 +121,7 @@ class Telemetry:
         content: bool = False,
         agent: str = "",
     ) -> None:
-        """Take them; nothing is recorded yet."""
+        """Take the providers. Records nothing yet."""
         try:
             from opentelemetry.trace import get_tracer
         except ImportError:
@@ -123,72 +129,75 @@ class Telemetry:
                 "rehydrate[telemetry]", "makes OpenTelemetry's spans"
             ) from None
         tracer = get_tracer("rehydrate", VERSION, tracer_provider, SCHEMA_URL)
-        self._measured = Instruments.of(meter_provider, VERSION, SCHEMA_URL)
-        self._spans = Spans(tracer, self._measured, content=content, agent=agent)
+        self._instruments = Instruments.of(meter_provider, VERSION, SCHEMA_URL)
+        self._spans = Spans(tracer, self._instruments, content=content, agent=agent)
         self._agent = agent
 
     def __call__(self, event: Event) -> None:
-        """Take in an event of a turn."""
+        """Record an event of a turn."""
         try:
             if isinstance(event, TurnStarted):
-                self._begin(event)
-            elif (turn := _RUNNING.get().get(self)) is not None:
-                self._go_on(turn, event)
+                self._start_turn(event)
+            elif (turn := _running_turns.get().get(self)) is not None:
+                self._continue_turn(turn, event)
         except Exception:
-            self._spans.note_failure()
+            self._spans.log_failure()
 
-    def _begin(self, event: TurnStarted) -> None:
+    def _start_turn(self, event: TurnStarted) -> None:
         from opentelemetry.context import get_current
 
         outer = get_current()
-        measured = given({"gen_ai.agent.name": self._agent, "gen_ai.request.model": event.model})
-        opened = self._spans.open(
-            "invoke_agent", self._agent, outer, _conversation(event), measured
+        metric_attributes = non_empty(
+            {"gen_ai.agent.name": self._agent, "gen_ai.request.model": event.model}
+        )
+        span = self._spans.start(
+            "invoke_agent", self._agent, outer, _conversation_attributes(event), metric_attributes
         )
         if event.query is not None:
-            self._spans.say(opened, "gen_ai.input.messages", _message("user", event.query))
-        running = _RUNNING.get()
-        turn = _Running(event, opened, outer, within(opened, outer), running.get(self))
-        _RUNNING.set({**running, self: turn})
-        make_current(turn.inside)
+            messages = _messages("user", event.query)
+            self._spans.record_content(span, "gen_ai.input.messages", messages)
+        running = _running_turns.get()
+        turn = _RunningTurn(event, span, outer, context_of(span, outer), running.get(self))
+        _running_turns.set({**running, self: turn})
+        make_current(turn.context)
 
-    def _go_on(self, turn: _Running, event: Event) -> None:
+    def _continue_turn(self, turn: _RunningTurn, event: Event) -> None:
         match event:
             case PromptBuilt():
-                self._ask(turn, event)
+                self._start_request(turn, event)
             case TextDelta():
-                self._stream(turn)
+                self._record_first_chunk(turn)
             case Retrying():
-                self._ask_again(turn, event)
+                self._retry_request(turn, event)
             case ModelReplied():
-                self._reply(turn, event)
+                self._end_request(turn, event)
             case ToolStarted():
                 self._start_tool(turn, event)
             case ToolEnded():
                 self._end_tool(turn, event)
             case ContextRequested():
-                self._answer_request(turn, event)
+                self._record_context_request(turn, event)
             case SectionAdded(late_bound=True):
                 turn.count("late_bound.sections")
                 turn.count("late_bound.tokens", event.tokens)
-                self._measured.late_bound.add(event.tokens, {"rehydrate.source": event.source})
+                self._instruments.late_bound.add(event.tokens, {"rehydrate.source": event.source})
             case Compacted():
                 if event.why == "overflow":
                     self._end_chat(turn, "rehydrate.errors.ContextOverflowError")
                 turn.count("compactions")
                 turn.count("compacted_tokens", event.before_tokens - event.after_tokens)
-                self._measured.compactions.add(1, {"rehydrate.why": event.why})
+                self._instruments.compactions.add(1, {"rehydrate.why": event.why})
             case TurnEnded():
-                self._end(turn, event.turn)
+                self._end_turn(turn, event.turn)
 
-    # The model
+    # Requests to the model
 
-    def _ask(self, turn: _Running, event: PromptBuilt) -> None:
+    def _start_request(self, turn: _RunningTurn, event: PromptBuilt) -> None:
         self._end_chat(turn, "_OTHER")
-        self._open_chat(turn, time.time_ns())
+        self._start_chat(turn, time.time_ns())
         if not event.is_prefix_kept:
             turn.count("prefix.breaks")
-            self._measured.breaks.add(1, turn.open.measured)
+            self._instruments.prefix_breaks.add(1, turn.span.metric_attributes)
         assert turn.chat is not None
         turn.chat.span.set_attributes(
             {
@@ -202,34 +211,36 @@ class Telemetry:
             }
         )
 
-    def _open_chat(self, turn: _Running, start_ns: int) -> None:
-        about = _conversation(turn.started)
-        measured = {"gen_ai.operation.name": "chat", **about}
-        measured.pop("gen_ai.conversation.id", None)  # there is no end to them
-        model = turn.started.model
-        turn.chat = self._spans.open("chat", model, turn.inside, about, measured, start_ns)
-        make_current(within(turn.chat, turn.inside))
+    def _start_chat(self, turn: _RunningTurn, start_ns: int) -> None:
+        attributes = _conversation_attributes(turn.started)
+        metric_attributes = {"gen_ai.operation.name": "chat", **attributes}
+        # Each conversation would be one more time series.
+        metric_attributes.pop("gen_ai.conversation.id", None)
+        turn.chat = self._spans.start(
+            "chat", turn.started.model, turn.context, attributes, metric_attributes, start_ns
+        )
+        make_current(context_of(turn.chat, turn.context))
 
-    def _stream(self, turn: _Running) -> None:
+    def _record_first_chunk(self, turn: _RunningTurn) -> None:
         if turn.chat is not None and not turn.chat.has_text:
             turn.chat.has_text = True
-            first = (time.time_ns() - turn.chat.start_ns) / SECOND
+            seconds = (time.time_ns() - turn.chat.start_ns) / NS_PER_SECOND
             turn.chat.span.set_attributes(
-                {"gen_ai.request.stream": True, "gen_ai.response.time_to_first_chunk": first}
+                {"gen_ai.request.stream": True, "gen_ai.response.time_to_first_chunk": seconds}
             )
 
-    def _ask_again(self, turn: _Running, event: Retrying) -> None:
-        self._end_chat(turn, class_of(event.error))
+    def _retry_request(self, turn: _RunningTurn, event: Retrying) -> None:
+        self._end_chat(turn, class_name(event.error))
         turn.count("retries")
-        # No event says when the wait is over.
-        self._open_chat(turn, time.time_ns() + int(event.delay_seconds * SECOND))
+        # No event marks the end of the wait, so the next span starts when the wait should end.
+        self._start_chat(turn, time.time_ns() + int(event.delay_seconds * NS_PER_SECOND))
 
-    def _reply(self, turn: _Running, event: ModelReplied) -> None:
+    def _end_request(self, turn: _RunningTurn, event: ModelReplied) -> None:
         if turn.chat is None:
             return
         finish = _FINISH.get(event.stop, event.stop)
         turn.chat.span.set_attributes(
-            given(
+            non_empty(
                 {
                     "gen_ai.response.model": event.model,
                     "gen_ai.response.id": event.response_id,
@@ -238,45 +249,45 @@ class Telemetry:
                     "rehydrate.dollars": event.dollars,
                 }
             )
-            | _usage(event.usage)
+            | _usage_attributes(event.usage)
         )
-        said = _message("assistant", event.text, finish_reason=finish)
-        self._spans.say(turn.chat, "gen_ai.output.messages", said)
-        turn.chat.measured = {
-            **turn.chat.measured,
-            **given({"gen_ai.response.model": event.model}),
+        messages = _messages("assistant", event.text, finish_reason=finish)
+        self._spans.record_content(turn.chat, "gen_ai.output.messages", messages)
+        turn.chat.metric_attributes = {
+            **turn.chat.metric_attributes,
+            **non_empty({"gen_ai.response.model": event.model}),
         }
-        self._measured.count_tokens(event.usage, turn.chat.measured)
+        self._instruments.count_tokens(event.usage, turn.chat.metric_attributes)
         self._end_chat(turn)
 
-    def _end_chat(self, turn: _Running, error: str = "") -> None:
+    def _end_chat(self, turn: _RunningTurn, error: str = "") -> None:
         chat, turn.chat = turn.chat, None
         if chat is not None:
-            self._spans.close(chat, error)
-            make_current(turn.inside)
+            self._spans.end(chat, error)
+            make_current(turn.context)
 
-    # Tools
+    # Tool calls
 
-    def _start_tool(self, turn: _Running, event: ToolStarted) -> None:
-        opened = self._open_tool(turn, event.tool, event.call_id, "function")
+    def _start_tool(self, turn: _RunningTurn, event: ToolStarted) -> None:
+        opened = self._new_tool_span(turn, event.tool, event.call_id, "function")
         turn.tools[event.call_id] = opened
-        make_current(within(opened, turn.inside))
-        self._spans.say(opened, "gen_ai.tool.call.arguments", event.arguments)
+        make_current(context_of(opened, turn.context))
+        self._spans.record_content(opened, "gen_ai.tool.call.arguments", event.arguments)
 
-    def _end_tool(self, turn: _Running, event: ToolEnded) -> None:
+    def _end_tool(self, turn: _RunningTurn, event: ToolEnded) -> None:
         opened = turn.tools.pop(event.call_id, None)
         if opened is not None:
             opened.span.set_attribute("rehydrate.result.chars", event.chars)
-            self._spans.say(opened, "gen_ai.tool.call.result", event.result)
-            self._spans.close(opened, "tool_error" if event.is_error else "")
-            make_current(turn.inside)
+            self._spans.record_content(opened, "gen_ai.tool.call.result", event.result)
+            self._spans.end(opened, "tool_error" if event.is_error else "")
+            make_current(turn.context)
 
-    def _answer_request(self, turn: _Running, event: ContextRequested) -> None:
+    def _record_context_request(self, turn: _RunningTurn, event: ContextRequested) -> None:
         turn.count("context_requests")
         start_ns = time.time_ns() - int(event.elapsed_ms * 1e6)
-        opened = self._open_tool(turn, event.tool, event.call_id, "datastore", start_ns)
+        opened = self._new_tool_span(turn, event.tool, event.call_id, "datastore", start_ns)
         opened.span.set_attributes(
-            given(
+            non_empty(
                 {
                     "rehydrate.request.scope": event.scope,
                     "rehydrate.request.sections": event.found,
@@ -285,50 +296,54 @@ class Telemetry:
                 }
             )
         )
-        self._spans.say(opened, "gen_ai.retrieval.query.text", event.query)
-        self._spans.close(opened, "tool_error" if event.is_error else "")
+        self._spans.record_content(opened, "gen_ai.retrieval.query.text", event.query)
+        self._spans.end(opened, "tool_error" if event.is_error else "")
 
-    def _open_tool(
-        self, turn: _Running, tool: str, call_id: str, kind: str, start_ns: int = 0
-    ) -> Open:
-        measured = {"gen_ai.tool.name": tool, "gen_ai.tool.type": kind}
-        about = {**measured, "gen_ai.tool.call.id": call_id}
-        return self._spans.open("execute_tool", tool, turn.inside, about, measured, start_ns)
+    def _new_tool_span(
+        self, turn: _RunningTurn, tool: str, call_id: str, kind: str, start_ns: int = 0
+    ) -> OpenSpan:
+        metric_attributes = {"gen_ai.tool.name": tool, "gen_ai.tool.type": kind}
+        attributes = {**metric_attributes, "gen_ai.tool.call.id": call_id}
+        return self._spans.start(
+            "execute_tool", tool, turn.context, attributes, metric_attributes, start_ns
+        )
 
-    # The end
+    # The end of a turn
 
-    def _end(self, turn: _Running, ended: Turn) -> None:
-        error = "" if ended.stopped in _FINE else str(ended.stopped)
+    def _end_turn(self, turn: _RunningTurn, ended: Turn) -> None:
+        error = "" if ended.stopped in _NO_ERROR else str(ended.stopped)
         if ended.error is not None:
-            error = class_of(ended.error)
-        others = {key: one for key, one in _RUNNING.get().items() if key is not self}
-        _RUNNING.set(others if turn.around is None else {**others, self: turn.around})
+            error = class_name(ended.error)
+        others = {key: each for key, each in _running_turns.get().items() if key is not self}
+        _running_turns.set(others if turn.parent is None else {**others, self: turn.parent})
         if turn.chat is not None and time.time_ns() < turn.chat.start_ns:
-            turn.chat = None  # it was still waiting to ask again; what never ends is not exported
+            turn.chat = (
+                None  # still in the wait for a retry; a span that never ends is not exported
+            )
         try:
             self._end_chat(turn, error or "_OTHER")
             for opened in turn.tools.values():
-                self._spans.close(opened, error or "_OTHER")
+                self._spans.end(opened, error or "_OTHER")
             counts = {f"rehydrate.{name}": number for name, number in turn.counts.items()}
-            turn.open.span.set_attributes(
+            turn.span.span.set_attributes(
                 {
                     "rehydrate.stopped": ended.stopped,
                     "rehydrate.steps": ended.steps,
-                    **given({"rehydrate.dollars": ended.dollars}),
-                    **_usage(ended.usage),
+                    **non_empty({"rehydrate.dollars": ended.dollars}),
+                    **_usage_attributes(ended.usage),
                     **counts,
                 }
             )
-            self._spans.say(
-                turn.open, "gen_ai.output.messages", _message("assistant", ended.answer)
+            self._spans.record_content(
+                turn.span, "gen_ai.output.messages", _messages("assistant", ended.answer)
             )
-            self._spans.close(turn.open, error)
+            self._spans.end(turn.span, error)
         finally:
-            make_current(turn.outer)
+            make_current(turn.outer_context)
 
 
-def _conversation(started: TurnStarted) -> dict[str, AttributeValue]:
-    return given(
+def _conversation_attributes(started: TurnStarted) -> dict[str, AttributeValue]:
+    return non_empty(
         {
             "gen_ai.provider.name": _PROVIDERS.get(started.provider, started.provider),
             "gen_ai.request.model": started.model,
@@ -337,7 +352,7 @@ def _conversation(started: TurnStarted) -> dict[str, AttributeValue]:
     )
 
 
-def _usage(usage: Usage) -> dict[str, AttributeValue]:
+def _usage_attributes(usage: Usage) -> dict[str, AttributeValue]:
     return {
         "gen_ai.usage.input_tokens": usage.input,
         "gen_ai.usage.output_tokens": usage.output,
@@ -346,5 +361,5 @@ def _usage(usage: Usage) -> dict[str, AttributeValue]:
     }
 
 
-def _message(role: str, text: str, **more: str) -> list[dict[str, Any]]:
+def _messages(role: str, text: str, **more: str) -> list[dict[str, Any]]:
     return [{"role": role, "parts": [{"type": "text", "content": text}], **more}]

@@ -1,9 +1,4 @@
-"""is_cancellation: whether an exception is the event loop's way to cancel.
-
-Blocking calls of tools, which the loop waits for and may stop waiting for.
-
-The tool calls of one reply: run at the same time, each with an answer whatever happens.
-"""
+"""Tool calls of one reply: run at the same time; each gets a result, also if it fails or hangs."""
 
 from __future__ import annotations
 
@@ -17,69 +12,23 @@ import anyio
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
+from rehydrate._concurrency.loops import is_cancellation
 from rehydrate._text import as_unicode, failed, result_text
 from rehydrate.agent.tools import Tool, ToolError
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
 
-
-def is_cancellation(error: BaseException) -> bool:
-    """Whether a task is cancelled by it: trio's comes as a group where a nursery had several tasks,
-    as when a connection is opened."""
-    cancelled = anyio.get_cancelled_exc_class()
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(cancelled)[1] is None
-    return isinstance(error, cancelled)
-
-
 T = TypeVar("T")
 
-MOST_LEFT_BEHIND = 32
-"""So many calls of one tool may still be under way that nobody waits for any more."""
-
-
-class Threads:
-    """The threads of one agent's tools: one whose calls never come back is called no more."""
-
-    def __init__(self) -> None:
-        """None runs yet."""
-        self._lock = ForkSafeLock()
-        self._left: Counter[str] = Counter()
-
-    async def run(self, name: str, work: Callable[[], T]) -> T:
-        """What `work` returns or raises; ToolError where too many calls of this tool hang."""
-        if self._left[name] >= MOST_LEFT_BEHIND:
-            raise ToolError(
-                f"{MOST_LEFT_BEHIND} calls of {name} have not come back; it is called again once "
-                "they have"
-            )
-        is_back = is_left = False
-
-        def counted() -> T:
-            nonlocal is_back
-            try:
-                return work()
-            finally:
-                with self._lock:
-                    is_back = True
-                    self._left[name] -= is_left
-
-        try:
-            return await hand_over(counted, None)  # no pool's thread: it may hang
-        except BaseException:
-            with self._lock:
-                is_left = not is_back
-                self._left[name] += is_left
-            raise
-
-
 UNKNOWN_EFFECT = "whether it took effect is unknown"
-_SHOWN_NAMES = 40
-_SHOWN_CHARS = 500
+MAX_HANGING_CALLS = 32
+"""Calls of one tool that still run after their turn stopped waiting for them."""
+_MAX_LISTED_NAMES = 40
+_MAX_QUOTED_CHARS = 500
 
 
-class Answer(NamedTuple):
-    """What a call is answered with."""
+class ToolResult(NamedTuple):
+    """The result of one call: a text for the model."""
 
     call: ToolCall
     content: str
@@ -87,125 +36,168 @@ class Answer(NamedTuple):
     elapsed_ms: float = 0.0
 
     @property
-    def result(self) -> Any:
-        """As the call's provider takes it."""
+    def provider_result(self) -> Any:
+        """The result in the shape of the call's provider."""
         return self.call.result(self.content, is_error=self.is_error)
 
 
-class Calling:
-    """The calls of one reply while they run.
+class ToolCallBatch:
+    """The calls of one reply.
 
-    ``answer`` answers one call. After `run`, and also where it raised, `answers` has one for each
-    call, in their order: of a call that did not come back it says so.
+    ``run_call`` runs one call. After `run`, also if it raised, `results` has one for each call, in
+    their order; if a call did not return, its result says so.
     """
 
     def __init__(
         self,
         calls: Sequence[ToolCall],
-        answer: Callable[[ToolCall], Awaitable[Answer]],
+        run_call: Callable[[ToolCall], Awaitable[ToolResult]],
         *,
         parallel: int,
     ) -> None:
-        """Take the calls; nothing runs yet."""
+        """Take the calls; ``parallel`` of them run at the same time."""
         self._calls = tuple(calls)
-        self._answer = answer
+        self._run_call = run_call
         self._parallel = parallel
-        self._came: dict[int, Answer] = {}
-        self._begun = 0
+        self._results: dict[int, ToolResult] = {}
+        self._started = 0
         self._fatal: BaseException | None = None
 
     async def run(self) -> None:
-        """Run all of them. Raises only cancellation, KeyboardInterrupt and the like."""
+        """Run all calls. Raises only a cancellation, KeyboardInterrupt and the like."""
         async with anyio.create_task_group() as group:
             for _ in range(min(self._parallel, len(self._calls))):
-                group.start_soon(self._work, group.cancel_scope)
+                group.start_soon(self._run_next_calls, group.cancel_scope)
         if self._fatal is not None:
             raise self._fatal
 
     @property
-    def answers(self) -> list[Answer]:
-        """One for each call, in their order."""
-        places = range(len(self._calls))
-        return [self._came.get(place) or self._cut_short(place) for place in places]
+    def results(self) -> list[ToolResult]:
+        """One result for each call, in their order."""
+        indexes = range(len(self._calls))
+        return [self._results.get(index) or self._cut_short(index) for index in indexes]
 
     @property
-    def cut_short(self) -> list[Answer]:
-        """Those of calls that did not come back."""
-        places = range(len(self._calls))
-        return [self._cut_short(place) for place in places if place not in self._came]
+    def cut_short(self) -> list[ToolResult]:
+        """The results of the calls that did not return."""
+        indexes = range(len(self._calls))
+        return [self._cut_short(index) for index in indexes if index not in self._results]
 
-    async def _work(self, scope: anyio.CancelScope) -> None:
-        """Make the next call as long as there is one: in their order, which trio's tasks lack."""
-        while self._begun < len(self._calls) and self._fatal is None:
-            place = self._begun
-            self._begun += 1
-            await self._one(place, scope)
+    async def _run_next_calls(self, scope: anyio.CancelScope) -> None:
+        """Run calls until none is left.
 
-    async def _one(self, place: int, scope: anyio.CancelScope) -> None:
-        call = self._calls[place]
+        A task takes the next call by itself: trio starts tasks in any order, and calls start in
+        theirs.
+        """
+        while self._started < len(self._calls) and self._fatal is None:
+            index = self._started
+            self._started += 1
+            await self._run_one(index, scope)
+
+    async def _run_one(self, index: int, scope: anyio.CancelScope) -> None:
+        call = self._calls[index]
         try:
-            self._came[place] = await self._answer(call)
+            self._results[index] = await self._run_call(call)
         except Exception as error:
-            self._came[place] = Answer(call, failed(error, call.name), True)
+            self._results[index] = ToolResult(call, failed(error, call.name), True)
         except BaseException as error:
             if not is_cancellation(error):
-                self._fatal = error  # by hand: a group would wrap it, asyncio's loop end
+                self._fatal = error  # not raised here: the task group would wrap it in a group
                 scope.cancel()
             elif anyio.get_current_task().has_pending_cancellation():
                 raise
-            # Else the tool cancelled itself, and that is nobody else's end.
+            # Else the tool cancelled itself: the other calls go on.
 
-    def _cut_short(self, place: int) -> Answer:
-        call = self._calls[place]
-        if place < self._begun:
-            return Answer(call, f"{call.name} was cancelled; {UNKNOWN_EFFECT}", True)
-        return Answer(call, f"{call.name} was cancelled before it began; nothing was done", True)
+    def _cut_short(self, index: int) -> ToolResult:
+        call = self._calls[index]
+        if index < self._started:
+            return ToolResult(call, f"{call.name} was cancelled; {UNKNOWN_EFFECT}", True)
+        text = f"{call.name} was cancelled before it began; nothing was done"
+        return ToolResult(call, text, True)
 
 
-async def answer_with(
+class ToolThreads:
+    """Threads for the sync tools of one agent. A tool that hangs too often is not called again."""
+
+    def __init__(self) -> None:
+        """Start without threads."""
+        self._lock = ForkSafeLock()
+        self._hanging: Counter[str] = Counter()
+
+    async def run(self, name: str, work: Callable[[], T]) -> T:
+        """Run `work` in a thread and return or raise what it does.
+
+        Raises ToolError if MAX_HANGING_CALLS calls of this tool have not returned.
+        """
+        if self._hanging[name] >= MAX_HANGING_CALLS:
+            raise ToolError(
+                f"{MAX_HANGING_CALLS} calls of {name} have not come back; it is called again once "
+                "they have"
+            )
+        has_returned = is_counted = False
+
+        def run_work() -> T:
+            nonlocal has_returned
+            try:
+                return work()
+            finally:
+                with self._lock:
+                    has_returned = True
+                    self._hanging[name] -= is_counted
+
+        try:
+            return await hand_over(run_work, None)  # not in a pool: it may hang
+        except BaseException:
+            with self._lock:
+                is_counted = not has_returned
+                self._hanging[name] += is_counted
+            raise
+
+
+async def run_tool(
     tools: Mapping[str, Tool],
     call: ToolCall,
     timeout: float | None,
-    threads: Threads | None = None,
-) -> Answer:
-    """The answer of the tool that is called; what goes wrong is an answer too."""
+    threads: ToolThreads | None = None,
+) -> ToolResult:
+    """Run the tool that is called; an error is a result too, with a text for the model."""
     started = time.perf_counter()
     try:
-        content, is_error = await _content(tools, call, timeout, threads or Threads()), False
+        content, is_error = await _content(tools, call, timeout, threads or ToolThreads()), False
     except ToolError as error:
         content, is_error = as_unicode(str(error)), True
     except Exception as error:
         content, is_error = failed(error, call.name), True
-    return Answer(call, content, is_error, (time.perf_counter() - started) * 1e3)
+    return ToolResult(call, content, is_error, (time.perf_counter() - started) * 1e3)
 
 
 async def _content(
-    tools: Mapping[str, Tool], call: ToolCall, timeout: float | None, threads: Threads
+    tools: Mapping[str, Tool], call: ToolCall, timeout: float | None, threads: ToolThreads
 ) -> str:
     tool = tools.get(call.name)
     if tool is None:
-        raise ToolError(f"there is no tool {call.name!r}; {_names(tools)}")
-    arguments = _arguments(tool, call)
-    limit = timeout if tool.timeout is None else tool.timeout
-    with anyio.move_on_after(limit):
-        return await _called(tool, arguments, threads)
-    raise ToolError(f"{call.name} took longer than {limit:g} s; {UNKNOWN_EFFECT}")
+        raise ToolError(f"there is no tool {call.name!r}; {_listed(tools)}")
+    arguments = _checked_arguments(tool, call)
+    seconds = timeout if tool.timeout is None else tool.timeout
+    with anyio.move_on_after(seconds):
+        return await _returned_text(tool, arguments, threads)
+    raise ToolError(f"{call.name} took longer than {seconds:g} s; {UNKNOWN_EFFECT}")
 
 
-def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
+def _checked_arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
     try:
-        given = call.arguments()
+        arguments = call.arguments()
     except InvalidArgumentError as error:
-        # Quoted, since the history has an empty object in their place.
-        sent = str(call.raw_arguments)[:_SHOWN_CHARS]
-        raise ToolError(f"{error}. They were: {sent}") from None
+        # Quoted here, because the history holds an empty object in their place.
+        quoted = str(call.raw_arguments)[:_MAX_QUOTED_CHARS]
+        raise ToolError(f"{error}. They were: {quoted}") from None
     try:
-        return tool.checked(given)
+        return tool.checked(arguments)
     except InvalidArgumentError as error:
         raise ToolError(str(error)) from None
 
 
-async def _called(tool: Tool, arguments: dict[str, Any], threads: Threads) -> str:
+async def _returned_text(tool: Tool, arguments: dict[str, Any], threads: ToolThreads) -> str:
     work = partial(tool.call, **arguments)
     value = work() if tool.is_async else await threads.run(tool.name, work)
     if hasattr(value, "__await__"):
@@ -213,8 +205,8 @@ async def _called(tool: Tool, arguments: dict[str, Any], threads: Threads) -> st
     return result_text(value)
 
 
-def _names(tools: Mapping[str, Tool]) -> str:
+def _listed(tools: Mapping[str, Tool]) -> str:
     if not tools:
         return "there are no tools here"
-    names = ", ".join(sorted(tools)[:_SHOWN_NAMES])
-    return f"the tools are {names}" + (", ..." if len(tools) > _SHOWN_NAMES else "")
+    names = ", ".join(sorted(tools)[:_MAX_LISTED_NAMES])
+    return f"the tools are {names}" + (", ..." if len(tools) > _MAX_LISTED_NAMES else "")

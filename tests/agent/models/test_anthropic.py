@@ -1,4 +1,4 @@
-"""AnthropicModel: through the real SDK, what Claude says comes back byte for byte."""
+"""AnthropicModel: through the real SDK, a reply goes into the history unchanged."""
 
 import json
 
@@ -8,7 +8,7 @@ from rehydrate import validate
 from rehydrate.agent import AnthropicModel, Model
 from rehydrate.cost import Usage
 from rehydrate.errors import InvalidArgumentError, ProviderUnavailableError
-from tests.agent.models.wires import Wire, anthropic, ask, httpx, prompt, sse
+from tests.agent.models.fake_transport import FakeTransport, anthropic, ask, httpx, prompt, sse
 
 THINKING = {"type": "thinking", "thinking": "Hm…\u2028 so", "signature": "EqQBCgIYAhIM+/=="}
 REDACTED = {"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix/LafPsn4a"}
@@ -57,7 +57,7 @@ def message(content, stop="end_turn"):
 
 
 def stream(content, stop="end_turn"):
-    """The events as the API sends them: each block begins empty and grows."""
+    """The events as the API sends them: each block begins empty, and deltas fill it."""
     start = {**message([], None), "usage": {**USAGE, "output_tokens": 1}}
     listed = [{"type": "message_start", "message": start}, {"type": "ping"}]
     for index, block in enumerate(content):
@@ -88,10 +88,10 @@ def halves(text):
     return [text[: len(text) // 2], text[len(text) // 2 :]]
 
 
-def asked(*answers, on_text=None, backend="asyncio", **options):
-    wire = Wire(*answers)
-    model = AnthropicModel("claude-x", client=wire.client("anthropic"), **options)
-    return ask(model, prompt("anthropic"), on_text=on_text, backend=backend), wire
+def ask_model(*answers, on_text=None, backend="asyncio", **options):
+    transport = FakeTransport(*answers)
+    model = AnthropicModel("claude-x", client=transport.client("anthropic"), **options)
+    return ask(model, prompt("anthropic"), on_text=on_text, backend=backend), transport
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -100,7 +100,7 @@ def test_every_block_comes_back_as_it_was_sent(is_streamed, backend):
     pieces = []
     answer = stream(ALL, "tool_use") if is_streamed else message(ALL, "tool_use")
     on_text = pieces.append if is_streamed else None
-    reply, _ = asked(answer, on_text=on_text, backend=backend)
+    reply, _ = ask_model(answer, on_text=on_text, backend=backend)
     assert reply.entries == ({"role": "assistant", "content": ALL},)
     # The order of keys, which the API does not mind, may be the SDK's; that of an input matters.
     assert json.dumps(reply.entries[0]["content"][-1]["input"]) == json.dumps(CALL["input"])
@@ -112,8 +112,8 @@ def test_every_block_comes_back_as_it_was_sent(is_streamed, backend):
 
 
 def test_the_request_is_the_prompt_with_the_options_and_nothing_else():
-    _, wire = asked(message([TEXT]), max_tokens=99, thinking={"type": "adaptive"})
-    assert wire.asked == [
+    _, transport = ask_model(message([TEXT]), max_tokens=99, thinking={"type": "adaptive"})
+    assert transport.requests == [
         {
             "model": "claude-x",
             "max_tokens": 99,
@@ -138,8 +138,8 @@ def test_betas_go_to_the_beta_api():
 
 
 def test_a_long_answer_is_streamed_unasked_since_the_sdk_would_not_wait_for_it():
-    reply, wire = asked(stream([TEXT]), max_tokens=64_000)
-    assert (reply.text, wire.asked[0]["stream"]) == ("Berth 4 is free.", True)
+    reply, transport = ask_model(stream([TEXT]), max_tokens=64_000)
+    assert (reply.text, transport.requests[0]["stream"]) == ("Berth 4 is free.", True)
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
@@ -168,7 +168,7 @@ def test_what_it_stopped_for_and_what_of_it_can_be_sent_again(
     content, reason, stop, kept, calls, is_streamed
 ):
     answer = stream(content, reason) if is_streamed else message(content, reason)
-    reply, _ = asked(answer, on_text=print if is_streamed else None)
+    reply, _ = ask_model(answer, on_text=print if is_streamed else None)
     assert (reply.stop, len(reply.calls)) == (stop, calls)
     assert [each["content"] for each in reply.entries] == ([kept] if kept else [])
     # An answer of tool calls is still to be answered; what it is alone is checked here.
@@ -181,7 +181,7 @@ def test_citations_grow_beside_their_text():
     listed = stream([{**TEXT, "citations": []}])
     delta = {"type": "citations_delta", "citation": cited}
     listed.insert(4, {"type": "content_block_delta", "index": 0, "delta": delta})
-    reply, _ = asked(listed, on_text=print)
+    reply, _ = ask_model(listed, on_text=print)
     assert reply.entries[0]["content"] == [{**TEXT, "citations": [cited]}]
 
 
@@ -189,7 +189,7 @@ def test_an_input_that_is_no_json_is_wrapped_as_the_api_asks_for():
     listed = stream([CALL], "tool_use")
     broken = [event for event in listed if "delta" in event and "partial_json" in event["delta"]]
     broken[-1]["delta"]["partial_json"] = "!"
-    reply, _ = asked(listed, on_text=print)
+    reply, _ = ask_model(listed, on_text=print)
     (block,) = reply.entries[0]["content"]
     assert block["input"] == {"INVALID_JSON": broken[1]["delta"]["partial_json"] + "!"}
     assert reply.calls[0].arguments() == block["input"]
@@ -199,14 +199,14 @@ def test_an_input_that_is_no_json_is_wrapped_as_the_api_asks_for():
 def test_a_stream_that_ends_early_is_an_error_and_never_half_an_answer(count):
     listed = stream([TEXT, CALL], "tool_use")[:count]
     with pytest.raises(ProviderUnavailableError, match="ended before the answer was whole"):
-        asked(listed, on_text=print)
+        ask_model(listed, on_text=print)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_connection_that_breaks_in_the_midst_of_a_stream_is_one_too(backend):
     broken = sse(stream([TEXT])[:4], httpx.ReadError("reset by peer"))
     with pytest.raises(ProviderUnavailableError, match="broke off: ReadError: reset by peer"):
-        asked(broken, on_text=print, backend=backend)
+        ask_model(broken, on_text=print, backend=backend)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_connection_that_breaks_in_the_midst_of_a_stream_is_one_too(backend):
 )
 def test_an_answer_of_another_shape_is_no_answer(body):
     with pytest.raises(ProviderUnavailableError, match="cannot be read"):
-        asked(body)
+        ask_model(body)
 
 
 def test_an_event_of_another_shape_is_no_answer():
@@ -222,7 +222,7 @@ def test_an_event_of_another_shape_is_no_answer():
     del listed[3]["delta"]["type"]
     listed[3]["index"] = 7
     with pytest.raises(ProviderUnavailableError, match="cannot be read: KeyError: 7"):
-        asked(listed, on_text=print)
+        ask_model(listed, on_text=print)
 
 
 def test_what_a_listener_raises_is_its_own():
@@ -230,7 +230,7 @@ def test_what_a_listener_raises_is_its_own():
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        asked(stream([TEXT]), on_text=listen)
+        ask_model(stream([TEXT]), on_text=listen)
 
 
 def test_mistakes_in_the_program_are_named():
@@ -241,6 +241,6 @@ def test_mistakes_in_the_program_are_named():
     with pytest.raises(InvalidArgumentError, match="pass the async one, AsyncAnthropic"):
         AnthropicModel("claude-x", client=anthropic.Anthropic(api_key="none"))
     with pytest.raises(InvalidArgumentError, match="its own key"):
-        AnthropicModel("claude-x", client=Wire().client("anthropic"), api_key="sk")
+        AnthropicModel("claude-x", client=FakeTransport().client("anthropic"), api_key="sk")
     with pytest.raises(InvalidArgumentError, match="compiled for openai_chat"):
         ask(AnthropicModel("claude-x"), prompt("openai_chat"))

@@ -17,8 +17,8 @@ DROPPED = {
 }
 
 
-def brain(request, wire):
-    return strict.Says(f"Berth {len(request['messages'])}.", thinking="Hm.")
+def respond(request, wire):
+    return strict.ScriptedReply(f"Berth {len(request['messages'])}.", thinking="Hm.")
 
 
 def model_for(provider, **options):
@@ -28,7 +28,7 @@ def model_for(provider, **options):
 
 @pytest.fixture
 def provider():
-    with strict.StrictProvider(brain, binds_thinking=None) as provider:
+    with strict.StrictProvider(respond, binds_thinking=None) as provider:
         yield provider
 
 

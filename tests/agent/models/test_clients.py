@@ -10,10 +10,10 @@ import anyio
 import pytest
 
 from rehydrate.agent import AnthropicModel, OpenAIChatModel, OpenAIResponsesModel
-from rehydrate.agent.models import sdk
+from rehydrate.agent.models import clients
 from rehydrate.errors import InvalidArgumentError, MissingPackageError, RequestRefusedError
+from tests.agent.models.fake_transport import FakeTransport, ask, events, openai, prompt
 from tests.agent.models.test_openai_chat import chunks
-from tests.agent.models.wires import Wire, ask, events, openai, prompt
 
 COMPLETION = {
     "id": "chatcmpl-1",
@@ -83,18 +83,18 @@ def test_a_model_serves_loop_after_loop_and_leaves_no_connection_behind(on_text)
 @pytest.mark.parametrize("on_text", [None, lambda _: None])
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_within_a_loop_connections_are_used_again(backend, on_text):
-    async def asking(model):
+    async def main(model):
         for _ in range(5):
             await model.reply(prompt("openai_chat"), on_text=on_text)
 
     with served() as (server, url):
-        anyio.run(asking, OpenAIChatModel("m", base_url=url), backend=backend)
+        anyio.run(main, OpenAIChatModel("m", base_url=url), backend=backend)
         assert len(server.connections) == 1
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_model_may_be_closed_and_used_again(backend):
-    async def asking(url):
+    async def main(url):
         async with OpenAIChatModel("m", base_url=url) as model:
             await model.reply(prompt("openai_chat"))
         await model.aclose()
@@ -103,7 +103,7 @@ def test_a_model_may_be_closed_and_used_again(backend):
         return reply.text
 
     with served() as (server, url):
-        assert anyio.run(asking, url, backend=backend) == "Hi."
+        assert anyio.run(main, url, backend=backend) == "Hi."
         assert len(server.connections) == 2
 
 
@@ -126,7 +126,7 @@ def test_many_loops_at_once_have_clients_of_their_own():
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("on_text", [None, lambda _: None])
 def test_cancelling_ends_the_request_and_the_model_goes_on(backend, on_text):
-    async def asking(url):
+    async def main(url):
         model = OpenAIChatModel("m", base_url=url)
         with anyio.CancelScope() as scope:
             scope.cancel()
@@ -135,7 +135,7 @@ def test_cancelling_ends_the_request_and_the_model_goes_on(backend, on_text):
         return (await model.reply(prompt("openai_chat"), on_text=on_text)).text
 
     with served() as (_, url):
-        assert anyio.run(asking, url, backend=backend) == "Hi."
+        assert anyio.run(main, url, backend=backend) == "Hi."
 
 
 def test_a_server_of_ones_own_needs_no_key_and_gets_the_one_of_the_environment(monkeypatch):
@@ -165,16 +165,16 @@ def test_without_a_key_the_error_says_how_to_give_one(kind, provider, monkeypatc
 
 
 def test_a_passed_client_is_not_closed_and_its_retries_are_off():
-    wire = Wire(COMPLETION)
-    client = wire.client("openai")
+    transport = FakeTransport(COMPLETION)
+    client = transport.client("openai")
     model = OpenAIChatModel("m", client=client)
 
-    async def asking():
+    async def main():
         async with model:
             await model.reply(prompt("openai_chat"))
         return client.is_closed()
 
-    assert anyio.run(asking) is False
+    assert anyio.run(main) is False
     assert client.max_retries == 2, "the caller's own is not touched"
     with pytest.raises(InvalidArgumentError, match="AsyncOpenAI"):
         OpenAIChatModel("m", client=openai.OpenAI(api_key="none"))
@@ -183,7 +183,7 @@ def test_a_passed_client_is_not_closed_and_its_retries_are_off():
 def test_the_time_limit_goes_to_the_request():
     seen = []
 
-    class Timed(Wire):
+    class Timed(FakeTransport):
         def __call__(self, request):
             seen.append(request.extensions["timeout"]["read"])
             return super().__call__(request)
@@ -197,6 +197,6 @@ def test_the_time_limit_goes_to_the_request():
     ("kind", "extra"), [(AnthropicModel, "anthropic"), (OpenAIResponsesModel, "openai")]
 )
 def test_without_the_sdk_the_extra_is_named(kind, extra, monkeypatch):
-    monkeypatch.setattr(sdk, "find_spec", lambda name: None)
+    monkeypatch.setattr(clients, "find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=rf"pip install rehydrate\[{extra}\]"):
         kind("m")

@@ -1,4 +1,4 @@
-"""OpenAIChatModel: OpenAI's answers and those of servers like it, as the API takes them back."""
+"""OpenAIChatModel: OpenAI and compatible servers; a reply is in the form that the API accepts."""
 
 import json
 
@@ -8,7 +8,7 @@ from rehydrate import validate
 from rehydrate.agent import OpenAIChatModel
 from rehydrate.cost import Usage
 from rehydrate.errors import ProviderUnavailableError, RateLimitError
-from tests.agent.models.wires import Wire, ask, httpx, prompt, sse
+from tests.agent.models.fake_transport import FakeTransport, ask, httpx, prompt, sse
 
 USAGE = {
     "prompt_tokens": 1500,
@@ -49,21 +49,21 @@ def chunks(*deltas, reason="stop", usage=USAGE):
     return [*listed, *([chunk([], usage=usage)] if usage else []), "[DONE]"]
 
 
-def asked(*answers, on_text=None, backend="asyncio", **options):
-    wire = Wire(*answers)
-    model = OpenAIChatModel("gpt-x", client=wire.client("openai"), **options)
-    return ask(model, prompt("openai_chat"), on_text=on_text, backend=backend), wire
+def ask_model(*answers, on_text=None, backend="asyncio", **options):
+    transport = FakeTransport(*answers)
+    model = OpenAIChatModel("gpt-x", client=transport.client("openai"), **options)
+    return ask(model, prompt("openai_chat"), on_text=on_text, backend=backend), transport
 
 
 def checked(reply):
-    """The one entry, which the API takes back."""
+    """Return the one entry; the API would accept it."""
     history = [{"role": "user", "content": "Hi."}, *reply.entries]
     assert validate(history, format="openai_chat") == []
     (entry,) = reply.entries
     return entry
 
 
-SAID = {"role": "assistant", "content": "I book.", "tool_calls": [tool_call(1), tool_call(2)]}
+MESSAGE = {"role": "assistant", "content": "I book.", "tool_calls": [tool_call(1), tool_call(2)]}
 PIECES = [
     {"role": "assistant", "content": ""},
     {"content": "I "},
@@ -79,14 +79,14 @@ PIECES = [
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_an_answer_comes_back_as_the_message_that_the_api_takes(is_streamed, backend):
     nulls = {"refusal": None, "annotations": [], "audio": None, "function_call": None}
-    whole = completion(SAID | nulls, "tool_calls")
+    whole = completion(MESSAGE | nulls, "tool_calls")
     pieces = []
-    reply, wire = asked(
+    reply, transport = ask_model(
         chunks(*PIECES, reason="tool_calls") if is_streamed else whole,
         on_text=pieces.append if is_streamed else None,
         backend=backend,
     )
-    assert checked(reply) == SAID
+    assert checked(reply) == MESSAGE
     assert (reply.stop, reply.text, "".join(pieces)) == (
         "calls",
         "I book.",
@@ -99,14 +99,14 @@ def test_an_answer_comes_back_as_the_message_that_the_api_takes(is_streamed, bac
     assert reply.usage == Usage(read=1408, uncached=92, output=9)
     assert (reply.model, reply.id) == ("gpt-x-2026", "chatcmpl-1")
     if is_streamed:
-        assert wire.asked[0]["stream_options"] == {"include_usage": True}
+        assert transport.requests[0]["stream_options"] == {"include_usage": True}
     else:
-        assert "stream" not in wire.asked[0]
+        assert "stream" not in transport.requests[0]
 
 
 def test_stream_options_can_be_left_to_a_server_that_takes_none():
-    _, wire = asked(chunks({"content": "Hi."}), on_text=print, stream_options=None)
-    assert wire.asked[0]["stream_options"] is None
+    _, transport = ask_model(chunks({"content": "Hi."}), on_text=print, stream_options=None)
+    assert transport.requests[0]["stream_options"] is None
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_stream_options_can_be_left_to_a_server_that_takes_none():
     ],
 )
 def test_what_it_stopped_for(message, reason, stop, text, calls):
-    reply, _ = asked(completion({"role": "assistant", **message}, reason))
+    reply, _ = ask_model(completion({"role": "assistant", **message}, reason))
     assert (reply.stop, reply.text, len(reply.calls)) == (stop, text, calls)
     entry = checked(reply)
     assert len(entry.get("tool_calls", ())) == calls
@@ -140,7 +140,7 @@ def test_what_it_stopped_for(message, reason, stop, text, calls):
 
 def test_an_answer_that_says_nothing_adds_nothing():
     for message in ({"content": None}, {"content": ""}, {"content": None, "tool_calls": []}):
-        reply, _ = asked(completion({"role": "assistant", **message}))
+        reply, _ = ask_model(completion({"role": "assistant", **message}))
         assert (reply.entries, reply.text, reply.stop) == ((), "", "answer")
 
 
@@ -151,17 +151,18 @@ def test_what_a_server_adds_goes_back_to_it(is_streamed):
         "reasoning_content": "Berth 4, I think.",
         "reasoning_details": [{"type": "reasoning.encrypted", "data": "gAAA"}],
     }
-    said = {"role": "assistant", "content": None, **reasoning, "tool_calls": [tool_call(**own)]}
+    message = {"role": "assistant", "content": None, **reasoning, "tool_calls": [tool_call(**own)]}
     pieces = [
         {"reasoning_content": "Berth 4, "},
         {"reasoning_content": "I think."},
         {"reasoning_details": reasoning["reasoning_details"]},
         {"tool_calls": [{"index": 0, **tool_call(**own)}]},
     ]
-    reply, _ = asked(
-        chunks(*pieces) if is_streamed else completion(said), on_text=print if is_streamed else None
+    reply, _ = ask_model(
+        chunks(*pieces) if is_streamed else completion(message),
+        on_text=print if is_streamed else None,
     )
-    assert checked(reply) == said
+    assert checked(reply) == message
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ def test_arguments_come_as_json_in_whatever_way_a_server_gives_them(given, is_st
     call = tool_call(arguments=given)
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     pieces = {"tool_calls": [{"index": 0, **call}]}
-    reply, _ = asked(
+    reply, _ = ask_model(
         chunks(pieces) if is_streamed else completion(message),
         on_text=print if is_streamed else None,
     )
@@ -185,7 +186,7 @@ def test_arguments_come_as_json_in_whatever_way_a_server_gives_them(given, is_st
 @pytest.mark.parametrize("ids", [(None, None), ("", ""), ("call_7", "call_7")])
 def test_calls_without_an_id_of_their_own_get_one(ids):
     calls = [tool_call(id=each) for each in ids]
-    reply, _ = asked(completion({"role": "assistant", "content": None, "tool_calls": calls}))
+    reply, _ = ask_model(completion({"role": "assistant", "content": None, "tool_calls": calls}))
     made = [call["id"] for call in checked(reply)["tool_calls"]]
     assert made == [call.id for call in reply.calls]
     assert len(set(made)) == 2
@@ -222,7 +223,7 @@ def test_calls_without_an_id_of_their_own_get_one(ids):
 )
 def test_calls_that_are_streamed_in_a_servers_own_way_are_put_together(deltas):
     listed = chunks(*[{"tool_calls": [each]} for each in deltas])
-    reply, _ = asked(listed, on_text=print)
+    reply, _ = ask_model(listed, on_text=print)
     assert checked(reply)["tool_calls"] == [tool_call(1), tool_call(2)]
 
 
@@ -231,15 +232,15 @@ def test_parts_of_a_content_are_kept_and_their_texts_said():
         {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]},
         {"type": "text", "text": "Berth 4."},
     ]
-    reply, _ = asked(completion({"role": "assistant", "content": parts}))
+    reply, _ = ask_model(completion({"role": "assistant", "content": parts}))
     assert (checked(reply)["content"], reply.text) == (parts, "Berth 4.")
 
 
 @pytest.mark.parametrize("usage", [None, {}])
 def test_tokens_are_counted_where_a_server_does_not_say_them(usage):
-    reply, _ = asked(completion({"role": "assistant", "content": "Berth 4."}, usage=usage))
+    reply, _ = ask_model(completion({"role": "assistant", "content": "Berth 4."}, usage=usage))
     assert reply.usage == Usage(uncached=7, output=5)
-    reply, _ = asked(chunks({"content": "Berth 4."}, usage=usage), on_text=print)
+    reply, _ = ask_model(chunks({"content": "Berth 4."}, usage=usage), on_text=print)
     assert reply.usage == Usage(uncached=7, output=5)
 
 
@@ -247,38 +248,38 @@ def test_tokens_are_counted_where_a_server_does_not_say_them(usage):
 @pytest.mark.parametrize("count", range(1, 7))
 def test_a_stream_that_ends_early_is_an_error_and_never_half_an_answer(count, ending):
     with pytest.raises(ProviderUnavailableError, match="ended before the answer was whole"):
-        asked([*chunks(*PIECES)[:count], *ending], on_text=print)
+        ask_model([*chunks(*PIECES)[:count], *ending], on_text=print)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_connection_that_breaks_in_the_midst_of_a_stream_is_one_too(backend):
     broken = sse(chunks(*PIECES)[:3], httpx.RemoteProtocolError("peer closed connection"))
     with pytest.raises(ProviderUnavailableError):
-        asked(broken, on_text=print, backend=backend)
+        ask_model(broken, on_text=print, backend=backend)
 
 
 def test_an_error_in_an_answer_that_said_200_is_that_error():
     error = {"error": {"message": "Provider returned error", "code": 429}}
     with pytest.raises(RateLimitError, match="Provider returned error"):
-        asked(error)
+        ask_model(error)
     with pytest.raises(RateLimitError, match="Provider returned error"):
-        asked([*chunks(*PIECES)[:3], error], on_text=print)
+        ask_model([*chunks(*PIECES)[:3], error], on_text=print)
 
 
 def test_an_error_in_the_place_of_a_choice_is_that_error():
     body = completion({"role": "assistant", "content": ""}, "error")
     body["choices"][0]["error"] = {"code": 502, "message": "Upstream failed"}
     with pytest.raises(ProviderUnavailableError, match="answered 502: Upstream failed"):
-        asked(body)
+        ask_model(body)
 
 
 @pytest.mark.parametrize("body", [{}, {"choices": []}, {"choices": [{}]}, {"choices": [None]}])
 def test_an_answer_of_another_shape_is_no_answer(body):
     with pytest.raises(ProviderUnavailableError, match="cannot be read"):
-        asked(body)
+        ask_model(body)
 
 
 def test_a_page_in_place_of_an_answer_is_no_answer():
     page = httpx.Response(200, text="<html>Sign in</html>", headers={"content-type": "text/html"})
     with pytest.raises(ProviderUnavailableError, match="broke off: JSONDecodeError"):
-        asked(page)
+        ask_model(page)

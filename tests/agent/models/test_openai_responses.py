@@ -1,4 +1,4 @@
-"""OpenAIResponsesModel: output items come back as the input items that the API takes."""
+"""OpenAIResponsesModel: output items become input items that the API accepts."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from rehydrate.errors import (
     ProviderUnavailableError,
     RequestRefusedError,
 )
-from tests.agent.models.wires import Wire, ask, httpx, prompt, refusal, sse
+from tests.agent.models.fake_transport import FakeTransport, ask, httpx, prompt, refusal, sse
 
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAAABo=="}
 CALL = {
@@ -37,7 +37,7 @@ USAGE = {
 }
 
 
-def said(text="Berth 4.", **own):
+def message_item(text="Berth 4.", **own):
     part = {"type": "output_text", "text": text, "annotations": []}
     message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
     return {**message, "content": [part], **own}
@@ -71,13 +71,13 @@ def stream(body):
     return [*listed, {"type": f"response.{body['status']}", "response": body}]
 
 
-def asked(*answers, on_text=None, backend="asyncio", **options):
-    wire = Wire(*answers)
-    model = OpenAIResponsesModel("gpt-x", client=wire.client("openai"), **options)
-    return ask(model, prompt("openai_responses"), on_text=on_text, backend=backend), wire
+def ask_model(*answers, on_text=None, backend="asyncio", **options):
+    transport = FakeTransport(*answers)
+    model = OpenAIResponsesModel("gpt-x", client=transport.client("openai"), **options)
+    return ask(model, prompt("openai_responses"), on_text=on_text, backend=backend), transport
 
 
-ALL = [REASONING, SEARCH, UNKNOWN, said(phase="commentary"), CALL]
+ALL = [REASONING, SEARCH, UNKNOWN, message_item(phase="commentary"), CALL]
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -85,7 +85,7 @@ ALL = [REASONING, SEARCH, UNKNOWN, said(phase="commentary"), CALL]
 def test_every_item_comes_back_as_it_was_sent(is_streamed, backend):
     body = response(ALL)
     pieces = []
-    reply, _ = asked(
+    reply, _ = ask_model(
         stream(body) if is_streamed else body,
         on_text=pieces.append if is_streamed else None,
         backend=backend,
@@ -100,8 +100,8 @@ def test_every_item_comes_back_as_it_was_sent(is_streamed, backend):
 
 
 def test_nothing_is_stored_and_reasoning_comes_encrypted():
-    _, wire = asked(response([said()]), include=["web_search_call.action.sources"])
-    (request,) = wire.asked
+    _, transport = ask_model(response([message_item()]), include=["web_search_call.action.sources"])
+    (request,) = transport.requests
     assert request["store"] is False
     assert request["include"] == ["web_search_call.action.sources", ENCRYPTED]
 
@@ -109,7 +109,7 @@ def test_nothing_is_stored_and_reasoning_comes_encrypted():
 def test_fields_that_only_answers_have_do_not_go_back():
     reasoning = {**REASONING, "status": None, "content": None}
     call = {**CALL, "namespace": None, "created_by": "agent_1"}
-    reply, _ = asked(response([reasoning, call]))
+    reply, _ = ask_model(response([reasoning, call]))
     assert list(reply.entries) == [REASONING, CALL]
 
 
@@ -128,11 +128,11 @@ REFUSED = refusal(
 
 @pytest.mark.parametrize("include", [[], ["web_search_call.action.sources"]])
 def test_a_model_that_does_not_reason_is_asked_without_it_from_then_on(include):
-    wire = Wire(REFUSED, response([said()]), response([said()]))
-    model = OpenAIResponsesModel("gpt-4o", client=wire.client("openai"), include=include)
+    transport = FakeTransport(REFUSED, response([message_item()]), response([message_item()]))
+    model = OpenAIResponsesModel("gpt-4o", client=transport.client("openai"), include=include)
     for _ in range(2):
         assert ask(model, prompt("openai_responses")).text == "Berth 4."
-    assert [request.get("include", []) for request in wire.asked] == [
+    assert [request.get("include", []) for request in transport.requests] == [
         [*include, ENCRYPTED],
         include,
         include,
@@ -141,18 +141,18 @@ def test_a_model_that_does_not_reason_is_asked_without_it_from_then_on(include):
 
 def test_it_is_asked_again_once_only():
     with pytest.raises(RequestRefusedError, match="Encrypted content"):
-        asked(REFUSED, REFUSED)
+        ask_model(REFUSED, REFUSED)
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 @pytest.mark.parametrize(
     ("output", "status", "reason", "stop", "kept", "calls"),
     [
-        ([said()], "completed", None, "answer", [said()], 0),
-        ([said()], "incomplete", "max_output_tokens", "length", [said()], 0),
-        ([said()], "incomplete", "content_filter", "refusal", [said()], 0),
+        ([message_item()], "completed", None, "answer", [message_item()], 0),
+        ([message_item()], "incomplete", "max_output_tokens", "length", [message_item()], 0),
+        ([message_item()], "incomplete", "content_filter", "refusal", [message_item()], 0),
         ([REASONING], "incomplete", "max_output_tokens", "length", [], 0),
-        ([REASONING, said(content=[])], "completed", None, "answer", [], 0),
+        ([REASONING, message_item(content=[])], "completed", None, "answer", [], 0),
         (
             [REASONING, CALL, {**CALL, "call_id": "call_2", "arguments": '{"be'}],
             "incomplete",
@@ -169,7 +169,7 @@ def test_it_is_asked_again_once_only():
             [],
             0,
         ),
-        ([said(), CALL], "incomplete", "content_filter", "refusal", [said()], 0),
+        ([message_item(), CALL], "incomplete", "content_filter", "refusal", [message_item()], 0),
         ([{**CALL, "arguments": ""}], "completed", None, "calls", [{**CALL, "arguments": "{}"}], 1),
         ([], "completed", None, "answer", [], 0),
     ],
@@ -178,7 +178,9 @@ def test_what_it_stopped_for_and_what_of_it_can_be_sent_again(
     output, status, reason, stop, kept, calls, is_streamed
 ):
     body = response(output, status, reason)
-    reply, _ = asked(stream(body) if is_streamed else body, on_text=print if is_streamed else None)
+    reply, _ = ask_model(
+        stream(body) if is_streamed else body, on_text=print if is_streamed else None
+    )
     assert (reply.stop, len(reply.calls)) == (stop, calls)
     assert list(reply.entries) == kept
     history = [{"role": "user", "content": "?"}, *reply.entries]
@@ -186,15 +188,15 @@ def test_what_it_stopped_for_and_what_of_it_can_be_sent_again(
 
 
 def test_a_refusal_is_said_and_kept():
-    message = said(content=[{"type": "refusal", "refusal": "I can't."}])
-    reply, _ = asked(response([message]))
+    message = message_item(content=[{"type": "refusal", "refusal": "I can't."}])
+    reply, _ = ask_model(response([message]))
     assert (reply.stop, reply.text, list(reply.entries)) == ("refusal", "I can't.", [message])
 
 
 def test_items_that_a_server_lists_in_the_stream_alone_are_taken_from_there():
     listed = stream(response(ALL))
     listed[-1]["response"] = response([])
-    reply, _ = asked(listed, on_text=print)
+    reply, _ = ask_model(listed, on_text=print)
     assert list(reply.entries) == ALL
 
 
@@ -214,31 +216,31 @@ OVERFLOW = {
 )
 def test_a_failure_in_the_midst_of_a_stream_is_that_failure(listed):
     with pytest.raises(ContextOverflowError, match="exceeds the context window"):
-        asked([*stream(response([said()]))[:3], *listed], on_text=print)
+        ask_model([*stream(response([message_item()]))[:3], *listed], on_text=print)
 
 
 def test_a_response_that_failed_is_its_error():
     error = {"code": "server_error", "message": "The server had an error."}
     with pytest.raises(ProviderUnavailableError, match="The server had an error"):
-        asked(response([], "failed", error=error))
+        ask_model(response([], "failed", error=error))
     with pytest.raises(ProviderUnavailableError, match="the response is cancelled"):
-        asked(response([], "cancelled"))
+        ask_model(response([], "cancelled"))
 
 
 @pytest.mark.parametrize("count", range(1, 6))
 def test_a_stream_that_ends_early_is_an_error_and_never_half_an_answer(count):
     with pytest.raises(ProviderUnavailableError, match="ended before the answer was whole"):
-        asked(stream(response([said(), CALL]))[:count], on_text=print)
+        ask_model(stream(response([message_item(), CALL]))[:count], on_text=print)
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_connection_that_breaks_in_the_midst_of_a_stream_is_one_too(backend):
-    broken = sse(stream(response([said()]))[:3], httpx.ReadError("reset by peer"))
+    broken = sse(stream(response([message_item()]))[:3], httpx.ReadError("reset by peer"))
     with pytest.raises(ProviderUnavailableError):
-        asked(broken, on_text=print, backend=backend)
+        ask_model(broken, on_text=print, backend=backend)
 
 
 @pytest.mark.parametrize("body", [{}, {"output": None}, {"output": ["text"]}])
 def test_an_answer_of_another_shape_is_no_answer(body):
     with pytest.raises(ProviderUnavailableError, match="cannot be read"):
-        asked(body)
+        ask_model(body)

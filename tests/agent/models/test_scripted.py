@@ -1,4 +1,4 @@
-"""ScriptedModel: it answers as the script says, in each provider's shape, the same every time."""
+"""ScriptedModel: it replies as scripted, in each provider's shape, the same in every run."""
 
 import anyio
 import pytest
@@ -14,14 +14,14 @@ LONG_RULES = "Keep the harbour's rules. " * 2_000
 
 
 def ask(model, prompt, **options):
-    async def asking():
+    async def main():
         return await model.reply(prompt, **options)
 
-    return anyio.run(asking)
+    return anyio.run(main)
 
 
 def turn(context, model):
-    """Ask, run the calls, ask again: the least loop there is."""
+    """Ask, run the calls, ask again: the smallest loop."""
     prompt = context.prompt()
     while True:
         reply = ask(model, prompt)
@@ -64,8 +64,8 @@ def test_ids_are_the_same_in_every_run_and_never_twice_in_a_conversation(provide
     def run():
         context = Context(provider=provider)
         replies = []
-        for said in ("Go.", "Go."):
-            context.add({"role": "user", "content": said})
+        for query in ("Go.", "Go."):
+            context.add({"role": "user", "content": query})
             # A new model for each turn: the ids must not come from its own counting.
             replies.append(turn(context, ScriptedModel([call("go"), "Gone."], provider=provider)))
         return context.history, replies
@@ -100,13 +100,13 @@ def test_text_is_streamed_in_pieces_that_make_it_whole():
 
 
 def test_a_function_answers_every_prompt_and_may_be_async():
-    async def brain(prompt):
+    async def respond(prompt):
         await anyio.sleep(0)
         return f"{len(prompt.messages)} messages"
 
-    model = ScriptedModel(brain)
+    model = ScriptedModel(respond)
     context = Context()
-    replies = [ask(model, context.prompt(said)).text for said in ("One.", "Two.")]
+    replies = [ask(model, context.prompt(query)).text for query in ("One.", "Two.")]
     assert replies == ["1 messages", "2 messages"]
     assert [len(prompt.messages) for prompt in model.prompts] == [1, 2]
 
@@ -154,9 +154,9 @@ def test_it_runs_on_trio_too_and_can_be_cancelled_there():
     async def hang(prompt):
         await anyio.sleep_forever()
 
-    async def asking():
+    async def main():
         with anyio.move_on_after(0.01) as scope:
             await ScriptedModel(hang).reply(Context().prompt("?"))
         return scope.cancelled_caught
 
-    assert anyio.run(asking, backend="trio")
+    assert anyio.run(main, backend="trio")

@@ -44,9 +44,9 @@ def listener(is_streamed):
 
 
 def moody(chance):
-    """A brain that thinks, talks, calls and breaks off as it likes."""
+    """Return a responder whose thinking, text, calls and stop reason are random."""
 
-    def brain(request, wire):
+    def respond(request, wire):
         said = {
             "text": chance.choice(["", "I look.", "Done: é😀\u2028."]),
             "thinking": chance.choice([None, "", "Hm, \u2028 so."]),
@@ -56,9 +56,9 @@ def moody(chance):
             strict.Call(chance.choice("ab"), {"n": chance.random(), "név": "Réka"})
             for _ in range(chance.choice([0, 0, 1, 3]))
         ]
-        return strict.Says(**said, calls=tuple(calls))
+        return strict.ScriptedReply(**said, calls=tuple(calls))
 
-    return brain
+    return respond
 
 
 @pytest.mark.parametrize(("wire", "backend", "is_streamed"), EVERY_WAY)

@@ -1,15 +1,15 @@
-"""Models in conversations: what they say goes into a context, and comes back as it was."""
+"""Models in conversations: a reply goes into a context, and the next request has it unchanged."""
 
 import anyio
 import pytest
 
 from rehydrate import Context, validate
-from rehydrate.agent import encodable, model_of
+from rehydrate.agent import model_of, without_lone_surrogates
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import result_entries
 from rehydrate.prompt import ToolDef
 from tests.agent.models import test_anthropic, test_openai_chat, test_openai_responses
-from tests.agent.models.wires import Wire, ask, prompt
+from tests.agent.models.fake_transport import FakeTransport, ask, prompt
 
 ANSWERS = {
     "anthropic": (
@@ -17,7 +17,7 @@ ANSWERS = {
         test_anthropic.message([test_anthropic.THINKING, test_anthropic.TEXT]),
     ),
     "openai_chat": (
-        test_openai_chat.completion({**test_openai_chat.SAID, "reasoning_content": "Hm."}),
+        test_openai_chat.completion({**test_openai_chat.MESSAGE, "reasoning_content": "Hm."}),
         test_openai_chat.completion({"role": "assistant", "content": "Booked."}),
     ),
     "openai_responses": (
@@ -25,7 +25,7 @@ ANSWERS = {
         test_openai_responses.response(
             [
                 {**test_openai_responses.REASONING, "id": "rs_2"},
-                test_openai_responses.said("Booked.", id="msg_2"),
+                test_openai_responses.message_item("Booked.", id="msg_2"),
             ]
         ),
     ),
@@ -50,9 +50,11 @@ def test_each_request_begins_with_the_one_before_and_what_was_said_since(
     provider, backend, is_streamed
 ):
     answers = ANSWERS[provider]
-    wire = Wire(*[streamed(provider, each) if is_streamed else each for each in answers])
+    transport = FakeTransport(
+        *[streamed(provider, each) if is_streamed else each for each in answers]
+    )
     sdk = "anthropic" if provider == "anthropic" else "openai"
-    model = model_of(NAMES[provider], client=wire.client(sdk))
+    model = model_of(NAMES[provider], client=transport.client(sdk))
     assert model.provider == provider
     tool = ToolDef("book", "Books a berth.", {"type": "object", "properties": {}})
     context = Context(provider=provider, system="Be brief.", tools=[tool])
@@ -70,10 +72,10 @@ def test_each_request_begins_with_the_one_before_and_what_was_said_since(
     anyio.run(turn, backend=backend)
     assert validate(context.history, format=provider) == []
     key = "input" if provider == "openai_responses" else "messages"
-    first, second = (without_marks(request[key]) for request in wire.asked)
+    first, second = (without_marks(request[key]) for request in transport.requests)
     assert second[: len(first)] == first
-    said = without_marks(context.history[1 : 1 + len(second) - len(first)])
-    assert second[len(first) :] == said
+    replies = without_marks(context.history[1 : 1 + len(second) - len(first)])
+    assert second[len(first) :] == replies
 
 
 def without_marks(value):
@@ -93,16 +95,16 @@ def test_half_a_surrogate_pair_in_the_history_stops_no_conversation(provider, is
     key = "input" if provider == "openai_responses" else "messages"
     sent = prompt(provider, **{key: [{"role": "user", "content": "caf\udce9.txt \ud83d\ude00"}]})
     answer = ANSWERS[provider][1]
-    wire = Wire(streamed(provider, answer) if is_streamed else answer)
+    transport = FakeTransport(streamed(provider, answer) if is_streamed else answer)
     sdk = "anthropic" if provider == "anthropic" else "openai"
-    model = model_of(NAMES[provider], client=wire.client(sdk))
+    model = model_of(NAMES[provider], client=transport.client(sdk))
     ask(model, sent, on_text=print if is_streamed else None)
-    assert wire.asked[0][key] == [{"role": "user", "content": "caf\ufffd.txt \U0001f600"}]
+    assert transport.requests[0][key] == [{"role": "user", "content": "caf\ufffd.txt \U0001f600"}]
 
 
 def test_what_utf8_can_hold_stays_as_it_is():
     value = {"a": ["é😀", 1, None, ("x", 2.5)]}
-    assert encodable(value) == {"a": ["é😀", 1, None, ["x", 2.5]]}
+    assert without_lone_surrogates(value) == {"a": ["é😀", 1, None, ["x", 2.5]]}
 
 
 @pytest.mark.parametrize("name", ["", "gpt-5.4", "anthropic:", "gemini:x", ":x"])

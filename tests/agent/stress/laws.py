@@ -1,4 +1,4 @@
-"""What must hold of every run, whatever happened in it; each check tells what breaks it."""
+"""Laws that hold for every run; each yields a text for every violation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rehydrate.errors import (
     ProviderUnavailableError,
     RateLimitError,
 )
-from tests.agent.stress.reading import Spoken, parts, spoken, texts
-from tests.agent.stress.running import Run
-from tests.provider import Exchange, Says
+from tests.agent.stress.run import Run
+from tests.agent.stress.wire_reading import HistoryPart, history_parts, request_parts, texts
+from tests.provider import Exchange, ScriptedReply
 
 UNIQUE_CHARS = 40
-"""Texts of so many characters are said once only, since chance made them."""
+"""Random texts of this length are unique."""
 _JIT = ("request_context", "fetch_whole", "load_memory")
 
 
@@ -30,83 +30,85 @@ def refused(run: Run) -> Iterator[str]:
 
 
 def lost(run: Run) -> Iterator[str]:
-    """All that was said stands in the history once, in order, and valid."""
+    """The history is valid and has every message, reply and result once, in order."""
     history, wire = run.context.history, run.plan.wire
     for violation in validate(history, wire):
         yield f"invalid: {violation}"
-    said = spoken(history, wire)
+    parts = history_parts(history, wire)
     try:
-        _check_told(run, said)
+        _check_history(run, parts)
     except AssertionError as error:
         yield str(error)
-    ids = Counter(each.id for each in said if each.kind == "call")
+    ids = Counter(each.id for each in parts if each.kind == "call")
     yield from (f"the call id {name} stands {n} times" for name, n in ids.items() if n > 1)
-    made = Counter(run.tools.made)
-    yield from (f"the tool of {tag} ran {times} times" for tag, times in made.items() if times > 1)
-    known = {_tag(each.text) for each in said if each.kind == "call"}
-    yield from (f"{tag} was run, and nobody called it" for tag in made.keys() - known)
+    ran = Counter(run.tools.calls)
+    yield from (f"the tool of {tag} ran {times} times" for tag, times in ran.items() if times > 1)
+    called = {_tag(each.text) for each in parts if each.kind == "call"}
+    yield from (f"{tag} was run, and nobody called it" for tag in ran.keys() - called)
 
 
 def repeated(run: Run) -> Iterator[str]:
     """Nothing stands twice in a prompt."""
-    said = _unique_texts(run)
-    for number, asked in enumerate(run.model.asked):
-        ir = asked.prompt.ir
+    unique_texts = _unique_texts(run)
+    for number, sent in enumerate(run.model.prompts):
+        ir = sent.prompt.ir
         for broken in ir.verify():
             yield f"prompt {number}: {broken}"
-        places = range(len(ir.history.entries))
-        items = Counter([f"history[{ir.history.entry_index(place)}]" for place in places])
+        indexes = range(len(ir.history.entries))
+        items = Counter([f"history[{ir.history.entry_index(index)}]" for index in indexes])
         for section in (*ir.sections, *ir.late_bound):
-            # Of what is shown in part, with a handle, the whole and other parts are new.
+            # If a section shows part of an item, other parts of it may be in the prompt too.
             part = "" if section.handle is None else str(section.content)
             items.update({f"{item}{part}" for item in section.provenance.items})
         for item, times in items.items():
             if times > 1:
                 yield f"prompt {number}: {item[:60]} stands {times} times"
-        text = "\n".join(texts(asked.prompt.request))
-        late = {str(section.content).strip() for section in ir.late_bound}
-        for each in late:
+        text = "\n".join(texts(sent.prompt.request))
+        late_bound = {str(section.content).strip() for section in ir.late_bound}
+        for each in late_bound:
             if len(each) >= UNIQUE_CHARS and text.count(each) != 1:
                 yield f"prompt {number}: late-bound {each[:60]!r} is there {text.count(each)} times"
-        for each in said:
+        for each in unique_texts:
             if text.count(each) > 1:
                 yield f"prompt {number}: {each[:60]!r} is there {text.count(each)} times"
 
 
 def broken_prefixes(run: Run) -> Iterator[str]:
-    """A prompt begins with the one before it, or it is said that it does not."""
-    bodies = [parts(asked.prompt.request) for asked in run.model.asked]
-    for number, (before, now) in enumerate(pairwise(zip(bodies, run.model.asked, strict=True)), 1):
+    """A prompt begins with the one before it, or the context reports that it does not."""
+    bodies = [request_parts(sent.prompt.request) for sent in run.model.prompts]
+    for number, (before, now) in enumerate(
+        pairwise(zip(bodies, run.model.prompts, strict=True)), 1
+    ):
         extends = now[0][: len(before[0])] == before[0]
-        is_told = now[1].prefix is not None and not now[1].prefix.extends
-        is_told = is_told or now[1].compactions > before[1].compactions
-        if not extends and not is_told:
-            yield f"prompt {number} does not extend the one before, and nobody says so"
+        is_reported = now[1].prefix is not None and not now[1].prefix.extends
+        is_reported = is_reported or now[1].compactions > before[1].compactions
+        if not extends and not is_reported:
+            yield f"prompt {number} does not extend the one before, and no report says so"
         elif extends and now[1].prefix is not None and not now[1].prefix.extends:
-            yield f"prompt {number} extends the one before, and it is said not to"
+            yield f"prompt {number} extends the one before, but the report denies it"
 
 
 def uncached(run: Run) -> Iterator[str]:
-    """The provider's bill: what one request left in the cache the next one reads, if it can."""
-    known = {json.dumps(parts(asked.prompt.request)[1:]) for asked in run.model.asked}
-    billed = [(parts(each.body), each) for each in run.provider.requests if each.billed]
+    """By the provider's bill, a request reads what the one before left in the cache."""
+    prompts = {json.dumps(request_parts(sent.prompt.request)[1:]) for sent in run.model.prompts}
+    billed = [(request_parts(each.body), each) for each in run.provider.requests if each.billed]
     for number, (body, _) in enumerate(billed):
-        if json.dumps(body[1:]) not in known:
+        if json.dumps(body[1:]) not in prompts:
             yield f"request {number} is none of the prompts"
     for number, (before, now) in enumerate(pairwise(billed), 1):
         if now[0][: len(before[0])] != before[0]:
             continue
-        left, read = kept(run, before[1]), now[1].billed.read
+        left, read = cached_tokens(run, before[1]), now[1].billed.read
         if read < left:
             yield f"request {number} reads {read} of the {left} tokens that are in the cache"
     minimum = run.provider.settings.minimum_prefix
     for number, (_, each) in enumerate(billed):
-        if each.billed.prompt > 2 * minimum and not kept(run, each):
+        if each.billed.prompt > 2 * minimum and not cached_tokens(run, each):
             yield f"request {number} of {each.billed.prompt} tokens leaves nothing in the cache"
 
 
-def kept(run: Run, exchange: Exchange) -> int:
-    """What a request leaves in the cache: up to its last mark, or in steps of 128."""
+def cached_tokens(run: Run, exchange: Exchange) -> int:
+    """Return the tokens that a request leaves in the cache: to the last mark, or in 128-steps."""
     billed = exchange.billed
     if run.plan.wire == "anthropic":
         return billed.read + billed.written_5m + billed.written_1h
@@ -114,12 +116,12 @@ def kept(run: Run, exchange: Exchange) -> int:
 
 
 def unfitting(run: Run) -> Iterator[str]:
-    """Each turn ends, for a reason that there was."""
+    """Each turn ends, for a reason that fits what happened."""
     replies = _replies(run)
     for number, (turn, was_cancelled) in enumerate(run.ended):
         if turn is None:
             continue
-        problem = _misfit(run, turn, was_cancelled, replies[number])
+        problem = _why_unfitting(run, turn, was_cancelled, replies[number])
         if problem:
             yield f"turn {number} ended with {turn.stopped} ({turn.error!r}): {problem}"
     last = run.ended[-1][0]
@@ -129,7 +131,7 @@ def unfitting(run: Run) -> Iterator[str]:
         yield f"the calm turn at the end: {last and last.stopped}, {last and last.error!r}"
 
 
-def _misfit(run: Run, turn: Turn, was_cancelled: bool, replies: list[Says]) -> str:
+def _why_unfitting(run: Run, turn: Turn, was_cancelled: bool, replies: list[ScriptedReply]) -> str:
     plan, stopped, error = run.plan, turn.stopped, turn.error
     last = replies[-1] if replies else None
     fits = {
@@ -156,18 +158,18 @@ def _misfit(run: Run, turn: Turn, was_cancelled: bool, replies: list[Says]) -> s
 
 def _has_failed(run: Run, turn: Turn) -> bool:
     if isinstance(turn.error, ContextOverflowError):
-        return run.plan.storm > 0
+        return run.plan.fault_rate > 0
     if not isinstance(turn.error, (RateLimitError, ProviderUnavailableError)):
         return False
     tried = [each for each in turn.events if isinstance(each, Retrying)]
     at_last = [each for each in tried if each.step == turn.steps + 1]
-    is_stormy = run.plan.storm > 0 or run.plan.timeout is not None
+    is_stormy = run.plan.fault_rate > 0 or run.plan.timeout is not None
     return is_stormy and len(at_last) >= run.plan.attempts - 1
 
 
-def _replies(run: Run) -> list[list[Says]]:
-    """Those that arrived, turn by turn."""
-    found: list[list[Says]] = []
+def _replies(run: Run) -> list[list[ScriptedReply]]:
+    """Return the replies that arrived, turn by turn."""
+    found: list[list[ScriptedReply]] = []
     for kind, what in run.log:
         if kind == "user":
             found.append([])
@@ -176,68 +178,70 @@ def _replies(run: Run) -> list[list[Says]]:
     return found
 
 
-def _check_told(run: Run, said: list[Spoken]) -> None:
-    rest = list(said)
+def _check_history(run: Run, parts: list[HistoryPart]) -> None:
+    rest = list(parts)
     log = list(run.log)
-    for place, (kind, what) in enumerate(log):
+    for index, (kind, what) in enumerate(log):
         if kind == "user":
             assert rest, f"lost: {what[:60]!r}"
             assert rest[0][:2] == ("user", what), f"lost: {what[:60]!r}, there is {rest[0]}"
             rest.pop(0)
         elif kind == "reply":
-            is_cut = place + 1 < len(log) and log[place + 1][0] == "cut"
+            is_cut = index + 1 < len(log) and log[index + 1][0] == "cut"
             _check_reply(run, what, rest, is_cut)
-    assert not rest, f"nobody said {rest[0]}"
+    assert not rest, f"unexpected: {rest[0]}"
 
 
-def _check_reply(run: Run, says: Says, rest: list[Spoken], is_cut: bool) -> None:
-    came: list[Spoken] = []
-    while rest and rest[0].kind in ("thought", "text", "call"):
-        came.append(rest.pop(0))
-    text = "".join(each.text for each in came if each.kind == "text")
-    if says.text.strip() or text:
-        assert text == says.text, f"lost: {says.text[:60]!r}, there is {text[:60]!r}"
-    calls = [each for each in came if each.kind == "call"]
-    if says.stop is None:
-        assert len(calls) == len(says.calls), f"lost: calls of {says}, there are {calls}"
-        thoughts = [each.text for each in came if each.kind == "thought"]
-        is_thought = run.plan.wire == "anthropic" and run.plan.thinking and says.thinking
-        if is_thought and (says.calls or says.text.strip()):
-            assert thoughts == [says.thinking], f"lost: {says.thinking}, there is {thoughts}"
-    for call, made in zip(calls, says.calls, strict=False):
+def _check_reply(run: Run, reply: ScriptedReply, rest: list[HistoryPart], is_cut: bool) -> None:
+    found: list[HistoryPart] = []
+    while rest and rest[0].kind in ("thinking", "text", "call"):
+        found.append(rest.pop(0))
+    text = "".join(each.text for each in found if each.kind == "text")
+    if reply.text.strip() or text:
+        assert text == reply.text, f"lost: {reply.text[:60]!r}, there is {text[:60]!r}"
+    calls = [each for each in found if each.kind == "call"]
+    if reply.stop is None:
+        assert len(calls) == len(reply.calls), f"lost: calls of {reply}, there are {calls}"
+        thinking = [each.text for each in found if each.kind == "thinking"]
+        has_thinking = run.plan.wire == "anthropic" and run.plan.thinking and reply.thinking
+        if has_thinking and (reply.calls or reply.text.strip()):
+            assert thinking == [reply.thinking], f"lost: {reply.thinking}, there is {thinking}"
+    for call, made in zip(calls, reply.calls, strict=False):
         assert call.name == made.name, f"lost: {made}, there is {call}"
         assert json.loads(call.text) == _as_object(made.arguments), f"{made} became {call}"
         assert rest, f"lost: the result of {call}"
         result = rest.pop(0)
         assert (result.kind, result.id) == ("result", call.id), f"{call} is followed by {result}"
-        _check_result(run, call, result.text, is_cut, says)
+        _check_result(run, call, result.text, is_cut, reply)
 
 
-def _check_result(run: Run, call: Spoken, result: str, is_cut: bool, says: Says) -> None:
-    if call.name in _JIT and call.id in run.jit.answered:
-        came = run.jit.answered[call.id].content
+def _check_result(
+    run: Run, call: HistoryPart, result: str, is_cut: bool, reply: ScriptedReply
+) -> None:
+    if call.name in _JIT and call.id in run.jit.answers:
+        expected = run.jit.answers[call.id].content
     else:
-        came = run.tools.came.get(_tag(call.text))
-    if result == came:
+        expected = run.tools.results.get(_tag(call.text))
+    if result == expected:
         return
-    is_mine = call.name in ("blocking", "refusing", "huge", "nothing")
-    # A thread's work may be over when nobody waits for it any more; no other's.
-    assert came is None or is_mine, f"lost: {came[:80]!r}, there is {result[:80]!r}"
-    is_late = "took longer" in result and not call.name.startswith(_JIT)
-    is_known = (
+    is_in_thread = call.name in ("blocking", "refusing", "huge", "nothing")
+    # Only a tool in a thread may finish after the turn stopped waiting for it.
+    assert expected is None or is_in_thread, f"lost: {expected[:80]!r}, there is {result[:80]!r}"
+    has_timed_out = "took longer" in result and not call.name.startswith(_JIT)
+    is_expected = (
         (is_cut and "was cancelled" in result)
-        or is_late
-        or (says.stop is not None and ("cut off" in result or "not made" in result))
+        or has_timed_out
+        or (reply.stop is not None and ("cut off" in result or "not made" in result))
         or (call.name.startswith("no_") and "there is no tool" in result)
         or call.name == "quick"  # mistaken
         or (call.name == "load_memory" and "there is no tool" in result)
     )
-    assert result and is_known, f"{call} was answered with {result[:200]!r}"
+    assert result and is_expected, f"{call} was answered with {result[:200]!r}"
 
 
 def _tag(arguments: str) -> str:
-    given = json.loads(arguments)
-    tag = given.get("tag", "")
+    parsed = json.loads(arguments)
+    tag = parsed.get("tag", "")
     return tag if isinstance(tag, str) else ""
 
 
@@ -245,18 +249,18 @@ def _as_object(arguments) -> dict:
     if not isinstance(arguments, str):
         return dict(arguments)
     try:
-        given = json.loads(arguments)
+        parsed = json.loads(arguments)
     except ValueError:
         return {}
-    return given if isinstance(given, dict) else {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def _unique_texts(run: Run) -> list[str]:
-    """All that was said by anybody, once: no prompt may have it twice."""
+    """Return the texts of user, model, tools and sources that no prompt may have twice."""
     found = [what for kind, what in run.log if kind == "user"]
-    for says in (each for turn in _replies(run) for each in turn):
-        found += [says.text, says.thinking or ""]
-    found += [*run.tools.came.values(), *run.sources.said]
+    for reply in (each for turn in _replies(run) for each in turn):
+        found += [reply.text, reply.thinking or ""]
+    found += [*run.tools.results.values(), *run.sources.texts]
     return [each for each in found if len(each) >= UNIQUE_CHARS]
 
 

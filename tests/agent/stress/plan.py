@@ -1,4 +1,4 @@
-"""Plan: everything that chance decides about one run before it begins."""
+"""Plan: all random choices about one run, made before it begins."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal
 
-Way = Literal["run", "events", "sync"]
+Mode = Literal["run", "events", "sync"]
 SOURCES = ("memory", "clock", "fails", "hangs", "late", "says_nothing", "notes")
 MANUAL = ("claude-sonnet-4-5", "claude-haiku-4-5")
-"""Those whose thinking has a budget of its own; the others are adaptive."""
+"""Models whose thinking has a token budget; for the others it is adaptive."""
 MODELS = {
     "anthropic": (
         *("claude-opus-5-5", "claude-sonnet-5-5", "claude-haiku-5-5", "claude-fable-5-1"),
@@ -22,16 +22,16 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Plan:
-    """One run: a conversation of some turns, with a provider of its own."""
+    """One run: a conversation of some turns with its own provider."""
 
     name: str
-    """Of the seed and the run: all other dice of the run are cast by it."""
+    """Seed and number of the run; it seeds all other random choices of the run."""
     wire: str
     model: str
     is_named: bool
-    """Whether the context is told which model it is."""
+    """Whether the context knows the model's name."""
     backend: Literal["asyncio", "trio"]
-    way: Way
+    mode: Mode
     streams: bool
     thinking: dict | None
     turns: int
@@ -39,12 +39,12 @@ class Plan:
     max_job_tokens: int | None
     system_chars: int
     sources: tuple[str, ...]
-    storm: float
-    """How often a request fails."""
-    cancels: float
-    """How often a turn is cancelled."""
+    fault_rate: float
+    """Share of the requests that fail."""
+    cancel_rate: float
+    """Share of the turns that are cancelled."""
     native: bool
-    """Whether asyncio's own cancellation is used, which no shield of anyio's holds off."""
+    """Whether turns are cancelled by asyncio's task.cancel(), which ignores anyio's shields."""
     steps: int
     seconds: float | None
     dollars: float | None
@@ -55,27 +55,27 @@ class Plan:
     jit_calls: int
     jit_tokens: int
     wordiness: int
-    """How long the things that are said are."""
-    talks: float
-    """How often a reply calls tools."""
+    """How long texts are."""
+    call_rate: float
+    """Share of the replies that call tools."""
 
     def dice(self, *what: object) -> Random:
-        """Dice for one purpose: what else was cast meanwhile changes nothing."""
+        """Return a random generator for one purpose; other draws do not change it."""
         return Random(f"{self.name} {what}")
 
     @property
     def is_small(self) -> bool:
-        """Whether the window may be too small for what must stand in it."""
+        """Whether the window may be too small for the entries that must stay."""
         return self.soft_tokens < 4_000
 
 
 def plan_of(seed: int, number: int) -> Plan:
-    """The plan of one run, the same each time."""
+    """Return the plan of one run; the same for the same seed and number."""
     name = f"{seed}:{number}"
     dice = Random(name)
     wire = dice.choice(["anthropic", "anthropic", "openai_chat", "openai_responses"])
-    way: Way = dice.choices(["run", "events", "sync"], [6, 3, 1])[0]
-    backend = "asyncio" if way == "sync" else dice.choice(["asyncio", "trio"])
+    mode: Mode = dice.choices(["run", "events", "sync"], [6, 3, 1])[0]
+    backend = "asyncio" if mode == "sync" else dice.choice(["asyncio", "trio"])
     soft = dice.choice([2_500, 4_000, 4_000, 8_000, 8_000, 50_000])
     model = dice.choice(MODELS[wire])
     return Plan(
@@ -84,16 +84,16 @@ def plan_of(seed: int, number: int) -> Plan:
         model=model,
         is_named=dice.random() < 0.8,
         backend=backend,
-        way=way,
-        streams=way == "events" or dice.random() < 0.5,
+        mode=mode,
+        streams=mode == "events" or dice.random() < 0.5,
         thinking=_thinking(model, dice),
         turns=dice.choice([1, 2, 3, 3, 4, 6, 9]),
         soft_tokens=soft,
         max_job_tokens=dice.choices([None, soft * 3], [15, 1])[0],
         system_chars=dice.choice([0, 60, 4_000]),
         sources=tuple(source for source in SOURCES if dice.random() < 0.3),
-        storm=dice.choice([0.0, 0.08, 0.3]),
-        cancels=dice.choice([0.0, 0.3, 0.6]),
+        fault_rate=dice.choice([0.0, 0.08, 0.3]),
+        cancel_rate=dice.choice([0.0, 0.3, 0.6]),
         native=backend == "asyncio" and dice.random() < 0.5,
         steps=dice.choice([3, 8, 20]),
         seconds=dice.choices([None, 0.3], [12, 1])[0],
@@ -105,7 +105,7 @@ def plan_of(seed: int, number: int) -> Plan:
         jit_calls=dice.choice([2, 8]),
         jit_tokens=dice.choice([600, 1_500, 4_000]),
         wordiness=dice.choice([40, 200, 800]),
-        talks=dice.choice([0.3, 0.6, 0.8]),
+        call_rate=dice.choice([0.3, 0.6, 0.8]),
     )
 
 

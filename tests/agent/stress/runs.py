@@ -1,7 +1,7 @@
 """Generated agent runs: `python -m tests.agent.stress.runs --runs 1000 [--seed N] [--only RUN]`.
 
-Each is a conversation through an official SDK with the strict provider, in which chance decides
-what is said, called, cancelled and what fails. What must hold of it is in laws.py.
+Each is a conversation with the strict provider through an official SDK. Texts, calls, cancellations
+and faults are random. laws.py has what must hold of every run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import NamedTuple
 from rehydrate.agent import Retrying
 from tests.agent.stress.laws import LAWS
 from tests.agent.stress.plan import plan_of
-from tests.agent.stress.reading import parts, spoken
-from tests.agent.stress.running import Run, run
+from tests.agent.stress.run import Run, run_plan
+from tests.agent.stress.wire_reading import history_parts, request_parts
 
-_HANGS_SECONDS = 300
-_TOLD = (
+_MAX_RUN_SECONDS = 300
+_REPORTED = (
     "runs", "turns", "requests", "bound thinking", "tool calls", "context calls", "late-bound",
     "compactions", "thinking left out", "prompts that wait",
     "cancellations", "retries", "overflows", "refused", "lost", "repeated",
@@ -36,20 +36,20 @@ _TOLD = (
 )  # fmt: skip
 
 
-class Done(NamedTuple):
-    """What one run came to."""
+class RunReport(NamedTuple):
+    """The totals of one run, and the laws that it broke."""
 
     number: int
     totals: Counter
     violations: list[str]
 
 
-def knock(seed: int, number: int) -> Done:
-    """One run, and what it breaks."""
-    faulthandler.dump_traceback_later(_HANGS_SECONDS, exit=True)
+def report_run(seed: int, number: int) -> RunReport:
+    """Run one plan and check its laws."""
+    faulthandler.dump_traceback_later(_MAX_RUN_SECONDS, exit=True)
     totals, violations = Counter({"runs": 1}), []
     try:
-        one = run(plan_of(seed, number))
+        one = run_plan(plan_of(seed, number))
         totals += _totals(one)
         for name, law in LAWS.items():
             found = list(law(one))
@@ -61,32 +61,32 @@ def knock(seed: int, number: int) -> Done:
     finally:
         faulthandler.cancel_dump_traceback_later()
     gc.collect()
-    return Done(number, totals, violations)
+    return RunReport(number, totals, violations)
 
 
 def _totals(one: Run) -> Counter:
-    said = spoken(one.context.history, one.plan.wire)
-    calls = [each for each in said if each.kind == "call"]
-    bodies = [parts(asked.prompt.request) for asked in one.model.asked]
+    parts = history_parts(one.context.history, one.plan.wire)
+    calls = [each for each in parts if each.kind == "call"]
+    bodies = [request_parts(sent.prompt.request) for sent in one.model.prompts]
     turns = [turn for turn, _ in one.ended if turn is not None]
     bill = one.provider.usage
     found = Counter(
         {
             "turns": len(one.ended),
             "requests": len(one.provider.requests),
-            "tool calls": len(one.tools.made),
-            "context calls": len(one.jit.answered),
-            "late-bound": sum(len(each.sections) for each in one.jit.answered.values()),
+            "tool calls": len(one.tools.calls),
+            "context calls": len(one.jit.answers),
+            "late-bound": sum(len(each.sections) for each in one.jit.answers.values()),
             "calls": len(calls),
             "compactions": one.context.usage.compactions,
             "bound thinking": _sent_bound(one),
             "thinking left out": sum(
-                any(trace.name == "thinking" for trace in asked.prompt.ir.meta.trace)
-                for asked in one.model.asked
+                any(trace.name == "thinking" for trace in sent.prompt.ir.meta.trace)
+                for sent in one.model.prompts
             ),
             "prompts that wait": sum(
-                any("waits for the end" in said for said in asked.prompt.ir.meta.degraded)
-                for asked in one.model.asked
+                any("waits for the end" in text for text in sent.prompt.ir.meta.degraded)
+                for sent in one.model.prompts
             ),
             "cancellations": sum(was_cancelled for _, was_cancelled in one.ended),
             "retries": sum(isinstance(each, Retrying) for turn in turns for each in turn.events),
@@ -106,7 +106,7 @@ def _totals(one: Run) -> Counter:
 
 
 def _sent_bound(one: Run) -> int:
-    """The requests that carried thinking to a model that binds it to its prefix."""
+    """Count the requests with thinking to a model that binds it to its prefix."""
     binding = ("5-5", "5-1", "5-2")
     if not (one.plan.model.startswith("claude") and one.plan.model.endswith(binding)):
         return 0
@@ -119,34 +119,34 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--only", type=int, default=None, help="this run and no other")
     parser.add_argument("--jobs", type=int, default=2)
-    asked = parser.parse_args()
-    seed = random.randrange(1 << 30) if asked.seed is None else asked.seed
-    numbers = range(asked.runs) if asked.only is None else [asked.only]
-    if asked.only is not None:
-        print(plan_of(seed, asked.only), file=sys.stderr)
+    options = parser.parse_args()
+    seed = random.randrange(1 << 30) if options.seed is None else options.seed
+    numbers = range(options.runs) if options.only is None else [options.only]
+    if options.only is not None:
+        print(plan_of(seed, options.only), file=sys.stderr)
     start, totals, broken = time.monotonic(), Counter(), 0
-    for done in _all(partial(knock, seed), numbers, min(asked.jobs, len(numbers))):
-        totals += done.totals
-        broken += bool(done.violations)
-        for violation in done.violations[:4]:
-            again = f"--seed {seed} --only {done.number}"
+    for report in _all(partial(report_run, seed), numbers, min(options.jobs, len(numbers))):
+        totals += report.totals
+        broken += bool(report.violations)
+        for violation in report.violations[:4]:
+            again = f"--seed {seed} --only {report.number}"
             print(f"{again}: {violation}", file=sys.stderr, flush=True)
-    told = ", ".join(f"{name} {totals[name]:,}" for name in _TOLD)
+    summary = ", ".join(f"{name} {totals[name]:,}" for name in _REPORTED)
     ends = ", ".join(f"{name[9:]} {totals[name]:,}" for name in totals if name[:7] == "stopped")
     print(
-        f"{told}; ended with {ends} (seed {seed}, {time.monotonic() - start:.0f} s)",
+        f"{summary}; ended with {ends} (seed {seed}, {time.monotonic() - start:.0f} s)",
         file=sys.stderr,
     )
     print("sound" if not broken else f"{broken} of {len(numbers)} runs are not sound")
     sys.exit(bool(broken))
 
 
-def _all(knocked, numbers, jobs):
+def _all(report, numbers, jobs):
     if jobs == 1:
-        yield from map(knocked, numbers)
+        yield from map(report, numbers)
         return
     with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        yield from pool.imap_unordered(knocked, numbers, chunksize=4)
+        yield from pool.imap_unordered(report, numbers, chunksize=4)
 
 
 if __name__ == "__main__":

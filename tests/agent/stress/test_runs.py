@@ -1,6 +1,6 @@
-"""The runs, few: more with HYPOTHESIS_PROFILE=deep, in full by the command. And that they see.
+"""A few of the runs, and that the laws notice violations.
 
-HYPOTHESIS_PROFILE=random draws others each time.
+HYPOTHESIS_PROFILE=deep makes more runs, HYPOTHESIS_PROFILE=random makes others each time.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import pytest
 
 from tests.agent.stress.laws import LAWS
 from tests.agent.stress.plan import plan_of
-from tests.agent.stress.running import run
+from tests.agent.stress.run import run_plan
 from tests.stress.programs import run_module
 
 RUNS = (40, 300)
-CALM = {"storm": 0.0, "cancels": 0.0, "seconds": None, "timeout": None, "native": False}
+CALM = {"fault_rate": 0.0, "cancel_rate": 0.0, "seconds": None, "timeout": None, "native": False}
 
 
 def test_agents_keep_every_law_whatever_happens_to_them():
     usual, deep = RUNS
     profile = os.environ.get("HYPOTHESIS_PROFILE")
-    runs = os.environ.get("KNOCK_TRIALS", deep if profile == "deep" else usual)
+    runs = os.environ.get("STRESS_TRIALS", deep if profile == "deep" else usual)
     seed = [] if profile == "random" else ["--seed", "6"]
     ended = run_module("tests.agent.stress.runs", "--runs", str(runs), *seed)
     assert (ended.code, ended.out) == (0, "sound\n"), ended.err
@@ -30,15 +30,15 @@ def test_agents_keep_every_law_whatever_happens_to_them():
 
 @pytest.fixture(scope="module", params=["anthropic", "openai_chat", "openai_responses"])
 def one(request):
-    """A run in which nothing goes wrong, long enough for each law to have something to see."""
+    """A run in which nothing goes wrong, long enough for every law to check something."""
     few = plan_of(1, 1)
-    return run(
+    return run_plan(
         replace(
             few,
             wire=request.param,
             model="gpt-5" if request.param != "anthropic" else "claude-haiku-4-5",
             backend="asyncio",
-            way="run",
+            mode="run",
             streams=True,
             thinking=None,
             turns=4,
@@ -47,42 +47,42 @@ def one(request):
             system_chars=4_000,
             sources=("memory",),
             steps=8,
-            talks=0.6,
+            call_rate=0.6,
             **CALM,
         )
     )
 
 
-def seen(one):
+def broken_laws(one):
     return {name for name, law in LAWS.items() if list(law(one))}
 
 
 def test_a_sound_run_is_found_sound(one):
-    assert seen(one) == set()
+    assert broken_laws(one) == set()
 
 
-def lose_a_word(one):
+def remove_an_entry(one):
     del one.context._thread.entries._entries[0]
 
 
-def say_a_word_twice(one):
+def repeat_an_entry(one):
     entries = one.context._thread.entries._entries
     entries.insert(1, entries[0])
 
 
-def change_a_word(one):
+def change_an_entry(one):
     entry = one.context._thread.entries._entries[0]
     one.context._thread.entries._entries[0] = {**entry, "content": entry["content"] + "!"}
 
 
 def send_a_message_twice(one):
-    for asked in one.model.asked:
-        said = [each for each in asked.prompt.messages if each.get("role") == "user"]
-        asked.prompt.messages.append(max(said, key=lambda each: len(str(each))))
+    for sent in one.model.prompts:
+        messages = [each for each in sent.prompt.messages if each.get("role") == "user"]
+        sent.prompt.messages.append(max(messages, key=lambda each: len(str(each))))
 
 
 def begin_anew(one):
-    one.model.asked[1].prompt.messages.insert(0, {"role": "user", "content": "First of all:"})
+    one.model.prompts[1].prompt.messages.insert(0, {"role": "user", "content": "First of all:"})
 
 
 def bill_nothing_as_read(one):
@@ -102,9 +102,9 @@ def end_otherwise(one):
 @pytest.mark.parametrize(
     ("tamper", "law"),
     [
-        (lose_a_word, "lost"),
-        (say_a_word_twice, "lost"),
-        (change_a_word, "lost"),
+        (remove_an_entry, "lost"),
+        (repeat_an_entry, "lost"),
+        (change_an_entry, "lost"),
         (send_a_message_twice, "repeated"),
         (begin_anew, "unreported"),
         (bill_nothing_as_read, "uncached"),
@@ -116,22 +116,22 @@ def test_what_breaks_a_law_is_seen(one, tamper, law):
     kept = _state(one)
     try:
         tamper(one)
-        assert law in seen(one)
+        assert law in broken_laws(one)
     finally:
         _restore(one, kept)
 
 
 def _state(one):
-    asked = [list(asked.prompt.messages) for asked in one.model.asked]
+    prompts = [list(sent.prompt.messages) for sent in one.model.prompts]
     return (
         list(one.context._thread.entries._entries),
         list(one.provider.requests),
         list(one.ended),
-        asked,
+        prompts,
     )
 
 
 def _restore(one, kept):
-    one.context._thread.entries._entries[:], one.provider.requests[:], one.ended[:], asked = kept
-    for each, messages in zip(one.model.asked, asked, strict=True):
+    one.context._thread.entries._entries[:], one.provider.requests[:], one.ended[:], prompts = kept
+    for each, messages in zip(one.model.prompts, prompts, strict=True):
         each.prompt.messages[:] = messages

@@ -28,7 +28,7 @@ TRIALS = {
 def test_a_memory_stays_sound_under_every_stress_test(name: str):
     usual, deep = TRIALS[name]
     profile = os.environ.get("HYPOTHESIS_PROFILE")
-    trials = os.environ.get("KNOCK_TRIALS", deep if profile == "deep" else usual)
+    trials = os.environ.get("STRESS_TRIALS", deep if profile == "deep" else usual)
     seed = [] if profile == "random" else ["--seed", "6"]
     ended = run_module("tests.memory.stress", name, "--trials", str(trials), *seed)
     assert (ended.code, ended.out) == (0, "sound\n"), ended.err

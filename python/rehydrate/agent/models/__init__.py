@@ -1,7 +1,4 @@
-"""Models: what answers a prompt.
-
-model_of: a model from one string, as a setting or a command line has it.
-"""
+"""Clients for models of Anthropic, OpenAI and compatible servers; model_of makes one by name."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from rehydrate.errors import InvalidArgumentError
 __all__ = ["AnthropicModel", "Model", "OpenAIChatModel", "OpenAIResponsesModel", "Reply"]
 
 
-_MODELS: dict[str, type[SdkModel]] = {
+_CLASSES: dict[str, type[SdkModel]] = {
     "anthropic": AnthropicModel,
     "openai": OpenAIResponsesModel,
     "openai_chat": OpenAIChatModel,
@@ -25,17 +22,18 @@ _MODELS: dict[str, type[SdkModel]] = {
 
 
 def model_of(name: str, **options: Any) -> SdkModel:
-    """The model of a name such as ``anthropic:claude-opus-4-6``; ``options`` are its class's.
+    """Return a model by one string, such as ``anthropic:claude-opus-4-6`` in a settings file.
 
-    ``openai:`` is the Responses API, ``openai_chat:`` chat completions and, with ``base_url=``,
-    whatever server speaks them. Raises InvalidArgumentError for any other name.
+    ``openai:`` is the Responses API; ``openai_chat:`` is chat completions, of any server that
+    speaks them with ``base_url=``. ``options`` are those of the class. Raises InvalidArgumentError
+    for any other name.
 
     >>> model_of("openai_chat:qwen3", base_url="http://localhost:11434/v1")
     OpenAIChatModel('qwen3')
     """
     api, colon, model = name.partition(":")
-    kind = _MODELS.get(api)
+    kind = _CLASSES.get(api)
     if kind is None or not colon or not model:
-        names = ", ".join(f"'{each}:...'" for each in _MODELS)
+        names = ", ".join(f"'{each}:...'" for each in _CLASSES)
         raise InvalidArgumentError(f"model is {name!r}; choose one of {names}")
     return kind(model, **options)

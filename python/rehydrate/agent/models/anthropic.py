@@ -1,4 +1,4 @@
-"""AnthropicModel: Claude through the official SDK, what it said kept as it came."""
+"""AnthropicModel: Claude through the official SDK; its reply goes into the history unchanged."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from rehydrate.agent.models.model import Reply, Stop
-from rehydrate.agent.models.sdk import EventStream, Gathered, SdkEvents, SdkModel
-from rehydrate.cost.prices import Usage
+from rehydrate.agent.models.sdk import SdkModel, StreamAccumulator
+from rehydrate.agent.models.streams import EventStream, SdkStream
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.compiled import CompiledPrompt
 
 if TYPE_CHECKING:
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
 
 
 MAX_TOKENS = 8_192
-_LONGEST_UNSTREAMED = 8_192
-"""Tokens of output that the SDK waits for without a stream, whatever the model."""
+_MAX_UNSTREAMED_TOKENS = 8_192
+"""For a longer answer from any model the SDK demands a stream."""
 
 _STOPS: Mapping[str, Stop] = {
     "max_tokens": "length",
@@ -28,8 +27,8 @@ _STOPS: Mapping[str, Stop] = {
     "pause_turn": "pause",
 }
 _THINKING = ("thinking", "redacted_thinking")
-_CONTROLS = "thinking-binding-controls-2026-08-01"
-"""The beta in which the API takes ``block_binding`` and reports what it dropped."""
+_BINDING_BETA = "thinking-binding-controls-2026-08-01"
+"""The beta in which the API accepts ``block_binding`` and reports the blocks that it dropped."""
 
 PrefixMismatch = Literal["error", "drop_block"]
 
@@ -37,20 +36,21 @@ PrefixMismatch = Literal["error", "drop_block"]
 class AnthropicModel(SdkModel):
     """A model of Anthropic's Messages API, or of a server that speaks it (``base_url``).
 
-    ``client`` is an AsyncAnthropic, or its like for Bedrock or Vertex; without one it is made from
-    ``api_key`` or the environment when first used. ``max_tokens`` is the longest answer.
-    ``timeout`` and ``options`` go to ``messages.create`` as they are: ``thinking``,
-    ``tool_choice``, ``temperature``, ``betas``. The SDK's retries are off.
+    ``client`` is an AsyncAnthropic, or the one for Bedrock or Vertex; without one, a client is made
+    from ``api_key`` or the environment on first use. ``max_tokens`` limits the answer. ``timeout``
+    and ``options`` are passed to ``messages.create``: ``thinking``, ``tool_choice``,
+    ``temperature``, ``betas``. The SDK's retries are off.
 
-    ``prefix_mismatch`` says what becomes of thinking whose prefix has changed, with newer models:
-    "error" refuses the request, "drop_block" has the API leave the block out. It is asked for with
-    adaptive thinking, unless ``thinking`` says otherwise, and in a beta: then every `Reply` says
-    in `input_transformations` what was dropped. None leaves it to the API, and it says nothing. A
-    `Context` sends no such thinking; where one of your own might, store the choice with it.
+    ``prefix_mismatch`` is for newer models, which bind a thinking block to its prefix. If the
+    prefix has changed, "error" makes the API refuse the request, "drop_block" makes it drop the
+    block. Both request adaptive thinking, unless ``thinking`` is given, and a beta of the API; then
+    `Reply.input_transformations` lists the dropped blocks. None leaves the choice to the API, which
+    reports nothing. A `Context` never sends such a block. If your own history might, store the
+    choice with it.
 
-    Thinking blocks and their signatures, server tools and blocks yet unknown come back in
-    `Reply.entries` as they came. What is cut off in the midst of a call or a thought is left out,
-    since it could not be sent again.
+    Thinking blocks with their signatures, server tools and unknown blocks are in `Reply.entries`
+    unchanged. A call or a thinking block that was cut off is left out, because the API would refuse
+    it.
 
     >>> AnthropicModel("claude-opus-4-6", api_key="...", max_tokens=4_096)
     AnthropicModel('claude-opus-4-6')
@@ -83,7 +83,7 @@ class AnthropicModel(SdkModel):
             options={"max_tokens": max_tokens, **options},
         )
 
-    def _client(self) -> Any:
+    def _make_client(self) -> Any:
         from anthropic import AsyncAnthropic
 
         return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, max_retries=0)
@@ -93,46 +93,43 @@ class AnthropicModel(SdkModel):
 
     @property
     def _must_stream(self) -> bool:
-        return bool(self._options["max_tokens"] > _LONGEST_UNSTREAMED)
+        return bool(self._options["max_tokens"] > _MAX_UNSTREAMED_TOKENS)
 
-    async def _opened(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
-        return SdkEvents(self._provider, await resource.create(**arguments))
+    async def _open_stream(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
+        return SdkStream(self._provider, await resource.create(**arguments))
 
-    def _gathered(self) -> Gathered:
-        return AnthropicStream()
+    def _accumulator(self) -> StreamAccumulator:
+        return MessageAccumulator()
 
     def _is_answer(self, body: Mapping[str, Any]) -> bool:
         return isinstance(body.get("content"), list)
 
-    def _read(self, body: Any, prompt: CompiledPrompt) -> Reply:
+    def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
         del prompt
-        reason = body.get("stop_reason") or ""
-        stop = _STOPS.get(reason, "answer")
-        blocks = _to_send_again(body["content"], stop)
-        calls = tuple(filter(None, [ToolCall.read(each) for each in blocks if _is_call(each)]))
-        return Reply(
-            ({"role": "assistant", "content": blocks},) if blocks else (),
-            "".join(map(_text, body["content"])),
-            calls,
-            Usage.billed(body.get("usage") or {}),
-            "calls" if calls else stop,
-            str(body.get("model") or self._name),
-            str(body.get("id") or ""),
-            tuple(body.get("input_transformations") or ()),
+        stop = _STOPS.get(body.get("stop_reason") or "", "answer")
+        blocks = _resendable_blocks(body["content"], stop)
+        return self._make_reply(
+            body,
+            entries=[{"role": "assistant", "content": blocks}] if blocks else [],
+            text="".join(map(_text, body["content"])),
+            calls=filter(_is_call, blocks),
+            stop=stop,
+            input_transformations=body.get("input_transformations") or (),
         )
 
 
-class AnthropicStream:
-    """The events of a message's stream, put together to the message."""
+class MessageAccumulator:
+    """Joins the events of a stream to the message."""
 
     def __init__(self) -> None:
-        """Nothing was said yet."""
+        """Start without events."""
         self._message: dict[str, Any] = {}
         self._blocks: dict[int, dict[str, Any]] = {}
-        self._inputs: dict[int, str] = {}
+        self._partial_json: dict[int, str] = {}
+        """The input of each call so far, by the index of its block."""
 
     def add(self, event: Mapping[str, Any]) -> str:
-        """Take the next event; the piece of text in it, if there is one."""
+        """Add the next event; return the piece of text in it, or ""."""
         kind = event.get("type")
         if kind == "message_start":
             self._message = event["message"]
@@ -142,30 +139,32 @@ class AnthropicStream:
         elif kind == "content_block_delta":
             index, delta = event["index"], event["delta"]
             if delta.get("type") == "input_json_delta":
-                self._inputs[index] = self._inputs.get(index, "") + delta["partial_json"]
+                self._partial_json[index] = (
+                    self._partial_json.get(index, "") + delta["partial_json"]
+                )
             else:
-                _extend(self._blocks[index], delta)
+                _append_delta(self._blocks[index], delta)
                 return str(delta.get("text") or "")
         elif kind == "message_delta":
             self._message |= event["delta"]
             if event.get("input_transformations") is not None:
                 self._message["input_transformations"] = event["input_transformations"]
-            fresh = {key: value for key, value in (event.get("usage") or {}).items() if value}
-            self._message["usage"] = {**(self._message.get("usage") or {}), **fresh}
+            usage = {key: value for key, value in (event.get("usage") or {}).items() if value}
+            self._message["usage"] = {**(self._message.get("usage") or {}), **usage}
         return ""
 
     def body(self) -> dict[str, Any] | None:
-        """The message; None where it was not said to be over."""
+        """Return the message; None if no event had a stop reason."""
         if self._message.get("stop_reason") is None:
             return None
-        for index, written in self._inputs.items():
-            if written:
-                self._blocks[index]["input"] = _input(written)
+        for index, text in self._partial_json.items():
+            if text:
+                self._blocks[index]["input"] = _parsed_input(text)
         return {**self._message, "content": [self._blocks[each] for each in sorted(self._blocks)]}
 
 
 def _with_binding(prefix_mismatch: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, and what asks for this behaviour."""
+    """Return the options with those that request this behaviour."""
     if prefix_mismatch not in ("error", "drop_block"):
         raise InvalidArgumentError(
             f"prefix_mismatch is {prefix_mismatch!r}; choose 'error' or 'drop_block', or None"
@@ -181,13 +180,16 @@ def _with_binding(prefix_mismatch: str, options: Mapping[str, Any]) -> dict[str,
     return {
         **options,
         "thinking": {**thinking, "block_binding": binding},
-        "betas": betas if _CONTROLS in betas else [*betas, _CONTROLS],
+        "betas": betas if _BINDING_BETA in betas else [*betas, _BINDING_BETA],
     }
 
 
-def _to_send_again(blocks: Sequence[Any], stop: Stop) -> list[Any]:
-    """What of an answer the API takes back: no empty text, no call that is half written or that
-    was refused, and no thought at the end, which led nowhere."""
+def _resendable_blocks(blocks: Sequence[Any], stop: Stop) -> list[Any]:
+    """Return the blocks of an answer that the API accepts in a request.
+
+    Dropped are empty texts, calls that were cut off or refused, and thinking at the end, which no
+    block follows.
+    """
     kept = [each for each in blocks if each.get("type") != "text" or each.get("text")]
     if stop == "refusal":
         kept = [each for each in kept if each.get("type") == "text"]
@@ -199,8 +201,8 @@ def _to_send_again(blocks: Sequence[Any], stop: Stop) -> list[Any]:
     return [] if is_blank else kept
 
 
-def _extend(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """A block with what a delta adds: texts grow, a citation joins the others."""
+def _append_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+    """Append a delta to a block: texts grow, a citation joins the list of citations."""
     for key, value in delta.items():
         if key == "type":
             continue
@@ -212,12 +214,12 @@ def _extend(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
             block[key] = value
 
 
-def _input(written: str) -> Any:
-    """A call's input; where it is no JSON the API takes it back under this name only."""
+def _parsed_input(text: str) -> Any:
+    """Return a call's input. The API accepts invalid JSON only under the key INVALID_JSON."""
     try:
-        return json.loads(written)
+        return json.loads(text)
     except ValueError:
-        return {"INVALID_JSON": written}
+        return {"INVALID_JSON": text}
 
 
 def _is_call(block: Mapping[str, Any]) -> bool:

@@ -1,36 +1,30 @@
-"""OpenAIResponsesModel: the Responses API; nothing is stored, reasoning travels encrypted."""
+"""OpenAIResponsesModel: OpenAI's Responses API, without storage and with encrypted reasoning."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rehydrate.agent.models.failures import answered
 from rehydrate.agent.models.model import OnText, Reply, Stop
-from rehydrate.agent.models.openai_chat import OpenAIModel
-from rehydrate.agent.models.sdk import EventStream, Gathered, ResponseEvents
-from rehydrate.cost.prices import Usage
+from rehydrate.agent.models.openai import OpenAIModel, is_json
+from rehydrate.agent.models.sdk import StreamAccumulator
+from rehydrate.agent.models.sdk_errors import error_from_body
 from rehydrate.errors import RequestRefusedError
-from rehydrate.formats.calls import ToolCall
 from rehydrate.prompt.compiled import CompiledPrompt
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
-
 
 ENCRYPTED = "reasoning.encrypted_content"
 _NOT_ENCRYPTED = "encrypted content is not supported"
-"""What a model that does not reason answers to a request for encrypted reasoning, with a 400."""
-_ENDS = ("response.completed", "response.incomplete", "response.failed")
+"""The error (status 400) of a model that does not reason, when encrypted reasoning is requested."""
+_END_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 
 
 class OpenAIResponsesModel(OpenAIModel):
     """A model of OpenAI's Responses API, or of a server that speaks it (``base_url``).
 
-    The history is the client's: nothing is stored (``store=False``), and reasoning comes encrypted,
-    to be sent back. Models that do not reason refuse to be asked for that; they are asked again
-    without, once. Otherwise as OpenAIChatModel.
+    The provider stores nothing (``store=False``): the history is yours, and reasoning comes
+    encrypted, to be sent back. A model that does not reason refuses to encrypt; then the request is
+    sent again without that option, and so are all later ones. The arguments are those of
+    OpenAIChatModel.
 
     >>> OpenAIResponsesModel("gpt-5.4", api_key="...", reasoning={"effort": "low"})
     OpenAIResponsesModel('gpt-5.4')
@@ -38,39 +32,22 @@ class OpenAIResponsesModel(OpenAIModel):
 
     _provider = "openai_responses"
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        client: AsyncOpenAI | None = None,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        timeout: float | None = None,
-        **options: Any,
-    ) -> None:
-        """Take the model's name; raises MissingPackageError without the SDK."""
+    def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
         include = list(dict.fromkeys([*options.get("include", ()), ENCRYPTED]))
-        super().__init__(
-            name,
-            client=client,
-            api_key=api_key,
-            base_url=base_url,
-            timeout=timeout,
-            options={"store": False, **options, "include": include},
-        )
+        return {"store": False, **options, "include": include}
 
     async def reply(self, prompt: CompiledPrompt, *, on_text: OnText | None = None) -> Reply:
-        """The answer to a prompt, streamed with ``on_text``.
+        """Return the reply to a prompt, streamed with ``on_text``.
 
-        Raises ProviderError where there is none; an answer that breaks off is none.
+        Raises ProviderError if there is no reply, also if it breaks off before its end.
         """
-        asked_for = self._options.get("include", [])
+        include = self._options.get("include", [])
         try:
             return await super().reply(prompt, on_text=on_text)
         except RequestRefusedError as error:
-            if ENCRYPTED not in asked_for or _NOT_ENCRYPTED not in error.message.lower():
+            if ENCRYPTED not in include or _NOT_ENCRYPTED not in error.message.lower():
                 raise
-        rest = [each for each in asked_for if each != ENCRYPTED]
+        rest = [each for each in include if each != ENCRYPTED]
         others = {key: value for key, value in self._options.items() if key != "include"}
         self._options = {**others, **({"include": rest} if rest else {})}
         return await super().reply(prompt, on_text=on_text)
@@ -78,47 +55,40 @@ class OpenAIResponsesModel(OpenAIModel):
     def _resource(self, client: Any) -> Any:
         return client.responses
 
-    async def _opened(self, resource: Any, arguments: Mapping[str, Any]) -> EventStream:
-        raw = await resource.with_raw_response.create(**arguments)
-        return ResponseEvents(self._provider, raw.http_response)
-
-    def _gathered(self) -> Gathered:
-        return ResponsesStream()
+    def _accumulator(self) -> StreamAccumulator:
+        return ResponseAccumulator()
 
     def _is_answer(self, body: Mapping[str, Any]) -> bool:
         return isinstance(body.get("output"), list)
 
-    def _read(self, body: Any, prompt: CompiledPrompt) -> Reply:
+    def _read_reply(self, body: Any, prompt: CompiledPrompt) -> Reply:
         del prompt
         if body.get("status") in ("failed", "cancelled"):
-            raise answered(self._provider, {"message": f"the response is {body['status']}"})
+            raise error_from_body(self._provider, {"message": f"the response is {body['status']}"})
         stop = _stop(body)
-        texts, refusals = _said(body["output"])
+        texts, refusals = _texts_and_refusals(body["output"])
         if refusals:
             stop = "refusal"
-        items = _to_send_again(body["output"], stop)
-        calls = tuple(filter(None, [ToolCall.read(each) for each in items if _is_call(each)]))
-        return Reply(
-            tuple(items),
-            "".join(texts or refusals),
-            calls,
-            Usage.billed(body.get("usage") or {}),
-            "calls" if calls else stop,
-            str(body.get("model") or self._name),
-            str(body.get("id") or ""),
+        items = _resendable_items(body["output"], stop)
+        return self._make_reply(
+            body,
+            entries=items,
+            text="".join(texts or refusals),
+            calls=filter(_is_call, items),
+            stop=stop,
         )
 
 
-class ResponsesStream:
-    """The events of a response's stream; its last one has the response."""
+class ResponseAccumulator:
+    """Finds the response in the events of its stream: the last event has it."""
 
     def __init__(self) -> None:
-        """Nothing was said yet."""
+        """Start without events."""
         self._items: list[Any] = []
         self._response: dict[str, Any] | None = None
 
     def add(self, event: Mapping[str, Any]) -> str:
-        """Take the next event; the piece of text in it, if there is one."""
+        """Add the next event; return the piece of text in it, or ""."""
         kind = event.get("type")
         if kind == "response.output_text.delta":
             return str(event["delta"])
@@ -126,15 +96,15 @@ class ResponsesStream:
             self._items.append(event["item"])
         elif kind == "error":
             self._response = {"error": event.get("error") or event}
-        elif kind in _ENDS:
+        elif kind in _END_EVENTS:
             self._response = event["response"]
         return ""
 
     def body(self) -> dict[str, Any] | None:
-        """The response; None where it did not come to its end."""
+        """Return the response; None if the stream ended before it."""
         response = self._response
         if response is not None and not response.get("output"):
-            return {**response, "output": self._items}  # some servers list it in the stream alone
+            return {**response, "output": self._items}  # some servers send items only as events
         return response
 
 
@@ -145,8 +115,7 @@ def _stop(body: Mapping[str, Any]) -> Stop:
     return "refusal" if details.get("reason") == "content_filter" else "length"
 
 
-def _said(items: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
-    """Texts and refusals."""
+def _texts_and_refusals(items: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     texts, refusals = [], []
     for item in items:
         if item.get("type") == "message":
@@ -156,35 +125,33 @@ def _said(items: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
     return texts, refusals
 
 
-def _to_send_again(items: Sequence[Mapping[str, Any]], stop: Stop) -> list[dict[str, Any]]:
-    """The output as input items: no fields that only answers have, no call that is half written or
-    that was refused, no message that says nothing, and no reasoning at the end, which led nowhere.
+def _resendable_items(items: Sequence[Mapping[str, Any]], stop: Stop) -> list[dict[str, Any]]:
+    """Return the output items that the API accepts as input.
+
+    Dropped are fields that only answers have, calls that were cut off or refused, messages without
+    content, and reasoning at the end, which no item follows.
     """
     kept: list[dict[str, Any]] = []
     for item in items:
-        if _is_call(item) and (stop == "refusal" or not _is_whole(item, stop)):
+        if _is_call(item) and (stop == "refusal" or _is_cut_off(item, stop)):
             continue
         if item.get("type") == "message" and not item.get("content"):
             continue
-        sent = {
+        resendable = {
             key: value for key, value in item.items() if value is not None and key != "created_by"
         }
-        if _is_call(sent) and not sent.get("arguments"):
-            sent["arguments"] = "{}"
-        kept.append(sent)
+        if _is_call(resendable) and not resendable.get("arguments"):
+            resendable["arguments"] = "{}"
+        kept.append(resendable)
     while kept and kept[-1].get("type") == "reasoning":
         kept.pop()
     return kept
 
 
-def _is_whole(call: Mapping[str, Any], stop: Stop) -> bool:
+def _is_cut_off(call: Mapping[str, Any], stop: Stop) -> bool:
     if stop != "length":
-        return True
-    try:
-        json.loads(call.get("arguments") or "")
-    except ValueError:
         return False
-    return call.get("status") != "incomplete"
+    return call.get("status") == "incomplete" or not is_json(call.get("arguments") or "")
 
 
 def _is_call(item: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Running one conversation as its plan says, through the official SDK, to its end."""
+"""Run: one conversation by its plan, through the official SDK, to its end."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from rehydrate.agent import (
     TurnLimits,
 )
 from rehydrate.cost import minimum_prefix
-from tests.agent.stress.doing import Sources, Tools
-from tests.agent.stress.hearing import HeardJIT, HeardModel
 from tests.agent.stress.plan import Plan
-from tests.agent.stress.saying import Brain, words
+from tests.agent.stress.recording import RecordingJIT, RecordingModel
+from tests.agent.stress.responder import RandomResponder, words
+from tests.agent.stress.tools import Sources, Tools
 from tests.provider import StrictProvider
 
-PATIENCE_SECONDS = 40
-"""A turn that takes longer hangs: all its tools and all its waits are far below."""
+MAX_TURN_SECONDS = 40
+"""A turn that takes longer hangs: its tools and waits are far shorter."""
 _MODELS = {
     "anthropic": AnthropicModel,
     "openai_chat": OpenAIChatModel,
@@ -41,17 +41,17 @@ _MODELS = {
 
 
 class Trigger:
-    """Cancels a turn at a numbered point of it, from whichever thread that comes."""
+    """Cancels a turn at a numbered point of it, from any thread."""
 
     def __init__(self) -> None:
         self._left = 0
         self._cancel: Callable[[], object] = bool
-        self.is_pulled = False
+        self.has_cancelled = False
 
     def arm(self, points: int, cancel: Callable[[], object]) -> None:
-        """Cancel at this point; 0 is never. Called on the loop that is to be cancelled."""
-        self._left, self._cancel, self.is_pulled = points, cancel, False
-        self._thread, self._soon = threading.get_ident(), _soon()
+        """Cancel at this point; 0 means never. Must be called on the turn's loop."""
+        self._left, self._cancel, self.has_cancelled = points, cancel, False
+        self._thread, self._schedule = threading.get_ident(), _callback_scheduler()
 
     def disarm(self) -> None:
         self._left = 0
@@ -59,33 +59,33 @@ class Trigger:
     def point(self) -> None:
         self._left -= 1
         if self._left == 0:
-            self.is_pulled = True
+            self.has_cancelled = True
             if threading.get_ident() == self._thread:
                 self._cancel()
             else:
-                self._soon(self._cancel)
+                self._schedule(self._cancel)
 
 
 class Run:
-    """One run; what is to be seen of it afterwards."""
+    """One run, and its records."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.plan = plan
         self.log: list[tuple[str, object]] = []
-        """What was said, in order: the user's words, the replies that arrived, cuts."""
+        """In order: the user's messages, the replies that arrived, and where a turn was cut off."""
         self.ended: list[tuple[Turn | None, bool]] = []
-        """What came of each turn, where that is known, and whether it was cancelled."""
+        """The result of each turn, if it is known, and whether it was cancelled."""
         self.trigger = Trigger()
-        self.brain = Brain(plan, self.trigger.point)
+        self.responder = RandomResponder(plan, self.trigger.point)
         self.tools = Tools(plan, self.trigger.point)
         self.sources = Sources(plan, folder)
-        self.jit: HeardJIT
-        self.model: HeardModel
+        self.jit: RecordingJIT
+        self.model: RecordingModel
         self.provider = StrictProvider(
-            self.brain,
-            faults=self.brain.fault,
+            self.responder,
+            faults=self.responder.fault,
             minimum_prefix=minimum_prefix(plan.model if plan.is_named else ""),
-            binds_thinking=None,  # as the model does
+            binds_thinking=None,  # depends on the model
         )
         self.context = Context(
             self.sources.all,
@@ -96,11 +96,11 @@ class Run:
             timeout=0.06,
         )
 
-    def go(self) -> None:
-        """All of it; the last turn is a calm one, in which nothing goes wrong."""
+    def run(self) -> None:
+        """Run all turns; in the last one nothing goes wrong."""
         try:
             with self.provider:
-                if self.plan.way == "sync":
+                if self.plan.mode == "sync":
                     agent = self._agent(api_key="key", base_url=self._url)
                     for number in range(self.plan.turns + 1):
                         self._turn_sync(agent, number)
@@ -118,22 +118,22 @@ class Run:
         sdk, kind = anthropic, "AsyncAnthropic"
         if self.plan.wire != "anthropic":
             sdk, kind = openai, "AsyncOpenAI"
-        # Loading the certificates of the world takes longer than a run, which needs none of them.
+        # Loading the CA certificates takes longer than a run; loopback needs none.
         http = sdk.DefaultAsyncHttpxClient(verify=False)
         async with getattr(sdk, kind)(api_key="key", base_url=self._url, http_client=http) as one:
             agent = self._agent(client=one)
             for number in range(self.plan.turns + 1):
-                with anyio.fail_after(PATIENCE_SECONDS):
+                with anyio.fail_after(MAX_TURN_SECONDS):
                     await self._turn(agent, number)
 
-    def _agent(self, **way) -> Interpreter:
+    def _agent(self, **client_options) -> Interpreter:
         plan = self.plan
-        options = {"timeout": plan.timeout, **way}
+        options = {"timeout": plan.timeout, **client_options}
         if plan.wire == "anthropic":
             options["max_tokens"] = 4_096
             options |= {"thinking": plan.thinking} if plan.thinking else {}
         model = _MODELS[plan.wire](plan.model, **options)
-        self.model = HeardModel(model, self.context, self.provider, self.log)
+        self.model = RecordingModel(model, self.context, self.provider, self.log)
         return Interpreter(
             self.model,
             self.tools.all,
@@ -142,31 +142,30 @@ class Run:
                 plan.steps, plan.seconds, plan.dollars, plan.tool_seconds, plan.parallel_calls
             ),
             retry=Retry(plan.attempts, base_seconds=0.004, total_seconds=5),
-            on_event=self._told if plan.streams else None,
+            on_event=self._on_event if plan.streams else None,
             random=plan.dice("waits"),
         )
 
-    def _jit_of(self, context: Context) -> HeardJIT:
+    def _jit_of(self, context: Context) -> RecordingJIT:
         jit = ContextJIT(
             context,
             budget_tokens=self.plan.jit_tokens,
             max_calls=self.plan.jit_calls,
             timeout=0.1,
         )
-        self.jit = HeardJIT(jit)
-        context.offer((), handler=self.jit)
+        self.jit = RecordingJIT(jit)
         return self.jit
 
-    def _told(self, event) -> None:
+    def _on_event(self, event) -> None:
         if isinstance(event, TurnEnded):
             self._last = event.turn
         else:
             self.trigger.point()
 
-    def _says(self, number: int) -> str:
-        """What the user says; the last turn is a calm one."""
+    def _query(self, number: int) -> str:
+        """Return the user's query; the last turn is a calm one."""
         dice = self.plan.dice("user", number)
-        self.brain.is_calm = number == self.plan.turns
+        self.responder.is_calm = number == self.plan.turns
         self._last: Turn | None = None
         text = f"[u{number}] {words(dice, max(2, int(dice.expovariate(10 / self.plan.wordiness))))}"
         self.log.append(("user", text))
@@ -174,37 +173,37 @@ class Run:
 
     def _turn_sync(self, agent: Interpreter, number: int) -> None:
         self.trigger.disarm()
-        turn = agent.run(self.context, self._says(number))
+        turn = agent.run(self.context, self._query(number))
         self._note(turn, False)
 
     async def _turn(self, agent: Interpreter, number: int) -> None:
-        said = self._says(number)
+        query = self._query(number)
         dice = self.plan.dice("cancel", number)
-        at = 0
-        if not self.brain.is_calm and dice.random() < self.plan.cancels:
-            at = dice.randrange(1, dice.choice([8, 40]))
-        reading = self._read(agent, said) if self.plan.way == "events" else None
+        cancel_at = 0
+        if not self.responder.is_calm and dice.random() < self.plan.cancel_rate:
+            cancel_at = dice.randrange(1, dice.choice([8, 40]))
+        events = self._read_events(agent, query) if self.plan.mode == "events" else None
         turn = None
         if self.plan.native:
-            work = asyncio.ensure_future(reading or agent.arun(self.context, said))
-            self.trigger.arm(at, work.cancel)
+            work = asyncio.ensure_future(events or agent.arun(self.context, query))
+            self.trigger.arm(cancel_at, work.cancel)
             try:
                 turn = await work
             except asyncio.CancelledError:
-                assert self.trigger.is_pulled, "cancelled by nobody"
+                assert self.trigger.has_cancelled, "cancelled without a cause"
         else:
             with anyio.CancelScope() as scope:
-                self.trigger.arm(at, scope.cancel)
-                turn = await (reading or agent.arun(self.context, said))
-        pulled = self.trigger.is_pulled
+                self.trigger.arm(cancel_at, scope.cancel)
+                turn = await (events or agent.arun(self.context, query))
+        was_cancelled = self.trigger.has_cancelled
         self.trigger.disarm()
-        assert turn is not None or pulled, "a turn without an end"
-        self._note(turn or self._last, pulled)
+        assert turn is not None or was_cancelled, "a turn without an end"
+        self._note(turn or self._last, was_cancelled)
 
-    async def _read(self, agent: Interpreter, said: str) -> Turn | None:
-        """By the events; a pulled trigger closes them, where it does not cancel the reader."""
+    async def _read_events(self, agent: Interpreter, query: str) -> Turn | None:
+        """Run a turn by reading its events."""
         turn = None
-        async with aclosing(agent.astream(self.context, said)) as events:
+        async with aclosing(agent.astream(self.context, query)) as events:
             async for event in events:
                 if isinstance(event, TurnEnded):
                     turn = event.turn
@@ -217,15 +216,15 @@ class Run:
             self.log.append(("cut", None))
 
 
-def run(plan: Plan) -> Run:
-    """The run of a plan, over."""
-    with tempfile.TemporaryDirectory(prefix="knock-") as folder:
+def run_plan(plan: Plan) -> Run:
+    """Run a plan to its end."""
+    with tempfile.TemporaryDirectory(prefix="stress-") as folder:
         one = Run(plan, Path(folder))
-        one.go()
+        one.run()
     return one
 
 
-def _soon() -> Callable:
+def _callback_scheduler() -> Callable:
     try:
         return asyncio.get_running_loop().call_soon_threadsafe
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""EventDecoder: the data of events, wherever the bytes are cut."""
+"""EventDecoder: it decodes the same data, wherever the bytes are cut."""
 
 from itertools import pairwise
 
@@ -18,8 +18,8 @@ def test_what_is_decoded_does_not_depend_on_where_the_bytes_are_cut(listed, cuts
     content = text.encode()
     decoder = EventDecoder()
     found = []
-    places = [0, *sorted(cut for cut in cuts if cut < len(content)), len(content)]
-    for start, end in pairwise(places):
+    cuts_in_order = [0, *sorted(cut for cut in cuts if cut < len(content)), len(content)]
+    for start, end in pairwise(cuts_in_order):
         found += decoder.feed(content[start:end])
     found += decoder.feed(b"\n\n")
     assert found == [line for line, _ in listed]

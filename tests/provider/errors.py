@@ -1,10 +1,10 @@
-"""Refused: a request that the provider will not answer, with the body that the real one sends."""
+"""RefusedError: an error response, with the body that the real provider sends."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.provider.says import Wire
+from tests.provider.replies import Wire
 
 _ANTHROPIC_TYPES = {
     400: "invalid_request_error",
@@ -18,8 +18,8 @@ _ANTHROPIC_TYPES = {
 _OPENAI_TYPES = {429: "tokens", 500: "server_error", 503: "service_unavailable_error"}
 
 
-class Refused(Exception):  # noqa: N818  it is an answer, not a fault of the server
-    """An error response: its status, its words and, for OpenAI, parameter and code."""
+class RefusedError(Exception):
+    """A request that is not answered: status, message and, for OpenAI, parameter and code."""
 
     def __init__(
         self,

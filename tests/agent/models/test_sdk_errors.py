@@ -1,4 +1,4 @@
-"""Failures: what each provider really answers, as the error that says what a loop may do."""
+"""Errors of the SDKs: real answers of each provider, and the ProviderError that they become."""
 
 from email.utils import formatdate
 
@@ -8,7 +8,7 @@ from rehydrate.agent import (
     AnthropicModel,
     OpenAIChatModel,
     OpenAIResponsesModel,
-    answered,
+    error_from_body,
     retry_after_seconds,
 )
 from rehydrate.errors import (
@@ -17,7 +17,7 @@ from rehydrate.errors import (
     RateLimitError,
     RequestRefusedError,
 )
-from tests.agent.models.wires import Wire, ask, httpx, prompt, refusal, sse
+from tests.agent.models.fake_transport import FakeTransport, ask, httpx, prompt, refusal, sse
 
 MODELS = {
     "anthropic": (AnthropicModel, "anthropic"),
@@ -28,11 +28,11 @@ MODELS = {
 
 def failure(provider, answer, expected, *, on_text=None, backend="asyncio"):
     kind, sdk = MODELS[provider]
-    wire = Wire(answer)
+    transport = FakeTransport(answer)
     with pytest.raises(expected) as raised:
-        model = kind("x", client=wire.client(sdk))
+        model = kind("x", client=transport.client(sdk))
         ask(model, prompt(provider), on_text=on_text, backend=backend)
-    assert len(wire.asked) == 1, "the SDK's own retries are off"
+    assert len(transport.requests) == 1, "the SDK's own retries are off"
     assert type(raised.value) is expected
     assert raised.value.provider == provider
     return raised.value
@@ -193,10 +193,10 @@ def test_each_status_is_the_error_that_says_what_to_do(
 
 
 def test_what_the_provider_said_is_in_the_error():
-    said = failure("anthropic", refusal(400, claude(INVALID, "no such role")), RequestRefusedError)
-    assert said.message == "no such role"
-    said = failure("openai_chat", refusal(422, {"detail": ["missing"]}), RequestRefusedError)
-    assert said.message == '["missing"]'
+    error = failure("anthropic", refusal(400, claude(INVALID, "no such role")), RequestRefusedError)
+    assert error.message == "no such role"
+    error = failure("openai_chat", refusal(422, {"detail": ["missing"]}), RequestRefusedError)
+    assert error.message == '["missing"]'
     page = failure("openai_chat", refusal(502, "x" * 9_000), ProviderUnavailableError)
     assert len(page.message) <= 2_000
 
@@ -228,7 +228,7 @@ def test_a_header_that_says_nothing_sensible_says_nothing(given):
 @pytest.mark.parametrize("provider", sorted(MODELS))
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize(
-    ("raised", "said"),
+    ("raised", "message"),
     [
         (httpx.ReadTimeout("read"), "did not answer in time"),
         (httpx.ConnectTimeout("connect"), "did not answer in time"),
@@ -236,10 +236,10 @@ def test_a_header_that_says_nothing_sensible_says_nothing(given):
         (httpx.RemoteProtocolError("peer closed"), "RemoteProtocolError: peer closed"),
     ],
 )
-def test_a_provider_out_of_reach_is_unavailable(provider, raised, said, backend):
+def test_a_provider_out_of_reach_is_unavailable(provider, raised, message, backend):
     error = failure(provider, raised, ProviderUnavailableError, backend=backend)
     assert error.status is None
-    assert said in str(error)
+    assert message in str(error)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_an_error_in_the_midst_of_an_openai_stream_is_that_error(provider, body,
 
 @pytest.mark.parametrize("body", [None, [], 7, {"error": None}, {"error": {}}, b"\xff\xfe", ""])
 def test_a_body_of_any_shape_makes_an_error(body):
-    error = answered("openai_chat", body, status=500, otherwise="said elsewhere")
+    error = error_from_body("openai_chat", body, status=500, fallback="said elsewhere")
     assert type(error) is ProviderUnavailableError
     assert error.message
 
@@ -288,6 +288,6 @@ def test_a_body_of_any_shape_makes_an_error(body):
 @pytest.mark.parametrize("provider", sorted(MODELS))
 def test_a_mistake_in_the_options_is_no_failure_of_the_provider(provider):
     kind, sdk = MODELS[provider]
-    model = kind("x", client=Wire().client(sdk), colour="blue")
+    model = kind("x", client=FakeTransport().client(sdk), colour="blue")
     with pytest.raises(TypeError, match="colour"):
         ask(model, prompt(provider))

@@ -1,13 +1,13 @@
-"""docs/runtime.md: its tables are complete, and it quotes what is said."""
+"""docs/agent.md: its tables are complete, and it quotes the texts that the model reads."""
 
 import re
 from pathlib import Path
 from typing import get_args
 
 from rehydrate._text import NOTHING
-from rehydrate.agent import MOST_LEFT_BEHIND, UNKNOWN_EFFECT, Event, Stopped, TurnLimits
+from rehydrate.agent import MAX_HANGING_CALLS, UNKNOWN_EFFECT, Event, Stopped, TurnLimits
 
-PAGE = (Path(__file__).parents[2] / "docs" / "runtime.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "agent.md").read_text(encoding="utf-8")
 
 
 def test_every_event_and_every_end_is_in_a_table():
@@ -16,8 +16,8 @@ def test_every_event_and_every_end_is_in_a_table():
     assert {each.name for each in Event.__subclasses__()} | set(get_args(Stopped)) <= named
 
 
-def test_what_it_quotes_is_what_is_said():
+def test_it_quotes_the_texts_that_the_model_reads():
     assert f'"{NOTHING}"' in PAGE
     assert UNKNOWN_EFFECT in PAGE
-    assert f"{MOST_LEFT_BEHIND} calls of one tool" in PAGE
+    assert f"{MAX_HANGING_CALLS} calls of one tool" in PAGE
     assert f"`TurnLimits.steps` times ({TurnLimits().steps})" in PAGE

@@ -1,4 +1,4 @@
-"""What a run's tools do, and its sources: they note themselves what they returned."""
+"""The tools and the sources of a run; they record what they returned."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import anyio.lowlevel
 from rehydrate import Memory
 from rehydrate.agent import ToolError
 from tests.agent.stress.plan import Plan
-from tests.agent.stress.saying import words
+from tests.agent.stress.responder import words
 
 
 class Tools:
-    """The tools of one run; `came` is what each call brought, by its tag."""
+    """The tools of one run; `results` has the result of each call by its tag."""
 
     def __init__(self, plan: Plan, point: Callable[[], None]) -> None:
         self._plan = plan
         self._point = point
-        self.came: dict[str, str] = {}
-        self.made: list[str] = []
+        self.results: dict[str, str] = {}
+        self.calls: list[str] = []
+        """The tags of the calls that ran, in order."""
 
     @property
     def all(self) -> list:
@@ -32,62 +33,62 @@ class Tools:
 
     async def quick(self, tag: str, size: int = 1) -> str:
         """Answers at once."""
-        return self._began(tag).comes(tag, f"[r{tag}] {self._words(tag, size)}")
+        return self._start(tag).record(tag, f"[r{tag}] {self._words(tag, size)}")
 
     async def slow(self, tag: str, size: int = 1) -> str:
         """Answers after a while."""
-        self._began(tag)
+        self._start(tag)
         for _ in range(5):
             await anyio.sleep(0.001)
             self._point()
-        return self.comes(tag, f"[r{tag}] {self._words(tag, size)}")
+        return self.record(tag, f"[r{tag}] {self._words(tag, size)}")
 
     def blocking(self, tag: str, size: int = 1) -> str:
         """Answers from a thread."""
-        self._began(tag)
+        self._start(tag)
         time.sleep(0.003)
         self._point()
-        return self.comes(tag, f"[r{tag}] {self._words(tag, size)}")
+        return self.record(tag, f"[r{tag}] {self._words(tag, size)}")
 
     async def raising(self, tag: str, size: int = 1) -> str:
         """Fails."""
-        self._began(tag)
+        self._start(tag)
         await anyio.lowlevel.checkpoint()
-        self.comes(tag, "raising failed (LookupError)")
+        self.record(tag, "raising failed (LookupError)")
         raise LookupError(f"no such berth: {tag}")
 
     def refusing(self, tag: str, size: int = 1) -> str:
         """Says why not."""
-        raise ToolError(self._began(tag).comes(tag, f"not on a {tag}"))
+        raise ToolError(self._start(tag).record(tag, f"not on a {tag}"))
 
     def huge(self, tag: str, size: int = 1) -> str:
         """Says very much."""
         lines = [f"{n} {self._words(f'{tag}/{n}', 8)}" for n in range(60 * size)]
-        return self._began(tag).comes(tag, f"[r{tag}]\n" + "\n".join(lines))
+        return self._start(tag).record(tag, f"[r{tag}]\n" + "\n".join(lines))
 
     async def table(self, tag: str, size: int = 1) -> dict:
         """Returns an object."""
         table = {"tag": tag, "rows": [[n, n / 4, None] for n in range(size)], "é": True}
-        self._began(tag)
-        self.comes(tag, json.dumps(table, ensure_ascii=False, separators=(",", ":")))
+        self._start(tag)
+        self.record(tag, json.dumps(table, ensure_ascii=False, separators=(",", ":")))
         return table
 
     def nothing(self, tag: str, size: int = 1) -> None:
         """Returns nothing."""
-        self._began(tag).comes(tag, "(nothing returned)")
+        self._start(tag).record(tag, "(nothing returned)")
 
     async def stuck(self, tag: str, size: int = 1) -> str:
         """Never comes back."""
-        self._began(tag)
+        self._start(tag)
         await anyio.sleep_forever()
         raise AssertionError
 
-    def comes(self, tag: str, text: str) -> str:
-        self.came[tag] = text
+    def record(self, tag: str, text: str) -> str:
+        self.results[tag] = text
         return text
 
-    def _began(self, tag: str) -> Tools:
-        self.made.append(tag)
+    def _start(self, tag: str) -> Tools:
+        self.calls.append(tag)
         self._point()
         return self
 
@@ -96,17 +97,17 @@ class Tools:
 
 
 class Sources:
-    """The sources of one run. `said` is what they know, of which nothing may stand twice."""
+    """The sources of one run; each of `texts` may stand only once in a prompt."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self._plan = plan
-        self.said: list[str] = []
+        self.texts: list[str] = []
         self._memory: Memory | None = None
         if "memory" in plan.sources:
             self._memory = Memory.open(folder / "memory.db", namespace="harbour")
             dice = plan.dice("memory")
-            self.said = [f"Memo {n}: {words(dice, 14)}." for n in range(12)]
-            self._memory.add(self.said, source="memos")
+            self.texts = [f"Memo {n}: {words(dice, 14)}." for n in range(12)]
+            self._memory.add(self.texts, source="memos")
         if "notes" in plan.sources:
             self._notes = folder / "notes"
             self._notes.mkdir()
@@ -116,8 +117,10 @@ class Sources:
 
     @property
     def all(self) -> list:
-        kept = {"memory": self._memory, "notes": getattr(self, "_notes", None)}
-        return [kept[name] if name in kept else getattr(self, name) for name in self._plan.sources]
+        objects = {"memory": self._memory, "notes": getattr(self, "_notes", None)}
+        return [
+            objects[name] if name in objects else getattr(self, name) for name in self._plan.sources
+        ]
 
     def close(self) -> None:
         if self._memory is not None:

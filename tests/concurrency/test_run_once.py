@@ -1,4 +1,4 @@
-"""What is added is added together and exactly once, whoever is cancelled."""
+"""RunOnce: a history gets all entries together and exactly once, whoever is cancelled."""
 
 import asyncio
 import threading
@@ -8,20 +8,20 @@ import anyio
 import pytest
 
 from rehydrate import Context
+from rehydrate._concurrency.run_once import RunOnce
 from rehydrate._concurrency.workers import COMPUTING
-from rehydrate.agent import Once
 from rehydrate.errors import InvalidMessageError
 from tests.agent.script import BACKENDS
 
 ENTRIES = [{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]
 
 
-def adding(context):
-    return Once(partial(context.add, *ENTRIES))
+def addition(context):
+    return RunOnce(partial(context.add, *ENTRIES))
 
 
 class SlowContext(Context):
-    """Its `add` says that it has begun, and waits for a while."""
+    """Its `add` sets `begun`, and then waits for `release`."""
 
     def __init__(self):
         super().__init__()
@@ -37,7 +37,7 @@ def test_a_task_cancelled_by_asyncio_in_the_middle_has_added_everything_once():
     context = SlowContext()
 
     async def main():
-        task = asyncio.create_task(adding(context).anow())
+        task = asyncio.create_task(addition(context).arun())
         while not context.begun.is_set():
             await asyncio.sleep(0)
         task.cancel()
@@ -57,7 +57,7 @@ def test_a_task_cancelled_by_asyncio_before_it_got_a_thread_has_added_everything
         release = threading.Event()
         for _ in range(COMPUTING.size):
             COMPUTING.start(release.wait)
-        task = asyncio.create_task(adding(context).anow())
+        task = asyncio.create_task(addition(context).arun())
         for _ in range(10):
             await asyncio.sleep(0)
         task.cancel()
@@ -77,7 +77,7 @@ def test_a_cancelled_scope_waits_until_everything_is_added(backend):
     async def main():
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await adding(context).anow()
+            await addition(context).arun()
             return context.history
 
     assert anyio.run(main, backend=backend) == ENTRIES
@@ -85,16 +85,16 @@ def test_a_cancelled_scope_waits_until_everything_is_added(backend):
 
 def test_twice_is_once():
     context = Context()
-    once = adding(context)
-    once.now()
-    once.now()
+    once = addition(context)
+    once.run()
+    once.run()
     assert context.history == ENTRIES
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_is_no_message_is_refused(backend):
     async def main():
-        await Once(partial(Context().add, "no message")).anow()
+        await RunOnce(partial(Context().add, "no message")).arun()
 
     with pytest.raises(InvalidMessageError):
         anyio.run(main, backend=backend)

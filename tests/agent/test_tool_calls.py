@@ -1,5 +1,4 @@
-"""Calls of one reply run at once, and each has an answer: whatever the tool does, and if it is cut
-short anywhere."""
+"""Calls of one reply run at the same time; each gets a result, whatever the tool does."""
 
 import threading
 from functools import partial
@@ -13,16 +12,18 @@ from rehydrate._text import NOTHING
 from rehydrate.agent import Interpreter, Tool, ToolError, TurnLimits
 from rehydrate.errors import InvalidArgumentError
 from tests.agent import clocks
-from tests.agent.script import BACKENDS, Script, calls, results, says
+from tests.agent.script import BACKENDS, Script, call_reply, results, text_reply
 
 both = pytest.mark.parametrize("backend", BACKENDS)
 USER = {"role": "user", "content": "and then?"}
 
 
-def answers(*made, tools, backend="asyncio", **options):
-    """What the calls of one reply are answered with."""
+def results_of(*made, tools, backend="asyncio", **options):
+    """Run the calls of one reply and return their results by id."""
     context = Context()
-    interpreter = Interpreter(Script(calls(*made), says("Done.")), tools, jit=False, **options)
+    interpreter = Interpreter(
+        Script(call_reply(*made), text_reply("Done.")), tools, jit=False, **options
+    )
     turn = clocks.run(partial(interpreter.arun, context, "Go."), backend)
     assert turn.answer == "Done."
     assert validate(context.history, "anthropic") == []
@@ -50,7 +51,7 @@ def test_calls_of_one_reply_run_at_the_same_time(backend, is_async):
 
     tool = ameet if is_async else meet
     made = [(f"c{number}", tool.__name__, {}) for number in range(3)]
-    found = answers(*made, tools=[tool], backend=backend)
+    found = results_of(*made, tools=[tool], backend=backend)
     assert found == {"c0": "met", "c1": "met", "c2": "met"}
 
 
@@ -68,7 +69,7 @@ def test_so_many_run_at_once_and_no_more(backend):
         return str(number)
 
     made = [(f"c{number}", "work", {"number": number}) for number in range(20)]
-    found = answers(*made, tools=[work], backend=backend, limits=TurnLimits(parallel_calls=3))
+    found = results_of(*made, tools=[work], backend=backend, limits=TurnLimits(parallel_calls=3))
     assert list(found.items()) == [(f"c{number}", str(number)) for number in range(20)]
     assert max(most) == 3
 
@@ -100,7 +101,7 @@ def test_async_tools_run_on_the_loop_and_sync_ones_do_not(backend):
         Tool("gives", "", {"type": "object"}, lambda **given: on_loop()),
     ]
     made = [(name, name, {}) for name in ("sync", "on_loop", "called", "partly", "gives")]
-    found = answers(*made, tools=tools, backend=backend)
+    found = results_of(*made, tools=tools, backend=backend)
     here = str(threading.get_ident())
     assert found.pop("sync") != here
     assert found == dict.fromkeys(found, here)
@@ -141,13 +142,13 @@ def test_a_tool_that_raises_is_answered_with_its_type(backend, is_async, error, 
         raise error
 
     tool = on_loop if is_async else sync
-    found = answers(("a", tool.__name__, {}), tools=[tool], backend=backend)
+    found = results_of(("a", tool.__name__, {}), tools=[tool], backend=backend)
     assert found == {"a": expected.format(tool=tool.__name__)}
 
 
 def test_errors_are_marked_as_such_where_the_provider_has_a_mark():
     context = Context()
-    model = Script(calls(("a", "nope", {})), says("Done."))
+    model = Script(call_reply(("a", "nope", {})), text_reply("Done."))
     Interpreter(model, jit=False).run(context, "Go.")
     (block,) = context.history[2]["content"]
     assert block["is_error"] is True
@@ -170,20 +171,20 @@ RETURNED = {
 @pytest.mark.parametrize(("value", "expected"), RETURNED.values(), ids=RETURNED)
 def test_what_a_tool_returns_is_told_as_text(value, expected):
     tool = Tool("get", "", {"type": "object"}, lambda: value)
-    assert answers(("a", "get", {}), tools=[tool]) == {"a": expected}
+    assert results_of(("a", "get", {}), tools=[tool]) == {"a": expected}
 
 
 def test_a_result_that_holds_itself_is_an_error():
     itself = []
     itself.append(itself)
     tool = Tool("get", "", {"type": "object"}, lambda: itself)
-    found = answers(("a", "get", {}), tools=[tool])
+    found = results_of(("a", "get", {}), tools=[tool])
     assert found == {"a": "get failed: the result holds itself, or is nested too deeply"}
 
 
 def test_a_huge_result_is_in_the_history_as_a_whole_and_capped_in_the_prompt():
     text = "\n".join(f"line {number} of the log" for number in range(200_000))
-    model = Script(calls(("a", "log", {})), says("Done."))
+    model = Script(call_reply(("a", "log", {})), text_reply("Done."))
     context = Context()
     tool = Tool("log", "", {"type": "object"}, lambda: text)
     turn = Interpreter(model, [tool], jit=False).run(context, "Go.")
@@ -207,8 +208,8 @@ def test_bad_arguments_are_answered_with_what_is_wrong_with_them(given, expected
         raise AssertionError("it must not be called")
 
     model = Script(
-        calls(("a", "book", given), provider="openai_chat"),
-        says("Done.", "openai_chat"),
+        call_reply(("a", "book", given), provider="openai_chat"),
+        text_reply("Done.", "openai_chat"),
         provider="openai_chat",
     )
     context = Context(provider="openai_chat")
@@ -221,7 +222,7 @@ def test_an_unknown_tool_is_answered_with_the_names_of_the_known_ones():
     def book() -> None:
         """Book."""
 
-    found = answers(("a", "bock", {}), tools=[book])
+    found = results_of(("a", "bock", {}), tools=[book])
     assert found == {"a": "there is no tool 'bock'; the tools are book"}
 
 
@@ -257,7 +258,7 @@ def test_a_tool_that_hangs_is_left_behind_and_the_turn_goes_on(backend, is_async
     made = [("a", "hangs", {}), ("b", "clock", {})]
     tools = [tool, Tool.of(clock, timeout=1_000)]
     try:
-        found = answers(*made, tools=tools, backend=backend)
+        found = results_of(*made, tools=tools, backend=backend)
     finally:
         release.set()
     assert found == {
@@ -279,7 +280,7 @@ def test_a_tool_that_cancels_itself_ends_nobody_else():
             await anyio.lowlevel.checkpoint()
         return "here"
 
-    found = answers(("a", "cancels", {}), ("b", "stays", {}), tools=[cancels, stays])
+    found = results_of(("a", "cancels", {}), ("b", "stays", {}), tools=[cancels, stays])
     assert found == {
         "a": "cancels was cancelled; whether it took effect is unknown",
         "b": "here",
@@ -303,7 +304,7 @@ def test_what_must_not_be_caught_is_raised_and_every_call_still_has_its_result(b
 
     tool = Tool.of(aleaves if is_async else leaves, name="leaves")
     context = Context()
-    model = Script(calls(("a", "leaves", {}), ("b", "waits", {})))
+    model = Script(call_reply(("a", "leaves", {}), ("b", "waits", {})))
     interpreter = Interpreter(model, [tool, waits], jit=False)
     with pytest.raises(SystemExit):
         anyio.run(partial(interpreter.arun, context, "Go."), backend=backend)
@@ -323,7 +324,7 @@ def test_a_cancelled_turn_of_sync_tools_does_not_wait_for_them(backend):
 
     async def main():
         context = Context()
-        model = Script(calls(("a", "hangs", {}), ("b", "hangs", {})))
+        model = Script(call_reply(("a", "hangs", {}), ("b", "hangs", {})))
         interpreter = Interpreter(model, [hangs], jit=False, limits=TurnLimits(parallel_calls=1))
         async with anyio.create_task_group() as group:
             group.start_soon(interpreter.arun, context, "Go.")

@@ -1,4 +1,4 @@
-"""Blocking calls: left behind when they hang, counted, and in a context of their own."""
+"""ToolThreads: calls that hang are left running, and counted."""
 
 import threading
 
@@ -6,7 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from rehydrate.agent import MOST_LEFT_BEHIND, Threads, ToolError
+from rehydrate.agent import MAX_HANGING_CALLS, ToolError, ToolThreads
 from tests.agent.script import BACKENDS
 
 both = pytest.mark.parametrize("backend", BACKENDS)
@@ -14,15 +14,14 @@ both = pytest.mark.parametrize("backend", BACKENDS)
 
 @both
 def test_a_tool_whose_calls_never_come_back_is_called_no_more_until_they_have(backend):
-    release, back = threading.Event(), []
+    release = threading.Event()
 
     def hangs():
         release.wait(60)
-        back.append(1)
 
     async def main():
-        threads = Threads()
-        for _ in range(MOST_LEFT_BEHIND):
+        threads = ToolThreads()
+        for _ in range(MAX_HANGING_CALLS):
             with anyio.CancelScope() as scope:
                 scope.cancel()
                 await threads.run("hangs", hangs)
@@ -45,8 +44,8 @@ def test_a_tool_whose_calls_never_come_back_is_called_no_more_until_they_have(ba
 @both
 def test_calls_that_fail_are_no_calls_that_hang(backend):
     async def main():
-        threads = Threads()
-        for _ in range(MOST_LEFT_BEHIND + 1):
+        threads = ToolThreads()
+        for _ in range(MAX_HANGING_CALLS + 1):
             with pytest.raises(ZeroDivisionError):
                 await threads.run("fails", lambda: 1 / 0)
 

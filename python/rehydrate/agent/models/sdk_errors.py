@@ -1,7 +1,8 @@
-"""Failures of the SDKs as errors of ours: what a loop may do about each.
+"""Maps exceptions of the SDKs, and errors in a provider's answer, to `ProviderError`s.
 
-Both SDKs name their exceptions alike, and so do both generations of the HTTP library below them:
-they are told apart by name, so that neither is imported to do it.
+The class says what the agent loop can do: compact, wait, try again, or give up. Exceptions are
+recognised by their class names, so no SDK is imported for it. Both SDKs use the same names, and so
+do both generations of the HTTP library that they use.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rehydrate.errors import (
     RequestRefusedError,
 )
 
-# What a prompt that is too long is answered with, as each provider and server puts it.
+# What each provider and server answers to a prompt that is too long.
 _OVERFLOW = re.compile(
     "|".join(
         (
@@ -36,7 +37,7 @@ _OVERFLOW = re.compile(
             r"maximum context length",  # OpenAI, vLLM, DeepSeek, Mistral, OpenRouter
             r"exceeds? the context window",  # OpenAI Responses
             r"input tokens exceed the configured limit",  # OpenAI
-            # OpenAI and Groq: one request that is over the limit of a whole minute never fits it.
+            # OpenAI and Groq: a request above the limit per minute never fits; waiting is no help.
             r"request too large for .{0,300}tokens per min",
             r"longer than the maximum model length",  # vLLM, an image in the prompt
             r"context length is only",  # vLLM
@@ -45,7 +46,7 @@ _OVERFLOW = re.compile(
             r"exceeds the context length",  # Ollama
             r"exceeded max context length",  # Ollama
             r"greater than the context length",  # LM Studio
-            r"contextwindowexceedederror",  # LiteLLM's proxy, whatever is behind it
+            r"contextwindowexceedederror",  # LiteLLM's proxy, for any provider
             r"exceeds the maximum number of tokens allowed",  # Gemini
             r"maximum prompt length is",  # xAI
             r"reduce the length of the messages",  # Groq
@@ -65,8 +66,8 @@ _OVERFLOW_CODES = frozenset(
     }
 )
 _NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
-# In the midst of a stream the status is 200, and the kind of error says what it would have been.
-_STATUS_OF_KIND = {
+# An error inside a stream comes with status 200; its type tells the status it stands for.
+_STATUS_BY_TYPE = {
     "invalid_request_error": 400,
     "authentication_error": 401,
     "billing_error": 402,
@@ -83,98 +84,99 @@ _STATUS_OF_KIND = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-_TRY_AGAIN = frozenset({408, 409, 425})
-_MAX_SAID_CHARS = 2_000
+_TRANSIENT = frozenset({408, 409, 425})
+_MAX_MESSAGE_CHARS = 2_000
 _WITHOUT_BODY = {"APIConnectionError", "APIResponseValidationError"}
-_TRANSPORT = (
+_TRANSPORT_ERRORS = (
     *(json.JSONDecodeError, UnicodeDecodeError, ssl.SSLError, OSError),
     *(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError),
 )
 
 
 @contextmanager
-def failures_of(provider: str) -> Iterator[None]:
-    """Within it what an SDK raises is raised as a ProviderError; mistakes of ours stay theirs."""
+def sdk_errors_as_provider_errors(provider: str) -> Iterator[None]:
+    """Raise a ProviderError for an SDK's exception in this block; others pass unchanged."""
     try:
         yield
     except ProviderError:
         raise
     except Exception as error:
-        failure = provider_error(provider, error)
-        if failure is None:
+        mapped = provider_error(provider, error)
+        if mapped is None:
             raise
-        raise failure from error
+        raise mapped from error
 
 
 @contextmanager
-def reading(provider: str) -> Iterator[None]:
-    """Within it an answer is read that may have any shape: what has the wrong one is no answer."""
+def malformed_as_provider_errors(provider: str) -> Iterator[None]:
+    """Raise ProviderUnavailableError if the answer that this block reads has a wrong shape."""
     try:
         yield
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-        raise unreadable(provider, _named(error)) from error
+        raise unreadable_answer(provider, _described(error)) from error
 
 
 def provider_error(provider: str, error: Exception) -> ProviderError | None:
-    """What an SDK's exception means; None for what is no failure of the provider's."""
+    """Return the ProviderError for an SDK's exception; None if the provider did not fail."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if "APIStatusError" in names:
         response: Any = getattr(error, "response", None)
         status, body = getattr(error, "status_code", None), getattr(error, "body", None)
         headers = getattr(response, "headers", {})
-        return answered(provider, body, status=status, headers=headers, otherwise=str(error))
-    if "APIError" in names and not names & _WITHOUT_BODY:  # among the events of a stream
-        return answered(provider, getattr(error, "body", None), otherwise=str(error))
+        return error_from_body(provider, body, status=status, headers=headers, fallback=str(error))
+    if "APIError" in names and not names & _WITHOUT_BODY:  # an event of a stream
+        return error_from_body(provider, getattr(error, "body", None), fallback=str(error))
     kind: type[ProviderError] = ProviderUnavailableError
     if names & {"APITimeoutError", "TimeoutException"}:
-        said = "it did not answer in time"
+        message = "it did not answer in time"
     elif "APIConnectionError" in names:
-        said = _with_cause(error)
+        message = _with_cause(error)
     elif "APIResponseValidationError" in names:
-        said = f"what it sent cannot be read: {error}"
-    elif "RequestError" in names or isinstance(error, _TRANSPORT):
-        said = f"the answer broke off: {_named(error)}"
-    elif names & {"AnthropicError", "OpenAIError"} or _is_keyless(error):
-        kind, said = RequestRefusedError, f"nothing was sent: {error}"
+        message = f"what it sent cannot be read: {error}"
+    elif "RequestError" in names or isinstance(error, _TRANSPORT_ERRORS):
+        message = f"the answer broke off: {_described(error)}"
+    elif names & {"AnthropicError", "OpenAIError"} or _is_missing_key(error):
+        kind, message = RequestRefusedError, f"nothing was sent: {error}"
     else:
         return None
-    return kind(provider, None, said)
+    return kind(provider, None, message)
 
 
-def answered(
+def error_from_body(
     provider: str,
     body: object,
     *,
     status: int | None = None,
     headers: Mapping[str, str] | None = None,
-    otherwise: str = "",
+    fallback: str = "",
 ) -> ProviderError:
-    """The error that a provider's body says; ``otherwise`` is what to say of a body that is mute.
+    """Return the error that a body reports; ``fallback`` is its message if the body has none.
 
-    >>> answered("vllm", {"message": "This model's maximum context length is 4096 tokens."})
+    >>> error_from_body("vllm", {"message": "This model's maximum context length is 4096 tokens."})
     ContextOverflowError('vllm', None, "This model's maximum context length is 4096 tokens.", None)
     """
-    said = _Said.read(body, otherwise)
+    reported = _ErrorBody.read(body, fallback)
     if status is None or status < 300:
-        status = said.status
-    after = retry_after_seconds(headers or {})
-    kind = _kind(status, said)
-    return kind(provider, status, said.message, after)
+        status = reported.status
+    retry_after = retry_after_seconds(headers or {})
+    kind = _error_class(status, reported)
+    return kind(provider, status, reported.message, retry_after)
 
 
-def ended_early(provider: str) -> ProviderUnavailableError:
-    """Of a stream that ended before its answer did: half an answer is none."""
+def incomplete_stream(provider: str) -> ProviderUnavailableError:
+    """Return the error for a stream that ended before the answer did."""
     return ProviderUnavailableError(provider, None, "the stream ended before the answer was whole")
 
 
-def unreadable(provider: str, what: str) -> ProviderUnavailableError:
-    """Of an answer with a status that promised another body: a proxy's page, a half message."""
-    return ProviderUnavailableError(provider, None, f"what it sent cannot be read: {what}")
+def unreadable_answer(provider: str, problem: str) -> ProviderUnavailableError:
+    """Return the error for a successful answer with a wrong body, such as a proxy's page."""
+    return ProviderUnavailableError(provider, None, f"what it sent cannot be read: {problem}")
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) -> float | None:
-    """When the provider wants to be asked again: ``retry-after-ms``, or ``retry-after`` in seconds
-    or as a date; None where it does not say.
+    """Return the wait that the headers name; None if they name none.
+
+    ``retry-after-ms`` comes first, then ``retry-after``, in seconds or as a date.
 
     >>> retry_after_seconds({"retry-after": "Thu, 01 Jan 1970 00:00:30 GMT"}, now=10.0)
     20.0
@@ -182,82 +184,84 @@ def retry_after_seconds(headers: Mapping[str, str], now: float | None = None) ->
     milliseconds = _number(headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1_000
-    given = headers.get("retry-after")
-    seconds = _number(given)
-    if seconds is not None or not given:
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or not value:
         return seconds
     try:
-        then = parsedate_to_datetime(given).timestamp()
+        then = parsedate_to_datetime(value).timestamp()
     except (ValueError, OverflowError):
         return None
     return max(then - (time.time() if now is None else now), 0.0)
 
 
-class _Said(NamedTuple):
-    """What a body says is wrong."""
+class _ErrorBody(NamedTuple):
+    """The error that a body reports."""
 
     message: str
     codes: frozenset[str]
-    """Its type and its code: providers use either for the same."""
+    """Its type and its code: providers use either for the same thing."""
     status: int | None
 
     @classmethod
-    def read(cls, body: object, otherwise: str) -> _Said:
+    def read(cls, body: object, fallback: str) -> _ErrorBody:
         if isinstance(body, (str, bytes)):
             text = body if isinstance(body, str) else body.decode(errors="replace")
             try:
                 body = json.loads(text)
             except ValueError:
                 body = {"message": text}
-        about: Any = body if isinstance(body, Mapping) else {}
-        inner = about.get("error")
+        fields: Any = body if isinstance(body, Mapping) else {}
+        inner = fields.get("error")
         if isinstance(inner, Mapping):
-            about = inner
-        elif isinstance(inner, str):  # Ollama's own
-            about = {"message": inner}
-        message = about.get("message") or about.get("detail") or otherwise
+            fields = inner
+        elif isinstance(inner, str):  # Ollama's own format
+            fields = {"message": inner}
+        message = fields.get("message") or fields.get("detail") or fallback
         if not isinstance(message, str):
             message = json.dumps(message, ensure_ascii=False, default=str)
-        code, kind = about.get("code"), about.get("type")
-        codes = [each for each in (code, kind) if isinstance(each, str)]
+        code = fields.get("code")
+        codes = [each for each in (code, fields.get("type")) if isinstance(each, str)]
         number = _number(code) if isinstance(code, (str, int)) else None
         is_status = number is not None and 400 <= number < 600
         status = int(number or 0) if is_status else None
         for each in codes:
-            status = status or _STATUS_OF_KIND.get(each)
-        return cls(message.strip()[:_MAX_SAID_CHARS] or "no reason given", frozenset(codes), status)
+            status = status or _STATUS_BY_TYPE.get(each)
+        message = message.strip()[:_MAX_MESSAGE_CHARS] or "no reason given"
+        return cls(message, frozenset(codes), status)
 
 
-def _kind(status: int | None, said: _Said) -> type[ProviderError]:
+def _error_class(status: int | None, reported: _ErrorBody) -> type[ProviderError]:
     if status not in (401, 403) and (
-        said.codes & _OVERFLOW_CODES or status == 413 or _OVERFLOW.search(said.message)
+        reported.codes & _OVERFLOW_CODES or status == 413 or _OVERFLOW.search(reported.message)
     ):
         return ContextOverflowError
     if status == 429:
-        return RequestRefusedError if said.codes & _NO_CREDIT else RateLimitError
-    if status is None or status >= 500 or status in _TRY_AGAIN:
+        return RequestRefusedError if reported.codes & _NO_CREDIT else RateLimitError
+    if status is None or status >= 500 or status in _TRANSIENT:
         return ProviderUnavailableError
     return RequestRefusedError
 
 
 def _number(value: object) -> float | None:
+    """Return a finite number from 0 up, also from its text; None for anything else."""
     try:
-        number = float(value)  # type: ignore[arg-type]  # what is none raises
+        number = float(value)  # type: ignore[arg-type]  # any other type raises
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) and number >= 0 else None
 
 
-def _is_keyless(error: Exception) -> bool:
-    """Anthropic's SDK has no exception of its own for this."""
+def _is_missing_key(error: Exception) -> bool:
+    """Return whether the SDK found no API key; Anthropic's raises a TypeError for it."""
     return isinstance(error, TypeError) and "authentication method" in str(error)
 
 
 def _with_cause(error: Exception) -> str:
     cause = error.__cause__
-    return str(error) if cause is None else f"{error} ({_named(cause)})"
+    return str(error) if cause is None else f"{error} ({_described(cause)})"
 
 
-def _named(error: BaseException) -> str:
-    said = str(error)
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+def _described(error: BaseException) -> str:
+    message = str(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

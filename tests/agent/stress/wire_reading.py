@@ -1,4 +1,4 @@
-"""Reading requests and histories as the wire has them, without a line of rehydrate's."""
+"""Reads requests and histories in their wire format, without code of rehydrate."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 
-class Spoken(NamedTuple):
-    """One thing in a history: what (user, text, thought, call, result), whose, and its words."""
+class HistoryPart(NamedTuple):
+    """One part of a history. Its kind is user, text, thinking, call or result."""
 
     kind: str
     text: str
@@ -16,30 +16,32 @@ class Spoken(NamedTuple):
     name: str = ""
 
 
-def spoken(history: list[Any], wire: str) -> list[Spoken]:
-    """All that was said, in order."""
+def history_parts(history: list[Any], wire: str) -> list[HistoryPart]:
+    """Return all parts of a history, in order."""
     read = {"anthropic": _anthropic, "openai_chat": _chat, "openai_responses": _item}[wire]
     return [each for entry in history for each in read(entry)]
 
 
-def parts(request: dict[str, Any]) -> list[str]:
-    """The request as a cache reads it: tools, system, then blocks or items; without marks."""
-    found = [request.get(key) for key in ("thinking", "tool_choice", "instructions", "reasoning")]
-    heads = [json.dumps([request.get("model"), *found])]
-    heads += [json.dumps(_bare(tool)) for tool in request.get("tools") or []]
-    heads += [json.dumps(_bare(block)) for block in _blocks(request.get("system"))]
+def request_parts(request: dict[str, Any]) -> list[str]:
+    """Return the request in the order of a cache: tools, system, then blocks or items, unmarked."""
+    settings = [
+        request.get(key) for key in ("thinking", "tool_choice", "instructions", "reasoning")
+    ]
+    parts = [json.dumps([request.get("model"), *settings])]
+    parts += [json.dumps(_bare(tool)) for tool in request.get("tools") or []]
+    parts += [json.dumps(_bare(block)) for block in _blocks(request.get("system"))]
     for entry in request.get("messages") or request.get("input") or []:
         if "role" in entry and "type" not in entry and "tool_calls" not in entry:
             others = {key: entry[key] for key in entry if key not in ("role", "content")}
             for block in _blocks(entry.get("content")):
-                heads.append(json.dumps([entry["role"], others, _bare(block)]))
+                parts.append(json.dumps([entry["role"], others, _bare(block)]))
         else:
-            heads.append(json.dumps(_bare(entry)))
-    return heads
+            parts.append(json.dumps(_bare(entry)))
+    return parts
 
 
 def texts(value: Any) -> Iterator[str]:
-    """All strings in a request that a model reads."""
+    """Yield all texts in a request that a model reads."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -66,44 +68,44 @@ def _blocks(content: Any) -> list[Any]:
     return content or []
 
 
-def _anthropic(entry: dict[str, Any]) -> Iterator[Spoken]:
+def _anthropic(entry: dict[str, Any]) -> Iterator[HistoryPart]:
     is_user = entry["role"] == "user"
     for block in _blocks(entry["content"]):
         kind = block["type"]
         if kind == "text":
-            yield Spoken("user" if is_user else "text", block["text"])
+            yield HistoryPart("user" if is_user else "text", block["text"])
         elif kind == "thinking":
-            yield Spoken("thought", block["thinking"])
+            yield HistoryPart("thinking", block["thinking"])
         elif kind == "tool_use":
-            yield Spoken("call", json.dumps(block["input"]), block["id"], block["name"])
+            yield HistoryPart("call", json.dumps(block["input"]), block["id"], block["name"])
         elif kind == "tool_result":
-            yield Spoken("result", "".join(_words(block["content"])), block["tool_use_id"])
+            yield HistoryPart("result", "".join(_words(block["content"])), block["tool_use_id"])
         else:
             raise AssertionError(f"{kind} in the history")
 
 
-def _chat(entry: dict[str, Any]) -> Iterator[Spoken]:
+def _chat(entry: dict[str, Any]) -> Iterator[HistoryPart]:
     role = entry["role"]
     if role == "tool":
-        yield Spoken("result", entry["content"], entry["tool_call_id"])
+        yield HistoryPart("result", entry["content"], entry["tool_call_id"])
         return
-    said = "".join(_words(entry.get("content"))) or entry.get("refusal") or ""
-    if said:
-        yield Spoken("user" if role == "user" else "text", said)
+    text = "".join(_words(entry.get("content"))) or entry.get("refusal") or ""
+    if text:
+        yield HistoryPart("user" if role == "user" else "text", text)
     for call in entry.get("tool_calls") or []:
         function = call["function"]
-        yield Spoken("call", function["arguments"], call["id"], function["name"])
+        yield HistoryPart("call", function["arguments"], call["id"], function["name"])
 
 
-def _item(item: dict[str, Any]) -> Iterator[Spoken]:
+def _item(item: dict[str, Any]) -> Iterator[HistoryPart]:
     kind = item.get("type", "message")
     if kind == "message":
-        said = "".join(_words(item["content"]))
-        yield Spoken("user" if item["role"] == "user" else "text", said)
+        text = "".join(_words(item["content"]))
+        yield HistoryPart("user" if item["role"] == "user" else "text", text)
     elif kind == "function_call":
-        yield Spoken("call", item["arguments"], item["call_id"], item["name"])
+        yield HistoryPart("call", item["arguments"], item["call_id"], item["name"])
     elif kind == "function_call_output":
-        yield Spoken("result", "".join(_words(item["output"])), item["call_id"])
+        yield HistoryPart("result", "".join(_words(item["output"])), item["call_id"])
     elif kind != "reasoning":
         raise AssertionError(f"{kind} in the history")
 

@@ -14,20 +14,20 @@ from hypothesis import event, given, strategies as st
 
 from rehydrate import Context, validate
 from rehydrate.agent import Interpreter, TurnLimits
-from tests.agent.script import PROVIDERS, Script, calls, results, says
+from tests.agent.script import PROVIDERS, Script, call_reply, results, text_reply
 
 USER = {"role": "user", "content": "Go."}
 
 
-class Voyage:
-    """A turn that is cancelled at a numbered point: in a tool, in the model, at an event."""
+class CancelledTurn:
+    """A turn that is cancelled at a numbered point: in a tool, in the model, or at an event."""
 
     def __init__(self, provider, steps, cancel_at):
         self.provider, self.cancel_at, self.points = provider, cancel_at, 0
         self.cancel = self.turn = None
         self.finished, self.events = set(), []
         self.context = Context(provider=provider)
-        self.model = Script(*map(self.line, range(len(steps) + 1), [*steps, None]))
+        self.model = Script(*map(self.reply_at, range(len(steps) + 1), [*steps, None]))
         self.model.provider = provider
 
     def point(self):
@@ -39,15 +39,15 @@ class Voyage:
         self.events.append(event)
         self.point()
 
-    def line(self, number, names):
+    def reply_at(self, number, names):
         if names is None:
-            reply = says("Done.", self.provider)
+            reply = text_reply("Done.", self.provider)
         elif names:
-            ids = [f"{name}.{number}.{place}" for place, name in enumerate(names)]
+            ids = [f"{name}.{number}.{index}" for index, name in enumerate(names)]
             made = [(call, name, {"call": call}) for call, name in zip(ids, names, strict=True)]
-            reply = calls(*made, provider=self.provider)
+            reply = call_reply(*made, provider=self.provider)
         else:
-            reply = says("hm", self.provider, stop="pause")
+            reply = text_reply("hm", self.provider, stop="pause")
 
         async def answer(prompt):
             self.point()
@@ -80,8 +80,8 @@ class Voyage:
 
         return [sync, short, long]
 
-    async def make(self, parallel, is_native):
-        """The turn, to its end or until it is cancelled."""
+    async def run(self, parallel, is_native):
+        """Run the turn to its end, or until it is cancelled."""
         interpreter = Interpreter(
             self.model,
             self.tools,
@@ -110,25 +110,25 @@ class Voyage:
     cancel_at=st.integers(1, 60),
 )
 def test_a_turn_cancelled_anywhere(backend, is_native, provider, steps, parallel, cancel_at):
-    voyage = Voyage(provider, steps, cancel_at)
-    context = voyage.context
-    anyio.run(partial(voyage.make, parallel, is_native), backend=backend)
+    cancelled = CancelledTurn(provider, steps, cancel_at)
+    context = cancelled.context
+    anyio.run(partial(cancelled.run, parallel, is_native), backend=backend)
     history = context.history
     assert validate(history, provider) == []
     assert validate([*history, USER], provider) == []
     assert history[:1] == [USER]
     found = results(history)
-    for call in voyage.finished:
-        # What a thread finished after it was left behind cannot be known.
+    for call in cancelled.finished:
+        # A thread may finish after the turn stopped waiting for it.
         assert found[call] == call or (call.startswith("sync") and "unknown" in found[call])
-    last = voyage.events[-1]
+    last = cancelled.events[-1]
     assert last.name == "turn_ended"
     assert last.turn.history == tuple(history)
-    assert last.turn.stopped == ("cancelled" if voyage.turn is None else "answer")
-    event("cancelled" if voyage.turn is None else "ended")
+    assert last.turn.stopped == ("cancelled" if cancelled.turn is None else "answer")
+    event("cancelled" if cancelled.turn is None else "ended")
     event(f"cut short: {sum('cancelled' in text for text in found.values())}")
     # And the conversation goes on.
-    after = Interpreter(Script(says("Aye.", provider), provider=provider), jit=False)
+    after = Interpreter(Script(text_reply("Aye.", provider), provider=provider), jit=False)
     assert anyio.run(partial(after.arun, context, "Again."), backend=backend).answer == "Aye."
     assert validate(context.history, provider) == []
 
@@ -137,7 +137,7 @@ def test_a_turn_cancelled_anywhere(backend, is_native, provider, steps, parallel
 def test_trio_cancels_in_groups_too(where):
     """A nursery of several tasks raises one: so does whatever opens a connection."""
 
-    async def many(scope):
+    async def run_two_tasks(scope):
         async with trio.open_nursery() as nursery:
             for _ in range(2):
                 nursery.start_soon(trio.sleep_forever)
@@ -147,21 +147,21 @@ def test_trio_cancels_in_groups_too(where):
     async def main():
         with anyio.CancelScope() as scope:
 
-            async def crowd() -> None:
+            async def several() -> None:
                 """Several tasks."""
-                await many(scope)
+                await run_two_tasks(scope)
 
             async def line(prompt):
-                await many(scope)
+                await run_two_tasks(scope)
 
-            model = Script(calls(("t1", "crowd", {})) if where == "tool" else line)
-            agent = Interpreter(model, [crowd], jit=False, on_event=told.append)
+            model = Script(call_reply(("t1", "several", {})) if where == "tool" else line)
+            agent = Interpreter(model, [several], jit=False, on_event=events.append)
             await agent.arun(context, "Go.")
 
-    context, told = Context(), []
+    context, events = Context(), []
     trio.run(main)
-    assert told[-1].turn.stopped == "cancelled"
-    assert told[-1].turn.error is None
+    assert events[-1].turn.stopped == "cancelled"
+    assert events[-1].turn.error is None
     assert len(context.history) == (3 if where == "tool" else 1)
     assert validate(context.history) == []
 
@@ -174,7 +174,7 @@ from rehydrate.testing.scripted_model import ScriptedModel, call
 
 def quick() -> str:
     "Quick."
-    return "came"
+    return "done"
 
 def hangs() -> str:
     "Hangs for good, in a thread."
@@ -195,6 +195,6 @@ except KeyboardInterrupt:
 def test_ctrl_c_ends_a_turn_whose_tool_hangs_and_then_the_program():
     program = [sys.executable, "-c", PROGRAM]
     run = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120)
-    came, left = json.loads(run.stdout)
-    assert came in ("came", "quick was cancelled; whether it took effect is unknown")
-    assert left == "hangs was cancelled; whether it took effect is unknown"
+    quick, hangs = json.loads(run.stdout)
+    assert quick in ("done", "quick was cancelled; whether it took effect is unknown")
+    assert hangs == "hangs was cancelled; whether it took effect is unknown"

@@ -1,4 +1,4 @@
-"""Weights: the tokens of the parts of a prompt, by a counter of texts that a test may choose."""
+"""TokenCounter: the tokens of a prompt's parts; a test may choose how texts are counted."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-Counter = Callable[[str], int]
+CountTokens = Callable[[str], int]
 IMAGE_TOKENS = 1500
 
 
-def chars(text: str) -> int:
-    """A token for each three and a half characters."""
+def count_by_chars(text: str) -> int:
+    """Count one token for 3.5 characters."""
     return (2 * len(text) + 6) // 7
 
 
-class Weights:
-    """Counts each text once, however often a conversation is sent again."""
+class TokenCounter:
+    """Counts tokens, each text only once: a conversation is sent again in every request."""
 
-    def __init__(self, counter: Counter) -> None:
+    def __init__(self, counter: CountTokens) -> None:
         self.text = functools.lru_cache(maxsize=65536)(counter)
 
     def block(self, block: Mapping[str, Any]) -> int:
-        """A content block, part or item: what the model reads of it, never the wire's wrapping."""
+        """Count what the model reads of a content block, part or item, not the JSON around it."""
         kind = block.get("type")
         if kind in ("image", "image_url", "input_image"):
             return IMAGE_TOKENS

@@ -1,4 +1,4 @@
-"""Providers without a network: an SDK's real client over a transport that answers here."""
+"""FakeTransport: answers an SDK's real client without a network."""
 
 import importlib
 import json
@@ -10,7 +10,7 @@ from rehydrate.prompt import CompiledPrompt, PromptIR, Segment
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")
-# Each SDK says which HTTP library it is built on.
+# The HTTP library that the SDK uses.
 _base = openai.DefaultAsyncHttpxClient.__mro__[1]
 httpx = importlib.import_module(_base.__module__.partition(".")[0])
 
@@ -26,8 +26,8 @@ def prompt(provider, **request):
     return CompiledPrompt(provider, {**REQUESTS[provider], **request}, PromptIR(), segments)
 
 
-class Wire:
-    """Answers each request with the next of its answers, and keeps what was asked.
+class FakeTransport:
+    """Answers each request with the next of its answers, and keeps the requests.
 
     An answer is a dict (200 and JSON), a list of events (a stream), a response of the HTTP library,
     or an exception that the transport raises.
@@ -35,10 +35,10 @@ class Wire:
 
     def __init__(self, *answers):
         self.answers = list(answers)
-        self.asked = []
+        self.requests = []
 
     def __call__(self, request):
-        self.asked.append(json.loads(request.content))
+        self.requests.append(json.loads(request.content))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -49,12 +49,12 @@ class Wire:
     def client(self, sdk):
         http = httpx.AsyncClient(transport=httpx.MockTransport(self))
         kind = {"anthropic": anthropic.AsyncAnthropic, "openai": openai.AsyncOpenAI}[sdk]
-        # Retries are on here: a model is to turn them off.
+        # Retries are on here; the model must turn them off.
         return kind(api_key="none", base_url="http://provider.test", http_client=http)
 
 
 class Broken(httpx.AsyncByteStream):
-    """A body that breaks off."""
+    """A body that raises in the middle."""
 
     def __init__(self, content, error):
         self.content = content
@@ -89,7 +89,7 @@ def refusal(status, body, **headers):
 
 
 def ask(model, sent, *, backend="asyncio", on_text=None):
-    async def asking():
+    async def main():
         return await model.reply(sent, on_text=on_text)
 
-    return anyio.run(asking, backend=backend)
+    return anyio.run(main, backend=backend)

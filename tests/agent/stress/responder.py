@@ -1,4 +1,4 @@
-"""What the model says in a run: words, thoughts, calls of every kind, and oddities."""
+"""RandomResponder: the model's side of a run. Texts, thinking, calls of every kind, oddities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from random import Random
 
 from tests.agent.stress.plan import Plan
-from tests.provider import Call, Fault, Says
+from tests.provider import Call, Fault, ScriptedReply
 
 TOPICS = (
     "berth",
@@ -48,46 +48,46 @@ _WEIGHTS = (8, 4, 4, 3, 1, 4, 3, 2, 0.4, 9, 4, 2, 1, 2)
 
 
 def words(dice: Random, count: int) -> str:
-    """Words about a few topics, of which none comes twice in the same company."""
+    """Return random words about a few topics; a sequence never comes twice."""
     return " ".join(f"{dice.choice(TOPICS)}{dice.randrange(10_000)}" for _ in range(count))
 
 
-class Brain:
-    """Answers the requests of one run."""
+class RandomResponder:
+    """Replies to the requests of one run."""
 
-    def __init__(self, plan: Plan, on_asked) -> None:
+    def __init__(self, plan: Plan, on_request) -> None:
         self._plan = plan
-        self._on_asked = on_asked
-        self._asked = self._requests = 0
+        self._on_request = on_request
+        self._replies = self._requests = 0
         self.is_calm = False
-        """Whether it answers at once, and nothing goes wrong."""
+        """Whether it only replies with text, and no request fails."""
 
-    def __call__(self, request, wire) -> Says:
-        self._asked += 1
-        self._on_asked()
-        dice = self._plan.dice("says", self._asked)
-        text = f"[a{self._asked}] {words(dice, self._length(dice))}"
+    def __call__(self, request, wire) -> ScriptedReply:
+        self._replies += 1
+        self._on_request()
+        dice = self._plan.dice("says", self._replies)
+        text = f"[a{self._replies}] {words(dice, self._length(dice))}"
         if self.is_calm:
-            return Says(text)
-        thinking = f"[h{self._asked}] {words(dice, 12)}" if dice.random() < 0.5 else None
+            return ScriptedReply(text)
+        thinking = f"[h{self._replies}] {words(dice, 12)}" if dice.random() < 0.5 else None
         if dice.random() < 0.06:
             return self._odd(dice, text, thinking, request)
-        if dice.random() >= self._plan.talks:
-            return Says(text, thinking=thinking)
+        if dice.random() >= self._plan.call_rate:
+            return ScriptedReply(text, thinking=thinking)
         count = 26 if dice.random() < 0.02 else dice.choice([1, 1, 1, 2, 3, 5])
-        calls = [self._call(dice, place, request) for place in range(count)]
-        if dice.random() < 0.05:  # as servers that number them anew in each reply
+        calls = [self._call(dice, index, request) for index in range(count)]
+        if dice.random() < 0.05:  # like servers that number calls anew in each reply
             calls = [
-                Call(call.name, call.arguments, id=f"call_{place}")
-                for place, call in enumerate(calls)
+                Call(call.name, call.arguments, id=f"call_{index}")
+                for index, call in enumerate(calls)
             ]
-        return Says(text if dice.random() < 0.6 else "", tuple(calls), thinking)
+        return ScriptedReply(text if dice.random() < 0.6 else "", tuple(calls), thinking)
 
     def fault(self, request, wire) -> Fault | None:
-        """What goes wrong with a request."""
+        """Return what goes wrong with a request, or None."""
         self._requests += 1
         dice = self._plan.dice("fault", self._requests)
-        if self.is_calm or dice.random() >= self._plan.storm:
+        if self.is_calm or dice.random() >= self._plan.fault_rate:
             return None
         midway = dice.random() < 0.4
         kind = dice.choice(["status", "status", "limit", "stall", "drop", "overflow"])
@@ -97,8 +97,8 @@ class Brain:
         if kind == "limit":
             return Fault("status", status=429, retry_after_seconds=dice.choice([None, 0.0, 0.02]))
         if kind == "stall":
-            patience = self._plan.timeout
-            seconds = 0.03 if patience is None else dice.choice([0.03, 5.0])
+            timeout = self._plan.timeout
+            seconds = 0.03 if timeout is None else dice.choice([0.03, 5.0])
             return Fault("stall", stall_seconds=seconds, midway=midway)
         if kind == "drop":
             return Fault("drop", midway=True)
@@ -107,35 +107,35 @@ class Brain:
     def _length(self, dice: Random) -> int:
         return max(3, int(dice.expovariate(8 / self._plan.wordiness)))
 
-    def _odd(self, dice: Random, text: str, thinking: str | None, request) -> Says:
-        calls = tuple(self._call(dice, place, request) for place in range(dice.choice([1, 2])))
+    def _odd(self, dice: Random, text: str, thinking: str | None, request) -> ScriptedReply:
+        calls = tuple(self._call(dice, index, request) for index in range(dice.choice([1, 2])))
         return dice.choice(
             [
-                Says(""),
-                Says(" \n "),
-                Says("", thinking=thinking),
-                Says(text, stop="refusal"),
-                Says(text, thinking=thinking, stop="max_tokens"),
-                Says(text, calls, thinking, stop="max_tokens"),
-                Says("\n\n", calls, thinking),
-                Says("", thinking=thinking, stop="max_tokens"),
+                ScriptedReply(""),
+                ScriptedReply(" \n "),
+                ScriptedReply("", thinking=thinking),
+                ScriptedReply(text, stop="refusal"),
+                ScriptedReply(text, thinking=thinking, stop="max_tokens"),
+                ScriptedReply(text, calls, thinking, stop="max_tokens"),
+                ScriptedReply("\n\n", calls, thinking),
+                ScriptedReply("", thinking=thinking, stop="max_tokens"),
             ]
         )
 
-    def _call(self, dice: Random, place: int, request) -> Call:  # noqa: PLR0911  a table of kinds
-        tag = f"t{self._asked}.{place}"
+    def _call(self, dice: Random, index: int, request) -> Call:  # noqa: PLR0911  a table of kinds
+        tag = f"t{self._replies}.{index}"
         name = dice.choices(_TOOLS, _WEIGHTS)[0]
         if name == "request_context":
             return Call(name, self._request(dice))
         if name == "fetch_whole":
-            known = _HANDLE.findall(json.dumps(request.get("messages") or request.get("input")))
-            if not known or dice.random() < 0.2:
+            handles = _HANDLE.findall(json.dumps(request.get("messages") or request.get("input")))
+            if not handles or dice.random() < 0.2:
                 return Call(name, dice.choice(_BAD_FETCHES))
             offset = {"offset": dice.choice([0, 50, 1_000, 10**7])} if dice.random() < 0.4 else {}
-            return Call(name, {"handle": dice.choice(known), **offset})
+            return Call(name, {"handle": dice.choice(handles), **offset})
         if name == "load_memory":
-            given = [{"query": dice.choice(TOPICS)}, {"name": "nowhere"}, {}]
-            return Call(name, dice.choice(given))
+            choices = [{"query": dice.choice(TOPICS)}, {"name": "nowhere"}, {}]
+            return Call(name, dice.choice(choices))
         if name == "unknown":
             return Call(f"no_{dice.choice(_OWN)}", {"tag": tag})
         if name == "mistaken":
@@ -143,17 +143,19 @@ class Brain:
         return Call(name, {"tag": tag, "size": dice.choice([1, 20, 200])})
 
     def _mistaken(self, dice: Random, tag: str) -> Call:
-        given = [{"tig": tag}, {"tag": tag, "size": "many"}, {}]
+        choices = [{"tig": tag}, {"tag": tag, "size": "many"}, {}]
         if self._plan.wire != "anthropic":
-            given += ['{"tag": "t', "", "[1]", "null", '"tag"']
-        return Call("quick", dice.choice(given))
+            choices += ['{"tag": "t', "", "[1]", "null", '"tag"']
+        return Call("quick", dice.choice(choices))
 
     def _request(self, dice: Random) -> dict:
         if dice.random() < 0.25:
             return dict(dice.choice(_BAD_REQUESTS))
-        asked = {"query": f"what about the {dice.choice(TOPICS)} and {dice.choice(TOPICS)}?"}
+        arguments = {"query": f"what about the {dice.choice(TOPICS)} and {dice.choice(TOPICS)}?"}
         if dice.random() < 0.5:
-            asked["scope"] = dice.choice(["temporal", "semantic", "knowledge"])
+            arguments["scope"] = dice.choice(["temporal", "semantic", "knowledge"])
         if dice.random() < 0.3:
-            asked["time_range"] = dice.choice(["today", "past 3 days", "yesterday", "past 2 hours"])
-        return asked
+            arguments["time_range"] = dice.choice(
+                ["today", "past 3 days", "yesterday", "past 2 hours"]
+            )
+        return arguments
