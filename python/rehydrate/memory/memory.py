@@ -319,7 +319,8 @@ class Memory:
         """Return the text of every turn: the hot items, at most 100 lines of them."""
         from rehydrate.memory.tiers import hot_memory
 
-        return hot_memory(self, resolve_namespace("hot", namespace, self._namespace))
+        where = resolve_namespace("hot", namespace, self._namespace)
+        return hot_memory(self.list(namespace=where, tiers=["hot"], limit=None, newest_first=False))
 
     def sync_folder(
         self,
@@ -335,21 +336,20 @@ class Memory:
         """
         from rehydrate.memory.folder import sync_folder
 
-        return sync_folder(
-            self, folder, resolve_namespace("sync_folder", namespace, self._namespace), label
-        )
+        where = resolve_namespace("sync_folder", namespace, self._namespace)
+        return sync_folder(self, folder, where, label)
 
     def export_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> int:
         """Write a namespace to a file as JSON Lines, one item a line; return how many there
         were."""
         from rehydrate.memory.transfer import export_items
 
-        return export_items(
-            self, path, resolve_namespace("export_items", namespace, self._namespace)
-        )
+        where = resolve_namespace("export_items", namespace, self._namespace)
+        items = self.list(namespace=where, limit=None, newest_first=False)
+        return export_items(items, path, where)
 
     def import_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> Imported:
-        """Add what `export` wrote, with the same handles, provenance, times and links.
+        """Add what `export_items` wrote, with the same handles, provenance, times and links.
 
         Items already there stay as they are. Raises InvalidArgumentError for a line that is no
         item; the lines before it may be added by then. It is safe to import the repaired file
@@ -357,9 +357,8 @@ class Memory:
         """
         from rehydrate.memory.transfer import import_items
 
-        return import_items(
-            self, path, resolve_namespace("import_items", namespace, self._namespace)
-        )
+        where = resolve_namespace("import_items", namespace, self._namespace)
+        return import_items(self, path, where)
 
     def stats(self, *, namespace: str | None = None) -> MemoryStats:
         """Return figures of the namespace, and failures since the memory was opened."""
