@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 
 RECALLED_NEIGHBOURS = 3
-_BATCH = 1_000
 
 
 class Memory:
@@ -93,7 +92,6 @@ class Memory:
         self._embedding = Embedding(embedder)
         self._redactor = redactor_of(redact)
         self._owns_store = True
-        self._spaces: dict[str, str] = {}
 
     @classmethod
     def open(
@@ -180,7 +178,7 @@ class Memory:
         items = [self.as_stored(item) for item in as_items(texts, fields)]
         instead = "found without it until rebuild()"
         found = vectors or self._embedding.embed([item.text for item in items], instead)
-        found = self._in_model_space(found, where)
+        found = self._embedding.in_space(found, self._store, where)
         added = self._store.add(items, namespace=where, vectors=found)
         if found is None and not self._embedding.is_builtin:
             added = [one._replace(embedded=False) for one in added]
@@ -234,7 +232,7 @@ class Memory:
         checked = self._redacted(checked_filters("search", filters))
         if vectors is None and text.strip():
             vectors = self._embedding.embed([text], "searched with the built-in model")
-        vectors = self._in_model_space(vectors, where)
+        vectors = self._embedding.in_space(vectors, self._store, where)
         return self._store.search(
             text, count, namespace=where, fusion=way, vectors=vectors, **checked
         )
@@ -261,7 +259,7 @@ class Memory:
             queries, vectors = (), self._embedding.rows(texts)
         elif vectors is None:
             vectors = self._embedding.embed(queries, "compared by the built-in model")
-        vectors = self._in_model_space(vectors, where)
+        vectors = self._embedding.in_space(vectors, self._store, where)
         if vectors is None and not queries:
             return [[] for _ in texts]
         return self._store.recall(queries, count, namespace=where, vectors=vectors)
@@ -288,7 +286,7 @@ class Memory:
         """
         where = resolve_namespace("purge", namespace, self._namespace)
         checked_purge(source, thread, everything)
-        self._spaces.pop(where, None)
+        self._embedding.forget_space(where)
         return self._store.purge(
             namespace=where,
             source=self._redacted_name(source),
@@ -384,7 +382,7 @@ class Memory:
         """
         where = self._namespace if namespace is None else checked_namespace(namespace)
         for name in self._store.namespaces() if where is None else [where]:
-            self._embed_again(name)
+            self._embedding.add_vectors(self._store, name)
         return self._store.rebuild(namespace=where)
 
     def drop_vectors(self, *, namespace: str | None = None) -> int:
@@ -400,7 +398,7 @@ class Memory:
                 f"{type(self._store).__name__} has no drop_vectors; export_items, "
                 "purge and import_items do the same"
             )
-        self._spaces.pop(where, None)
+        self._embedding.forget_space(where)
         dropped: int = drop(namespace=where)
         return dropped
 
@@ -457,27 +455,6 @@ class Memory:
 
     def _redacted_name(self, name: str | None) -> Any:
         return name if name is None or self._redactor is None else self._redactor(name).text
-
-    def _in_model_space(self, vectors: Vectors | None, namespace: str) -> Vectors | None:
-        """Return vectors that match the model of the namespace; else None."""
-        if vectors is None:
-            return None
-        if namespace not in self._spaces:
-            held = self._store.stats(namespace=namespace).vector_space
-            self._spaces[namespace] = held or vectors.space
-        return self._embedding.in_space(vectors, namespace, self._spaces[namespace])
-
-    def _embed_again(self, namespace: str) -> None:
-        give = getattr(self._store, "set_vectors", None)
-        if self._embedding.is_builtin or give is None:
-            return
-        items = self._store.list(namespace=namespace, limit=None)
-        for start in range(0, len(items), _BATCH):
-            batch = items[start : start + _BATCH]
-            vectors = self._embedding.embed([item.text for item in batch], "found without it")
-            vectors = self._in_model_space(vectors, namespace)
-            if vectors is not None:
-                give([item.handle for item in batch], vectors, namespace=namespace)
 
     aadd = stored(add)
     aget = stored(get)
