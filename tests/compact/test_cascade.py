@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import Embedder, compact_context
 from rehydrate.compact import ONE_BATCH
-from rehydrate.embedding import cache
+from rehydrate.embedding import SHARED
 from tests.compact.cases import FixedMemory, HashEmbedder, talk
 from tests.embedding.doubles import PATIENCE_SECONDS, Counting, lengths
 
@@ -26,11 +27,15 @@ QUERY = "what about the garden?"
 GARDEN = [message["content"] for message in LONG if "garden" in message["content"]]
 
 
+numbers = count()
+"""One for each model: an `id` comes again, and with it the vectors that are kept by space."""
+
+
 class Fixed:
     """A model that knows these texts only."""
 
     def __init__(self, known: dict[str, list[float]]) -> None:
-        self.space = f"fixed {id(self)}"
+        self.space = f"fixed {next(numbers)}"
         self.known = known
 
     def embed(self, texts: Sequence[str], *, deadline: float | None = None) -> Any:
@@ -217,4 +222,4 @@ def test_many_threads_share_one_embedder():
 def test_vectors_go_to_the_shared_cache_under_the_models_space():
     model = Fixed({"one": [1.0, 0.0]})
     compact_context(talk("user: one"), embedder=model)
-    assert cache.SHARED.get(model.space, ["one"])[0].tolist() == [1.0, 0.0]
+    assert SHARED.get(model.space, ["one"])[0].tolist() == [1.0, 0.0]
