@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rehydrate._engine import COUNTERS
+from rehydrate._text import as_json
 from rehydrate.cli.memory_store import add_memory_options, add_writing_options, opened_memory
 from rehydrate.cli.options import is_same_file, page_file, ratio, tokens, whole
-from rehydrate.cli.read import Document, as_json, read
+from rehydrate.cli.read import Document, read
 from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, say_written, show, write
 from rehydrate.compact.archive import Archive
 from rehydrate.compact.arguments import GRANULARITIES, THINKING

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from rehydrate._text import is_utf8
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.errors import StoreReadOnlyError
 from rehydrate.memory.items import TIERS, Filters
@@ -152,10 +153,8 @@ def opened(
 
 def checked_text(name: str, text: str) -> str:
     """Check an argument: a byte that was no UTF-8 in the shell must not reach the store."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Failure(f"{name} is not UTF-8; convert it, for example with iconv") from None
+    if not is_utf8(text):
+        raise Failure(f"{name} is not UTF-8; convert it, for example with iconv")
     return text
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from rehydrate._check import check_whole
+from rehydrate._check import check_choice, check_whole
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.thinking import known_name
 from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX
@@ -153,8 +153,7 @@ def minimum_prefix(model: str) -> int:
 
 def check_ttl(ttl: str) -> str:
     """Return the time to live; raises InvalidArgumentError for any other than the two."""
-    if ttl not in TTL_SECONDS:
-        raise InvalidArgumentError(f"ttl is {ttl!r}; choose '5m' or '1h'")
+    check_choice("ttl", ttl, TTL_SECONDS)
     return ttl
 
 

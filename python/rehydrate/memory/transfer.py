@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rehydrate._text import as_json
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.memory.items import MemoryItem
 
@@ -54,9 +55,7 @@ def to_line(item: MemoryItem) -> str:
         value = getattr(item, name)
         if name in {"handle", "text", "kind", "tier"} or value != _DEFAULTS[name]:
             shown[name] = value.isoformat() if isinstance(value, datetime) else value
-    # A lone surrogate cannot be written as UTF-8; only such a line is escaped.
-    line = json.dumps(shown, ensure_ascii=False)
-    return line if _is_encodable(line) else json.dumps(shown)
+    return as_json(shown)
 
 
 def from_line(line: str) -> MemoryItem:
@@ -181,14 +180,6 @@ def _is_header(line: str) -> bool:
             f"it is of version {header.get('version')!r}, and version {VERSION} is what can be "
             "read here; upgrade rehydrate"
         )
-    return True
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
     return True
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
 
+from rehydrate._text import said_in_a_line
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.datasets import Conversation
 from rehydrate.retention.judging import Judgement
@@ -149,7 +150,7 @@ def evaluate(
             try:
                 into.append(score())
             except Exception as error:  # a caller's own function may raise anything
-                failed[strategy.name] = f"{strategy.name} failed on {case}: {_error_line(error)}"
+                failed[strategy.name] = f"{strategy.name} failed on {case}: {said_in_a_line(error)}"
         advance(1)
 
     for cut in sample.cuts:
@@ -204,10 +205,6 @@ def evaluate(
 
 def _deferred(function: Callable[..., Score], *arguments: Any) -> Callable[[], Score]:
     return lambda: function(*arguments)
-
-
-def _error_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 def _sessions(sample: Sample, tokens: dict[str, int]) -> tuple[Session, ...]:

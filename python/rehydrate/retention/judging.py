@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from rehydrate._text import said_in_a_line
 from rehydrate.prompt.compiler import compile as compile_prompt
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.request import Budget, ContextRequest
@@ -234,8 +235,8 @@ async def _side_by_side(
             try:
                 found[index] = await work(case)
             except Exception as error:  # of the provider, its SDK, or a model of the caller's own
-                said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-                degraded.append(f"a question about {case.session} was not asked: {said}")
+                told = said_in_a_line(error)
+                degraded.append(f"a question about {case.session} was not asked: {told}")
 
     async with anyio.create_task_group() as tasks:
         for index, case in enumerate(cases):
