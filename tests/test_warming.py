@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import anyio
@@ -11,14 +12,13 @@ import pytest
 import rehydrate
 from rehydrate import Memory, warm_up
 from rehydrate.agent import AnthropicModel, OpenAIChatModel
-from rehydrate.agent.models import clients
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.testing import ScriptedModel
 from tests.stress.programs import run_python
 
 SDKS = ("anthropic", "openai")
 has_sdks = pytest.mark.skipif(
-    not all(map(clients.find_spec, SDKS)), reason="the SDKs are in the extra `dev`"
+    not all(map(find_spec, SDKS)), reason="the SDKs are in the extra `dev`"
 )
 
 

@@ -1,16 +1,25 @@
-"""Checks of arguments that many entry points share: types, choices, callables and timeouts.
+"""Checks of arguments that many entry points share: types, choices, numbers and timeouts.
 
 Each raises InvalidArgumentError, which names the argument, its value and the remedy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rehydrate.errors import InvalidArgumentError
 
-__all__ = ["check_callable", "check_choice", "check_timeout", "check_type"]
+__all__ = [
+    "check_callable",
+    "check_choice",
+    "check_list",
+    "check_methods",
+    "check_share",
+    "check_timeout",
+    "check_type",
+    "check_whole",
+]
 
 
 def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy: str) -> None:
@@ -21,6 +30,28 @@ def check_type(name: str, value: object, kinds: type | tuple[type, ...], remedy:
     rehydrate.errors.InvalidArgumentError: model is of type int; pass the model's name
     """
     if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+        raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; {remedy}")
+
+
+def check_list(name: str, value: object, remedy: str) -> None:
+    """Refuse a value that is no iterable, and one text or mapping in place of a list of them.
+
+    >>> check_list("tools", {"name": "ls"}, "pass a list of tool definitions")
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: tools is of type dict; pass a list of tool definitions
+    """
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; {remedy}")
+
+
+def check_methods(name: str, value: object, methods: str, remedy: str) -> None:
+    """Refuse a value that lacks one of these methods, whose names are separated by blanks.
+
+    >>> check_methods("memory", 3, "add recall", "pass a rehydrate.Memory")
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: memory is of type int; pass a rehydrate.Memory
+    """
+    if not all(callable(getattr(value, method, None)) for method in methods.split()):
         raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; {remedy}")
 
 
@@ -51,6 +82,35 @@ def check_callable(name: str, value: object, remedy: str) -> None:
     """
     if not callable(value):
         raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; {remedy}")
+
+
+def check_whole(
+    name: str, value: Any, least: int = 0, most: int | None = None, *, or_none: bool = False
+) -> None:
+    """Refuse a value that is no whole number in this range; a bool is no number.
+
+    >>> check_whole("threads", 0, 1, 256)
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: threads is 0; pass a whole number from 1 to 256
+    """
+    if value is None and or_none:
+        return
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or value < least or (most is not None and value > most):
+        range_ = f"from {least} up" if most is None else f"from {least} to {most}"
+        end = ", or None" if or_none else ""
+        raise InvalidArgumentError(f"{name} is {value!r}; pass a whole number {range_}{end}")
+
+
+def check_share(name: str, value: Any) -> None:
+    """Refuse a value that is no number from 0 to 1; a bool is no number.
+
+    >>> check_share("trust", 2)
+    Traceback (most recent call last):
+    rehydrate.errors.InvalidArgumentError: trust is 2; pass a number from 0 to 1
+    """
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise InvalidArgumentError(f"{name} is {value!r}; pass a number from 0 to 1")
 
 
 MAX_TIMEOUT = 1e7

@@ -1,4 +1,4 @@
-"""Text helpers: error texts that are safe to show, and results of tools as text.
+"""Text helpers: error texts that are safe to show, results of tools as text, JSON for UTF-8.
 
 An exception's text may hold a password, a connection string or a customer's data. So where a
 source, a tool, an embedder or a memory fails, the model, `degraded` and telemetry get only the
@@ -88,11 +88,30 @@ def as_unicode(text: str) -> str:
     >>> as_unicode("caf\\udce9")
     'caf\\ufffd'
     """
+    if not is_utf8(text):
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return str(text)
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether UTF-8 can hold the text: it has no half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return str(text)
+        return False
+    return True
+
+
+def as_json(value: Any, **layout: Any) -> str:
+    """Return JSON that UTF-8 can hold: with half a surrogate pair in it, all is escaped.
+
+    `layout` are options of `json.dumps`.
+
+    >>> print(as_json(["é"]), as_json(["é\\ud83d"]))
+    ["é"] ["\\u00e9\\ud83d"]
+    """
+    text = json.dumps(value, ensure_ascii=False, **layout)
+    return text if is_utf8(text) else json.dumps(value, **layout)
 
 
 def failed(error: BaseException, name: str) -> str:
@@ -119,6 +138,15 @@ def said(error: BaseException) -> str:
         message = "its message cannot be read"
     name = type(error).__name__
     return as_unicode(f"{name}: {message}" if message else name)
+
+
+def said_in_a_line(error: BaseException, max_chars: int = 300) -> str:
+    """Return an error's type and message in one line, cut to `max_chars`.
+
+    >>> said_in_a_line(ValueError("no such berth:\\n  41"))
+    'ValueError: no such berth: 41'
+    """
+    return " ".join(said(error).split())[:max_chars]
 
 
 def _json(value: Any) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from rehydrate import _engine, formats
+from rehydrate._check import check_list
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import compact_json
 from rehydrate.messages import Conversation
@@ -60,10 +61,7 @@ def estimate_tokens(
 
 
 def _tokens(content: Any, counter: str, tools: Iterable[Mapping[str, Any]], format: str) -> int:  # noqa: A002
-    if isinstance(tools, (str, Mapping)) or not isinstance(tools, Iterable):
-        raise InvalidArgumentError(
-            f"tools is of type {type(tools).__name__}; pass a list of tool definitions"
-        )
+    check_list("tools", tools, "pass a list of tool definitions")
     schemas = sum(_engine.count(compact_json(tool), counter) for tool in tools)
     if isinstance(content, str):
         return schemas + _engine.count(content, counter)

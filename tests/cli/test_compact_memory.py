@@ -15,7 +15,7 @@ def test_what_is_dropped_is_in_the_memory_under_its_handle(run, write, chat, tmp
     write("chat.json", chat)
     done = run(
         *("compact", "chat.json", "--ratio", "0.3", *ALICE),
-        *("--distill", "--keep-dropped", "--record-episode", "--json"),
+        *("--archive", "dropped,novel,episode", "--json"),
     )
     assert (done.returncode, done.stderr) == (0, b"")
     told = json.loads(done.stdout)
@@ -45,12 +45,47 @@ def test_what_memory_holds_goes_first(run, write, chat, tmp_path):
     assert json.loads(other.stdout)["messages"] == without["messages"]
 
 
-@pytest.mark.parametrize("flag", ["--distill", "--keep-dropped", "--record-episode"])
-def test_writing_needs_a_memory(run, write, chat, flag):
+@pytest.mark.parametrize("what", ["dropped", "novel", "episode"])
+def test_writing_needs_a_memory(run, write, chat, what):
     write("chat.json", chat)
-    done = run("compact", "chat.json", flag)
+    done = run("compact", "chat.json", "--archive", what)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr.startswith(f"rehydrate: {flag} needs a memory; add --memory FILE".encode())
+    assert done.stderr.startswith(b"rehydrate: --archive needs a memory; add --memory FILE")
+
+
+@pytest.mark.parametrize(
+    ("flags", "kinds"),
+    [
+        (["--archive", "dropped"], {"message"}),
+        (["--archive", "episode"], {"episode"}),
+        (["--archive", "dropped, episode"], {"message", "episode"}),
+        (["--archive", "dropped", "--archive", "episode"], {"message", "episode"}),
+        (["--keep-dropped"], {"message"}),
+        (["--record-episode"], {"episode"}),
+    ],
+)
+def test_what_is_named_is_written_and_nothing_else(run, write, chat, tmp_path, flags, kinds):
+    write("chat.json", chat)
+    done = run("compact", "chat.json", "--ratio", "0.3", *ALICE, *flags)
+    assert (done.returncode, done.stderr) == (0, b"")
+    with Memory.open(tmp_path / "memory.db", namespace="alice") as memory:
+        assert {item.kind for item in memory.list(limit=None)} == kinds
+
+
+@pytest.mark.parametrize("flags", [["--archive", "novel"], ["--distill"]])
+def test_the_beginnings_of_what_is_new_are_written_without_the_whole(run, write, chat, flags):
+    write("chat.json", chat)
+    done = run("compact", "chat.json", "--ratio", "0.3", *ALICE, *flags, "--json")
+    told = json.loads(done.stdout)
+    assert told["stats"]["distilled"] > 0
+    assert {record["handle"] for record in told["dropped"]} == {None}
+
+
+def test_the_archive_of_something_unknown_is_refused(run, write, chat):
+    write("chat.json", chat)
+    done = run("compact", "chat.json", *ALICE, "--archive", "dropped,all")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"'all' is none of dropped, novel, episode; name one or more" in done.stderr
 
 
 @pytest.mark.parametrize("command", [("compact", "chat.json"), ("rpc",)])

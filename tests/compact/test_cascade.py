@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from rehydrate import Embedder, compact_context
 from rehydrate.compact import MIN_EMBEDDED_TEXTS
-from rehydrate.embedding import cache
+from rehydrate.embedding import SHARED
 from tests.compact.cases import FixedMemory, HashEmbedder, talk
 from tests.embedding.doubles import PATIENCE_SECONDS, Counting, lengths
 
@@ -222,4 +222,4 @@ def test_many_threads_share_one_embedder():
 def test_vectors_go_to_the_shared_cache_under_the_models_space():
     model = Fixed({"one": [1.0, 0.0]})
     compact_context(talk("user: one"), embedder=model)
-    assert cache.SHARED.get(model.space, ["one"])[0].tolist() == [1.0, 0.0]
+    assert SHARED.get(model.space, ["one"])[0].tolist() == [1.0, 0.0]

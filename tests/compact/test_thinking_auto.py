@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 import rehydrate
 from rehydrate import compact_context, formats, validate
-from rehydrate.formats.thinking import THINKING_MODELS, ThinkingModel, thinking_model
+from rehydrate.formats import THINKING_MODELS, ThinkingModel, thinking_model
 from tests.compact.cases import Case, cases, figures
 from tests.strategies import Entry
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from rehydrate import Embedder
-from rehydrate.embedding import MAX_ABANDONED, _functions, cache, of_function
+from rehydrate.embedding import MAX_ABANDONED, SHARED, _functions, of_function
 from rehydrate.errors import EmbedderError, InvalidArgumentError
 from tests.embedding.doubles import PATIENCE_SECONDS, Clock, Counting, Tensor, lengths
 
@@ -159,7 +159,7 @@ def test_an_answer_that_comes_too_late_is_there_for_the_next_to_ask():
     embedder = Embedder(gate, timeout=0.01)
     assert embedder.attempt(TEXTS).rows is None
     gate.opened.set()
-    until(lambda: cache.SHARED.get(embedder.space, TEXTS)[0] is not None)
+    until(lambda: SHARED.get(embedder.space, TEXTS)[0] is not None)
 
 
 def test_a_deadline_stops_it_without_being_its_failure():
@@ -251,6 +251,7 @@ def test_a_bare_callable_is_known_again():
 
 
 def test_what_is_known_of_a_callable_goes_with_it():
+    gc.collect()  # callables of other tests
     before = len(_functions)
     once = Counting()
     of_function(once)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rehydrate.memory import LocalStore, Memory, MemoryLimits, MemoryStore
-from rehydrate.testing import store_conformance
+from rehydrate.testing import CHECKS, check_all, check_namespaces_know_nothing_of_each_other
 from tests.memory.plain import PlainStore
 
 BACKENDS = ["plain", "memory over plain", "local", "memory over local"]
@@ -29,7 +29,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], MemoryS
     return lambda: of_name(request.param)
 
 
-@pytest.mark.parametrize("check", store_conformance.CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_backend_does_what_any_backend_does(
     make: Callable[[], MemoryStore], check: Callable[[Callable[[], MemoryStore]], None]
 ):
@@ -42,7 +42,7 @@ def test_a_backend_that_leaks_between_namespaces_is_caught():
             return super()._in("one for all")
 
     with pytest.raises(AssertionError):
-        store_conformance.check_namespaces_know_nothing_of_each_other(Leaky)
+        check_namespaces_know_nothing_of_each_other(Leaky)
 
 
 def test_a_backend_that_forgets_nothing_is_caught():
@@ -51,4 +51,4 @@ def test_a_backend_that_forgets_nothing_is_caught():
             return len(handles)
 
     with pytest.raises(AssertionError):
-        store_conformance.check_all(Hoarder)
+        check_all(Hoarder)

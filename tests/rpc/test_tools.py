@@ -9,18 +9,18 @@ import re
 import pytest
 
 import rehydrate
-from rehydrate.rpc import tool
+from rehydrate.rpc import ARGUMENTS, NOT_SERVED, call, describe
 from tests.compact.test_excerpt_inputs import session
 
 HELLO = [{"role": "user", "content": "hello"}]
-INPUT = tool.describe()["inputSchema"]
+INPUT = describe()["inputSchema"]
 CHOICES = [name for name, schema in INPUT["properties"].items() if "enum" in schema]
 
 
 def test_every_parameter_is_an_argument_or_is_left_out_for_a_reason():
     parameters = inspect.signature(rehydrate.compact_context).parameters
-    assert set(tool.ARGUMENTS) | set(tool.NOT_SERVED) == set(parameters)
-    assert not set(tool.ARGUMENTS) & set(tool.NOT_SERVED)
+    assert set(ARGUMENTS) | set(NOT_SERVED) == set(parameters)
+    assert not set(ARGUMENTS) & set(NOT_SERVED)
 
 
 def test_the_defaults_are_the_functions_and_have_the_type_they_should():
@@ -51,12 +51,12 @@ def test_the_choices_of_the_schema_are_those_that_the_function_takes(name):
 
 def test_every_argument_is_described_and_the_schema_is_plain_json():
     assert all(schema["description"] for schema in INPUT["properties"].values())
-    assert json.loads(json.dumps(tool.describe())) == tool.describe()
+    assert json.loads(json.dumps(describe())) == describe()
 
 
 def test_the_result_has_the_shape_that_the_schema_gives():
-    found = tool.call({"messages": HELLO})
-    schema = tool.describe()["outputSchema"]
+    found = call({"messages": HELLO})
+    schema = describe()["outputSchema"]
     assert [*found] == schema["required"]
     stats = schema["properties"]["stats"]
     assert [*found["stats"]] == stats["required"] == [*stats["properties"]]
@@ -68,7 +68,7 @@ def test_the_result_has_the_shape_that_the_schema_gives():
 
 def test_inputs_of_calls_are_cut_when_asked():
     options = {"granularity": "excerpt", "excerpt_inputs": True, "target_ratio": 0.5}
-    kept = tool.call({"messages": session(), **options})["messages"]
+    kept = call({"messages": session(), **options})["messages"]
     assert "lines omitted" in kept[1]["content"][0]["input"]["content"]
 
 
@@ -77,7 +77,7 @@ def test_an_outline_crosses_as_a_truth_value_a_share_or_a_number_of_tokens():
     talk = [{"role": role, "content": said} for role in ("user", "assistant")] * 4
     talk = [*talk, {"role": "user", "content": "hello"}]
     for outline, most in ((True, 200), (0.1, 999), (150.0, 150)):
-        found = tool.call({"messages": talk, "budget_tokens": 900, "outline": outline})
+        found = call({"messages": talk, "budget_tokens": 900, "outline": outline})
         assert found["stats"]["outline_tokens"] <= most
     with pytest.raises(rehydrate.errors.InvalidArgumentError, match="outline is 7"):
-        tool.call({"messages": talk, "outline": 7.0})
+        call({"messages": talk, "outline": 7.0})

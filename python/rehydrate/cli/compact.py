@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rehydrate._engine import COUNTERS
+from rehydrate._text import as_json
 from rehydrate.cli.memory_store import add_memory_options, add_writing_options, opened_memory
 from rehydrate.cli.options import is_same_file, page_file, ratio, tokens, whole
-from rehydrate.cli.read import Document, as_json, read
+from rehydrate.cli.read import Document, read
 from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, say_written, show, write
 from rehydrate.compact.archive import Archive
 from rehydrate.compact.arguments import GRANULARITIES, THINKING
@@ -43,7 +44,7 @@ examples:
   rehydrate compact session.jsonl --budget 20k --query "the failing login test" > small.jsonl
   rehydrate compact session.jsonl --granularity excerpt --ratio 0.1 -o small.jsonl
   rehydrate compact session.jsonl --granularity excerpt --html page.html
-  rehydrate compact session.jsonl --memory memory.db --namespace alice --distill --keep-dropped
+  rehydrate compact session.jsonl --memory memory.db --namespace alice --archive dropped,novel
   curl -s $URL | rehydrate compact - --json | jq .stats
 """
 
@@ -215,9 +216,11 @@ def _compact(document: Document, options: argparse.Namespace) -> Compaction:
 
 
 def _archive(options: argparse.Namespace) -> bool | Archive:
-    """Return what the flags ask to write to the memory."""
-    wishes = (options.keep_dropped, options.distill, options.record_episode)
-    return Archive(*wishes) if any(wishes) else False
+    """Return what --archive asks to write to the memory."""
+    names = options.archive
+    if not names:
+        return False
+    return Archive(dropped="dropped" in names, novel="novel" in names, episode="episode" in names)
 
 
 def _changed_entries(document: Document, compaction: Compaction) -> dict[int, Any]:

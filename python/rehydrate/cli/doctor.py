@@ -13,6 +13,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from rehydrate._text import said
 from rehydrate.cli.terminal import Terminal, show
 
 REINSTALL = "reinstall it: python -m pip install --force-reinstall rehydrate"
@@ -71,7 +72,7 @@ def examine() -> Iterator[Check]:
         try:
             yield check(name)
         except Exception as error:  # after any error the rest is still checked
-            yield Check(name, "fail", f"{type(error).__name__}: {error}", REINSTALL)
+            yield Check(name, "fail", said(error), REINSTALL)
 
 
 def _version(name: str) -> Check:

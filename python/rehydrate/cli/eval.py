@@ -9,8 +9,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._text import as_json
 from rehydrate.cli.options import SMALLEST_RATIO, is_same_file, page_file, ratio
-from rehydrate.cli.read import as_json
 from rehydrate.cli.terminal import (
     Failure,
     Progress,

@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rehydrate._text import as_json
 from rehydrate.cli.options import some_tokens
-from rehydrate.cli.read import Document, as_json, document_of, text_of
+from rehydrate.cli.read import Document, document_of, text_of
 from rehydrate.cli.terminal import Failure, Terminal, pad, show, write
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import FORMATS

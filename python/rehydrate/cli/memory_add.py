@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rehydrate.memory.folder import SyncReport
     from rehydrate.memory.items import Added
     from rehydrate.memory.memory import Memory
+    from rehydrate.memory.store import ItemWriter
 
 
 BATCH = 500
@@ -253,8 +254,8 @@ class _MemoryWithProgress:
         return added
 
 
-def _with_progress(memory: Memory, progress: Progress) -> Memory:
-    return cast("Memory", _MemoryWithProgress(memory, progress))
+def _with_progress(memory: Memory, progress: Progress) -> ItemWriter:
+    return cast("ItemWriter", _MemoryWithProgress(memory, progress))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._text import as_json
 from rehydrate.cli.memory_store import (
     add_filters,
     add_store_options,
@@ -20,7 +21,6 @@ from rehydrate.cli.memory_store import (
     opened,
 )
 from rehydrate.cli.options import whole
-from rehydrate.cli.read import as_json
 from rehydrate.cli.terminal import Failure, Terminal, display_width, pad, say, show, write
 
 if TYPE_CHECKING:

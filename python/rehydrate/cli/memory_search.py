@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._text import as_json
 from rehydrate.cli.memory_store import (
     add_filters,
     add_store_options,
@@ -22,7 +23,6 @@ from rehydrate.cli.memory_store import (
     read_text,
 )
 from rehydrate.cli.options import whole
-from rehydrate.cli.read import as_json
 from rehydrate.cli.terminal import Failure, Terminal, say, show
 from rehydrate.memory.items import FUSIONS
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from rehydrate._text import is_utf8
 from rehydrate.cli.terminal import Failure, say
 from rehydrate.errors import StoreReadOnlyError
 from rehydrate.memory.items import TIERS, Filters
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 STORE_VARIABLE = "REHYDRATE_MEMORY"
 NAMESPACE_VARIABLE = "REHYDRATE_NAMESPACE"
+ARCHIVED = ("dropped", "novel", "episode")
+"""The values of `--archive`: the fields of an `Archive`, in their order."""
+_OLD_FLAGS = {"--keep-dropped": "dropped", "--distill": "novel", "--record-episode": "episode"}
 
 
 def default_store(environ: Mapping[str, str] = os.environ) -> Path:
@@ -149,10 +153,8 @@ def opened(
 
 def checked_text(name: str, text: str) -> str:
     """Check an argument: a byte that was no UTF-8 in the shell must not reach the store."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise Failure(f"{name} is not UTF-8; convert it, for example with iconv") from None
+    if not is_utf8(text):
+        raise Failure(f"{name} is not UTF-8; convert it, for example with iconv")
     return text
 
 
@@ -316,26 +318,40 @@ def add_memory_options(parser: Any) -> None:
 def add_writing_options(parser: Any) -> None:
     """Declare the options for writing to the memory."""
     parser.add_argument(
-        "--distill", action="store_true",
-        help="remember what is dropped and not in memory yet, the beginning of each",
+        "--archive", type=archived, action="extend", metavar="WHAT",
+        help="write to the memory: dropped (each dropped message, whole, under a handle), "
+        "novel (the beginning of what is dropped and not in memory yet), episode (one line about "
+        "the compaction); several with commas: dropped,novel",
     )  # fmt: skip
-    parser.add_argument(
-        "--keep-dropped", action="store_true",
-        help="keep all that is dropped in the memory, under handles",
-    )  # fmt: skip
-    parser.add_argument(
-        "--record-episode", action="store_true", help="remember the compaction in one line"
-    )
+    hidden: Any = {"dest": "archive", "action": "append_const", "help": argparse.SUPPRESS}
+    for flag, name in _OLD_FLAGS.items():
+        parser.add_argument(flag, const=name, **hidden)
+
+
+def archived(text: str) -> list[str]:
+    """Parse names of `ARCHIVED` with commas between them.
+
+    >>> archived("dropped,novel")
+    ['dropped', 'novel']
+    """
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in ARCHIVED:
+            raise argparse.ArgumentTypeError(
+                f"{name!r} is none of {', '.join(ARCHIVED)}; name one or more, with commas"
+            )
+    return names
 
 
 @contextmanager
 def opened_memory(options: argparse.Namespace) -> Iterator[Memory | None]:
     """Yield the memory that the options name, or None."""
     if options.memory is None:
-        for name in ("namespace", "distill", "keep_dropped", "record_episode"):
+        for name in ("namespace", "archive"):
             if getattr(options, name, None):
-                flag = f"--{name.replace('_', '-')}"
-                raise Failure(f"{flag} needs a memory; add --memory FILE, which is made if missing")
+                raise Failure(
+                    f"--{name} needs a memory; add --memory FILE, which is made if missing"
+                )
         yield None
         return
     if not options.namespace:

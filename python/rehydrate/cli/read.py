@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rehydrate._text import as_json
 from rehydrate.cli.terminal import Failure
 
 EXPECTED = "a JSON array of messages, JSON Lines, or a Claude Code transcript"
@@ -90,16 +91,6 @@ class Document(NamedTuple):
     def line_of(self, index: int) -> int:
         """Return the line on which an entry begins, from 1."""
         return self.text.count("\n", 0, self.spans[index].start) + 1
-
-
-def as_json(value: Any, **layout: Any) -> str:
-    """Return JSON, escaped if it holds half a surrogate pair, as some harness wrote it."""
-    text = json.dumps(value, ensure_ascii=False, **layout)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, **layout)
-    return text
 
 
 def read(path: str) -> Document:

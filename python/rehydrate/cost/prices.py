@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from rehydrate._check import check_choice, check_whole
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.thinking import known_name
 from rehydrate.prompt.compiled import USUAL_MINIMUM_PREFIX
@@ -51,10 +52,7 @@ class Price:
             value = getattr(self, name)
             if not (isinstance(value, (int, float)) and 0 <= value < math.inf):
                 raise InvalidArgumentError(f"price: {name} is {value!r}; pass a number from 0 up")
-        if type(self.step_tokens) is not int or self.step_tokens < 1:
-            raise InvalidArgumentError(
-                f"price: step_tokens is {self.step_tokens!r}; pass a whole number from 1 up"
-            )
+        check_whole("price: step_tokens", self.step_tokens, 1)
 
     def write_share(self, ttl: Ttl) -> float:
         """Share of the input price for a token that is cached for this time."""
@@ -155,8 +153,7 @@ def minimum_prefix(model: str) -> int:
 
 def check_ttl(ttl: str) -> str:
     """Return the time to live; raises InvalidArgumentError for any other than the two."""
-    if ttl not in TTL_SECONDS:
-        raise InvalidArgumentError(f"ttl is {ttl!r}; choose '5m' or '1h'")
+    check_choice("ttl", ttl, TTL_SECONDS)
     return ttl
 
 

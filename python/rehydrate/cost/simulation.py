@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from rehydrate._check import check_type
+from rehydrate._check import check_list, check_whole
 from rehydrate.cost.prices import (
     MILLION,
     TTL_SECONDS,
@@ -116,7 +116,7 @@ def simulate(
     >>> [(turn.read, turn.written) for turn in again.turns]
     [(0, 3000), (3000, 0)]
     """
-    check_type("prompts", prompts, Iterable, "pass a list of compiled prompts")
+    check_list("prompts", prompts, "pass a list of compiled prompts")
     prompts = list(prompts)
     model = model or next((p.model for p in prompts if isinstance(p, CompiledPrompt)), "")
     price = price or price_of(model)
@@ -320,8 +320,7 @@ def worth_compacting(
 
 def _check(before: int, after: int, kept: int, turns: float, cost: float) -> None:
     for name, value in (("before_tokens", before), ("after_tokens", after), ("kept_tokens", kept)):
-        if type(value) is not int or value < 0:
-            raise InvalidArgumentError(f"{name} is {value!r}; pass a whole number from 0 up")
+        check_whole(name, value)
     if kept > min(before, after):
         raise InvalidArgumentError(
             f"kept_tokens is {kept:,}, before_tokens {before:,} and after_tokens {after:,}; what "

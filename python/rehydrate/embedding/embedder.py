@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._check import check_callable, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import CancelledError
 from rehydrate._text import OwnWordsError, words_of
@@ -209,20 +210,14 @@ class Embedder:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take the function and its limits; `clock` returns seconds, for tests."""
-        if not callable(function):
-            raise InvalidArgumentError(
-                f"Embedder: function is of type {type(function).__name__}; "
-                "pass a callable of list[str] -> array of shape (texts, dimensions)"
-            )
+        remedy = "pass a callable of list[str] -> array of shape (texts, dimensions)"
+        check_callable("Embedder: function", function, remedy)
         for name, whole in (
             ("batch_size", batch_size),
             ("max_batch_chars", max_batch_chars),
             ("failures_to_open", failures_to_open),
         ):
-            if not isinstance(whole, int) or isinstance(whole, bool) or whole < 1:
-                raise InvalidArgumentError(
-                    f"Embedder: {name} is {whole!r}; pass a whole number from 1 up"
-                )
+            check_whole(f"Embedder: {name}", whole, 1)
         for name, seconds in (("timeout", timeout), ("cool_down", cool_down)):
             if seconds is None and name == "timeout":
                 continue

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from rehydrate._check import check_whole
 from rehydrate.embedding.locations import MANIFEST
 from rehydrate.errors import InvalidArgumentError, ModelError
 
@@ -182,10 +183,7 @@ def _max_tokens(folder: Path, manifest: dict[str, Any], given: int | None) -> in
     config = _read_json(folder / "config.json")
     longest = manifest.get("positions", config.get("max_position_embeddings"))
     if given is not None:
-        if not isinstance(given, int) or given < _FEWEST_TOKENS:
-            raise InvalidArgumentError(
-                f"max_tokens is {given!r}, expected a whole number from {_FEWEST_TOKENS} up"
-            )
+        check_whole("max_tokens", given, _FEWEST_TOKENS)
         if isinstance(longest, int) and given > longest:
             raise InvalidArgumentError(
                 f"max_tokens is {given}, the model in {folder} takes {longest}; pass at most that"

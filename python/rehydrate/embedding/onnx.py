@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from rehydrate import _engine
+from rehydrate._check import check_choice, check_type, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import waiting
 from rehydrate.embedding.embedder import short_message
@@ -182,9 +183,7 @@ class OnnxModel:
             raise InvalidArgumentError("texts is one string, expected a list of them; pass [text]")
         batch = list(texts)
         for index, text in enumerate(batch):
-            if not isinstance(text, str):
-                kind = type(text).__name__
-                raise InvalidArgumentError(f"texts[{index}] is of type {kind}, expected a string")
+            check_type(f"texts[{index}]", text, str, "pass a string")
         seconds = None if deadline is None else deadline - time.monotonic()
         self.warm_up()
         rows = self._native.embed(batch, seconds=seconds)
@@ -249,10 +248,8 @@ tokenizer.json, or make one: rehydrate model convert
         ModelError: no such model, or a file of it, or ONNX Runtime's library, cannot be used.
         InvalidArgumentError: an argument outside its limits.
     """
-    if precision not in get_args(Precision):
-        raise InvalidArgumentError(f"precision is {precision!r}; choose 'int8' or 'fp32'")
-    if threads is not None and not (isinstance(threads, int) and 1 <= threads <= 256):
-        raise InvalidArgumentError(f"threads is {threads!r}, expected a whole number from 1 to 256")
+    check_choice("precision", precision, get_args(Precision))
+    check_whole("threads", threads, 1, 256, or_none=True)
     return _load(find_model_folder(name_or_path), precision, threads, max_tokens)
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
+from rehydrate._check import check_choice
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats._reading import Path, type_of
 
@@ -121,15 +122,13 @@ def tool_definition(
     >>> sorted(tool_definition("anthropic", "ls", "List files.", {"type": "object"}))
     ['description', 'input_schema', 'name']
     """
+    check_choice("provider", format, get_args(CallFormat))
     about = {"name": name, "description": description} if description else {"name": name}
     if format == "anthropic":
         return {**about, "input_schema": dict(schema)}
     if format in ("openai_chat", "langchain"):
         return {"type": "function", "function": {**about, "parameters": dict(schema)}}
-    if format == "openai_responses":
-        return {"type": "function", **about, "parameters": dict(schema), "strict": False}
-    names = ", ".join(map(repr, get_args(CallFormat)))
-    raise InvalidArgumentError(f"provider is {format!r}; choose one of {names}")
+    return {"type": "function", **about, "parameters": dict(schema), "strict": False}
 
 
 def _is_block(result: Any) -> bool:

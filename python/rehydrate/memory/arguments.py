@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
-from rehydrate._check import check_type
+from rehydrate._check import check_choice, check_share, check_type
 from rehydrate.errors import InvalidArgumentError, MissingNamespaceError
 from rehydrate.memory.items import (
     FUSIONS,
@@ -63,12 +63,9 @@ def as_items(
                     "MemoryItem; set it there"
                 )
             items.append(text)
-        elif isinstance(text, str):
-            items.append(MemoryItem(text, **fields))
         else:
-            raise InvalidArgumentError(
-                f"add: entry {index} is of type {type(text).__name__}; pass strings or MemoryItems"
-            )
+            check_type(f"add: entry {index}", text, str, "pass strings or MemoryItems")
+            items.append(MemoryItem(text, **fields))
     return items
 
 
@@ -84,18 +81,16 @@ def checked_limit(name: str, limit: Any, max_limit: int | None = MAX_LIMIT) -> i
     return whole
 
 
-def checked_query(query: object) -> str:
+def checked_query(query: Any) -> str:
     """Return the query; it must be a string."""
-    if not isinstance(query, str):
-        raise InvalidArgumentError(f"query is of type {type(query).__name__}; pass a string")
-    return query
+    check_type("query", query, str, "pass a string")
+    return cast(str, query)
 
 
 def checked_tier(tier: object) -> Tier:
     """Return the tier; it must be one of `TIERS`."""
-    if tier not in TIERS:
-        raise InvalidArgumentError(f"tier is {tier!r}; choose one of {', '.join(map(repr, TIERS))}")
-    return tier
+    check_choice("tier", tier, TIERS)
+    return cast(Tier, tier)
 
 
 def checked_fusion(fusion: object) -> Fusion | None:
@@ -125,10 +120,9 @@ def checked_filters(operation: str, filters: Filters) -> Filters:
             checked[name] = _names(name, value)
         elif name in _MOMENTS:
             checked[name] = to_millisecond(name, value)
-        elif not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
-            raise InvalidArgumentError(f"min_trust is {value!r}; pass a number from 0 to 1")
         else:
-            checked[name] = float(value)
+            check_share("min_trust", value)
+            checked[name] = float(cast(float, value))
     return cast(Filters, checked)
 
 
@@ -140,8 +134,8 @@ def checked_handles(handles: object) -> list[str]:
 def checked_purge(source: object, thread: object, everything: object) -> None:
     """Refuse a purge that does not name exactly one thing to remove."""
     for name, value in (("source", source), ("thread", thread)):
-        if value is not None and not isinstance(value, str):
-            raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; pass a string")
+        if value is not None:
+            check_type(name, value, str, "pass a string")
     if (source is not None) + (thread is not None) + (everything is True) != 1:
         raise InvalidArgumentError(
             "purge removes one thing; pass source=, thread=, or everything=True for the namespace"

@@ -1,4 +1,7 @@
-"""The embedder of a memory beside the built-in model, which takes over where the embedder fails."""
+"""A memory's embedder beside the built-in model, and the vector space that each namespace holds.
+
+The built-in model takes over where the embedder fails.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,11 @@ from rehydrate.memory.items import Vectors
 
 if TYPE_CHECKING:
     from rehydrate.embedding.protocol import Model
+    from rehydrate.memory.store import MemoryStore
 
 
 _TROUBLES_KEPT = 20
+_BATCH = 1_000
 
 
 class Embedding:
@@ -37,6 +42,7 @@ class Embedding:
                 'pass rehydrate.Embedder(function, space="the-model-v1")'
             )
         self._troubles: dict[str, None] = {}
+        self._spaces: dict[str, str] = {}  # by namespace, as the store told it
 
     @property
     def is_builtin(self) -> bool:
@@ -66,8 +72,17 @@ class Embedding:
             )
         return None if attempt.rows is None else Vectors(self._space(), attempt.rows)
 
-    def in_space(self, vectors: Vectors, namespace: str, held: str) -> Vectors | None:
-        """Return the vectors if the namespace holds their space; else note it, return None."""
+    def in_space(
+        self, vectors: Vectors | None, store: MemoryStore, namespace: str
+    ) -> Vectors | None:
+        """Return the vectors if the namespace holds their space or none yet; else note it, return
+        None."""
+        if vectors is None:
+            return None
+        if namespace not in self._spaces:
+            in_store = store.stats(namespace=namespace).vector_space
+            self._spaces[namespace] = in_store or vectors.space
+        held = self._spaces[namespace]
         if vectors.space == held:
             return vectors
         self._note(
@@ -76,6 +91,23 @@ class Embedding:
             "then rebuild()"
         )
         return None
+
+    def forget_space(self, namespace: str) -> None:
+        """Ask the store again which space the namespace holds: its vectors are being removed."""
+        self._spaces.pop(namespace, None)
+
+    def add_vectors(self, store: MemoryStore, namespace: str) -> None:
+        """Give the store a vector for each item; nothing where the built-in model does the work."""
+        set_vectors = getattr(store, "set_vectors", None)
+        if self.is_builtin or set_vectors is None:
+            return
+        items = store.list(namespace=namespace, limit=None)
+        for start in range(0, len(items), _BATCH):
+            batch = items[start : start + _BATCH]
+            vectors = self.embed([item.text for item in batch], "found without it")
+            vectors = self.in_space(vectors, store, namespace)
+            if vectors is not None:
+                set_vectors([item.handle for item in batch], vectors, namespace=namespace)
 
     def rows(self, rows: Any) -> Vectors:
         """Check rows of vectors that the caller computed with this same model."""

@@ -18,7 +18,7 @@ from rehydrate.memory.items import MemoryItem, Tier
 from rehydrate.memory.tiers import split_hot, tier_of, too_many_lines
 
 if TYPE_CHECKING:
-    from rehydrate.memory.memory import Memory
+    from rehydrate.memory.store import ItemWriter
 
 
 CHUNK_TOKENS = 200
@@ -205,7 +205,7 @@ class SyncReport:
 
 
 def sync_folder(
-    memory: Memory, folder: str | PathLike[str], namespace: str, label: str | None
+    memory: ItemWriter, folder: str | PathLike[str], namespace: str, label: str | None
 ) -> SyncReport:
     """Add new chunks, forget missing ones, and leave the rest as they are.
 
@@ -231,7 +231,7 @@ def sync_folder(
 class _Sync:
     """One run of `sync_folder`."""
 
-    def __init__(self, memory: Memory, namespace: str, label: str) -> None:
+    def __init__(self, memory: ItemWriter, namespace: str, label: str) -> None:
         self._memory = memory
         self._namespace = namespace
         self._label = label

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
+from rehydrate._check import check_choice, check_share, check_type, check_whole
 from rehydrate.errors import InvalidArgumentError
 
 Tier = Literal["hot", "warm", "cold"]
@@ -88,9 +89,7 @@ class MemoryItem:
 
     def __post_init__(self) -> None:
         """Check every field, and bring times to UTC and whole milliseconds."""
-        if not isinstance(self.text, str):
-            kind = type(self.text).__name__
-            raise InvalidArgumentError(f"text is of type {kind}; pass a string")
+        check_type("text", self.text, str, "pass a string")
         if not self.text:
             raise InvalidArgumentError("text is empty; an item holds at least one character")
         for name, default, checked in _FIELDS:
@@ -196,11 +195,7 @@ class MemoryLimits:
     def __post_init__(self) -> None:
         """Refuse a value that cannot be a limit."""
         for name in ("max_items", "max_bytes"):
-            limit = getattr(self, name)
-            if limit is not None and (type(limit) is not int or limit < 1):
-                raise InvalidArgumentError(
-                    f"MemoryLimits: {name} is {limit!r}; pass a whole number from 1 up, or None"
-                )
+            check_whole(f"MemoryLimits: {name}", getattr(self, name), 1, or_none=True)
         days = self.max_age_days
         if days is not None and not (_is_number(days) and 0 < days < math.inf):
             raise InvalidArgumentError(
@@ -286,9 +281,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise InvalidArgumentError(f"{name} is of type {type(value).__name__}; pass a string")
+def _text(name: str, value: Any) -> str:
+    check_type(name, value, str, "pass a string")
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -296,20 +290,16 @@ def _text(name: str, value: object) -> str:
             f"{name} has a lone surrogate at character {error.start}, which is no Unicode; "
             f"pass {name}.encode('utf-8', 'replace').decode()"
         ) from None
-    return value
+    return cast(str, value)
 
 
 def _tier(name: str, value: Any) -> Tier:
-    if value not in TIERS:
-        raise InvalidArgumentError(
-            f"{name} is {value!r}; choose one of {', '.join(map(repr, TIERS))}"
-        )
+    check_choice(name, value, TIERS)
     return cast(Tier, value)
 
 
 def _fraction(name: str, value: Any) -> float:
-    if not (_is_number(value) and 0 <= value <= 1):
-        raise InvalidArgumentError(f"{name} is {value!r}; pass a number from 0 to 1")
+    check_share(name, value)
     return cast(float, value)
 
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 
 RECALLED_NEIGHBOURS = 3
-_BATCH = 1_000
 
 
 class Memory:
@@ -93,7 +92,6 @@ class Memory:
         self._embedding = Embedding(embedder)
         self._redactor = redactor_of(redact)
         self._owns_store = True
-        self._spaces: dict[str, str] = {}
 
     @classmethod
     def open(
@@ -180,7 +178,7 @@ class Memory:
         items = [self.as_stored(item) for item in as_items(texts, fields)]
         instead = "found without it until rebuild()"
         found = vectors or self._embedding.embed([item.text for item in items], instead)
-        found = self._in_model_space(found, where)
+        found = self._embedding.in_space(found, self._store, where)
         added = self._store.add(items, namespace=where, vectors=found)
         if found is None and not self._embedding.is_builtin:
             added = [one._replace(embedded=False) for one in added]
@@ -234,7 +232,7 @@ class Memory:
         checked = self._redacted(checked_filters("search", filters))
         if vectors is None and text.strip():
             vectors = self._embedding.embed([text], "searched with the built-in model")
-        vectors = self._in_model_space(vectors, where)
+        vectors = self._embedding.in_space(vectors, self._store, where)
         return self._store.search(
             text, count, namespace=where, fusion=way, vectors=vectors, **checked
         )
@@ -261,7 +259,7 @@ class Memory:
             queries, vectors = (), self._embedding.rows(texts)
         elif vectors is None:
             vectors = self._embedding.embed(queries, "compared by the built-in model")
-        vectors = self._in_model_space(vectors, where)
+        vectors = self._embedding.in_space(vectors, self._store, where)
         if vectors is None and not queries:
             return [[] for _ in texts]
         return self._store.recall(queries, count, namespace=where, vectors=vectors)
@@ -288,7 +286,7 @@ class Memory:
         """
         where = resolve_namespace("purge", namespace, self._namespace)
         checked_purge(source, thread, everything)
-        self._spaces.pop(where, None)
+        self._embedding.forget_space(where)
         return self._store.purge(
             namespace=where,
             source=self._redacted_name(source),
@@ -319,7 +317,8 @@ class Memory:
         """Return the text of every turn: the hot items, at most 100 lines of them."""
         from rehydrate.memory.tiers import hot_memory
 
-        return hot_memory(self, resolve_namespace("hot", namespace, self._namespace))
+        where = resolve_namespace("hot", namespace, self._namespace)
+        return hot_memory(self.list(namespace=where, tiers=["hot"], limit=None, newest_first=False))
 
     def sync_folder(
         self,
@@ -335,21 +334,20 @@ class Memory:
         """
         from rehydrate.memory.folder import sync_folder
 
-        return sync_folder(
-            self, folder, resolve_namespace("sync_folder", namespace, self._namespace), label
-        )
+        where = resolve_namespace("sync_folder", namespace, self._namespace)
+        return sync_folder(self, folder, where, label)
 
     def export_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> int:
         """Write a namespace to a file as JSON Lines, one item a line; return how many there
         were."""
         from rehydrate.memory.transfer import export_items
 
-        return export_items(
-            self, path, resolve_namespace("export_items", namespace, self._namespace)
-        )
+        where = resolve_namespace("export_items", namespace, self._namespace)
+        items = self.list(namespace=where, limit=None, newest_first=False)
+        return export_items(items, path, where)
 
     def import_items(self, path: str | PathLike[str], *, namespace: str | None = None) -> Imported:
-        """Add what `export` wrote, with the same handles, provenance, times and links.
+        """Add what `export_items` wrote, with the same handles, provenance, times and links.
 
         Items already there stay as they are. Raises InvalidArgumentError for a line that is no
         item; the lines before it may be added by then. It is safe to import the repaired file
@@ -357,9 +355,8 @@ class Memory:
         """
         from rehydrate.memory.transfer import import_items
 
-        return import_items(
-            self, path, resolve_namespace("import_items", namespace, self._namespace)
-        )
+        where = resolve_namespace("import_items", namespace, self._namespace)
+        return import_items(self, path, where)
 
     def stats(self, *, namespace: str | None = None) -> MemoryStats:
         """Return figures of the namespace, and failures since the memory was opened."""
@@ -385,7 +382,7 @@ class Memory:
         """
         where = self._namespace if namespace is None else checked_namespace(namespace)
         for name in self._store.namespaces() if where is None else [where]:
-            self._embed_again(name)
+            self._embedding.add_vectors(self._store, name)
         return self._store.rebuild(namespace=where)
 
     def drop_vectors(self, *, namespace: str | None = None) -> int:
@@ -401,7 +398,7 @@ class Memory:
                 f"{type(self._store).__name__} has no drop_vectors; export_items, "
                 "purge and import_items do the same"
             )
-        self._spaces.pop(where, None)
+        self._embedding.forget_space(where)
         dropped: int = drop(namespace=where)
         return dropped
 
@@ -458,27 +455,6 @@ class Memory:
 
     def _redacted_name(self, name: str | None) -> Any:
         return name if name is None or self._redactor is None else self._redactor(name).text
-
-    def _in_model_space(self, vectors: Vectors | None, namespace: str) -> Vectors | None:
-        """Return vectors that match the model of the namespace; else None."""
-        if vectors is None:
-            return None
-        if namespace not in self._spaces:
-            held = self._store.stats(namespace=namespace).vector_space
-            self._spaces[namespace] = held or vectors.space
-        return self._embedding.in_space(vectors, namespace, self._spaces[namespace])
-
-    def _embed_again(self, namespace: str) -> None:
-        give = getattr(self._store, "set_vectors", None)
-        if self._embedding.is_builtin or give is None:
-            return
-        items = self._store.list(namespace=namespace, limit=None)
-        for start in range(0, len(items), _BATCH):
-            batch = items[start : start + _BATCH]
-            vectors = self._embedding.embed([item.text for item in batch], "found without it")
-            vectors = self._in_model_space(vectors, namespace)
-            if vectors is not None:
-                give([item.handle for item in batch], vectors, namespace=namespace)
 
     aadd = stored(add)
     aget = stored(get)

@@ -1,4 +1,7 @@
-"""MemoryStore: the protocol of a memory's backend. `rehydrate.testing` checks an implementation."""
+"""MemoryStore: the protocol of a memory's backend. `rehydrate.testing` checks an implementation.
+
+`ItemWriter` is the protocol of what a folder sync and an import write to.
+"""
 
 from __future__ import annotations
 
@@ -112,3 +115,30 @@ class MemoryStore(Protocol):
 
     def close(self) -> None:
         """Close the store; a second call does nothing."""
+
+
+class ItemWriter(Protocol):
+    """The methods of `Memory` that a folder sync and an import call.
+
+    It is no part of `MemoryStore`: a store neither removes secrets nor embeds.
+    """
+
+    def as_stored(self, item: MemoryItem) -> MemoryItem:
+        """Return the item as `add` would store it: without its secrets."""
+
+    def add(self, items: Sequence[MemoryItem], /, *, namespace: str) -> builtins.list[Added]:
+        """Add all of the items or none."""
+
+    def list(
+        self, *, namespace: str, limit: int | None = 100, **filters: Unpack[Filters]
+    ) -> builtins.list[MemoryItem]:
+        """Return the items that the filters let through."""
+
+    def forget(self, handles: Sequence[str], /, *, namespace: str) -> int:
+        """Remove items and return how many there were."""
+
+    def set_tier(self, handles: str, tier: Tier, /, *, namespace: str) -> int:
+        """Move an item to a tier and return how many moved."""
+
+    def link(self, handle: str, relation: str, other: str, /, *, namespace: str) -> bool:
+        """Link an item to another; raises UnknownHandleError where either is missing."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
 
-from rehydrate.memory.items import Tier
-
-if TYPE_CHECKING:
-    from rehydrate.memory.memory import Memory
-
+from rehydrate.memory.items import MemoryItem, Tier
 
 HOT_FILE = "core.md"
 ARCHIVE = "archive"
@@ -63,9 +59,8 @@ some to decisions.md
     )
 
 
-def hot_memory(memory: Memory, namespace: str) -> HotMemory:
-    """Return the hot items in the order they were added, up to the limit."""
-    items = memory.list(namespace=namespace, tiers=["hot"], limit=None, newest_first=False)
+def hot_memory(items: Iterable[MemoryItem]) -> HotMemory:
+    """Return the lines of the hot items, in their order, up to the limit."""
     lines: list[str] = []
     handles = []
     total, trust = 0, 1.0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._check import check_methods
 from rehydrate._concurrency.async_wrappers import stored
-from rehydrate._text import type_of
+from rehydrate._text import failed
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.folder import CHARS_A_TOKEN
@@ -60,10 +61,7 @@ class LoadMemory:
         self, memory: Memory, *, namespace: str | None = None, max_tokens: int = MAX_TOKENS
     ) -> None:
         """Take the memory; it must be bound to a namespace unless one is given."""
-        if not callable(getattr(memory, "within", None)):
-            raise InvalidArgumentError(
-                f"memory is of type {type(memory).__name__}; pass a rehydrate.Memory"
-            )
+        check_methods("memory", memory, "within", "pass a rehydrate.Memory")
         bound = memory if namespace is None else memory.within(namespace)
         if bound.namespace is None:
             raise InvalidArgumentError(
@@ -111,7 +109,7 @@ class LoadMemory:
         except (InvalidArgumentError, UnknownHandleError) as error:
             return f"{NAME}: {error}", True
         except RehydrateError as error:  # the store's: do not show the model its path
-            return f"{NAME} failed ({type_of(error, NAME)}); go on without it", True
+            return f"{failed(error, NAME)}; go on without it", True
 
     def found(self, arguments: Mapping[str, Any]) -> tuple[str, list[Hit] | list[MemoryItem]]:
         """Return the query or name, and what memory has for it: hits of a query, or items of a

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -13,11 +13,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rehydrate._text import as_json
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.memory.items import MemoryItem
 
 if TYPE_CHECKING:
-    from rehydrate.memory.memory import Memory
+    from rehydrate.memory.store import ItemWriter
 
 
 FORMAT = "rehydrate memory"
@@ -54,9 +55,7 @@ def to_line(item: MemoryItem) -> str:
         value = getattr(item, name)
         if name in {"handle", "text", "kind", "tier"} or value != _DEFAULTS[name]:
             shown[name] = value.isoformat() if isinstance(value, datetime) else value
-    # A lone surrogate cannot be written as UTF-8; only such a line is escaped.
-    line = json.dumps(shown, ensure_ascii=False)
-    return line if _is_encodable(line) else json.dumps(shown)
+    return as_json(shown)
 
 
 def from_line(line: str) -> MemoryItem:
@@ -85,12 +84,14 @@ def from_line(line: str) -> MemoryItem:
     return MemoryItem(**given)
 
 
-def export_items(memory: Memory, path: str | PathLike[str], namespace: str) -> int:
-    """Write the namespace to `path`: whole, or not at all. Only its owner may read the file."""
+def export_items(items: Sequence[MemoryItem], path: str | PathLike[str], namespace: str) -> int:
+    """Write the items of a namespace to `path`, all or none; return how many there are.
+
+    Only the file's owner may read it.
+    """
     target = Path(path)
     # Beside the target, so that one rename replaces it.
     unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    items = memory.list(namespace=namespace, limit=None, newest_first=False)
     try:
         number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(number, "w", encoding="utf-8", newline="\n") as file:
@@ -109,7 +110,7 @@ def export_items(memory: Memory, path: str | PathLike[str], namespace: str) -> i
     return len(items)
 
 
-def import_items(memory: Memory, path: str | PathLike[str], namespace: str) -> Imported:
+def import_items(memory: ItemWriter, path: str | PathLike[str], namespace: str) -> Imported:
     """Add the items of the file batch by batch, then the links.
 
     A handle depends on the namespace. In another one the items get new handles, and links follow.
@@ -179,14 +180,6 @@ def _is_header(line: str) -> bool:
             f"it is of version {header.get('version')!r}, and version {VERSION} is what can be "
             "read here; upgrade rehydrate"
         )
-    return True
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
     return True
 
 

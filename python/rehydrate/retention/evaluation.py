@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
 
+from rehydrate._text import said_in_a_line
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.datasets import Conversation
-from rehydrate.retention.judging import Judgement, error_line
+from rehydrate.retention.judging import Judgement
 from rehydrate.retention.losses import Loss, find_losses
 from rehydrate.retention.measure import Interval, Retention, Score, score_cut, score_question
 from rehydrate.retention.reading import Message, count_messages
@@ -150,7 +151,7 @@ def evaluate(
             try:
                 into.append(score())
             except Exception as error:  # a caller's own function may raise anything
-                failed[strategy.name] = f"{strategy.name} failed on {case}: {error_line(error)}"
+                failed[strategy.name] = f"{strategy.name} failed on {case}: {said_in_a_line(error)}"
         advance(1)
 
     for cut in sample.cuts:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from rehydrate._text import said_in_a_line
 from rehydrate.prompt.compiler import compile as compile_prompt
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.request import Budget, ContextRequest
@@ -230,19 +231,13 @@ async def _gather(
             try:
                 results[index] = await work(case)
             except Exception as error:  # of the provider, its SDK, or the caller's own model
-                degraded.append(
-                    f"a question about {case.session} was not asked: {error_line(error)}"
-                )
+                reason = said_in_a_line(error)
+                degraded.append(f"a question about {case.session} was not asked: {reason}")
 
     async with anyio.create_task_group() as tasks:
         for index, case in enumerate(cases):
             tasks.start_soon(run, index, case)
     return [results[index] for index in sorted(results)]
-
-
-def error_line(error: Exception) -> str:
-    """Return the type and the message of an error in one line of at most 300 characters."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
 
 
 def _questions(reply: str, case: _Case) -> list[_Case]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rehydrate._text import said
 from rehydrate.compact.api import compact_context
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.retention.baselines import keep_last, trim_messages
@@ -101,8 +102,8 @@ a function (messages, query, ratio) -> messages
         module = importlib.import_module(module_name)
     except Exception as error:  # any error of the import
         raise InvalidArgumentError(
-            f"strategy {name!r}: {module_name} cannot be imported ({type(error).__name__}: "
-            f"{error}); run it in the folder of the module, or install it"
+            f"strategy {name!r}: {module_name} cannot be imported ({said(error)}); run it in the "
+            "folder of the module, or install it"
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):

@@ -27,5 +27,6 @@ __all__, __dir__, __getattr__ = front(
     internal={
         "server": "PROTOCOL_VERSION",
         "splitter": "Malformed Parsed Splitter",
+        "tool": "ARGUMENTS NOT_SERVED call describe",
     },
 )

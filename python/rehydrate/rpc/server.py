@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from rehydrate import __version__
-from rehydrate._text import words_of
+from rehydrate._text import as_json, words_of
 from rehydrate.compact.signals import Memory
 from rehydrate.rpc import tool
 from rehydrate.rpc.splitter import Parsed, Piece, Splitter
@@ -175,12 +175,7 @@ def _refusal(identity: object, code: int, message: str) -> str:
 
 
 def _encode(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can carry
-        text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return text
+    return as_json(value, allow_nan=False, separators=(",", ":"))
 
 
 def _json_type(value: object) -> str:

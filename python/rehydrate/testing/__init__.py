@@ -22,4 +22,7 @@ __all__, __dir__, __getattr__ = front(
         "scripted_model": "ScriptedCall ScriptedModel call",
         "store_conformance": "check_all",
     },
+    internal={
+        "store_conformance": "CHECKS check_namespaces_know_nothing_of_each_other",
+    },
 )

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from itertools import repeat
 from typing import Any, TypeAlias
 
+from rehydrate._check import check_choice
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.agent.models.model import OnText, Reply, check_compiled_for
 from rehydrate.cost.prices import Price, Usage, minimum_prefix
@@ -84,9 +85,7 @@ class ScriptedModel:
         name: str = "scripted",
     ) -> None:
         """Take the script, and the provider for which its prompts are compiled."""
-        if provider not in PROVIDERS:
-            names = ", ".join(map(repr, PROVIDERS))
-            raise InvalidArgumentError(f"provider is {provider!r}; choose one of {names}")
+        check_choice("provider", provider, PROVIDERS)
         if isinstance(replies, str):
             raise InvalidArgumentError("replies is a string; pass a list of replies: [text]")
         self._provider: Provider = provider
