@@ -204,16 +204,16 @@ def test_a_source_that_never_comes_back_is_not_called_again_and_again():
             return hang(request)
 
         source = function("stuck for good", stuck, timeout=0.0)
-        for _ in range(running.MOST_LEFT_BEHIND + 5):
+        for _ in range(running.MAX_ABANDONED + 5):
             ir = hydrate("x", source)
-        assert len(calls) <= running.MOST_LEFT_BEHIND
+        assert len(calls) <= running.MAX_ABANDONED
         report = report_of(ir, "stuck for good")
         assert report.status == "late"
         assert "32 calls of it have not come back" in report.detail
     assert is_back.wait(PATIENCE_SECONDS)
     until_all_are_back = threading.Event()
     for _ in range(1_000):
-        if not running._left_behind["stuck for good"]:
+        if not running._abandoned["stuck for good"]:
             break
         until_all_are_back.wait(0.01)
     ir = hydrate("x", function("stuck for good", lambda _: "back", timeout=None))

@@ -170,7 +170,7 @@ def _found(desk: Desk, call: ToolCall, fetching: Fetching, text: str, source: st
     handle = fetching.handle
     size = f"{line_count(text):,} lines, {len(text):,} characters"
     matches = desk.looking.passages_of(handle, text).best(
-        fetching.query, least_confidence=LEAST_CONFIDENCE
+        fetching.query, min_confidence=LEAST_CONFIDENCE
     )
     room = min(desk.room_tokens - heading_tokens(handle, handle), desk.most_tokens // 2)
     content, spans = excerpt(text, matches, room)

@@ -23,13 +23,13 @@ from rehydrate.memory.tools import LoadMemory
 from rehydrate.prompt.hydration import Hydrated, hydrate_sources
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.arguments import (
-    each_of,
+    as_list,
     is_memory,
     memory_numbers,
     numbered,
     sources_of,
 )
-from rehydrate.prompt.sources.conversation import conversation, said
+from rehydrate.prompt.sources.conversation import conversation, message_text
 from rehydrate.prompt.sources.cut_parts import PartlyShown, cut_parts
 from rehydrate.prompt.sources.memory import semantic, temporal
 from rehydrate.prompt.sources.passages import Passages
@@ -108,8 +108,8 @@ class Looking:
         asked yet."""
         self._context = context
         self._timeout = timeout
-        own, of = each_of(context.sources), context.request.namespace
-        own += [one for one in each_of(more) if one not in own]
+        own, of = as_list(context.sources), context.request.namespace
+        own += [one for one in as_list(more) if one not in own]
         each = [_bound(one, of) for one in own]
         read = [_bound(_memory_of(one), of) for one in each]
         self.memories: list[Memory] = [one for one in read if _has_namespace(one)]
@@ -119,8 +119,8 @@ class Looking:
         asked = [
             conversation(
                 context.left_out,
-                lookups=LOOKUPS,
-                most_tokens=most,
+                lookup_tools=LOOKUPS,
+                max_tokens=most,
                 embedder=context.embedder,
                 embedder_timeout=timeout,
             ),
@@ -128,9 +128,9 @@ class Looking:
                 self._partly_shown,
                 context.left_out,
                 handle_of=self._handle_of,
-                seen=context.visible_text,
-                lookups=LOOKUPS,
-                most_tokens=excerpt_tokens(most_of_answer),
+                visible_text=context.visible_text,
+                lookup_tools=LOOKUPS,
+                max_tokens=excerpt_tokens(most_of_answer),
                 whole_tokens=most_of_answer,
             ),
         ]
@@ -169,7 +169,7 @@ class Looking:
         unit = next((u for u in units if place in map(history.place, u.members)), None)
         if unit is None:
             raise UnknownHandleError(handle, "conversation")
-        return "\n\n".join(filter(None, map(said, unit.messages)))
+        return "\n\n".join(filter(None, map(message_text, unit.messages)))
 
     def passages_of(self, handle: str, text: str) -> Passages:
         """The windows of a whole, made ready to be looked through; those of the last handles are
