@@ -117,7 +117,7 @@ __all__, __dir__, __getattr__ = front(
         "caps": "cap_text",
         "caps.cutting": "NOTICE_TOKENS boundary notice",
         "caps.kinds": "Kind kind_of",
-        "caps.results": "Tools texts_of",
+        "caps.results": "ToolNames texts_of",
         "counting": "COUNTER fence fenced prompt_tokens room text_tokens upper_bound",
         "originals": "About",
         "passes.cap": "cap_tool_results",

@@ -16,8 +16,8 @@ from rehydrate import _engine, formats
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._text import words_of
 from rehydrate.messages import Message
-from rehydrate.prompt.caps import LEAST_TOKENS, Capped, Caps, cap_text, fits
-from rehydrate.prompt.caps.cutting import LONGEST_HANDLE, fair_share
+from rehydrate.prompt.caps import MIN_TOKENS, Capped, Caps, cap_text, fits
+from rehydrate.prompt.caps.cutting import MAX_HANDLE_CHARS, fair_share
 from rehydrate.prompt.caps.results import Text, results_of
 from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.ir import PromptIR
@@ -51,8 +51,8 @@ class Changes:
         """The handle of the text; None where it is not kept, and so has to stay as it is."""
         try:
             handle = originals.put(text, about=about)
-            if not isinstance(handle, str) or not 0 < len(handle) <= LONGEST_HANDLE:
-                raise ValueError(f"the handle is no string of 1 to {LONGEST_HANDLE} characters")
+            if not isinstance(handle, str) or not 0 < len(handle) <= MAX_HANDLE_CHARS:
+                raise ValueError(f"the handle is no string of 1 to {MAX_HANDLE_CHARS} characters")
         except Exception as error:
             said = f"{self._name}: {words_of(error, 'originals')}; the result stays whole"
             if said not in self._degraded:
@@ -177,11 +177,11 @@ class CapToolResults:
             for results in results_of(messages, history.entries, history.format, is_long):
                 changed = [
                     change
-                    for call, texts in groupby(results.texts, key=attrgetter("call"))
+                    for call, texts in groupby(results.texts, key=attrgetter("tool_call_id"))
                     if call not in asked_for
                     for change in self._cap(list(texts), target.originals, changes)
                 ]
-                changes.add(results.position, changed)
+                changes.add(results.entry_index, changed)
         return changes.apply(ir, messages)
 
     def _cap(
@@ -197,14 +197,14 @@ class CapToolResults:
             sizes = [self._cache.tokens(text.text) for text in texts]
             if sum(sizes) <= limit:
                 return
-            share = max(fair_share(sizes, limit), min(limit, LEAST_TOKENS))
+            share = max(fair_share(sizes, limit), min(limit, MIN_TOKENS))
         for text in texts:
             capped = self._cache.cap(text, share, self.caps)
             if capped is None:
                 continue
             handle: str | None = ""
             if originals is not None:
-                handle = changes.keep(originals, text.text, About(tool, text.call))
+                handle = changes.keep(originals, text.text, About(tool, text.tool_call_id))
             if handle is not None:
                 kept = handle or "no originals kept"
                 note = f"{capped.kind}, {capped.omitted:,} tokens left out, {kept}"

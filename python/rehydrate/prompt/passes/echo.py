@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from rehydrate.messages import Message, PieceKind
-from rehydrate.prompt.caps.results import Text, Tools, texts_of
+from rehydrate.prompt.caps.results import Text, ToolNames, texts_of
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About
@@ -52,7 +52,7 @@ class _Reading:
         self._format = format
         self._seen = Seen(least)
         self._least = least
-        self._tools = Tools()
+        self._tools = ToolNames()
         self._read = array("q")  # hashes: what was read is the history's to hold
         self._echoes: list[tuple[_Echo, ...]] = []
 
@@ -76,10 +76,10 @@ class _Reading:
         return self._echoes[: len(read)]
 
     def _add(self, message: Message, entry: Any, was_cut: bool) -> Iterator[_Echo]:
-        self._tools.note(message)
+        self._tools.add(message)
         long = any(len(piece.text) >= self._least for piece in message.pieces)
         texts = texts_of(message, entry, self._format, self._tools) if long else ()
-        by_piece = {text.piece: text for text in texts}
+        by_piece = {text.piece_index: text for text in texts}
         calls = iter(message.calls)
         for number, piece in enumerate(message.pieces):
             if piece.kind == PieceKind.TOOL_INPUT:
@@ -91,7 +91,7 @@ class _Reading:
                 self._seen.add(piece.text, Source("text", "", message.role))
             elif piece.kind == PieceKind.TOOL_RESULT and len(piece.text) >= self._least:
                 text = by_piece.get(number)
-                call, tool = (text.call, text.tool) if text else ("", "")
+                call, tool = (text.tool_call_id, text.tool) if text else ("", "")
                 runs = self._seen.runs(piece.text) if text else ()
                 if runs and text:
                     yield _Echo(text, runs)
@@ -149,9 +149,9 @@ class RemoveEchoes:
             ):
                 made = []
                 for echo in echoes:
-                    if echo.text.call in asked_for:
+                    if echo.text.tool_call_id in asked_for:
                         continue
-                    about = About(echo.text.tool, echo.text.call)
+                    about = About(echo.text.tool, echo.text.tool_call_id)
                     handle = changes.keep(originals, echo.text.text, about)
                     if handle is not None:
                         count = sum(run.end - run.start for run in echo.runs)

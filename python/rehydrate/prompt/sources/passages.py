@@ -18,15 +18,15 @@ from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.sources.text_index import MIN_CONFIDENCE, TextIndex, confidence_of
 from rehydrate.prompt.splicing import SHORTEST_QUOTE
 
-WINDOW_CHARACTERS = 400
+WINDOW_CHARS = 400
 """Approximate size of a window: a few lines."""
-MAX_LINE_CHARACTERS = 1_000
+MAX_LINE_CHARS = 1_000
 """A longer line becomes several windows."""
 MAX_WINDOWS = 5_000
 """Longer texts get larger windows."""
 MAX_EMBEDDED = 2_000
 """With more windows they are compared by words alone: the vectors would take most of the time."""
-MIN_LITERAL_CHARACTERS = 4
+MIN_LITERAL_CHARS = 4
 """Length from which a query is also searched for as it is written."""
 MAX_LITERAL_MATCHES = 20
 """Maximum number of such matches in one text."""
@@ -35,7 +35,7 @@ MIN_RELEVANCE = 0.7
 it."""
 CONTEXT_LINES = 3
 """Lines before and after a match that an excerpt shows."""
-CONTEXT_CHARACTERS = 300
+CONTEXT_CHARS = 300
 """Maximum characters of these lines on each side."""
 
 
@@ -101,13 +101,13 @@ class Passages:
     def _literal_matches(self, number: int, query: str) -> Iterator[Match]:
         """Yield the first lines that hold the query as it is written: a name, a number, a path."""
         text, shown = self._texts[number]
-        at = text.find(query) if len(query) >= MIN_LITERAL_CHARACTERS else -1
+        at = text.find(query) if len(query) >= MIN_LITERAL_CHARS else -1
         for _ in range(MAX_LITERAL_MATCHES):
             if at < 0:
                 return
             start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at) + 1 or len(text)
-            if end - start > MAX_LINE_CHARACTERS:
-                start, end = max(start, at - WINDOW_CHARACTERS), min(end, at + WINDOW_CHARACTERS)
+            if end - start > MAX_LINE_CHARS:
+                start, end = max(start, at - WINDOW_CHARS), min(end, at + WINDOW_CHARS)
             if not shown or text[start:end].strip() not in shown:
                 yield Match(number, Span(start, end), 1.0)
             at = text.find(query, end)
@@ -115,7 +115,7 @@ class Passages:
     @cached_property
     def _windows(self) -> tuple[list[tuple[int, Span]], TextIndex]:
         """The windows, each with the index of its text, and the engine's index of them."""
-        size = max(WINDOW_CHARACTERS, self.characters // MAX_WINDOWS)
+        size = max(WINDOW_CHARS, self.characters // MAX_WINDOWS)
         windows = [
             (number, span)
             for number, (text, shown) in enumerate(self._texts)
@@ -125,7 +125,7 @@ class Passages:
         return windows, TextIndex(texts, embed=len(windows) <= MAX_EMBEDDED)
 
 
-def windows_of(text: str, size: int = WINDOW_CHARACTERS) -> Iterator[Span]:
+def windows_of(text: str, size: int = WINDOW_CHARS) -> Iterator[Span]:
     """Cut the whole text into windows of whole lines, a long line into parts that overlap a little.
 
     >>> [text[slice(*span)] for text in ["a\\nb\\nc\\n"] for span in windows_of(text, 4)]
@@ -134,7 +134,7 @@ def windows_of(text: str, size: int = WINDOW_CHARACTERS) -> Iterator[Span]:
     start, total = 0, len(text)
     while start < total:
         end = text.find("\n", start + size - 1) + 1 or total
-        if end - start > size + MAX_LINE_CHARACTERS:
+        if end - start > size + MAX_LINE_CHARS:
             line = text.rfind("\n", start, start + size) + 1
             if line > start:  # the long line starts a window of its own
                 end = line
@@ -231,12 +231,12 @@ def _with_context(text: str, span: Span) -> Span:
     start, end = span
     for _ in range(CONTEXT_LINES):
         line = text.rfind("\n", 0, start - 1) + 1 if start else 0
-        if span.start - line > CONTEXT_CHARACTERS:
+        if span.start - line > CONTEXT_CHARS:
             break
         start = line
     for _ in range(CONTEXT_LINES):
         line = text.find("\n", end) + 1 or len(text)
-        if line - span.end > CONTEXT_CHARACTERS:
+        if line - span.end > CONTEXT_CHARS:
             break
         end = line
     return Span(start, end)
