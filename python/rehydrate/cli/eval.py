@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._text import plural
 from rehydrate.cli.options import SMALLEST_RATIO, is_same_file, page_file, ratio
 from rehydrate.cli.read import as_json
 from rehydrate.cli.terminal import (
@@ -89,8 +90,8 @@ def _head(found: Evaluation, terminal: Terminal) -> Iterator[str]:
     formats = sorted({session.format for session in measured})
     tokens = sum(session.tokens for session in measured)
     counts = [
-        f"{len(measured):,} session{'' if len(measured) == 1 else 's'}",
-        f"{found.cuts:,} cut{'' if found.cuts == 1 else 's'}" if found.cuts else "",
+        plural(len(measured), "session"),
+        plural(found.cuts, "cut") if found.cuts else "",
         f"{found.questions:,} questions" if found.questions else "",
         f"{tokens:,} tokens",
         ", ".join(formats),
@@ -181,7 +182,7 @@ def _advice(advice: Recommendation, terminal: Terminal) -> Iterator[str]:
 def _losses(losses: Iterable[Loss], terminal: Terminal) -> Iterator[str]:
     yield "lost at that, and used later"
     for loss in losses:
-        used = f"used {loss.used} time{'' if loss.used == 1 else 's'}"
+        used = f"used {plural(loss.used, 'time')}"
         line = f"  {terminal.fit(loss.name, 48)}  {used}; message {loss.index} of {loss.of}, "
         yield terminal.cut(f"{line}{loss.why}", terminal.width)
         side = max(10, (terminal.width - 6 - display_width(terminal.safe(loss.name))) // 2)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rehydrate._text import plural
 from rehydrate.cli.options import some_tokens
 from rehydrate.cli.read import Document, as_json, document_of, text_of
 from rehydrate.cli.terminal import Failure, Terminal, pad, show, write
@@ -237,8 +238,8 @@ def _lines(
     *,
     every: bool,
 ) -> Iterator[str]:
-    figures = f": {subject.tokens:,} tokens, {_counted(subject.steps, 'request')}; "
-    figures += _counted(len(findings), "finding") if findings else "nothing found"
+    figures = f": {subject.tokens:,} tokens, {plural(subject.steps, 'request')}; "
+    figures += plural(len(findings), "finding") if findings else "nothing found"
     name = terminal.fit_end(source.name, max(terminal.width - len(figures), PLACE_CELLS))
     yield f"{name}{figures}"
     by_rule: dict[str, list[Finding]] = {}
@@ -254,7 +255,7 @@ def _rule_lines(
 ) -> Iterator[str]:
     severity = found[0].severity
     tokens = sum(finding.tokens for finding in found)
-    places = [_counted(len(found), "place")] if len(found) > 1 else []
+    places = [plural(len(found), "place")] if len(found) > 1 else []
     figures = ", ".join([*places, f"{tokens:,} tokens"] if tokens else places)
     rest = f": {_RULES[rule]}" + (f"  {figures}" if figures else "")
     yield (
@@ -283,10 +284,6 @@ def _rule_lines(
 def _general_remedy(remedy: str) -> str:
     """Return the remedy of a rule without the place of a single finding."""
     return re.sub(r"a reference to \S+", "a reference", remedy)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _rules_text() -> str:

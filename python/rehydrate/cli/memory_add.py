@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from rehydrate._text import plural
 from rehydrate.cli.memory_store import (
     add_store_options,
     checked_text,
-    counted,
     moment,
     namespace_of,
     opened,
@@ -228,7 +228,7 @@ def _sync_lines(
         yield f"{terminal.safe(options.folder)} holds no notes; notes are .md and .txt files"
         return
     yield (
-        f"{', '.join(files)}; {counted(report.chunks_added, 'passage')} new, "
+        f"{', '.join(files)}; {plural(report.chunks_added, 'passage')} new, "
         f"{report.chunks_removed:,} gone, {report.chunks_unchanged:,} as they were"
         + (f"; {hot:,} hot" if hot else "")
     )

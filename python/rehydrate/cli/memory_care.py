@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._text import plural
 from rehydrate.cli.memory_store import (
     NAMESPACE_VARIABLE,
     add_store_options,
     checked_text,
-    counted,
     named_namespace,
     namespace_of,
     opened,
@@ -142,7 +142,7 @@ def run_rebuild(options: argparse.Namespace) -> int:
         items = 0
         every = sum(sizes.values())
         # A namespace is one step, which cannot be done by halves.
-        doing = "rebuilding" if len(names) > 1 else f"rebuilding {counted(every, 'item')}"
+        doing = "rebuilding" if len(names) > 1 else f"rebuilding {plural(every, 'item')}"
         with Progress(doing, "items", every if len(names) > 1 else None) as progress:
             for name in names:
                 if options.vectors:
@@ -152,8 +152,8 @@ def run_rebuild(options: argparse.Namespace) -> int:
     if options.json:
         line = json.dumps({"items": items, "namespaces": len(names)})
     else:
-        what = repr(wanted) if wanted else counted(len(names), "namespace")
-        line = f"the index of {what} is new: {counted(items, 'item')}"
+        what = repr(wanted) if wanted else plural(len(names), "namespace")
+        line = f"the index of {what} is new: {plural(items, 'item')}"
     show([line], Terminal.of(sys.stdout))
     return 0
 
@@ -173,7 +173,7 @@ def run_export(options: argparse.Namespace) -> int:
     if options.json:
         say(json.dumps({"items": count}))
     elif options.file != "-":
-        show([f"{counted(count, 'item')} written to {options.file}"], Terminal.of(sys.stdout))
+        show([f"{plural(count, 'item')} written to {options.file}"], Terminal.of(sys.stdout))
     if not count:
         say(f"rehydrate: note: namespace {namespace!r} holds nothing")
     return 0
@@ -182,18 +182,18 @@ def run_export(options: argparse.Namespace) -> int:
 def _findings(report: VerifyReport, path: Path, terminal: Terminal) -> Iterator[str]:
     name = terminal.safe(str(path))
     if report.damaged_indexes:
-        parts = counted(report.damaged_indexes, "damaged part")
+        parts = plural(report.damaged_indexes, "damaged part")
         yield (
             f"{terminal.paint('note', 'yellow')}  {parts} of the index thrown away; searches are "
             "right all the same, and rehydrate memory rebuild makes the index anew"
         )
     if report.ok:
-        yield f"{terminal.paint('ok', 'green', 'bold')}  {counted(report.items, 'item')} in {name}"
+        yield f"{terminal.paint('ok', 'green', 'bold')}  {plural(report.items, 'item')} in {name}"
         return
     for problem in report.problems:
         yield f"{terminal.paint('damaged', 'red', 'bold')}  {terminal.safe(problem)}"
     yield (
-        f"{counted(report.items, 'item')} checked in {name}; restore a backup, or write what can "
+        f"{plural(report.items, 'item')} checked in {name}; restore a backup, or write what can "
         "still be read: rehydrate memory export"
     )
 
@@ -253,7 +253,7 @@ def run_forget(options: argparse.Namespace) -> int:
     show([line], Terminal.of(sys.stdout))
     if missing:
         say(
-            f"rehydrate: {counted(missing, 'handle')} not there: forgotten before, or of another "
+            f"rehydrate: {plural(missing, 'handle')} not there: forgotten before, or of another "
             "namespace"
         )
     return int(missing > 0)
@@ -277,7 +277,7 @@ def _purge(memory: Memory, options: argparse.Namespace, namespace: str) -> int |
         )
         count = len(items)
         what = f"{name} {value!r} in {where}"
-    if count and not options.yes and not _confirm(f"forget {counted(count, 'item')}, {what}?"):
+    if count and not options.yes and not _confirm(f"forget {plural(count, 'item')}, {what}?"):
         return None
     if not count and not options.all:
         say(f"there is nothing of {what}")

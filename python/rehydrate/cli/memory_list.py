@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._text import plural
 from rehydrate.cli.memory_store import (
     add_filters,
     add_store_options,
     as_dict,
-    counted,
     day,
     described,
     filters_of,
@@ -180,7 +180,7 @@ def _table(items: Sequence[MemoryItem], terminal: Terminal) -> Iterator[str]:
 
 def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
     limits = stats.limits
-    pending = f"{counted(stats.pending, 'item')} not in it yet, found anyway"
+    pending = f"{plural(stats.pending, 'item')} not in it yet, found anyway"
     rows = [
         ("items", f"{stats.items:,}", _share_of_limit(stats.items, limits.max_items)),
         ("  hot", f"{stats.hot:,}", "in every turn"),
@@ -215,7 +215,7 @@ def _empty_message(namespace: str) -> str:
 
 
 def _are_items(count: int) -> str:
-    return f"{'is' if count == 1 else 'are'} {counted(count, 'item')}"
+    return f"{'is' if count == 1 else 'are'} {plural(count, 'item')}"
 
 
 def _bytes(count: int) -> str:
