@@ -49,7 +49,9 @@ def search_dumps(subject: Subject) -> Iterator[Finding]:
     """Yield answers of searches with whole files: hits of a thousand tokens, or one unbroken
     text."""
     results = [text for text in subject.texts if text.kind is PieceKind.TOOL_RESULT]
-    for (place, tool, asked), group in groupby(results, lambda at: (at.place, at.tool, at.asked)):
+    for (place, tool, asked), group in groupby(
+        results, lambda text: (text.place, text.tool, text.asked)
+    ):
         texts = list(group)
         if sum(text.tokens for text in texts) < DUMP_TOKENS:
             continue
