@@ -10,7 +10,14 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rehydrate._text import plural
-from rehydrate.cli.options import SMALLEST_RATIO, is_same_file, page_file, ratio
+from rehydrate.cli.options import (
+    SMALLEST_RATIO,
+    add_color_option,
+    add_command,
+    is_same_file,
+    page_file,
+    ratio,
+)
 from rehydrate.cli.read import as_json
 from rehydrate.cli.terminal import (
     Failure,
@@ -234,13 +241,14 @@ A strategy of your own is a function (messages, query, ratio) -> messages. See d
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "eval",
         help="measure on your own sessions what survives a compaction",
         description="Strategies side by side on your own sessions: what is used later, and what of "
         "it each keeps; which ratio and settings these sessions need.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run,
     )
     parser.add_argument("sessions", metavar="SESSIONS", nargs="+", help="files and folders")
 
@@ -289,11 +297,7 @@ def add_parser(commands: Any) -> None:
         help="one page with charts and examples of what was lost; it needs no network",
     )  # fmt: skip
     out.add_argument("--json", action="store_true", help="the figures as JSON")
-    out.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto",
-        help="colours (default: in a terminal; NO_COLOR and FORCE_COLOR count)",
-    )  # fmt: skip
-    parser.set_defaults(run=run)
+    add_color_option(out)
 
 
 def run(options: argparse.Namespace) -> int:

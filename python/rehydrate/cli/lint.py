@@ -10,11 +10,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate._text import plural
-from rehydrate.cli.options import some_tokens
+from rehydrate.cli.options import add_color_option, add_command, add_format_option, some_tokens
 from rehydrate.cli.read import Document, as_json, document_of, text_of
 from rehydrate.cli.terminal import Failure, Terminal, pad, show, write
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import FORMATS
 
 if TYPE_CHECKING:
     from rehydrate.linting.subject import Finding, Subject
@@ -27,7 +26,6 @@ PLACE_CELLS = 16
 TOKEN_CELLS = 10
 NARROWEST_MESSAGE = 24
 
-_FORMATS = [name for name in FORMATS if name != "langchain"]
 _STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
 _HISTORY = re.compile(r"history\[(\d+)\]")
 
@@ -50,13 +48,14 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "lint",
         help="find what a session spends tokens on to no use",
         description="Raw logs, echoes, heavy tool schemas, whole files, what breaks the cache, "
         "growth: what each costs and what to do about it. Nothing is changed.",
         epilog=_EXAMPLES.format(rules=_rules_text()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run,
     )
     parser.add_argument("file", metavar="FILE", help="the session or prompt; - reads stdin")
     parser.add_argument(
@@ -76,17 +75,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--model", default="", help="whose cache it is for: says which prefixes are too short"
     )
-    parser.add_argument(
-        "--format", metavar="NAME", default="auto", choices=["auto", *_FORMATS],
-        help=f"{', '.join(_FORMATS)}; default: detected",
-    )  # fmt: skip
+    add_format_option(parser)
     parser.add_argument("--all", action="store_true", help="every place, not the worst of a rule")
     parser.add_argument("--json", action="store_true", help="the findings as JSON")
-    parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto",
-        help="colours (default: in a terminal; NO_COLOR and FORCE_COLOR count)",
-    )  # fmt: skip
-    parser.set_defaults(run=run)
+    add_color_option(parser)
 
 
 # Listed here and not read from the linter: declaring a command must not load it. A test compares.

@@ -22,6 +22,7 @@ from rehydrate.cli.memory_store import (
     read_text,
     share,
 )
+from rehydrate.cli.options import add_command, add_output_options
 from rehydrate.cli.terminal import Failure, Progress, Terminal, say, show
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import TIERS
@@ -290,12 +291,13 @@ def _count_items(path: Path) -> int | None:
 
 
 def _add_add(parts: Any) -> None:
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "add",
         help="remember texts",
         description="Remember texts, each as one item. They are on the disk when it returns.",
         epilog=_ADD_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_add,
     )
     parser.add_argument(
         "text", metavar="TEXT", nargs="+", help="what to remember; - reads standard input"
@@ -315,34 +317,33 @@ def _add_add(parts: Any) -> None:
         "--expires", type=moment, metavar="WHEN", help="from then on it is not found: 2026-12-31"
     )
     _add_common(parser)
-    parser.set_defaults(run=run_add)
 
 
 def _add_sync(parts: Any) -> None:
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "sync",
         help="bring a folder of notes in, or what changed in it",
         description="Bring a folder of notes in, and what changed in it since.",
         epilog=_SYNC_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run,
     )
     parser.add_argument("folder", metavar="FOLDER")
     parser.add_argument("--label", help="what sources begin with; default: the folder's name")
     _add_common(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_import(parts: Any) -> None:
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "import",
         help="bring in what export wrote",
         description="Bring in what rehydrate memory export wrote.",
         epilog=_IMPORT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_import,
     )
     parser.add_argument("file", metavar="FILE", help="JSON Lines; - reads standard input")
     _add_common(parser)
-    parser.set_defaults(run=run_import)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -353,10 +354,4 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--embedder", metavar="MODEL", help="an ONNX model instead of the built-in one"
     )
-    parser.add_argument("--json", action="store_true", help="the result as JSON")
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="default: in a terminal",
-    )
+    add_output_options(parser, "the result as JSON")

@@ -21,6 +21,7 @@ from rehydrate.cli.memory_store import (
     read_text,
     store_path,
 )
+from rehydrate.cli.options import add_command, add_output_options
 from rehydrate.cli.terminal import Failure, Progress, Terminal, say, show, write
 from rehydrate.errors import StoreCorruptError
 from rehydrate.memory.items import VerifyReport
@@ -59,29 +60,24 @@ examples:
 
 def add_parser(parts: Any) -> None:
     """Declare the four commands."""
-    verify = parts.add_parser(
+    verify = add_command(
+        parts,
         "verify",
         help="check everything that is stored",
         description="Check everything that is stored, whatever the namespace.",
         epilog=_VERIFY_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_verify,
     )
     add_store_options(verify, namespace=False)
-    verify.add_argument("--json", action="store_true", help="the findings as JSON")
-    verify.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="default: in a terminal",
-    )
-    verify.set_defaults(run=run_verify)
+    add_output_options(verify, "the findings as JSON")
 
-    rebuild = parts.add_parser(
+    rebuild = add_command(
+        parts,
         "rebuild",
         help="make the index anew",
         description="Make the index anew, of one namespace or of all.",
         epilog=_REBUILD_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_rebuild,
     )
     add_store_options(rebuild, namespace=False)
     rebuild.add_argument(
@@ -95,19 +91,18 @@ def add_parser(parts: Any) -> None:
         help="drop the vectors that are there; those of --embedder, if any, take their place",
     )
     rebuild.add_argument("--json", action="store_true", help="the result as JSON")
-    rebuild.set_defaults(run=run_rebuild)
 
-    export = parts.add_parser(
+    export = add_command(
+        parts,
         "export",
         help="write a namespace to a file",
         description="Write all of a namespace to a file; import brings it back exactly.",
         epilog=_EXPORT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_export,
     )
     export.add_argument("file", metavar="FILE", help="where to; - writes to standard output")
     add_store_options(export)
     export.add_argument("--json", action="store_true", help="the result as JSON, on standard error")
-    export.set_defaults(run=run_export)
     _add_forget(parts)
 
 
@@ -213,12 +208,13 @@ examples:
 
 def _add_forget(parts: Any) -> None:
     """Declare the command and its options."""
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "forget",
         help="remove items, from the disk too",
         description="Remove items by their handles, or all of something.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_forget,
     )
     parser.add_argument(
         "handles", metavar="HANDLE", nargs="*", help="as list prints them; - reads standard input"
@@ -230,7 +226,6 @@ def _add_forget(parts: Any) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     add_store_options(parser)
     parser.add_argument("--json", action="store_true", help="the result as JSON")
-    parser.set_defaults(run=run_forget)
 
 
 def run_forget(options: argparse.Namespace) -> int:

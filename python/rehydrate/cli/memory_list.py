@@ -19,7 +19,7 @@ from rehydrate.cli.memory_store import (
     namespace_of,
     opened,
 )
-from rehydrate.cli.options import whole
+from rehydrate.cli.options import add_command, add_output_options, whole
 from rehydrate.cli.read import as_json
 from rehydrate.cli.terminal import Failure, Terminal, display_width, pad, say, show, write
 
@@ -50,12 +50,13 @@ examples:
 
 def add_parser(parts: Any) -> None:
     """Declare the three commands."""
-    lister = parts.add_parser(
+    lister = add_command(
+        parts,
         "list",
         help="what there is, newest first",
         description="The items of a namespace, a line each, in the order they were added.",
         epilog=_LIST_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_list,
     )
     lister.add_argument(
         "--limit", type=whole, default=20, metavar="N", help="lines a page (default: 20)"
@@ -64,26 +65,26 @@ def add_parser(parts: Any) -> None:
     lister.add_argument("--oldest-first", action="store_true", help="default: newest first")
     add_filters(lister)
     _add_common(lister, "the items as JSON")
-    lister.set_defaults(run=run_list)
 
-    shower = parts.add_parser(
+    shower = add_command(
+        parts,
         "show",
         help="the whole text of an item",
         description="The whole text of an item, by its handle.",
         epilog=_SHOW_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_show,
     )
     shower.add_argument("handle", metavar="HANDLE", help="as search, list and add print it")
     _add_common(shower, "text, provenance, links and all as JSON")
-    shower.set_defaults(run=run_show)
 
-    figures = parts.add_parser(
+    figures = add_command(
+        parts,
         "stats",
         help="how much there is",
         description="Figures of a namespace, and how full it is.",
+        run=run_stats,
     )
     _add_common(figures, "the figures as JSON")
-    figures.set_defaults(run=run_stats)
 
 
 def run_list(options: argparse.Namespace) -> int:
@@ -247,10 +248,4 @@ def _encodable(text: str) -> str:
 
 def _add_common(parser: argparse.ArgumentParser, json_help: str) -> None:
     add_store_options(parser)
-    parser.add_argument("--json", action="store_true", help=json_help)
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="default: in a terminal",
-    )
+    add_output_options(parser, json_help)

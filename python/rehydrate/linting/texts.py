@@ -202,9 +202,8 @@ def heavy_tools(subject: Subject) -> Iterator[Finding]:
     total = subject.tool_tokens
     if total < HEAVY_TOKENS:
         return
-    heaviest = sorted(enumerate(subject.tools), key=lambda numbered: -(numbered[1].tokens or 0))[
-        :SHOWN
-    ]
+    by_weight = sorted(enumerate(subject.tools), key=lambda entry: -(entry[1].tokens or 0))
+    heaviest = by_weight[:SHOWN]
     saved = total - sum(min(tier_tokens(tool), tool.tokens or 0) for tool in subject.tools)
     named = ", ".join(f"{tool.name} {tool.tokens:,}" for _, tool in heaviest)
     yield Finding(
