@@ -1,4 +1,4 @@
-"""knowledge: documents, folders and texts, in pieces, the most relevant first."""
+"""knowledge: chunks of documents, folders and texts, the most relevant first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def found(query: str, *given: Any, **settings: Any) -> tuple[Section, ...]:
 
 
 def aged(path: Path, seconds: float) -> None:
-    """As if it had been written so long ago."""
+    """Make the file this much older."""
     then = path.stat().st_mtime - seconds
     os.utime(path, (then, then))
 
