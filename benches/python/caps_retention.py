@@ -26,7 +26,7 @@ from benches.python.retention import data_folder
 from benches.report.rows import Part, Row
 from rehydrate import count_tokens, formats
 from rehydrate.messages import PieceKind
-from rehydrate.prompt import HeldOriginals, Tools, cap_text, texts_of
+from rehydrate.prompt import HeldOriginals, ToolNames, cap_text, texts_of
 
 SHARES = (0.5, 0.25, 0.1)
 LEAST = 400
@@ -63,7 +63,7 @@ def real_cases(folder: Path) -> Iterator[Case]:
 
 def _cases(entries: list[Any], name: str) -> Iterator[Case]:
     messages = formats.parse(entries, name).messages
-    tools = Tools()
+    tools = ToolNames()
     said = [
         frozenset[str]().union(
             *[facts(piece.text) for piece in message.pieces if _is_said(message.role, piece.kind)]
@@ -75,7 +75,7 @@ def _cases(entries: list[Any], name: str) -> Iterator[Case]:
         later[place] = later[place + 1] | said[place]
     known: set[str] = set()
     for place, message in enumerate(messages):
-        tools.note(message)
+        tools.add(message)
         for text in texts_of(message, entries[message.index], name, tools):
             needed = (facts(text.text) - known) & later[place + 1]
             if len(text.text) > _LONG and needed:

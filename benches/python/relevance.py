@@ -18,7 +18,7 @@ from typing import NamedTuple
 from benches.python.retention import data_folder
 from rehydrate import Memory
 from rehydrate.memory import Hit, MemoryItem
-from rehydrate.prompt import MIN_RELEVANCE, relevant
+from rehydrate.prompt import MIN_RELEVANCE, relevant_hits
 from rehydrate.retention import Conversation, read_locomo
 
 LIMIT = 5
@@ -136,7 +136,7 @@ def by_threshold(least: float, *, with_meaning: bool = True) -> Choose:
 
     def choose(asked: Asked) -> Sequence[Hit]:
         hits = asked.hits if with_meaning else [replace(hit, cosine=None) for hit in asked.hits]
-        return relevant(hits, asked.text, least)
+        return relevant_hits(hits, asked.text, least)
 
     return choose
 

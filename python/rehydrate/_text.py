@@ -1,4 +1,4 @@
-"""Text helpers: error texts that are safe to show, results of tools as text, JSON for UTF-8.
+"""Text helpers: error texts that are safe to show, results of tools as text, JSON, plurals.
 
 An exception's text may hold a password, a connection string or a customer's data. So where a
 source, a tool, an embedder or a memory fails, the model, `degraded` and telemetry get only the
@@ -124,6 +124,15 @@ def failed(error: BaseException, name: str) -> str:
     return (
         f"{name} failed: {error}" if isinstance(error, OwnWordsError) else f"{name} failed ({kind})"
     )
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return a number and its noun.
+
+    >>> plural(1, "line"), plural(4_900, "match", "matches")
+    ('1 line', '4,900 matches')
+    """
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def said(error: BaseException) -> str:

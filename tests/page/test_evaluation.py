@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rehydrate.page import MOST_SESSIONS, evaluation_page
+from rehydrate.page import MAX_SESSIONS, evaluation_page
 from rehydrate.retention import (
     Conversation,
     Evaluation,
@@ -116,9 +116,9 @@ def test_nothing_measured_is_a_page_that_says_so():
 
 
 def test_of_many_sessions_the_worst_are_shown_and_the_rest_counted():
-    sessions = [read_session(work(30, seed), f"s{seed}") for seed in range(MOST_SESSIONS + 3)]
+    sessions = [read_session(work(30, seed), f"s{seed}") for seed in range(MAX_SESSIONS + 3)]
     text = evaluation_page(evaluate(sessions, ratios=(0.3,)))
-    assert text.count('<p class="who-is">') == MOST_SESSIONS
+    assert text.count('<p class="who-is">') == MAX_SESSIONS
     assert "and 3 more that keep at least" in text
 
 

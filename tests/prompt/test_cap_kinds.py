@@ -1,4 +1,4 @@
-"""Caps by kind: what is told apart, and what of each kind is shown."""
+"""Caps: the kind of a text, and the part of each kind that is shown."""
 
 from __future__ import annotations
 
@@ -113,10 +113,10 @@ def test_a_capped_text_has_no_more_tokens_than_its_cap_in_any_script(script: str
     shown = capped.render(handle)
     assert tokens(shown) <= limit
     assert tokens(shown) >= 0.55 * limit or capped.kind in (Kind.LIST, Kind.JSON_LINES)
-    said = int(re.search(r"truncated: (\d+) tokens", shown)[1])
-    assert abs(said + tokens(capped.body) - tokens(text)) <= 0.06 * tokens(text)
+    omitted = int(re.search(r"truncated: (\d+) tokens", shown)[1])
+    assert abs(omitted + tokens(capped.body) - tokens(text)) <= 0.06 * tokens(text)
     if capped.kind is Kind.TEXT:
-        assert said == tokens(text) - tokens(capped.body)
+        assert omitted == tokens(text) - tokens(capped.body)
         assert boundary(text, len(capped.body)) == len(capped.body)
 
 
@@ -138,8 +138,8 @@ def test_a_list_shows_a_hundred_rows_how_many_more_and_what_to_filter_by():
     assert capped is not None
     value, end = json.JSONDecoder().raw_decode(capped.body)
     assert value == ROWS[:100]
-    said = capped.body[end:].strip()
-    assert said == "4,900 more. filters: id, state (open, closed), price (1.1)"
+    summary = capped.body[end:].strip()
+    assert summary == "4,900 more. filters: id, state (open, closed), price (1.1)"
 
 
 def test_the_values_of_few_rows_are_counted():
@@ -255,14 +255,14 @@ def test_of_json_lines_the_first_row_and_those_that_say_something_new_are_shown(
     rows[4_000] = {"id": 3, "event": "failed", "trace": "Traceback in billing/webhook.py " * 500}
     capped = cap_text("\n".join(map(json.dumps, rows)) + "\n", 1_000)
     assert capped is not None
-    body, _, said = capped.body.partition("\n\n")
+    body, _, summary = capped.body.partition("\n\n")
     lines = body.split("\n")
     shown = [json.loads(line) for line in lines if not line.startswith("[...")]
     assert shown[0] == rows[0]
     assert [row["trace"][:31] for row in shown if "trace" in row] == [rows[4_000]["trace"][:31]]
     omitted = sum(int(n.replace(",", "")) for n in re.findall(r"\[\.\.\. ([\d,]+) line", body))
     assert len(shown) + omitted == len(rows)
-    assert said.startswith(f"{omitted:,} more. filters: id (0, ")
+    assert summary.startswith(f"{omitted:,} more. filters: id (0, ")
 
 
 def test_paths_are_counted_by_folder():

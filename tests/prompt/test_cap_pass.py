@@ -109,10 +109,10 @@ def test_a_long_result_ends_in_the_notice_of_the_contract_and_the_handle():
     originals = held()
     made = cap_tool_results(ir_of(answered(PROSE)), Target(originals)).history.entries
     shown = made[2]["content"][0]["content"]
-    body, _, said = shown.partition("\n\n[")
+    body, _, notice_text = shown.partition("\n\n[")
     assert PROSE.startswith(body)
     assert 7_000 < tokens(body) < tokens(shown) <= 8_000
-    assert said.splitlines()[0] == (
+    assert notice_text.splitlines()[0] == (
         f"truncated: {tokens(PROSE) - tokens(body)} tokens omitted. "
         "call again with stricter filters to see specific parts.]"
     )
@@ -151,9 +151,9 @@ def test_what_cannot_be_kept_stays_whole_and_the_ir_says_so(originals):
     entries = answered(PROSE, "!" + PROSE[1:])
     made = cap_tool_results(ir_of(entries), Target(originals))
     assert all(one is other for one, other in zip(made.history.entries, entries, strict=True))
-    (said,) = made.meta.degraded
-    assert "the result stays whole" in said
-    assert made.meta.trace[-1].notes == (said,)
+    (problem,) = made.meta.degraded
+    assert "the result stays whole" in problem
+    assert made.meta.trace[-1].notes == (problem,)
 
 
 def test_each_tool_may_have_a_cap_of_its_own():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rehydrate.prompt import FOLDER_SUFFIXES, MOST_LEFT_BEHIND, TIMEOUT, HydrateOptions, sources
+from rehydrate.prompt import FOLDER_SUFFIXES, MAX_ABANDONED, TIMEOUT, HydrateOptions, sources
 from tests.stress.programs import ROOT
 
 PAGE = (ROOT / "docs" / "hydrate.md").read_text(encoding="utf-8")
@@ -18,5 +18,5 @@ def test_every_source_and_every_option_is_in_a_table():
 
 def test_its_figures_are_those_of_the_code():
     assert f"{TIMEOUT * 1e3:g} ms from the call" in PAGE
-    assert f"{MOST_LEFT_BEHIND} late calls" in PAGE
+    assert f"{MAX_ABANDONED} late calls" in PAGE
     assert all(f"`{suffix}`" in PAGE for suffix in FOLDER_SUFFIXES)

@@ -23,7 +23,7 @@ from rehydrate.prompt import (
     hydrate,
 )
 from rehydrate.prompt.sources import function, running
-from tests.prompt.test_hydrate import said
+from tests.prompt.test_hydrate import source_of
 from tests.stress.nasty import FORMATS, NASTY, outcome
 
 PATIENCE_SECONDS = 60
@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 60
 
 @contextmanager
 def hanging() -> Iterator[tuple[threading.Event, Callable[[SourceRequest], str]]]:
-    """A function that does not come back until the block is left, and then does."""
+    """A function that returns only when the block ends."""
     release, is_back = threading.Event(), threading.Event()
 
     def hang(_: SourceRequest) -> str:
@@ -72,7 +72,7 @@ class UnspeakableError(Exception):
     ],
 )
 def test_a_source_that_fails_is_left_out_and_the_report_says_why(error: Exception, detail: str):
-    ir = hydrate("x", [function("bad", raising(error)), said("good", "here")])
+    ir = hydrate("x", [function("bad", raising(error)), source_of("good", "here")])
     assert [section.id for section in ir.sections] == ["good"]
     report = report_of(ir, "bad")
     assert report.status == "failed"
@@ -81,7 +81,7 @@ def test_a_source_that_fails_is_left_out_and_the_report_says_why(error: Exceptio
 
 def test_a_source_that_is_late_is_left_out_and_what_it_brings_is_thrown_away():
     with hanging() as (is_back, hang):
-        ir = hydrate("x", [function("slow", hang, timeout=0.02), said("good", "here")])
+        ir = hydrate("x", [function("slow", hang, timeout=0.02), source_of("good", "here")])
     assert [section.id for section in ir.sections] == ["good"]
     report = report_of(ir, "slow")
     assert (report.status, report.sections, report.tokens) == ("late", 0, 0)
@@ -91,7 +91,7 @@ def test_a_source_that_is_late_is_left_out_and_what_it_brings_is_thrown_away():
 
 
 def test_what_comes_back_after_its_deadline_is_late_though_others_were_waited_for():
-    """The other source ends only when the late one has come back."""
+    """The other source ends only after the late one."""
     came_back = threading.Event()
     deadline_is_over = threading.Event()
 
@@ -140,7 +140,7 @@ def test_what_comes_back_after_its_deadline_is_late_though_others_were_waited_fo
 @pytest.mark.parametrize("kind", ["", "system", "history", "semantic"])
 def test_a_source_that_talks_nonsense_is_a_failing_one(nonsense: Any, kind: Any):
     bad = HydrationSource("bad", lambda _: nonsense, kind=kind, timeout=None, budget_tokens=5)
-    ir = hydrate("x", [bad, said("good", "here")])
+    ir = hydrate("x", [bad, source_of("good", "here")])
     assert [section.id for section in ir.sections if section.id == "good"] == ["good"]
     assert report_of(ir, "bad").status == "failed", ir.sections
 
@@ -164,7 +164,7 @@ def test_a_source_that_cannot_say_what_the_turn_is_about_is_passed_over(observe:
 def test_ctrl_c_in_a_source_ends_the_whole(error: BaseException, blocking: bool):
     bad = HydrationSource("bad", raising(error), blocking=blocking, timeout=None)
     with pytest.raises(type(error)):
-        hydrate("x", [bad, said("good", "here")])
+        hydrate("x", [bad, source_of("good", "here")])
 
 
 def test_an_async_source_is_awaited_and_may_fail():
@@ -204,16 +204,16 @@ def test_a_source_that_never_comes_back_is_not_called_again_and_again():
             return hang(request)
 
         source = function("stuck for good", stuck, timeout=0.0)
-        for _ in range(running.MOST_LEFT_BEHIND + 5):
+        for _ in range(running.MAX_ABANDONED + 5):
             ir = hydrate("x", source)
-        assert len(calls) <= running.MOST_LEFT_BEHIND
+        assert len(calls) <= running.MAX_ABANDONED
         report = report_of(ir, "stuck for good")
         assert report.status == "late"
         assert "32 calls of it have not come back" in report.detail
     assert is_back.wait(PATIENCE_SECONDS)
     until_all_are_back = threading.Event()
     for _ in range(1_000):
-        if not running._left_behind["stuck for good"]:
+        if not running._abandoned["stuck for good"]:
             break
         until_all_are_back.wait(0.01)
     ir = hydrate("x", function("stuck for good", lambda _: "back", timeout=None))
@@ -268,7 +268,7 @@ def test_no_failing_or_late_source_changes_what_the_others_bring(sources: Any, b
         good, all_of_them = [], []
         for n, (answer, trouble) in enumerate(sources):
             if trouble is None:
-                source = said(f"s{n}", answer, budget_tokens=budget)
+                source = source_of(f"s{n}", answer, budget_tokens=budget)
                 good.append(source)
             else:
                 source = function(
@@ -305,7 +305,7 @@ def test_nasty_messages_give_a_typed_error_or_come_through_as_they_are(name: str
 @pytest.mark.parametrize("name", NASTY)
 def test_nasty_messages_of_a_function_are_sections_or_a_failing_source(name: str):
     ir = hydrate(
-        "x", [function("bad", lambda _: NASTY[name](), timeout=None), said("good", "here")]
+        "x", [function("bad", lambda _: NASTY[name](), timeout=None), source_of("good", "here")]
     )
     assert ir.sections[-1].content == "here"
     assert report_of(ir, "bad").status in {"ok", "failed"}

@@ -1,4 +1,4 @@
-"""What a prompt gets from memory by itself is about the turn, and never cold."""
+"""Memory that enters a prompt unasked is about the turn, and never cold."""
 
 from __future__ import annotations
 

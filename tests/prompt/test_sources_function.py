@@ -18,11 +18,11 @@ from rehydrate.prompt import (
     hydrate,
 )
 from rehydrate.prompt.sources import function
-from tests.prompt.test_hydrate import TALK, said
+from tests.prompt.test_hydrate import TALK, source_of
 
 
 def sections_of(answer: Any, **settings: Any) -> tuple[Section, ...]:
-    return hydrate("x", said("docs", answer, **settings)).sections
+    return hydrate("x", source_of("docs", answer, **settings)).sections
 
 
 @pytest.mark.parametrize("nothing", [None, "", " \n", [], ["", " "]])

@@ -1,4 +1,4 @@
-"""knowledge: documents, folders and texts, in pieces, the most relevant first."""
+"""knowledge: chunks of documents, folders and texts, the most relevant first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def found(query: str, *given: Any, **settings: Any) -> tuple[Section, ...]:
 
 
 def aged(path: Path, seconds: float) -> None:
-    """As if it had been written so long ago."""
+    """Make the file this much older."""
     then = path.stat().st_mtime - seconds
     os.utime(path, (then, then))
 
@@ -115,11 +115,11 @@ def test_what_did_not_change_is_read_once(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_what_was_ranked_is_not_kept_without_end(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(documents, "_MOST_CHARS", 100)
+    monkeypatch.setattr(documents, "_MAX_CACHED_CHARS", 100)
     monkeypatch.setattr(documents, "_corpora", type(documents._corpora)())
     for n in range(10):
         found("x", {"text": f"Text number {n} " * 3})
-    assert sum(corpus.chars for corpus in documents._corpora.values()) <= 100
+    assert sum(corpus.characters for corpus in documents._corpora.values()) <= 100
 
 
 def test_what_is_visible_makes_room_for_the_next_best(folder: Path):

@@ -259,7 +259,7 @@ def test_a_hook_that_waits_for_a_thread_inside_a_store_is_not_waited_for(tmp_pat
         "MemoryOriginals(Memory.open(sys.argv[2], namespace='a'))._lock",
         "CapToolResults()._cache._counts._lock",
         "Clients('anyio', object)._lock",
-        "rehydrate.Context()._lock",
+        "rehydrate.Context()._thread.lock",
     ],
 )
 def test_a_lock_of_ours_that_another_thread_holds_is_free_in_a_child(held: str, tmp_path: Path):

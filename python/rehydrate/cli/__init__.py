@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from rehydrate import __version__
 from rehydrate.cli import compact, doctor, eval, inspect, lint, memory, model, rpc  # noqa: A004
+from rehydrate.cli.options import help_of
 from rehydrate.cli.terminal import INTERNAL, USAGE, Failure, say
 from rehydrate.errors import InternalError, RehydrateError
 
@@ -89,13 +90,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
-    parser.set_defaults(run=lambda _options: _help(parser))
+    parser.set_defaults(run=help_of(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in (compact, eval, inspect, lint, memory, rpc, model, doctor):
         command.add_parser(commands)
     return parser
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 0

@@ -11,7 +11,16 @@ from typing import Any
 from rehydrate._engine import COUNTERS
 from rehydrate._text import as_json
 from rehydrate.cli.memory_store import add_memory_options, add_writing_options, opened_memory
-from rehydrate.cli.options import is_same_file, page_file, ratio, tokens, whole
+from rehydrate.cli.options import (
+    add_color_option,
+    add_command,
+    add_format_option,
+    is_same_file,
+    page_file,
+    ratio,
+    tokens,
+    whole,
+)
 from rehydrate.cli.read import Document, read
 from rehydrate.cli.terminal import INTERNAL, Failure, Terminal, say, say_written, show, write
 from rehydrate.compact.archive import Archive
@@ -19,13 +28,11 @@ from rehydrate.compact.arguments import GRANULARITIES, THINKING
 from rehydrate.compact.result import Compaction, Stats
 from rehydrate.compact.scoring import PROFILES
 from rehydrate.errors import InvalidMessageError, Violation
-from rehydrate.formats import FORMATS
 from rehydrate.messages import PROVIDERS
 
 SHOWN_VIOLATIONS = 3
 
 # No file holds LangChain's objects.
-_FORMATS = [name for name in FORMATS if name != "langchain"]
 
 _EXAMPLES = """\
 FILE is a JSON array of messages, JSON Lines, a Claude Code transcript (they are in
@@ -51,12 +58,13 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "compact",
         help="make a conversation fit a token budget",
         description="Keep the messages that matter within a token budget, byte for byte.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run,
     )
     parser.add_argument("file", metavar="FILE", help="the conversation; - reads standard input")
 
@@ -117,10 +125,7 @@ def add_parser(commands: Any) -> None:
         "--counter", metavar="NAME", choices=COUNTERS,
         help="o200k_base, cl100k_base (exact), words, chars (estimates); default: the profile's",
     )  # fmt: skip
-    how.add_argument(
-        "--format", metavar="NAME", default="auto", choices=["auto", *_FORMATS],
-        help=f"{', '.join(_FORMATS)}; default: detected",
-    )  # fmt: skip
+    add_format_option(how)
     embedding = how.add_mutually_exclusive_group()
     embedding.add_argument(
         "--embedder", metavar="MODEL", default="auto",
@@ -156,11 +161,9 @@ def add_parser(commands: Any) -> None:
         "-o", "--output", metavar="FILE",
         help="write the messages there; without it, --explain and --html write none",
     )  # fmt: skip
-    out.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto",
-        help="colours of the report (default: in a terminal; NO_COLOR and FORCE_COLOR count)",
-    )  # fmt: skip
-    parser.set_defaults(run=run)
+    add_color_option(
+        out, "colours of the report (default: in a terminal; NO_COLOR and FORCE_COLOR count)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from rehydrate._text import said
+from rehydrate.cli.options import add_command, add_output_options
 from rehydrate.cli.terminal import Terminal, show
 
 REINSTALL = "reinstall it: python -m pip install --force-reinstall rehydrate"
@@ -37,20 +38,15 @@ class Check(NamedTuple):
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "doctor",
         help="check the installation",
         description="Check the installation: each line ok, warn or fail, with what to do. "
         "Exit code 1 if anything fails.",
+        run=run,
     )
-    parser.add_argument("--json", action="store_true", help="the checks as JSON")
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="default: in a terminal",
-    )
-    parser.set_defaults(run=run)
+    add_output_options(parser, "the checks as JSON")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,8 +9,15 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import as_json
-from rehydrate.cli.options import SMALLEST_RATIO, is_same_file, page_file, ratio
+from rehydrate._text import as_json, plural
+from rehydrate.cli.options import (
+    SMALLEST_RATIO,
+    add_color_option,
+    add_command,
+    is_same_file,
+    page_file,
+    ratio,
+)
 from rehydrate.cli.terminal import (
     Failure,
     Progress,
@@ -89,8 +96,8 @@ def _head(found: Evaluation, terminal: Terminal) -> Iterator[str]:
     formats = sorted({session.format for session in measured})
     tokens = sum(session.tokens for session in measured)
     counts = [
-        f"{len(measured):,} session{'' if len(measured) == 1 else 's'}",
-        f"{found.cuts:,} cut{'' if found.cuts == 1 else 's'}" if found.cuts else "",
+        plural(len(measured), "session"),
+        plural(found.cuts, "cut") if found.cuts else "",
         f"{found.questions:,} questions" if found.questions else "",
         f"{tokens:,} tokens",
         ", ".join(formats),
@@ -181,7 +188,7 @@ def _advice(advice: Recommendation, terminal: Terminal) -> Iterator[str]:
 def _losses(losses: Iterable[Loss], terminal: Terminal) -> Iterator[str]:
     yield "lost at that, and used later"
     for loss in losses:
-        used = f"used {loss.used} time{'' if loss.used == 1 else 's'}"
+        used = f"used {plural(loss.used, 'time')}"
         line = f"  {terminal.fit(loss.name, 48)}  {used}; message {loss.index} of {loss.of}, "
         yield terminal.cut(f"{line}{loss.why}", terminal.width)
         side = max(10, (terminal.width - 6 - display_width(terminal.safe(loss.name))) // 2)
@@ -233,13 +240,14 @@ A strategy of your own is a function (messages, query, ratio) -> messages. See d
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "eval",
         help="measure on your own sessions what survives a compaction",
         description="Strategies side by side on your own sessions: what is used later, and what of "
         "it each keeps; which ratio and settings these sessions need.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run,
     )
     parser.add_argument("sessions", metavar="SESSIONS", nargs="+", help="files and folders")
 
@@ -288,11 +296,7 @@ def add_parser(commands: Any) -> None:
         help="one page with charts and examples of what was lost; it needs no network",
     )  # fmt: skip
     out.add_argument("--json", action="store_true", help="the figures as JSON")
-    out.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto",
-        help="colours (default: in a terminal; NO_COLOR and FORCE_COLOR count)",
-    )  # fmt: skip
-    parser.set_defaults(run=run)
+    add_color_option(out)
 
 
 def run(options: argparse.Namespace) -> int:

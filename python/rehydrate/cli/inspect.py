@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.cli.memory_store import add_memory_options, opened_memory
-from rehydrate.cli.options import some_tokens
+from rehydrate.cli.options import add_command, add_format_option, some_tokens
 from rehydrate.cli.read import Document, document_of, text_of
 from rehydrate.cli.terminal import Failure, Terminal, say, say_written, show, write
 from rehydrate.errors import BudgetExceededError, InvalidMessageError
-from rehydrate.formats import FORMATS, detect_format
+from rehydrate.formats import detect_format
 from rehydrate.messages import PROVIDERS
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rehydrate.prompt.request import Budget
 
 
-_FORMATS = [name for name in FORMATS if name != "langchain"]
 _LEFT_ALONE = ("query", "memory", "namespace", "knowledge", "budget", "hard", "provider", "model")
 
 _EXAMPLES = """\
@@ -45,13 +44,14 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "inspect",
         help="show a prompt: what stands in it, why, and what it costs",
         description="Sections in order with tokens, priority and provenance, what was left out and "
         "why, cache breakpoints, sources, passes, and the score of each unit of the history.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run,
     )
     parser.add_argument("file", metavar="FILE", help="the session or prompt; - reads stdin")
     parser.add_argument("-o", "--output", metavar="PAGE", help="one HTML page that needs nothing")
@@ -68,11 +68,7 @@ def add_parser(commands: Any) -> None:
     turn.add_argument("--hard", type=some_tokens, metavar="N", help="hard budget (default: 180k)")
     turn.add_argument("--provider", choices=PROVIDERS, help="default: the conversation's own")
     turn.add_argument("--model", help="whose prompt it is")
-    turn.add_argument(
-        "--format", metavar="NAME", default="auto", choices=["auto", *_FORMATS],
-        help=f"{', '.join(_FORMATS)}; default: detected",
-    )  # fmt: skip
-    parser.set_defaults(run=run)
+    add_format_option(turn)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,12 +9,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._text import as_json
-from rehydrate.cli.options import some_tokens
+from rehydrate._text import as_json, plural
+from rehydrate.cli.options import add_color_option, add_command, add_format_option, some_tokens
 from rehydrate.cli.read import Document, document_of, text_of
 from rehydrate.cli.terminal import Failure, Terminal, pad, show, write
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats import FORMATS
 
 if TYPE_CHECKING:
     from rehydrate.linting.subject import Finding, Subject
@@ -27,7 +26,6 @@ PLACE_CELLS = 16
 TOKEN_CELLS = 10
 NARROWEST_MESSAGE = 24
 
-_FORMATS = [name for name in FORMATS if name != "langchain"]
 _STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
 _HISTORY = re.compile(r"history\[(\d+)\]")
 
@@ -50,13 +48,14 @@ examples:
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "lint",
         help="find what a session spends tokens on to no use",
         description="Raw logs, echoes, heavy tool schemas, whole files, what breaks the cache, "
         "growth: what each costs and what to do about it. Nothing is changed.",
         epilog=_EXAMPLES.format(rules=_rules_text()),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run,
     )
     parser.add_argument("file", metavar="FILE", help="the session or prompt; - reads stdin")
     parser.add_argument(
@@ -76,17 +75,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--model", default="", help="whose cache it is for: says which prefixes are too short"
     )
-    parser.add_argument(
-        "--format", metavar="NAME", default="auto", choices=["auto", *_FORMATS],
-        help=f"{', '.join(_FORMATS)}; default: detected",
-    )  # fmt: skip
+    add_format_option(parser)
     parser.add_argument("--all", action="store_true", help="every place, not the worst of a rule")
     parser.add_argument("--json", action="store_true", help="the findings as JSON")
-    parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto",
-        help="colours (default: in a terminal; NO_COLOR and FORCE_COLOR count)",
-    )  # fmt: skip
-    parser.set_defaults(run=run)
+    add_color_option(parser)
 
 
 # Listed here and not read from the linter: declaring a command must not load it. A test compares.
@@ -238,8 +230,8 @@ def _lines(
     *,
     every: bool,
 ) -> Iterator[str]:
-    figures = f": {subject.tokens:,} tokens, {_counted(subject.steps, 'request')}; "
-    figures += _counted(len(findings), "finding") if findings else "nothing found"
+    figures = f": {subject.tokens:,} tokens, {plural(subject.steps, 'request')}; "
+    figures += plural(len(findings), "finding") if findings else "nothing found"
     name = terminal.fit_end(source.name, max(terminal.width - len(figures), PLACE_CELLS))
     yield f"{name}{figures}"
     by_rule: dict[str, list[Finding]] = {}
@@ -255,7 +247,7 @@ def _rule_lines(
 ) -> Iterator[str]:
     severity = found[0].severity
     tokens = sum(finding.tokens for finding in found)
-    places = [_counted(len(found), "place")] if len(found) > 1 else []
+    places = [plural(len(found), "place")] if len(found) > 1 else []
     figures = ", ".join([*places, f"{tokens:,} tokens"] if tokens else places)
     rest = f": {_RULES[rule]}" + (f"  {figures}" if figures else "")
     yield (
@@ -284,10 +276,6 @@ def _rule_lines(
 def _general_remedy(remedy: str) -> str:
     """Return the remedy of a rule without the place of a single finding."""
     return re.sub(r"a reference to \S+", "a reference", remedy)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _rules_text() -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from rehydrate.cli import memory_add, memory_care, memory_list, memory_search
 from rehydrate.cli.memory_store import NAMESPACE_VARIABLE, STORE_VARIABLE
+from rehydrate.cli.options import add_command
 
 _EXAMPLES = f"""\
 Every command names a namespace, such as a project or a user: --namespace NAME, or once for all
@@ -26,19 +26,13 @@ rehydrate memory COMMAND --help says more about a command.
 
 def add_parser(commands: Any) -> None:
     """Declare the command, its subcommands and their options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "memory",
         help="keep texts in a file, find them again by words and by meaning",
         description="A memory: texts in one file, found by words, parts of words and meaning.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=lambda _options: _help(parser))
     parts = parser.add_subparsers(title="commands", metavar="COMMAND")
     for part in (memory_add, memory_search, memory_list, memory_care):
         part.add_parser(parts)
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 0

@@ -12,16 +12,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from rehydrate._text import plural
 from rehydrate.cli.memory_store import (
     add_store_options,
     checked_text,
-    counted,
     moment,
     namespace_of,
     opened,
     read_text,
     share,
 )
+from rehydrate.cli.options import add_command, add_output_options
 from rehydrate.cli.terminal import Failure, Progress, Terminal, say, show
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.items import TIERS
@@ -229,7 +230,7 @@ def _sync_lines(
         yield f"{terminal.safe(options.folder)} holds no notes; notes are .md and .txt files"
         return
     yield (
-        f"{', '.join(files)}; {counted(report.chunks_added, 'passage')} new, "
+        f"{', '.join(files)}; {plural(report.chunks_added, 'passage')} new, "
         f"{report.chunks_removed:,} gone, {report.chunks_unchanged:,} as they were"
         + (f"; {hot:,} hot" if hot else "")
     )
@@ -291,12 +292,13 @@ def _count_items(path: Path) -> int | None:
 
 
 def _add_add(parts: Any) -> None:
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "add",
         help="remember texts",
         description="Remember texts, each as one item. They are on the disk when it returns.",
         epilog=_ADD_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_add,
     )
     parser.add_argument(
         "text", metavar="TEXT", nargs="+", help="what to remember; - reads standard input"
@@ -316,34 +318,33 @@ def _add_add(parts: Any) -> None:
         "--expires", type=moment, metavar="WHEN", help="from then on it is not found: 2026-12-31"
     )
     _add_common(parser)
-    parser.set_defaults(run=run_add)
 
 
 def _add_sync(parts: Any) -> None:
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "sync",
         help="bring a folder of notes in, or what changed in it",
         description="Bring a folder of notes in, and what changed in it since.",
         epilog=_SYNC_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run,
     )
     parser.add_argument("folder", metavar="FOLDER")
     parser.add_argument("--label", help="what sources begin with; default: the folder's name")
     _add_common(parser)
-    parser.set_defaults(run=run)
 
 
 def _add_import(parts: Any) -> None:
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "import",
         help="bring in what export wrote",
         description="Bring in what rehydrate memory export wrote.",
         epilog=_IMPORT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_import,
     )
     parser.add_argument("file", metavar="FILE", help="JSON Lines; - reads standard input")
     _add_common(parser)
-    parser.set_defaults(run=run_import)
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -354,10 +355,4 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--embedder", metavar="MODEL", help="an ONNX model instead of the built-in one"
     )
-    parser.add_argument("--json", action="store_true", help="the result as JSON")
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="default: in a terminal",
-    )
+    add_output_options(parser, "the result as JSON")

@@ -10,17 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rehydrate._text import plural
 from rehydrate.cli.memory_store import (
     NAMESPACE_VARIABLE,
     add_store_options,
     checked_text,
-    counted,
     named_namespace,
     namespace_of,
     opened,
     read_text,
     store_path,
 )
+from rehydrate.cli.options import add_command, add_output_options
 from rehydrate.cli.terminal import Failure, Progress, Terminal, say, show, write
 from rehydrate.errors import StoreCorruptError
 from rehydrate.memory.items import VerifyReport
@@ -59,29 +60,24 @@ examples:
 
 def add_parser(parts: Any) -> None:
     """Declare the four commands."""
-    verify = parts.add_parser(
+    verify = add_command(
+        parts,
         "verify",
         help="check everything that is stored",
         description="Check everything that is stored, whatever the namespace.",
         epilog=_VERIFY_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_verify,
     )
     add_store_options(verify, namespace=False)
-    verify.add_argument("--json", action="store_true", help="the findings as JSON")
-    verify.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="default: in a terminal",
-    )
-    verify.set_defaults(run=run_verify)
+    add_output_options(verify, "the findings as JSON")
 
-    rebuild = parts.add_parser(
+    rebuild = add_command(
+        parts,
         "rebuild",
         help="make the index anew",
         description="Make the index anew, of one namespace or of all.",
         epilog=_REBUILD_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_rebuild,
     )
     add_store_options(rebuild, namespace=False)
     rebuild.add_argument(
@@ -95,19 +91,18 @@ def add_parser(parts: Any) -> None:
         help="drop the vectors that are there; those of --embedder, if any, take their place",
     )
     rebuild.add_argument("--json", action="store_true", help="the result as JSON")
-    rebuild.set_defaults(run=run_rebuild)
 
-    export = parts.add_parser(
+    export = add_command(
+        parts,
         "export",
         help="write a namespace to a file",
         description="Write all of a namespace to a file; import brings it back exactly.",
         epilog=_EXPORT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_export,
     )
     export.add_argument("file", metavar="FILE", help="where to; - writes to standard output")
     add_store_options(export)
     export.add_argument("--json", action="store_true", help="the result as JSON, on standard error")
-    export.set_defaults(run=run_export)
     _add_forget(parts)
 
 
@@ -142,7 +137,7 @@ def run_rebuild(options: argparse.Namespace) -> int:
         items = 0
         every = sum(sizes.values())
         # A namespace is one step, which cannot be done by halves.
-        doing = "rebuilding" if len(names) > 1 else f"rebuilding {counted(every, 'item')}"
+        doing = "rebuilding" if len(names) > 1 else f"rebuilding {plural(every, 'item')}"
         with Progress(doing, "items", every if len(names) > 1 else None) as progress:
             for name in names:
                 if options.vectors:
@@ -152,8 +147,8 @@ def run_rebuild(options: argparse.Namespace) -> int:
     if options.json:
         line = json.dumps({"items": items, "namespaces": len(names)})
     else:
-        what = repr(wanted) if wanted else counted(len(names), "namespace")
-        line = f"the index of {what} is new: {counted(items, 'item')}"
+        what = repr(wanted) if wanted else plural(len(names), "namespace")
+        line = f"the index of {what} is new: {plural(items, 'item')}"
     show([line], Terminal.of(sys.stdout))
     return 0
 
@@ -173,7 +168,7 @@ def run_export(options: argparse.Namespace) -> int:
     if options.json:
         say(json.dumps({"items": count}))
     elif options.file != "-":
-        show([f"{counted(count, 'item')} written to {options.file}"], Terminal.of(sys.stdout))
+        show([f"{plural(count, 'item')} written to {options.file}"], Terminal.of(sys.stdout))
     if not count:
         say(f"rehydrate: note: namespace {namespace!r} holds nothing")
     return 0
@@ -182,18 +177,18 @@ def run_export(options: argparse.Namespace) -> int:
 def _findings(report: VerifyReport, path: Path, terminal: Terminal) -> Iterator[str]:
     name = terminal.safe(str(path))
     if report.damaged_indexes:
-        parts = counted(report.damaged_indexes, "damaged part")
+        parts = plural(report.damaged_indexes, "damaged part")
         yield (
             f"{terminal.paint('note', 'yellow')}  {parts} of the index thrown away; searches are "
             "right all the same, and rehydrate memory rebuild makes the index anew"
         )
     if report.ok:
-        yield f"{terminal.paint('ok', 'green', 'bold')}  {counted(report.items, 'item')} in {name}"
+        yield f"{terminal.paint('ok', 'green', 'bold')}  {plural(report.items, 'item')} in {name}"
         return
     for problem in report.problems:
         yield f"{terminal.paint('damaged', 'red', 'bold')}  {terminal.safe(problem)}"
     yield (
-        f"{counted(report.items, 'item')} checked in {name}; restore a backup, or write what can "
+        f"{plural(report.items, 'item')} checked in {name}; restore a backup, or write what can "
         "still be read: rehydrate memory export"
     )
 
@@ -213,12 +208,13 @@ examples:
 
 def _add_forget(parts: Any) -> None:
     """Declare the command and its options."""
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "forget",
         help="remove items, from the disk too",
         description="Remove items by their handles, or all of something.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_forget,
     )
     parser.add_argument(
         "handles", metavar="HANDLE", nargs="*", help="as list prints them; - reads standard input"
@@ -230,7 +226,6 @@ def _add_forget(parts: Any) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     add_store_options(parser)
     parser.add_argument("--json", action="store_true", help="the result as JSON")
-    parser.set_defaults(run=run_forget)
 
 
 def run_forget(options: argparse.Namespace) -> int:
@@ -253,7 +248,7 @@ def run_forget(options: argparse.Namespace) -> int:
     show([line], Terminal.of(sys.stdout))
     if missing:
         say(
-            f"rehydrate: {counted(missing, 'handle')} not there: forgotten before, or of another "
+            f"rehydrate: {plural(missing, 'handle')} not there: forgotten before, or of another "
             "namespace"
         )
     return int(missing > 0)
@@ -277,7 +272,7 @@ def _purge(memory: Memory, options: argparse.Namespace, namespace: str) -> int |
         )
         count = len(items)
         what = f"{name} {value!r} in {where}"
-    if count and not options.yes and not _confirm(f"forget {counted(count, 'item')}, {what}?"):
+    if count and not options.yes and not _confirm(f"forget {plural(count, 'item')}, {what}?"):
         return None
     if not count and not options.all:
         say(f"there is nothing of {what}")

@@ -8,19 +8,18 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import as_json
+from rehydrate._text import as_json, plural
 from rehydrate.cli.memory_store import (
     add_filters,
     add_store_options,
     as_dict,
-    counted,
     day,
     described,
     filters_of,
     namespace_of,
     opened,
 )
-from rehydrate.cli.options import whole
+from rehydrate.cli.options import add_command, add_output_options, whole
 from rehydrate.cli.terminal import Failure, Terminal, display_width, pad, say, show, write
 
 if TYPE_CHECKING:
@@ -50,12 +49,13 @@ examples:
 
 def add_parser(parts: Any) -> None:
     """Declare the three commands."""
-    lister = parts.add_parser(
+    lister = add_command(
+        parts,
         "list",
         help="what there is, newest first",
         description="The items of a namespace, a line each, in the order they were added.",
         epilog=_LIST_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_list,
     )
     lister.add_argument(
         "--limit", type=whole, default=20, metavar="N", help="lines a page (default: 20)"
@@ -64,26 +64,26 @@ def add_parser(parts: Any) -> None:
     lister.add_argument("--oldest-first", action="store_true", help="default: newest first")
     add_filters(lister)
     _add_common(lister, "the items as JSON")
-    lister.set_defaults(run=run_list)
 
-    shower = parts.add_parser(
+    shower = add_command(
+        parts,
         "show",
         help="the whole text of an item",
         description="The whole text of an item, by its handle.",
         epilog=_SHOW_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run_show,
     )
     shower.add_argument("handle", metavar="HANDLE", help="as search, list and add print it")
     _add_common(shower, "text, provenance, links and all as JSON")
-    shower.set_defaults(run=run_show)
 
-    figures = parts.add_parser(
+    figures = add_command(
+        parts,
         "stats",
         help="how much there is",
         description="Figures of a namespace, and how full it is.",
+        run=run_stats,
     )
     _add_common(figures, "the figures as JSON")
-    figures.set_defaults(run=run_stats)
 
 
 def run_list(options: argparse.Namespace) -> int:
@@ -180,7 +180,7 @@ def _table(items: Sequence[MemoryItem], terminal: Terminal) -> Iterator[str]:
 
 def _figures(stats: MemoryStats, terminal: Terminal) -> Iterator[str]:
     limits = stats.limits
-    pending = f"{counted(stats.pending, 'item')} not in it yet, found anyway"
+    pending = f"{plural(stats.pending, 'item')} not in it yet, found anyway"
     rows = [
         ("items", f"{stats.items:,}", _share_of_limit(stats.items, limits.max_items)),
         ("  hot", f"{stats.hot:,}", "in every turn"),
@@ -215,7 +215,7 @@ def _empty_message(namespace: str) -> str:
 
 
 def _are_items(count: int) -> str:
-    return f"{'is' if count == 1 else 'are'} {counted(count, 'item')}"
+    return f"{'is' if count == 1 else 'are'} {plural(count, 'item')}"
 
 
 def _bytes(count: int) -> str:
@@ -247,10 +247,4 @@ def _encodable(text: str) -> str:
 
 def _add_common(parser: argparse.ArgumentParser, json_help: str) -> None:
     add_store_options(parser)
-    parser.add_argument("--json", action="store_true", help=json_help)
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="default: in a terminal",
-    )
+    add_output_options(parser, json_help)

@@ -22,7 +22,7 @@ from rehydrate.cli.memory_store import (
     opened,
     read_text,
 )
-from rehydrate.cli.options import whole
+from rehydrate.cli.options import add_command, add_output_options, whole
 from rehydrate.cli.terminal import Failure, Terminal, say, show
 from rehydrate.memory.items import FUSIONS
 
@@ -61,12 +61,13 @@ examples:
 
 def add_parser(parts: Any) -> None:
     """Declare the command and its options."""
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "search",
         help="find what is known about something",
         description="Find items by their words, by parts of words and by meaning, best first.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run,
     )
     parser.add_argument(
         "query", metavar="QUERY", nargs="+", help="words or a question; - reads standard input"
@@ -85,14 +86,7 @@ def add_parser(parts: Any) -> None:
     parser.add_argument(
         "--embedder", metavar="MODEL", help="the ONNX model that the memory was made with"
     )
-    parser.add_argument("--json", action="store_true", help="the hits as JSON, items and all")
-    parser.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto",
-        help="default: in a terminal",
-    )
-    parser.set_defaults(run=run)
+    add_output_options(parser, "the hits as JSON, items and all")
 
 
 def run(options: argparse.Namespace) -> int:

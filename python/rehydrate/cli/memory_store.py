@@ -293,15 +293,6 @@ def as_dict(item: MemoryItem) -> dict[str, Any]:
     return shown
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number and its noun.
-
-    >>> counted(1, "item"), counted(2_000, "item")
-    ('1 item', '2,000 items')
-    """
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
 def day(item: MemoryItem) -> str:
     """Return the day of the item's time."""
     return f"{item.time:%Y-%m-%d}" if item.time else "-"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate.cli import model_bench
+from rehydrate.cli.options import add_command
 from rehydrate.cli.terminal import Terminal, display_width, pad, say, show
 
 if TYPE_CHECKING:
@@ -28,14 +29,13 @@ start here:
 
 def add_parser(commands: Any) -> None:
     """Declare the command, its three subcommands and their options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "model",
         help="convert, list and time embedding models",
         description="Embedding models for the ONNX tier: convert them, list them, time them.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.set_defaults(run=lambda _options: _help(parser))
     parts = parser.add_subparsers(title="commands", metavar="COMMAND")
     _add_convert(parts)
     add_list_parser(parts)
@@ -95,11 +95,13 @@ def run_convert(options: argparse.Namespace) -> int:
 
 
 def _add_convert(parts: Any) -> None:
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "convert",
         help="turn a sentence-transformers folder into ONNX, fp32 and int8",
         description="Turn a sentence-transformers BERT folder (safetensors) into ONNX, without "
         "torch. What is written has been run and compared with the model in double precision.",
+        run=run_convert,
     )
     parser.add_argument(
         "source",
@@ -121,12 +123,6 @@ def _add_convert(parts: Any) -> None:
     )
     parser.add_argument("--force", action="store_true", help="replace a model that is there")
     parser.add_argument("--json", action="store_true", help="the result as JSON")
-    parser.set_defaults(run=run_convert)
-
-
-def _help(parser: argparse.ArgumentParser) -> int:
-    parser.print_help()
-    return 0
 
 
 class Listed(NamedTuple):
@@ -144,13 +140,14 @@ class Listed(NamedTuple):
 
 def add_list_parser(parts: Any) -> None:
     """Declare the command and its options."""
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "list",
         help="the models that are here",
         description="The converted models, and those in the Hugging Face cache that hold ONNX.",
+        run=run_list,
     )
     parser.add_argument("--json", action="store_true", help="the models as JSON")
-    parser.set_defaults(run=run_list)
 
 
 def run_list(options: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rehydrate.cli.options import whole
+from rehydrate.cli.options import add_command, whole
 from rehydrate.cli.terminal import Terminal, display_width, pad, say, show
 
 SAMPLES = 32
@@ -29,11 +29,13 @@ class Timed(NamedTuple):
 
 def add_parser(parts: Any) -> None:
     """Declare the command and its options."""
-    parser = parts.add_parser(
+    parser = add_command(
+        parts,
         "bench",
         help="time a model beside the built-in one",
         description="Texts and tokens a second, by precision and threads, in turns, the median of "
         "the rounds. Every text is new to the model in every round.",
+        run=run,
     )
     parser.add_argument("model", metavar="MODEL", help="a model's name or folder")
     parser.add_argument(
@@ -59,7 +61,6 @@ def add_parser(parts: Any) -> None:
         "--rounds", type=whole, default=5, metavar="N", help="times each is timed; default: 5"
     )
     parser.add_argument("--json", action="store_true", help="the figures as JSON")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

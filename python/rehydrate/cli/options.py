@@ -1,12 +1,15 @@
-"""Option types of several commands: a count, a number of tokens, a ratio, a page's file."""
+"""Options of several commands, their types, and how a command is added."""
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rehydrate.cli.terminal import say
+from rehydrate.formats import FORMATS
 
 
 def whole(text: str) -> int:
@@ -73,3 +76,66 @@ def is_same_file(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except (OSError, ValueError):
         return False
+
+
+def add_command(
+    commands: Any,
+    name: str,
+    *,
+    help: str,  # noqa: A002  argparse's word
+    description: str,
+    epilog: str | None = None,
+    run: Callable[[argparse.Namespace], int] | None = None,
+) -> argparse.ArgumentParser:
+    """Add a command and return its parser; the epilog is printed as it is written.
+
+    Without `run` it is a command with commands of its own, and prints its help.
+    """
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter if epilog else argparse.HelpFormatter,
+    )
+    parser.set_defaults(run=run or help_of(parser))
+    return parser
+
+
+def help_of(parser: argparse.ArgumentParser) -> Callable[[argparse.Namespace], int]:
+    """Return the function that runs a command with commands of its own: it prints the help."""
+
+    def run(_options: argparse.Namespace) -> int:
+        parser.print_help()
+        return 0
+
+    return run
+
+
+def add_output_options(parser: Any, json_help: str) -> None:
+    """Add --json and --color."""
+    parser.add_argument("--json", action="store_true", help=json_help)
+    add_color_option(parser, "default: in a terminal")
+
+
+def add_color_option(
+    parser: Any,
+    help: str = "colours (default: in a terminal; NO_COLOR and FORCE_COLOR count)",  # noqa: A002
+) -> None:
+    """Add --color."""
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help=help)
+
+
+FILE_FORMATS = [name for name in FORMATS if name != "langchain"]
+"""The formats that a file can have."""
+
+
+def add_format_option(parser: Any) -> None:
+    """Add --format."""
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        default="auto",
+        choices=["auto", *FILE_FORMATS],
+        help=f"{', '.join(FILE_FORMATS)}; default: detected",
+    )

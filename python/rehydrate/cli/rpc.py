@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from rehydrate.cli.memory_store import add_memory_options, opened_memory
+from rehydrate.cli.options import add_command
 from rehydrate.cli.terminal import Failure, say, write
 
 _EXAMPLES = """\
@@ -25,16 +26,16 @@ example:
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its options."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "rpc",
         help="answer JSON-RPC requests on standard input",
         description="Serve the tool compact_context over JSON-RPC 2.0 on standard input and "
         "output, as the Model Context Protocol does.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        run=run,
     )
     add_memory_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -13,7 +13,6 @@ import time
 import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, NamedTuple, Self
 
 USAGE = 2
@@ -346,12 +345,7 @@ class Progress:
             self._drawing.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Clear the line: the next output goes where it was."""
         self._ended.set()
         if self._drawing is not None:

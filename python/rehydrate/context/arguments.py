@@ -11,7 +11,7 @@ from rehydrate.compact.arguments import GRANULARITIES
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats import FORMATS
 from rehydrate.messages import PROVIDERS
-from rehydrate.prompt.sources.arguments import check_names, found_documents, sources_of
+from rehydrate.prompt.sources.arguments import check_names, sources_of, with_documents
 from rehydrate.prompt.sources.given import system as system_source
 
 
@@ -25,7 +25,7 @@ def check_target(provider: Any, model: Any, format: Any) -> None:  # noqa: A002
 
 def checked_sources(given: Any) -> tuple[Any, ...]:
     """Return the sources: memories and functions as they are, documents by their paths."""
-    sources = found_documents(given)
+    sources = with_documents(given)
     check_names(sources_of(sources))
     return tuple(sources)
 

@@ -137,7 +137,7 @@ def _found(
     handle = arguments.handle
     size = f"{line_count(text):,} lines, {len(text):,} characters"
     matches = context.retriever.passages_of(handle, text).best(
-        arguments.query, least_confidence=MIN_CONFIDENCE
+        arguments.query, min_confidence=MIN_CONFIDENCE
     )
     room = min(context.room_tokens - heading_tokens(handle, handle), context.max_tokens // 2)
     content, spans = excerpt(text, matches, room)

@@ -15,13 +15,13 @@ from rehydrate.memory.tools import LoadMemory
 from rehydrate.prompt.hydration import Hydrated, hydrate_sources
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.arguments import (
-    each_of,
+    as_list,
     is_memory,
     memory_numbers,
     numbered,
     sources_of,
 )
-from rehydrate.prompt.sources.conversation import conversation, said
+from rehydrate.prompt.sources.conversation import conversation, message_text
 from rehydrate.prompt.sources.cut_parts import PartlyShown, cut_parts
 from rehydrate.prompt.sources.memory import semantic, temporal
 from rehydrate.prompt.sources.passages import Passages
@@ -75,8 +75,8 @@ class Retriever:
         self._context = context
         self._view = view
         self._timeout = timeout
-        given, namespace = each_of(context.sources), context.request.namespace
-        given += [one for one in each_of(more) if one not in given]
+        given, namespace = as_list(context.sources), context.request.namespace
+        given += [one for one in as_list(more) if one not in given]
         each = [_within(one, namespace) for one in given]
         read = [_within(_memory_of(one), namespace) for one in each]
         self.memories: list[Memory] = [one for one in read if _has_namespace(one)]
@@ -85,8 +85,8 @@ class Retriever:
         sources = [
             conversation(
                 view.left_out,
-                lookups=LOOKUPS,
-                most_tokens=BUDGET_FACTOR * budget_tokens,
+                lookup_tools=LOOKUPS,
+                max_tokens=BUDGET_FACTOR * budget_tokens,
                 embedder=context.embedder,
                 embedder_timeout=timeout,
             ),
@@ -94,9 +94,9 @@ class Retriever:
                 self._partly_shown,
                 view.left_out,
                 handle_of=self._handle_of,
-                seen=view.text,
-                lookups=LOOKUPS,
-                most_tokens=excerpt_tokens(answer_tokens),
+                visible_text=view.text,
+                lookup_tools=LOOKUPS,
+                max_tokens=excerpt_tokens(answer_tokens),
                 whole_tokens=answer_tokens,
             ),
         ]
@@ -157,7 +157,7 @@ class Retriever:
         unit = next((u for u in units if index in map(history.entry_index, u.members)), None)
         if unit is None:
             raise UnknownHandleError(handle, "conversation")
-        return "\n\n".join(filter(None, map(said, unit.messages)))
+        return "\n\n".join(filter(None, map(message_text, unit.messages)))
 
     def _partly_shown(self) -> list[PartlyShown]:
         """Return the partly shown texts of entries, and of sections no source would find again."""

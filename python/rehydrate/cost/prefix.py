@@ -121,9 +121,9 @@ def prefix_report(
 
 
 def _shared(before: Sequence[Segment], after: Sequence[Segment]) -> int:
-    for place, (one, other) in enumerate(zip(before, after, strict=False)):
-        if one.digest != other.digest:
-            return place
+    for index, (old, new) in enumerate(zip(before, after, strict=False)):
+        if old.digest != new.digest:
+            return index
     return min(len(before), len(after))
 
 

@@ -5,9 +5,8 @@ breakpoint back over 20 content blocks. An OpenAI cache keeps every prefix, in s
 Both keep nothing shorter than the model's minimum, and drop a prefix that was not used for its time
 to live; reading it restarts that time.
 
-worth_compacting: after how many turns a compaction has paid for itself.
-
-A warm history of H tokens costs ``r H`` a turn to read, with r the share that reading costs (0.1).
+`worth_compacting` finds the number of turns after which a compaction has paid for itself. A warm
+history of H tokens costs ``r H`` a turn to read, with r the share that reading costs (0.1).
 Compacted to H', of which the first R0 tokens are unchanged, the next turn reads R0 and writes
 the rest at the share w (1.25): ``r R0 + w (H' - R0)``; every turn after it reads H'. With a
 compaction that itself costs C dollars, k turns cost the same either way when
@@ -137,7 +136,7 @@ def segments_of(prompt: CompiledPrompt | Sequence[Segment]) -> Sequence[Segment]
     """Return a prompt's segments, in the order in which they are read."""
     if isinstance(prompt, CompiledPrompt):
         return prompt.segments
-    if isinstance(prompt, (list, tuple)) and all(isinstance(one, Segment) for one in prompt):
+    if isinstance(prompt, (list, tuple)) and all(isinstance(each, Segment) for each in prompt):
         return prompt
     raise InvalidArgumentError(
         f"a prompt is of type {type(prompt).__name__}; pass a CompiledPrompt, or a list of Segments"

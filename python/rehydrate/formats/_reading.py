@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from json import JSONEncoder
 from reprlib import Repr
@@ -29,10 +30,11 @@ __all__ = [
     "content_places",
     "holds_bytes",
     "is_langchain_message",
+    "json_object",
     "new_message",
     "read_common",
     "readable_texts",
-    "replace",
+    "replace_texts",
     "tool_input_text",
     "type_of",
     "wrong_content",
@@ -73,6 +75,21 @@ def new_message(index: int, role: str, body: Body, is_user_turn: bool) -> Messag
 
 # The result of `detect` for one entry: how strongly it shows the format of the whole list.
 NONE, HINT, PROOF = 0, 1, 2
+
+
+def json_object(value: object) -> dict[str, Any] | None:
+    """Return an object, or a text that is the JSON of one, as a dict; None for anything else.
+
+    >>> json_object('{"path": "src"}'), json_object("src")
+    ({'path': 'src'}, None)
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
 
 compact_json = JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
 """A value as JSON without blanks, or its `str` if it is no JSON; used to count and to compare."""
@@ -307,11 +324,11 @@ Places = list[Path | None]
 """The path of each piece's text in an entry; None where it must not change."""
 
 
-def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
+def replace_texts(entry: Any, texts: Mapping[Path, Any]) -> Any:
     """Return the entry with these texts or inputs at their paths; the entry never changes.
 
     >>> entry = {"role": "user", "content": [{"type": "text", "text": "long"}]}
-    >>> replace(entry, {("content", 0, "text"): "short"})
+    >>> replace_texts(entry, {("content", 0, "text"): "short"})
     {'role': 'user', 'content': [{'type': 'text', 'text': 'short'}]}
     >>> entry["content"][0]["text"]
     'long'
@@ -323,7 +340,7 @@ def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
         inner.setdefault(step, {})[tuple(rest)] = text
     copy: Any = dict(entry) if isinstance(entry, Mapping) else list(entry)
     for step, below in inner.items():
-        copy[step] = replace(copy[step], below)
+        copy[step] = replace_texts(copy[step], below)
     return tuple(copy) if isinstance(entry, tuple) else copy
 
 

@@ -27,7 +27,7 @@ from rehydrate.formats._reading import (
     new_message,
     read_common,
     readable_texts,
-    replace,
+    replace_texts,
     tool_input_text,
     type_of,
     wrong_content,
@@ -42,25 +42,8 @@ from rehydrate.formats.thinking import (
 )
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-__all__ = [
-    "NAME",
-    "Body",
-    "detect",
-    "inputs",
-    "inputs_in",
-    "iter_blocks",
-    "parse",
-    "places",
-    "places_in",
-    "read_content",
-    "replace",
-    "signed",
-    "validate",
-    "without_thinking",
-]
-
-
 NAME = "anthropic"
+replace = replace_texts
 
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING

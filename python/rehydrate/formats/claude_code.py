@@ -27,7 +27,7 @@ from rehydrate.formats._reading import (
     as_entry,
     new_message,
     read_common,
-    replace,
+    replace_texts,
 )
 from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in, read_content
 from rehydrate.formats.anthropic_rules import Spoken, broken_rules
@@ -35,20 +35,8 @@ from rehydrate.formats.calls import Inputs, is_signed
 from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message
 
-__all__ = [
-    "NAME",
-    "detect",
-    "inputs",
-    "parse",
-    "places",
-    "replace",
-    "signed",
-    "validate",
-    "without_thinking",
-]
-
-
 NAME = "claude_code"
+replace = replace_texts
 
 _SPEAKERS = frozenset({"user", "assistant"})
 _TRANSCRIPT_KEYS = frozenset({"uuid", "sessionId", "session_id", "messageId", "leafUuid"})

@@ -28,7 +28,7 @@ from rehydrate.formats._reading import (
     as_parts,
     holds_bytes,
     is_langchain_message,
-    replace as replace_in_mapping,
+    replace_texts,
     tool_input_text,
     type_of,
 )
@@ -36,28 +36,6 @@ from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.openai_chat import function_id
 from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message, PieceKind, normal_role
-
-__all__ = [
-    "CALL_BLOCKS",
-    "NAME",
-    "SERVER_BLOCKS",
-    "Call",
-    "as_message",
-    "calls_of",
-    "detect",
-    "extras_of",
-    "inputs",
-    "inputs_of",
-    "mappings",
-    "parse",
-    "places",
-    "replace",
-    "role_of",
-    "signed",
-    "validate",
-    "without_thinking",
-]
-
 
 NAME = "langchain"
 
@@ -132,7 +110,7 @@ def places(entry: Any, index: int) -> list[Path | None]:
 def replace(entry: Any, texts: Mapping[Path, Any]) -> Any:
     """Return a copy of the message with these texts at their paths; all else is the same."""
     fields = {str(step): getattr(entry, str(step)) for step, *_ in texts}
-    return entry.model_copy(update=replace_in_mapping(fields, texts))
+    return entry.model_copy(update=replace_texts(fields, texts))
 
 
 def inputs(entry: Any) -> Inputs:

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import InvalidMessageError, MissingPackageError
-from rehydrate.formats._reading import as_entry, as_list, as_role, as_sequence, type_of
+from rehydrate.formats._reading import (
+    as_entry,
+    as_list,
+    as_role,
+    as_sequence,
+    json_object,
+    type_of,
+)
 from rehydrate.formats.langchain import (
     CALL_BLOCKS,
     SERVER_BLOCKS,
@@ -130,18 +137,9 @@ def _calls_for_langchain(entry: Mapping[str, Any], index: int) -> dict[str, list
             raise InvalidMessageError(index, part, call, "a function call", remedy)
         arguments = function.get("arguments")
         made = {"name": function.get("name"), "args": arguments, "id": call.get("id")}
-        parsed = _json_object(arguments)
+        parsed = json_object(arguments)
         if parsed is None:
             invalid.append(made | {"error": None, "type": "invalid_tool_call"})
         else:
             calls.append(made | {"args": parsed, "type": "tool_call"})
     return {"tool_calls": calls, "invalid_tool_calls": invalid}
-
-
-def _json_object(arguments: object) -> dict[str, Any] | None:
-    if isinstance(arguments, str):
-        try:
-            arguments = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return None
-    return arguments if isinstance(arguments, dict) else None

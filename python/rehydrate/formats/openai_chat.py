@@ -26,7 +26,7 @@ from rehydrate.formats._reading import (
     content_places,
     holds_bytes,
     readable_texts,
-    replace,
+    replace_texts,
     tool_input_text,
     type_of,
 )
@@ -34,20 +34,8 @@ from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.thinking import Nothing, content_without_thinking
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-__all__ = [
-    "NAME",
-    "detect",
-    "inputs",
-    "parse",
-    "places",
-    "replace",
-    "signed",
-    "validate",
-    "without_thinking",
-]
-
-
 NAME = "openai_chat"
+replace = replace_texts
 
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING

@@ -31,7 +31,7 @@ from rehydrate.formats._reading import (
     as_parts,
     as_role,
     holds_bytes,
-    replace,
+    replace_texts,
     tool_input_text,
     type_of,
 )
@@ -39,20 +39,8 @@ from rehydrate.formats.calls import Input, Inputs, is_signed
 from rehydrate.formats.openai_responses_rules import Item, broken_rules
 from rehydrate.messages import Conversation, Message, PieceKind
 
-__all__ = [
-    "NAME",
-    "detect",
-    "inputs",
-    "parse",
-    "places",
-    "replace",
-    "signed",
-    "validate",
-    "without_thinking",
-]
-
-
 NAME = "openai_responses"
+replace = replace_texts
 
 _TEXT, _TOOL_INPUT = PieceKind.TEXT, PieceKind.TOOL_INPUT
 _TOOL_RESULT, _THINKING = PieceKind.TOOL_RESULT, PieceKind.THINKING

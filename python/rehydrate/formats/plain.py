@@ -20,16 +20,14 @@ from rehydrate.formats._reading import (
     as_role,
     content_places,
     readable_texts,
-    replace,
+    replace_texts,
     wrong_content,
 )
 from rehydrate.formats.calls import Inputs
 from rehydrate.messages import Conversation, Message, Piece, PieceKind
 
-__all__ = ["NAME", "detect", "parse", "places", "replace", "validate", "without_thinking"]
-
-
 NAME = "plain"
+replace = replace_texts
 
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
 _TEXT, _TOOL_RESULT = PieceKind.TEXT, PieceKind.TOOL_RESULT

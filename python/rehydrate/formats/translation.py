@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
-from rehydrate.formats._reading import as_parts, readable_texts, type_of
+from rehydrate.formats._reading import as_parts, json_object, readable_texts, type_of
 from rehydrate.formats.claude_code_writing import merged_lines
 from rehydrate.formats.langchain_chat import langchain_to_openai
 from rehydrate.formats.neutral import Call, Media, NeutralMessage, Part, Result, Text, normalized
@@ -163,7 +162,7 @@ def _openai_chat(reader: _Reader, entries: Sequence[Any]) -> Iterable[NeutralMes
         legacy = entry.get("function_call")
         if isinstance(legacy, Mapping):
             name = str(legacy.get("name"))
-            more.append(Call(function_id(name), name, _json_object(legacy.get("arguments"))))
+            more.append(Call(function_id(name), name, _arguments(legacy.get("arguments"))))
         if more:
             message = message._replace(parts=(*message.parts, *more), entry=None)
         waiting = [part.id for part in message.parts if isinstance(part, Call)]
@@ -181,7 +180,7 @@ def _openai_responses(reader: _Reader, entries: Sequence[Any]) -> Iterable[Neutr
             yield _plain_message(reader, entry, normal_role(str(entry.get("role"))), (index,))
         elif kind in _CLIENT_CALLS:
             name = str(entry.get("name") or kind.removesuffix("_call"))
-            value = _json_object(entry.get(_CLIENT_CALLS[kind]))
+            value = _arguments(entry.get(_CLIENT_CALLS[kind]))
             yield NeutralMessage(
                 "assistant", (Call(_id(entry.get("call_id")), name, value),), (index,)
             )
@@ -229,7 +228,7 @@ def _chat_call(raw: object, id_if_none: str) -> Iterable[Call]:
     function = raw.get("function")
     call = _id(raw.get("id")) or id_if_none
     if isinstance(function, Mapping):
-        yield Call(call, str(function.get("name")), _json_object(function.get("arguments")))
+        yield Call(call, str(function.get("name")), _arguments(function.get("arguments")))
     elif isinstance(custom := raw.get("custom"), Mapping):
         yield Call(call, str(custom.get("name")), custom.get("input"))
 
@@ -262,14 +261,12 @@ def _texts(value: object) -> list[Part]:
     return [Text(value)] if isinstance(value, str) and value.strip() else []
 
 
-def _json_object(value: object) -> Any:
-    if isinstance(value, str):
-        try:
-            parsed = json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-        return parsed if isinstance(parsed, dict) else value
-    return {} if value is None else value
+def _arguments(value: object) -> Any:
+    """Return the arguments of a call as an object; unchanged if they are none, {} for None."""
+    if value is None:
+        return {}
+    parsed = json_object(value)
+    return value if parsed is None else parsed
 
 
 def _id(value: object) -> str | None:

@@ -19,7 +19,8 @@ from rehydrate.prompt.section import Stability
 
 SOON_STEPS = 20
 """A budget that is crossed within this many further requests gets a finding."""
-FEWEST_STEPS = 3
+MIN_STEPS = 3
+"""With fewer requests a rate says nothing."""
 
 
 def growth(subject: Subject) -> Iterator[Finding]:
@@ -27,24 +28,17 @@ def growth(subject: Subject) -> Iterator[Finding]:
     budget, total = subject.budget, subject.tokens
     steps = subject.steps - (subject.now[0].step if subject.now else 0)
     tokens = sum(text.tokens for text in subject.now) + subject.media_tokens
-    rate = tokens / steps if steps >= FEWEST_STEPS else 0.0
+    rate = tokens / steps if steps >= MIN_STEPS else 0.0
     grows = f", {rate:,.0f} more with each request" if rate else ""
-    if total > budget.hard_tokens:
+    if total > budget.soft_tokens:
+        is_over_hard = total > budget.hard_tokens
+        name, limit = ("hard", budget.hard_tokens) if is_over_hard else ("soft", budget.soft_tokens)
         yield Finding(
             "growth",
-            "error",
-            _crossed(subject, budget.hard_tokens),
-            total - budget.hard_tokens,
-            f"{total:,} tokens{grows}: over the hard budget of {budget.hard_tokens:,} from here on",
-            f"compact it to {budget.target_tokens:,} tokens",
-        )
-    elif total > budget.soft_tokens:
-        yield Finding(
-            "growth",
-            "warning",
-            _crossed(subject, budget.soft_tokens),
-            total - budget.soft_tokens,
-            f"{total:,} tokens{grows}: over the soft budget of {budget.soft_tokens:,} from here on",
+            "error" if is_over_hard else "warning",
+            _crossed(subject, limit),
+            total - limit,
+            f"{total:,} tokens{grows}: over the {name} budget of {limit:,} from here on",
             f"compact it to {budget.target_tokens:,} tokens",
         )
     elif rate and (left := math.ceil((budget.soft_tokens - total) / rate)) <= SOON_STEPS:
@@ -167,7 +161,7 @@ def _is_in_order(dates: Sequence[str]) -> bool:
     return len(years) < len(dates) or years in (sorted(years), sorted(years, reverse=True))
 
 
-_MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]{0,6}\.?"
+_MONTH = rf"(?:{_MONTHS})[a-z]{{0,6}}\.?"
 _WEEKDAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day,? (?:the )?"
 _DATE = (
     rf"(?:\d{{4}}[-/.]\d{{1,2}}[-/.]\d{{1,2}}|\d{{1,2}}[-/.]\d{{1,2}}[-/.]\d{{2,4}}"

@@ -1,6 +1,7 @@
-"""lint: applies every rule to a prompt or session; certain rules claim a text first.
+"""lint applies every rule to a prompt or a session.
 
-lint: every rule over one prompt or session.
+Rules about single texts run in order: a text that one of them reports is not reported by a later
+one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ RULES: dict[str, Rule] = {
     "unused_result": Rule(results.unused_results, "tool results never used again", True),
     "whole_file": Rule(texts.whole_files, "long files in full", True),
     "heavy_tools": Rule(texts.heavy_tools, "heavy tool schemas"),
-    "thinking": Rule(texts.left_over, "thinking of turns that are over"),
+    "thinking": Rule(texts.old_thinking, "thinking of turns that are over"),
     "growth": Rule(growth.growth, "tokens a turn, and when the budget is crossed"),
     "growing_system": Rule(growth.growing_system, "a system prompt that grows"),
     "unstable_prefix": Rule(growth.unstable_prefix, "dates, times and ids that break the cache"),
@@ -79,13 +80,13 @@ def lint_subject(subject: Subject, rules: Collection[str] | None = None) -> list
             f"rules has {unknown[0]!r}; choose from {', '.join(map(repr, RULES))}"
         )
     findings: list[Finding] = []
-    spent: set[str] = set()
+    reported: set[str] = set()
     for name, rule in RULES.items():
         if rules is None or name in rules:
             found = list(rule.find(subject))
             if rule.is_about_texts:
-                found = [finding for finding in found if finding.place not in spent]
-                spent.update(finding.place for finding in found)
+                found = [finding for finding in found if finding.place not in reported]
+                reported.update(finding.place for finding in found)
             findings += found
     return sorted(
         findings, key=lambda found: (-SEVERITIES.index(found.severity), -found.tokens, found.place)

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from rehydrate.linting.subject import Finding, Subject, Text, token_count
@@ -49,7 +50,7 @@ def search_dumps(subject: Subject) -> Iterator[Finding]:
     """Yield answers of searches with whole files: hits of a thousand tokens, or one unbroken
     text."""
     results = [text for text in subject.texts if text.kind is PieceKind.TOOL_RESULT]
-    for (place, tool, asked), group in groupby(results, lambda at: (at.place, at.tool, at.asked)):
+    for (place, tool, asked), group in groupby(results, attrgetter("place", "tool", "asked")):
         texts = list(group)
         if sum(text.tokens for text in texts) < DUMP_TOKENS:
             continue

@@ -261,7 +261,7 @@ def _is_system(entry: Any) -> bool:
 def _of_ir(ir: PromptIR, budget: Budget, model: str) -> Subject:
     history = ir.history
     conversation = formats.parse(history.entries, history.format if history.entries else "auto")
-    ids = [history.entry_id(position) for position in range(len(history.entries))]
+    ids = [history.entry_id(index) for index in range(len(history.entries))]
     texts, leading = _texts(conversation, ids)
     static: list[Text] = []
     dynamic: list[Text] = []
@@ -375,20 +375,20 @@ def _segments(
     for message, count in zip(conversation.messages, counts, strict=True):
         sizes[ids[message.index]] += count
     blocks = system if isinstance(system, (list, tuple)) else []
-    stretches = [
+    parts = [
         (f"tools[{index}]", "tool", tool.tokens or 0, tool.raw) for index, tool in enumerate(tools)
     ]
     for text in static:
         if text.place.startswith("system"):
             number = int(text.place[7:-1] or 0) if text.place != "system" else 0
             marked = blocks[number] if number < len(blocks) else None
-            stretches.append((text.place, "system", text.tokens, marked))
+            parts.append((text.place, "system", text.tokens, marked))
     for id_, entry in zip(ids, entries, strict=True):
-        stretches.append((id_, "message", sizes[id_], entry))
-    marks = [_marks(value) for _, _, _, value in stretches]
+        parts.append((id_, "message", sizes[id_], entry))
+    marks = [_marks(value) for _, _, _, value in parts]
     segments = [
         Segment(name, kind, tokens, "", "static", 1, count > 0)  # type: ignore[arg-type]
-        for (name, kind, tokens, _), count in zip(stretches, marks, strict=True)
+        for (name, kind, tokens, _), count in zip(parts, marks, strict=True)
     ]
     return tuple(segments), sum(marks)
 

@@ -112,7 +112,7 @@ def _is_pasted(text: str) -> bool:
 def _what(text: Text) -> str:
     if text.kind is PieceKind.TOOL_RESULT:
         return f"the result of {text.tool}" if text.tool else "a tool's result"
-    return {PieceKind.TOOL_INPUT: "a tool call"}.get(text.kind, f"the {text.role}'s words")
+    return "a tool call" if text.kind is PieceKind.TOOL_INPUT else f"the {text.role}'s words"
 
 
 SHARE = 0.8
@@ -121,7 +121,6 @@ ECHO_TOKENS = 300
 LONG_LINE = 16
 """Shorter lines (brackets, blanks) are in every file."""
 
-_NUMBER = re.compile(r"^\s{0,8}\d{1,7}(?:→|\t|: | \| )")
 _ESCAPED_BREAK = re.compile(r"\\n")
 
 
@@ -140,9 +139,9 @@ def echoes(subject: Subject) -> Iterator[Finding]:
                     places[first_seen[line]] += len(line)
             share = sum(places.values()) / size
             if share >= SHARE:
-                where, most = places.most_common(1)[0]
+                where, characters = places.most_common(1)[0]
                 others = len(places) - 1
-                also = f" and {others} more" if others and most < 0.9 * size else ""
+                also = f" and {others} more" if others and characters < 0.9 * size else ""
                 yield Finding(
                     "echo",
                     "warning",
@@ -160,7 +159,7 @@ def _lines(text: Text) -> list[str]:
     content = text.text
     if text.kind is PieceKind.TOOL_INPUT:  # a file in JSON: its line breaks are escaped
         content = _ESCAPED_BREAK.sub("\n", content.replace('\\"', '"').replace("\\t", "\t"))
-    bare = [_NUMBER.sub("", line).strip() for line in content.splitlines()]
+    bare = [_NUMBERED.sub("", line).strip() for line in content.splitlines()]
     return [line for line in bare if len(line) >= LONG_LINE]
 
 
@@ -170,20 +169,20 @@ def _name(text: Text) -> str:
     return f"what the {text.role} says"
 
 
-LEFT_TOKENS = 1_000
+THINKING_TOKENS = 1_000
 
 
-def left_over(subject: Subject) -> Iterator[Finding]:
+def old_thinking(subject: Subject) -> Iterator[Finding]:
     """Yield thinking before the last user turn, if leaving it out saves enough."""
-    spoken = [
-        place
-        for place, text in enumerate(subject.texts)
+    user_turns = [
+        index
+        for index, text in enumerate(subject.texts)
         if text.role == "user" and text.kind is PieceKind.TEXT
     ]
-    over = subject.texts[: spoken[-1]] if spoken else ()
-    thoughts = [text for text in over if text.kind is PieceKind.THINKING]
+    earlier = subject.texts[: user_turns[-1]] if user_turns else ()
+    thoughts = [text for text in earlier if text.kind is PieceKind.THINKING]
     tokens = sum(text.tokens for text in thoughts)
-    if tokens >= LEFT_TOKENS:
+    if tokens >= THINKING_TOKENS:
         yield Finding(
             "thinking",
             "info",
@@ -203,7 +202,8 @@ def heavy_tools(subject: Subject) -> Iterator[Finding]:
     total = subject.tool_tokens
     if total < HEAVY_TOKENS:
         return
-    heaviest = sorted(enumerate(subject.tools), key=lambda at: -(at[1].tokens or 0))[:SHOWN]
+    by_weight = sorted(enumerate(subject.tools), key=lambda entry: -(entry[1].tokens or 0))
+    heaviest = by_weight[:SHOWN]
     saved = total - sum(min(tier_tokens(tool), tool.tokens or 0) for tool in subject.tools)
     named = ", ".join(f"{tool.name} {tool.tokens:,}" for _, tool in heaviest)
     yield Finding(

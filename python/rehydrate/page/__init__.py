@@ -31,7 +31,7 @@ __all__, __dir__, __getattr__ = front(
         "inspector": "inspector_page",
     },
     internal={
-        "charts": "MOST_SESSIONS",
+        "charts": "MAX_SESSIONS",
         "html": "escaped",
         "pairing": "rows",
     },

@@ -14,7 +14,7 @@ Scale = Callable[[float], float]
 WIDTH, HEIGHT = 520, 330
 LEFT, RIGHT, TOP, BOTTOM = 54, 22, 12, 46
 """The margins around the plot, which hold the labels of the axes."""
-MOST_SESSIONS = 24
+MAX_SESSIONS = 24
 
 
 def legend(found: Evaluation) -> Iterator[str]:
@@ -120,7 +120,7 @@ def by_session(found: Evaluation) -> Iterator[str]:
     yield '<figure class="chart">'
     yield f"<h2>Session by session <span>at {advice.ratio:.0%}, the worst first</span></h2>"
     yield '<div class="dots">'
-    for session in order[:MOST_SESSIONS]:
+    for session in order[:MAX_SESSIONS]:
         kept_there = shares[session]
         yield f'<p class="who-is">{name(session, 60)}</p>'
         yield '<div class="track">'
@@ -131,9 +131,9 @@ def by_session(found: Evaluation) -> Iterator[str]:
         yield "</div>"
         yield f'<p class="figure">{kept_there.get(advice.strategy, 0.0):.2f}</p>'
     yield "</div>"
-    left = len(order) - MOST_SESSIONS
+    left = len(order) - MAX_SESSIONS
     if left > 0:
-        least = shares[order[MOST_SESSIONS]].get(advice.strategy, 0.0)
+        least = shares[order[MAX_SESSIONS]].get(advice.strategy, 0.0)
         yield f'<p class="scale">and {left:,} more that keep at least {least:.2f}</p>'
     yield "</figure>"
 

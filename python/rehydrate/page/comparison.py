@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rehydrate._text import plural
 from rehydrate.compact.outline import Outline
 from rehydrate.compact.result import Compaction, Stats, span
 from rehydrate.messages import PieceKind
-from rehydrate.page.html import escaped, fair_share, opening, shown_ends
-from rehydrate.page.pairing import Row, Run, Spoken, Text, rows
+from rehydrate.page.html import document, escaped, fair_share, kind_labels, shown_ends
+from rehydrate.page.pairing import Row, Run, ShownMessage, Text, rows
 
 MAP_WIDTH, MAP_HEIGHT = 1000, 28
 _SHORTEST = 0.08
@@ -125,17 +126,11 @@ def _notices(stats: Stats) -> Iterator[str]:
 
 
 FOLD_LINES = {True: 14, False: 3}
-"""Lines that stay open in a kept stretch (True) and in one that was left out (False)."""
+"""Lines that stay open of a kept run (True) and of one that was left out (False)."""
 FOLD_CHARACTERS = {True: 1_400, False: 300}
 SMALLEST_FOLD = 3
 """Fewer extra lines than this are shown and not folded."""
 
-_KINDS = {
-    PieceKind.TEXT: "",
-    PieceKind.TOOL_INPUT: "calls",
-    PieceKind.TOOL_RESULT: "result",
-    PieceKind.THINKING: "thinking",
-}
 _FATES = {"kept": "kept", "excerpted": "kept in part", "dropped": "dropped"}
 
 
@@ -161,16 +156,11 @@ def side_by_side(
     first, last = shown_ends([len(row.messages) for row in every])
     shown = [*every[:first], *every[last:]]
     cap = fair_share([len(run.before) for row in shown for run in row.runs])
-    parts = [
-        *opening(f"{title}: before and after"),
-        *head(every, shown, compaction.stats, query, title),
-        "<main>",
-        *_body(every, (first, last), compaction.outline, cap),
-        "</main>",
-        "</body>",
-        "</html>",
-    ]
-    return "\n".join(parts) + "\n"
+    return document(
+        f"{title}: before and after",
+        head(every, shown, compaction.stats, query, title),
+        _body(every, (first, last), compaction.outline, cap),
+    )
 
 
 def _body(
@@ -203,10 +193,10 @@ def _unit(row: Row, cap: int) -> Iterator[str]:
     unit = row.unit
     is_dropped = row.fate == "dropped"
     yield f'<section class="unit {row.fate}" id="u{unit.unit}">'
-    places = f"{'message' if len(unit.messages) == 1 else 'messages'} {span(unit.messages)}"
+    label = f"{'message' if len(unit.messages) == 1 else 'messages'} {span(unit.messages)}"
     was = (
         f'<span class="number">{unit.unit}</span> <b>{escaped(unit.role)}</b>'
-        f' <span class="quiet">{places}</span>'
+        f' <span class="quiet">{label}</span>'
         f' <span class="tokens">{unit.tokens:,} tokens</span>'
     )
     now = (
@@ -221,30 +211,30 @@ def _unit(row: Row, cap: int) -> Iterator[str]:
         yield "</summary>"
     else:
         yield _pair("head", was, now)
-    for spoken in row.messages:
-        yield from _message(spoken, row, cap)
+    for message in row.messages:
+        yield from _message(message, row, cap)
     if is_dropped:
         yield "</details>"
     yield "</section>"
 
 
-def _message(spoken: Spoken, row: Row, cap: int) -> Iterator[str]:
+def _message(message: ShownMessage, row: Row, cap: int) -> Iterator[str]:
     is_only = len(row.messages) == 1
-    media = _plural(spoken.images, "medium", "media") if spoken.images else ""
-    kinds = " ".join(dict.fromkeys(_KINDS[text.kind] for text in spoken.texts))
-    if not is_only or media or kinds.strip():
+    media = plural(message.images, "medium", "media") if message.images else ""
+    kinds = kind_labels(text.kind for text in message.texts)
+    if not is_only or media or kinds:
         label = " · ".join(
-            [f"{spoken.index}", escaped(spoken.role), *filter(None, [kinds.strip(), media])]
+            [f"{message.index}", escaped(message.role), *filter(None, [kinds, media])]
         )
         who = f'<p class="who">{label}</p>'
         yield _pair("same" if row.unit.kept else "gone", who, who if row.unit.kept else "")
-    for text in spoken.texts:
+    for text in message.texts:
         for run in text.runs:
             yield from _run(run, text, row, cap)
 
 
 def _run(run: Run, text: Text, row: Row, cap: int) -> Iterator[str]:
-    """Yield a stretch beside its result; a long one is folded behind its beginning."""
+    """Yield a run beside its result; a long one is folded behind its first lines."""
     names = "same" if run.kept else "gone"
     if run.kept and row.fate == "excerpted" and len(text.runs) > 1:
         names += " picked"
@@ -256,7 +246,7 @@ def _run(run: Run, text: Text, row: Row, cap: int) -> Iterator[str]:
     hidden = len(run.before) - cap
     if rest:
         lines = rest.count("\n") + (not rest.endswith("\n"))
-        more = _plural(lines, "more line") if lines > 1 else f"{len(rest):,} more characters"
+        more = plural(lines, "more line") if lines > 1 else f"{len(rest):,} more characters"
         yield f'<details class="more {names}"><summary>{more}</summary>'
         left = _box(rest, style)
         yield _pair(names, left, left if run.kept else "")
@@ -297,19 +287,15 @@ def _left_out(rows_between: Sequence[Row]) -> Iterator[str]:
     kept = [unit for unit in units if unit.kept]
     count = sum(len(unit.messages) for unit in units)
     was = (
-        f"{_plural(len(units), 'unit')} {units[0].unit}-{units[-1].unit}, "
-        f"{_plural(count, 'message')}, {sum(unit.tokens for unit in units):,} tokens: "
+        f"{plural(len(units), 'unit')} {units[0].unit}-{units[-1].unit}, "
+        f"{plural(count, 'message')}, {sum(unit.tokens for unit in units):,} tokens: "
         "too many to show on this page"
     )
     now = (
-        f"{_plural(len(kept), 'unit')} kept, "
+        f"{plural(len(kept), 'unit')} kept, "
         f"{sum(len(unit.messages) for unit in kept):,} messages, "
         f"{sum(unit.kept_tokens for unit in kept):,} tokens"
     )
     yield '<section class="unit between">'
     yield _pair("head", was, now)
     yield "</section>"
-
-
-def _plural(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from rehydrate._text import plural
 from rehydrate.page.charts import by_ratio, by_session, legend, own_summaries
-from rehydrate.page.html import escaped, name, opening, plural
+from rehydrate.page.html import document, escaped, name
 from rehydrate.page.values import measure, share, shown_name
 from rehydrate.retention import Evaluation, Interval, Loss
 from rehydrate.retention.evaluation import Row
@@ -19,7 +20,7 @@ from rehydrate.retention.evaluation import Row
 __all__ = ["evaluation_page"]
 
 
-MOST_SKIPPED = 40
+MAX_SKIPPED = 40
 
 _METHOD = (
     "Each session is cut at several points, never between a tool call and its result. What came "
@@ -107,10 +108,10 @@ def method(found: Evaluation) -> Iterator[str]:
 
 
 def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
-    for who, reason in skipped[:MOST_SKIPPED]:
+    for who, reason in skipped[:MAX_SKIPPED]:
         yield f'<p class="prose">{name(who)}: {name(reason)}</p>'
-    if len(skipped) > MOST_SKIPPED:
-        yield f'<p class="prose quiet">and {len(skipped) - MOST_SKIPPED:,} more</p>'
+    if len(skipped) > MAX_SKIPPED:
+        yield f'<p class="prose quiet">and {len(skipped) - MAX_SKIPPED:,} more</p>'
 
 
 def _chosen_class(found: Evaluation, strategy: str, ratio: float) -> str:
@@ -184,10 +185,7 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
     >>> page.startswith("<!doctype html>"), "&lt;harbour&gt;" in page
     (True, True)
     """
-    parts = [
-        *opening(f"{title}: what survives", "evaluation.css", body='<body class="evaluation">'),
-        *_head(found, title),
-        "<main>",
+    main = [
         *legend(found),
         '<div class="charts">',
         *by_ratio(found),
@@ -199,11 +197,14 @@ def evaluation_page(found: Evaluation, *, title: str = "your sessions") -> str:
         *lost(found),
         *judged(found),
         *method(found),
-        "</main>",
-        "</body>",
-        "</html>",
     ]
-    return "\n".join(parts) + "\n"
+    return document(
+        f"{title}: what survives",
+        _head(found, title),
+        main,
+        "evaluation.css",
+        body='<body class="evaluation">',
+    )
 
 
 def _head(found: Evaluation, title: str) -> Iterator[str]:

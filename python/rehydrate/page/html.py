@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 
+from rehydrate.messages import PieceKind
+
 # Control characters, half surrogate pairs, code points that are no characters; and all of the
 # higher planes, since only the last two of each are none.
 _UNFIT = re.compile(
@@ -75,10 +77,10 @@ def shown_ends(sizes: Sequence[int], room: int = PAGE_MESSAGES) -> tuple[int, in
 
 def _half(sizes: Sequence[int], room: int) -> int:
     taken = 0
-    for place, size in enumerate(sizes):
+    for count, size in enumerate(sizes, 1):
         taken += size
         if taken >= room / 2:
-            return place + 1
+            return count
     return len(sizes)
 
 
@@ -94,11 +96,6 @@ def name(text: str, limit: int = NAME_CHARACTERS) -> str:
     return f"<bdi>{escaped(' '.join(shown.split()) or '–')}</bdi>"
 
 
-def plural(count: int, one: str, many: str = "") -> str:
-    """Return a number and its noun."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def tokens(count: int) -> str:
     """Return a number of tokens for the end of a line."""
     return f'<span class="tokens">{count:,} tokens</span>'
@@ -107,6 +104,19 @@ def tokens(count: int) -> str:
 def colours(sources: Iterable[str]) -> dict[str, str]:
     """Return a colour class for each source, in order."""
     return {source: f"s{index % COLOURS}" for index, source in enumerate(dict.fromkeys(sources))}
+
+
+_KIND_LABELS = {
+    PieceKind.TEXT: "",
+    PieceKind.TOOL_INPUT: "calls",
+    PieceKind.TOOL_RESULT: "result",
+    PieceKind.THINKING: "thinking",
+}
+
+
+def kind_labels(kinds: Iterable[PieceKind]) -> str:
+    """Return the labels of a message's pieces, each once; "" if all are plain text."""
+    return " ".join(dict.fromkeys(filter(None, map(_KIND_LABELS.__getitem__, kinds))))
 
 
 def percent(part: float, whole: float) -> str:
@@ -131,3 +141,19 @@ def opening(title: str, *styles: str, body: str = "<body>") -> Iterator[str]:
     yield f"<style>\n{style}</style>"
     yield "</head>"
     yield body
+
+
+def document(
+    title: str, head: Iterable[str], main: Iterable[str], *styles: str, body: str = "<body>"
+) -> str:
+    """Return a whole page: the opening, the lines of its head, and those of its main part."""
+    parts = [
+        *opening(title, *styles, body=body),
+        *head,
+        "<main>",
+        *main,
+        "</main>",
+        "</body>",
+        "</html>",
+    ]
+    return "\n".join(parts) + "\n"

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from rehydrate._text import plural
 from rehydrate.compact.result import Explanation, UnitReport, span
-from rehydrate.page.html import colours, escaped, name, opening, percent, plural, shown_ends, tokens
+from rehydrate.page.html import colours, document, escaped, name, percent, shown_ends, tokens
 from rehydrate.page.inspector_body import Body
 from rehydrate.prompt.compiled import CompiledPrompt
 from rehydrate.prompt.explain import PromptExplanation, PromptRow
@@ -124,8 +125,8 @@ def _laws(ir: PromptIR) -> Iterator[str]:
         return
     yield '<details class="laws broken" open>'
     yield f"<summary><b>breaks {plural(len(broken), 'law')}</b></summary>"
-    for one in broken[:_LAWS_SHOWN]:
-        yield f'<p class="law">{name(one.message)} <span class="badge">{one.law.value}</span></p>'
+    for each in broken[:_LAWS_SHOWN]:
+        yield f'<p class="law">{name(each.message)} <span class="badge">{each.law.value}</span></p>'
     if len(broken) > _LAWS_SHOWN:
         yield f'<p class="law quiet">and {len(broken) - _LAWS_SHOWN:,} more</p>'
     yield "</details>"
@@ -157,10 +158,10 @@ def left_out(ir: PromptIR, table: PromptExplanation) -> Iterator[str]:
     rows = [row for row in table.rows if not row.is_kept]
     if not rows:
         return
-    gone = ir.meta.dropped
-    lost = f"{plural(len(gone), 'piece')} of {sum(one.tokens for one in gone):,} tokens"
-    yield f'<h2 id="left">Left out <span>{lost}</span></h2>'
-    reasons = Counter(one.reason for one in gone).most_common()
+    dropped = ir.meta.dropped
+    total = f"{plural(len(dropped), 'piece')} of {sum(each.tokens for each in dropped):,} tokens"
+    yield f'<h2 id="left">Left out <span>{total}</span></h2>'
+    reasons = Counter(each.reason for each in dropped).most_common()
     if len(rows) > len(reasons):
         yield '<ul class="reasons">'
         for reason, count in reasons[:_REASONS_SHOWN]:
@@ -285,17 +286,17 @@ def inspector_page(
     ir = compiled.ir if compiled else prompt
     assert isinstance(ir, PromptIR)
     table = ir.explain()
-    parts = [
-        *opening(f"{title}: the prompt", "inspector.css", body='<body class="inspector">'),
-        *head(ir, table, compiled, title, has_scores=bool(units and units.units)),
-        "<main>",
+    main = [
         *Body(ir, table).lines(),
         *left_out(ir, table),
         *sources(table),
         *passes(table),
         *(scores(units) if units else ()),
-        "</main>",
-        "</body>",
-        "</html>",
     ]
-    return "\n".join(parts) + "\n"
+    return document(
+        f"{title}: the prompt",
+        head(ir, table, compiled, title, has_scores=bool(units and units.units)),
+        main,
+        "inspector.css",
+        body='<body class="inspector">',
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rehydrate._text import plural
 from rehydrate.entry_id import EntryId
 from rehydrate.errors import InvalidMessageError
 from rehydrate.formats import parse
@@ -15,9 +16,9 @@ from rehydrate.page.html import (
     colours,
     escaped,
     fair_share,
+    kind_labels,
     name,
     percent,
-    plural,
     shown_ends,
     tokens,
 )
@@ -29,14 +30,6 @@ _PREVIEW_CHARACTERS = 240
 _ITEMS_SHOWN = 6
 ROWS = 4_000
 """Maximum rows of the prompt: the first and the last half; those between are summed up."""
-_KINDS = {
-    PieceKind.TEXT: "",
-    PieceKind.TOOL_INPUT: "calls",
-    PieceKind.TOOL_RESULT: "result",
-    PieceKind.THINKING: "thinking",
-}
-
-
 _SECTIONS = ("section", "late_bound")
 
 
@@ -46,8 +39,8 @@ class Body:
 
     ir: PromptIR
     table: PromptExplanation
-    spoken: dict[int, Message] = field(init=False)
-    """By index, the entries that a model sees."""
+    messages: dict[int, Message] = field(init=False)
+    """The entries that a model sees, by index."""
     shown: set[int] = field(init=False)
     """Indices of the entries that fit on the page."""
     cap: int = field(init=False)
@@ -61,35 +54,35 @@ class Body:
             messages = parse(history.entries, history.format).messages
         except InvalidMessageError:  # then each entry is shown as JSON
             messages = ()
-        self.spoken = {message.index: message for message in messages}
+        self.messages = {message.index: message for message in messages}
         first, last = shown_ends([1] * size)
         self.shown = {*range(first), *range(last, size)}
         pieces = [
             len(piece.text)
-            for position in self.shown & self.spoken.keys()
-            for piece in self.spoken[position].pieces
+            for index in self.shown & self.messages.keys()
+            for piece in self.messages[index].pieces
         ]
-        sections = [len(one.content) for one in self.ir.sections if isinstance(one.content, str)]
+        sections = [len(each.content) for each in self.ir.sections if isinstance(each.content, str)]
         self.cap = fair_share(pieces + sections)
 
     def lines(self) -> Iterator[str]:
         """Yield the whole body."""
         yield '<h2 id="prompt">The prompt <span>in the order a provider reads it</span></h2>'
         colour = colours(self.table.by_source)
-        most = max((row.tokens for row in self.table.rows if row.is_kept), default=0)
         kept = [row for row in self.table.rows if row.is_kept]
+        max_tokens = max((row.tokens for row in kept), default=0)
         first, last = shown_ends([1] * len(kept), ROWS)
         before = 0
         for number, row in enumerate(kept):
             before += 0 if row.kind == "late_bound" else row.tokens
             if number == first < last:
-                count = sum(one.tokens for one in kept[first:last])
+                count = sum(each.tokens for each in kept[first:last])
                 rows = plural(last - first, "more piece")
                 yield f'<p class="cut">{rows} of {count:,} tokens: too many to show here</p>'
             if first <= number < last:
                 continue
             yield f'<details class="row {row.kind} {colour[row.source]}">'
-            yield from self._summary(number, row, most)
+            yield from self._summary(number, row, max_tokens)
             yield '<div class="inside">'
             yield from self._inside(row)
             yield "</div>"
@@ -100,12 +93,12 @@ class Body:
                     f"a prefix of {before:,} tokens</span></p>"
                 )
 
-    def _summary(self, number: int, row: PromptRow, most: int) -> Iterator[str]:
+    def _summary(self, number: int, row: PromptRow, max_tokens: int) -> Iterator[str]:
+        width = percent(row.tokens, max_tokens)
         yield "<summary>"
         yield (
             f'<span class="number">{number}</span><span class="what">{name(row.id)}</span>'
-            f'{tokens(row.tokens)}<span class="gauge"><i style="width:{percent(row.tokens, most)}">'
-            "</i></span>"
+            f'{tokens(row.tokens)}<span class="gauge"><i style="width:{width}"></i></span>'
         )
         yield f'<span class="badges">{"".join(_badges(row))}</span>'
         if row.kind in _SECTIONS:
@@ -115,7 +108,7 @@ class Body:
     def _preview(self, row: PromptRow) -> str:
         content = self._section(row).content
         text = content if isinstance(content, str) else plural(len(content), "message")
-        return escaped(" ".join(text[: 2 * _PREVIEW_CHARACTERS].split())[:_PREVIEW_CHARACTERS])
+        return escaped(_first_words(text))
 
     def _section(self, row: PromptRow) -> Section:
         among = self.ir.late_bound if row.kind == "late_bound" else self.ir.sections
@@ -138,45 +131,39 @@ class Body:
             yield from self._entries(row)
 
     def _entries(self, row: PromptRow) -> Iterator[str]:
-        places = range(row.first, row.last + 1)
         counts = self.ir.history.tokens
         hidden: list[int] = []
-        for position in places:
-            if position not in self.shown:
-                hidden.append(position)
+        for index in range(row.first, row.last + 1):
+            if index not in self.shown:
+                hidden.append(index)
                 continue
             if hidden:
                 yield self._hidden(hidden)
                 hidden = []
-            count = counts[position] if position < len(counts) else 0
-            yield from self._entry(position, count)
+            yield from self._entry(index, counts[index] if index < len(counts) else 0)
         if hidden:
             yield self._hidden(hidden)
 
-    def _entry(self, position: int, count: int) -> Iterator[str]:
-        place = self.ir.history.entry_id(position)
-        message = self.spoken.get(position)
+    def _entry(self, index: int, count: int) -> Iterator[str]:
+        entry_id = self.ir.history.entry_id(index)
+        message = self.messages.get(index)
         if message is None:
             role, preview = "not sent", "no model sees this entry"
-            if not self.spoken:
+            if not self.messages:
                 role, preview = "unreadable", "shown as it is"
         else:
-            kinds = " ".join(
-                dict.fromkeys(filter(None, (_KINDS[one.kind] for one in message.pieces)))
-            )
+            kinds = kind_labels(piece.kind for piece in message.pieces)
             role = " · ".join(filter(None, [message.role, kinds]))
-            preview = " ".join(message.text[: 2 * _PREVIEW_CHARACTERS].split())[
-                :_PREVIEW_CHARACTERS
-            ]
+            preview = _first_words(message.text)
         yield '<details class="entry"><summary>'
         yield (
-            f'<span class="place">{place}</span><span class="role">{name(role, 60)}</span>'
+            f'<span class="place">{entry_id}</span><span class="role">{name(role, 60)}</span>'
             f"{tokens(count)}"
             f'<span class="preview" dir="auto">{escaped(preview) or "no text"}</span>'
         )
         yield "</summary>"
         if message is None:
-            yield from self._text(_as_json(self.ir.history.entries[position]), code=True)
+            yield from self._text(_as_json(self.ir.history.entries[index]), code=True)
         else:
             yield from self._pieces(message)
         yield "</details>"
@@ -204,16 +191,21 @@ class Body:
         names = "text code" if code else "text"
         yield f'<div class="{names}" dir="auto">{escaped(text[: self.cap])}</div>'
         if len(text) > self.cap:
-            left = len(text) - self.cap
-            yield f'<p class="cut">{left:,} more characters are not shown on this page</p>'
+            hidden = len(text) - self.cap
+            yield f'<p class="cut">{hidden:,} more characters are not shown on this page</p>'
 
-    def _hidden(self, positions: Sequence[int]) -> str:
+    def _hidden(self, indices: Sequence[int]) -> str:
         counts = self.ir.history.tokens
-        count = sum(counts[position] for position in positions if position < len(counts))
+        count = sum(counts[index] for index in indices if index < len(counts))
         return (
-            f'<p class="cut">{plural(len(positions), "entry", "entries")} of {count:,} tokens: '
+            f'<p class="cut">{plural(len(indices), "entry", "entries")} of {count:,} tokens: '
             "too many to show on this page</p>"
         )
+
+
+def _first_words(text: str) -> str:
+    """Return the begin of a text on one line, for a preview."""
+    return " ".join(text[: 2 * _PREVIEW_CHARACTERS].split())[:_PREVIEW_CHARACTERS]
 
 
 def _badges(row: PromptRow) -> Iterator[str]:

@@ -17,7 +17,7 @@ from rehydrate.messages import Message, PieceKind, Unit
 
 
 class Run(NamedTuple):
-    """A stretch of a text that was kept or left out as a whole."""
+    """A part of a text that was kept or left out as a whole."""
 
     before: str
     after: str
@@ -32,8 +32,8 @@ class Text(NamedTuple):
     runs: tuple[Run, ...]
 
 
-class Spoken(NamedTuple):
-    """One message."""
+class ShownMessage(NamedTuple):
+    """A message with its texts."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     role: str
@@ -47,12 +47,12 @@ class Row(NamedTuple):
     unit: UnitReport
     fate: str
     """kept, excerpted or dropped."""
-    messages: tuple[Spoken, ...]
+    messages: tuple[ShownMessage, ...]
 
     @property
     def runs(self) -> Iterator[Run]:
-        """Yield all stretches of all its texts."""
-        return (run for spoken in self.messages for text in spoken.texts for run in text.runs)
+        """Yield all runs of all its texts."""
+        return (run for message in self.messages for text in message.texts for run in text.runs)
 
 
 def rows(messages: Sequence[Any], compaction: Compaction) -> list[Row]:
@@ -89,8 +89,8 @@ def _row(unit: UnitReport, whole: Unit, parted: Mapping[int, Message]) -> Row:
         parted[message.index] if last.get(message.index, 0) >= len(message.pieces) else message
         for message in whole.messages
     ]
-    spoken = tuple(
-        Spoken(
+    messages = tuple(
+        ShownMessage(
             message.index,
             message.role,
             message.images,
@@ -106,7 +106,7 @@ def _row(unit: UnitReport, whole: Unit, parted: Mapping[int, Message]) -> Row:
         )
         for _, message in zip(unit.messages, shown, strict=True)
     )
-    row = Row(unit, "kept" if unit.kept else "dropped", spoken)
+    row = Row(unit, "kept" if unit.kept else "dropped", messages)
     is_partial = unit.kept and not all(run.kept for run in row.runs)
     return row._replace(fate="excerpted") if is_partial else row
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+from rehydrate._text import plural
 from rehydrate.retention.datasets import Conversation, Question, Summary
 from rehydrate.retention.measure import CODING_CUTS, SUPPORT_CUTS, Cut, cut_before, cut_sessions
 from rehydrate.retention.reading import Message, count_messages, text_of, tool_inputs
@@ -107,12 +108,12 @@ def sample_cases(
         notes.append(f"{len(sessions):,} of {total:,} sessions, drawn at random")
     if unmeasured:
         notes.append(
-            f"{_plural(unmeasured, 'session')} not measured: fewer than {min_needed} names of what "
+            f"{plural(unmeasured, 'session')} not measured: fewer than {min_needed} names of what "
             "came before are used later"
         )
     if without_calls:
         notes.append(
-            f"{_plural(without_calls, 'session')} without tool calls: measured by the names that "
+            f"{plural(without_calls, 'session')} without tool calls: measured by the names that "
             "later messages mention"
         )
     chosen_cuts = _evenly(cuts, max_cuts, seed, "cut", notes)
@@ -149,10 +150,6 @@ def _evenly(
     if total <= limit:
         return [case for group in groups for case in group]
     chosen = evenly(groups, limit, seed)
-    over = _plural(len({group for group, _ in chosen}), "session")
+    over = plural(len({group for group, _ in chosen}), "session")
     notes.append(f"{limit:,} of {total:,} {noun}s, evenly over {over}")
     return [groups[group][case] for group, case in chosen]
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -92,15 +92,15 @@ class Server:
         except Refusal as refusal:
             return _refusal(usable, refusal.code, str(refusal))
         except Exception as error:  # above all a RecursionError: the reply is a little deeper
-            told = f"no reply can be made: {words_of(error, 'rpc')}"
-            return _refusal(usable, INTERNAL_ERROR, told)
+            message = f"no reply can be made: {words_of(error, 'rpc')}"
+            return _refusal(usable, INTERNAL_ERROR, message)
 
     def _run(self, method: str, params: object) -> dict[str, Any]:
         run = self._methods.get(method)
         if run is None:
-            known = ", ".join(self._methods)
+            methods = ", ".join(self._methods)
             near = _nearest(method, self._methods)
-            raise Refusal(METHOD_NOT_FOUND, f"no method {method!r}{near}; there are {known}")
+            raise Refusal(METHOD_NOT_FOUND, f"no method {method!r}{near}; there are {methods}")
         if not isinstance(params, dict):
             raise Refusal(
                 INVALID_PARAMS, f"params is {_json_type(params)}; send an object of named values"
@@ -133,9 +133,9 @@ def _call(memory: Memory | None, params: Mapping[str, Any]) -> dict[str, Any]:
     for given in arguments:
         if given not in tool.ARGUMENTS:
             near = _nearest(given, tool.ARGUMENTS)
-            known = ", ".join(tool.ARGUMENTS)
+            names = ", ".join(tool.ARGUMENTS)
             raise Refusal(
-                INVALID_PARAMS, f"{tool.NAME} has no argument {given!r}{near}; it takes {known}"
+                INVALID_PARAMS, f"{tool.NAME} has no argument {given!r}{near}; it takes {names}"
             )
     try:
         found = tool.call(arguments, memory)

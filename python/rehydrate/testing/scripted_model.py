@@ -134,9 +134,9 @@ class ScriptedModel:
     def _next(self, prompt: CompiledPrompt) -> Scripted | Script:
         with self._lock:
             self.prompts.append(prompt)
-            for said in self._script:
+            for reply in self._script:
                 self._given += 1
-                return said
+                return reply
             count = self._given
         replies = "1 reply" if count == 1 else f"{count} replies"
         raise RequestRefusedError(

@@ -1,4 +1,4 @@
-"""Caps: a long tool result shown in part, by what it is made of; JSON, logs, diffs, code, text."""
+"""Caps of tool results: a long one is shown in part, by its kind: JSON, log, diff, code, text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rehydrate import _engine
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.prompt.caps import cutting, json_values, texts
-from rehydrate.prompt.caps.cutting import NOTICE_TOKENS, Shown, notice
+from rehydrate.prompt.caps.cutting import NOTICE_TOKENS, Excerpt, notice
 from rehydrate.prompt.caps.kinds import Kind, kind_of, kind_of_lines
 from rehydrate.prompt.counting import COUNTER
 
@@ -17,18 +17,21 @@ __all__ = ["Capped", "Caps", "Kind", "cap_text", "kind_of", "notice"]
 
 
 DEFAULT_TOKENS = 8_000
-LEAST_TOKENS = 400
-_LONGEST_CHARACTER = 4
-"""Bytes, and so tokens."""
-_TRIES = 10
-_FULL, _LESS = 0.9, 0.97
+MIN_TOKENS = 400
 ROWS = 100
 LOG_LINES = 200
+_MAX_CHARACTER_TOKENS = 4
+"""Maximum tokens of a character: its bytes."""
+_MAX_TRIES = 10
+_FULL = 0.9
+"""Share of the room from which an excerpt is full."""
+_MARGIN = 0.97
+"""Factor of each new size, so that the next excerpt is rather too small than too large."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How much of a tool's result is shown, in tokens (o200k_base), the notice included.
+    """Maximum tokens (o200k_base) of a tool's result, its notice included.
 
     >>> caps = Caps(by_tool={"Read": 16_000, "get_schema": None})
     >>> caps.tokens("Read"), caps.tokens("Bash"), caps.tokens("get_schema")
@@ -37,21 +40,21 @@ class Caps:
 
     default_tokens: int | None = DEFAULT_TOKENS
     by_tool: Mapping[str, int | None] = field(default_factory=dict, hash=False)
-    """By a tool's name; None: never capped."""
+    """Caps by the name of the tool; None: never capped."""
     rows: int = ROWS
-    """Of a list that does not fit, the first so many rows."""
+    """Maximum number of rows of a list that is cut, from its start."""
     log_lines: int = LOG_LINES
-    """Of a log that does not fit, the last so many lines."""
+    """Maximum number of last lines of a log that is cut."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no cap."""
+        """Check every field; raises InvalidArgumentError."""
         caps = {"default_tokens": self.default_tokens} | {
             f"by_tool[{tool!r}]": tokens for tool, tokens in self.by_tool.items()
         }
         for name, tokens in caps.items():
-            if tokens is not None and not (type(tokens) is int and tokens >= LEAST_TOKENS):
+            if tokens is not None and not (type(tokens) is int and tokens >= MIN_TOKENS):
                 raise InvalidArgumentError(
-                    f"caps: {name} is {tokens!r}; pass a whole number from {LEAST_TOKENS} up, "
+                    f"caps: {name} is {tokens!r}; pass a whole number from {MIN_TOKENS} up, "
                     "or None for no cap"
                 )
         for name in ("rows", "log_lines"):
@@ -62,7 +65,7 @@ class Caps:
                 )
 
     def tokens(self, tool: str = "") -> int | None:
-        """The cap of a tool's results."""
+        """Return the cap of a tool's results; None: never capped."""
         return self.by_tool.get(tool, self.default_tokens)
 
 
@@ -70,23 +73,23 @@ class Capped(NamedTuple):
     """A text that is shown in part."""
 
     body: str
-    """What is shown of it."""
+    """The shown part."""
     kind: Kind
     omitted: int
-    """Tokens."""
+    """Number of omitted tokens."""
 
     def render(self, handle: str = "") -> str:
-        """The body, and the notice."""
+        """Return the body with its notice."""
         return self.body + notice(self.omitted, handle)
 
 
 def cap_text(
     text: str, limit: int, *, tool: str = "", rows: int = ROWS, log_lines: int = LOG_LINES
 ) -> Capped | None:
-    """The text in at most `limit` tokens with its notice; None where it stays whole.
+    """Return the text in at most `limit` tokens, its notice included; None if it fits whole.
 
-    What a cap has made is within it, and so it stays as it is, whatever is written in it. Takes
-    time in proportion to the text.
+    A capped text fits, so capping it again changes nothing, whatever it says. Takes time in
+    proportion to the text.
 
     >>> capped = cap_text("word " * 10_000, 8_000)
     >>> print(capped.render()[-91:].strip())
@@ -97,52 +100,53 @@ def cap_text(
     total, room = _tokens(text), limit - NOTICE_TOKENS
     if total <= limit:
         return None
-    fitting = _Fitting(text, room, total)
-    kind, shown = fitting.best(lambda size: _shown(text, size, tool, rows, log_lines))
-    if shown is None:
-        kind, shown = fitting.best(lambda size: (Kind.TEXT, cutting.head(text, size)))
-    if shown is None:  # not one of its characters has room: they are of many tokens each
-        shown = Shown("", "")
-    return Capped(shown.text, kind, max(1, total - _tokens(shown.kept)))
+    search = _SizeSearch(text, room, total)
+    kind, excerpt = search.best(lambda size: _cut(text, size, tool, rows, log_lines))
+    if excerpt is None:
+        kind, excerpt = search.best(lambda size: (Kind.TEXT, cutting.head(text, size)))
+    if excerpt is None:  # each of its characters alone has too many tokens
+        excerpt = Excerpt("", "")
+    return Capped(excerpt.text, kind, max(1, total - _tokens(excerpt.kept)))
 
 
 def fits(text: str, limit: int) -> bool:
-    """Whether it surely has no more tokens than that: none is less than a byte."""
-    return len(text) <= limit and (text.isascii() or len(text) * _LONGEST_CHARACTER <= limit)
+    """Whether the text surely has at most `limit` tokens, as no token is less than a byte."""
+    return len(text) <= limit and (text.isascii() or len(text) * _MAX_CHARACTER_TOKENS <= limit)
 
 
-class _Fitting:
-    """The number of characters at which what is shown of a text has about so many tokens.
+class _SizeSearch:
+    """Searches for the size in characters whose excerpt has about `room` tokens.
 
-    What is shown may have more tokens a character than the whole, so it is counted and cut anew,
-    a few times; the whole is counted once.
+    An excerpt may have more tokens per character than the whole. So it is counted, and cut again
+    with another size, a few times. The whole is counted once.
     """
 
     def __init__(self, text: str, room: int, total: int) -> None:
         self._room = room
-        self._size = max(1, min(len(text), room * len(text) // total))
-        self._total = len(text)
+        self._length = len(text)
+        self._first_size = max(1, min(len(text), room * len(text) // total))
 
-    def best(self, cut: Callable[[int], tuple[Kind, Shown]]) -> tuple[Kind, Shown | None]:
-        """The fullest that is within the room; None where nothing is."""
-        best: tuple[Kind, Shown | None] = (Kind.TEXT, None)
-        most, size = -1, self._size
-        for _ in range(_TRIES):
-            kind, shown = cut(size)
-            if not shown.kept or len(shown.text) > size:
+    def best(self, cut: Callable[[int], tuple[Kind, Excerpt]]) -> tuple[Kind, Excerpt | None]:
+        """Return the largest excerpt that fits the room; None if none does."""
+        best: tuple[Kind, Excerpt | None] = (Kind.TEXT, None)
+        best_tokens, size = -1, self._first_size
+        for _ in range(_MAX_TRIES):
+            kind, excerpt = cut(size)
+            if not excerpt.kept or len(excerpt.text) > size:
                 return best
-            tokens = _tokens(shown.text)
+            tokens = _tokens(excerpt.text)
             if tokens > self._room:
-                if most >= 0:
+                if best_tokens >= 0:
                     return best
-                size = max(1, int(size * min(self._room / tokens * _LESS, _LESS)))
+                size = max(1, int(size * min(self._room / tokens * _MARGIN, _MARGIN)))
                 continue
-            if tokens > most:
-                most, best = tokens, (kind, shown)
-            is_full = tokens >= _FULL * self._room or len(shown.text) < _FULL * size
-            if is_full or size >= self._total:  # or the room is not what limits it
+            if tokens > best_tokens:
+                best_tokens, best = tokens, (kind, excerpt)
+            # An excerpt much smaller than its size is limited by something else, such as rows.
+            is_full = tokens >= _FULL * self._room or len(excerpt.text) < _FULL * size
+            if is_full or size >= self._length:
                 return best
-            size = min(self._total, int(size * min(self._room / max(tokens, 1), 2) * _LESS))
+            size = min(self._length, int(size * min(self._room / max(tokens, 1), 2) * _MARGIN))
         return best
 
 
@@ -150,7 +154,8 @@ def _tokens(text: str) -> int:
     return _engine.count(text, COUNTER)
 
 
-def _shown(text: str, limit: int, tool: str, rows: int, log_lines: int) -> tuple[Kind, Shown]:
+def _cut(text: str, limit: int, tool: str, rows: int, log_lines: int) -> tuple[Kind, Excerpt]:
+    """Return the kind of the text, and its excerpt of at most `limit` characters."""
     if json_values.looks_like_json(text):
         try:
             return Kind.JSON, json_values.cap_json(text, limit, rows)
@@ -160,7 +165,7 @@ def _shown(text: str, limit: int, tool: str, rows: int, log_lines: int) -> tuple
     if kind is Kind.TEXT:
         return kind, cutting.head(text, limit)
     lines = text.split("\n")
-    by_kind: dict[Kind, Callable[[], Shown]] = {
+    by_kind: dict[Kind, Callable[[], Excerpt]] = {
         Kind.JSON_LINES: lambda: json_values.cap_json_lines(lines, limit, rows),
         Kind.DIFF: lambda: texts.cap_diff(lines, limit),
         Kind.MATCHES: lambda: texts.cap_matches(lines, limit),

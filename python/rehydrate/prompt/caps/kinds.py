@@ -1,13 +1,9 @@
-"""Patterns: what lines of code, searches, diffs, lists and logs look like.
+"""The kind of a tool result, such as log, diff or code, and the patterns that tell it.
 
-All are matched against the first characters of a line, and none looks far: a hostile line costs no
-more than any other.
-
-Kinds: what a tool's result is made of, told by a look at its first and last lines.
-
-The content decides; the tool's name only where the content leaves it open. A wrong guess costs
-nothing but the choice of lines that are shown, so a content that poses as another kind gains
-nothing. Of whatever length, a text is judged by the same few lines.
+The content decides; the tool's name counts only if the content is ambiguous. A wrong kind changes
+only which lines are shown, so a content gains nothing if it poses as another kind. Only the first
+and the last lines are read, however long the text is. Patterns are matched against the first
+characters of a line and never look far, so a hostile line costs no more than any other.
 """
 
 from __future__ import annotations
@@ -18,11 +14,11 @@ from enum import StrEnum
 
 from rehydrate.prompt.caps import json_values
 
-LINE = 200
-"""Characters of a line that are looked at."""
+LINE_CHARS = 200
+"""Characters of a line that are matched against patterns."""
 
 NUMBERED = re.compile(r"[ \t]{0,8}\d{1,7}(?:→|\t| ?\| ?|: (?= )|:(?=\t))")
-"""A line's number as tools that read files put it before the line."""
+"""A line number, as tools that read files put it before a line."""
 
 MATCH = re.compile(
     r"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:'\"(){}\[\]<>|,;=*]{1,260})"
@@ -31,9 +27,9 @@ MATCH = re.compile(
     r"\.\w{1,10}):(?! )(?=.)"
     r"|(?P<only>\d{1,7})[:-](?=.)"
 )
-"""A line that a search found: path, line number and text, path and text, or number and text."""
-STAMP = re.compile(r"\[?\d{1,4}[-/:.]\d\d[-/:.]\d\d")
-"""A date or a time, which looks like a number between colons too."""
+"""A line of a search result: path, line number and text; path and text; or number and text."""
+TIMESTAMP = re.compile(r"\[?\d{1,4}[-/:.]\d\d[-/:.]\d\d")
+"""A date or a time: it looks like a line number between colons too."""
 
 DIFF = re.compile(r"diff --git |@@ -\d+(?:,\d+)? \+\d+|--- (?:a/|/)|\+\+\+ (?:b/|/)|Index: ")
 PATH = re.compile(r"(?:[A-Za-z]:[\\/]|\.{0,2}/|~/)?[^\s:]{1,200}(?:[\\/][^\s:]{0,200}|\.\w{1,8})$")
@@ -44,13 +40,13 @@ LOG = re.compile(
     r"|.{0,40}\b(?:INFO|DEBUG|WARN|WARNING|ERROR|TRACE|FATAL|NOTICE)\b"
     r"|\[\d{2,}[.:]\d+\]"
 )
-VERDICT = re.compile(
+OUTCOME = re.compile(
     r"(?i)\b\d+ (?:tests?|specs?|examples?|passed|passing|failed|failures?|failing|errors?"
     r"|warnings?|problems?|succeeded|skipped)\b|\bexit (?:code|status)\b"
     r"|\bBUILD (?:SUCCESS|FAIL)|^(?:error|FAILED|ok)\b|npm ERR!|^make(?:\[\d+\])?: "
     r"|\b(?:finished|completed|done|built|compiled) in\b|Traceback|panicked"
 )
-"""How a command says that it went."""
+"""A line by which a command tells whether it succeeded."""
 
 SIGNATURE = re.compile(
     r"\s{0,24}(?:(?:export|default|pub(?:\([^)]{0,20}\))?|public|private|protected|internal|static"
@@ -66,24 +62,24 @@ SIGNATURE = re.compile(
     r"|(?:[\w:<>,*&~]+\s+){1,4}[\w:~]+\s*\([^;]{0,200}$"
     r"|[.#@]?[\w-]+[^{;]{0,80}\{\s*$"
 )
-"""A line by which code is found again: what is defined or imported in it."""
+"""A line of code that defines or imports something."""
 CODE = re.compile(
     r".*[;{}]\s*$|\s*(?:return|if|for|while|else|end|elif|case|when|do|let|const|var|val|self\."
     r"|this\.)\b|\s*[)\]}]+[;,]?\s*$|.{0,80}(?:=>|->|::|\|>|==|&&|\|\||:=)"
     r"|\s*(?:#|//|/\*|\*|--|<!--|<\w+)|\s*[\w.@:]+\s*(?:=|\()\s*\S|\s*\w+:\s.{0,80},\s*$"
 )
-"""A line as code has many."""
+"""A line of a shape that is common in code."""
 
-TROUBLE = re.compile(
+PROBLEM = re.compile(
     r"(?i:\b(?:error|fatal|panic|panicked|exception|traceback|failed|failure|warn|warning|critical"
     r"|denied|refused|timed? ?out|cannot|undefined|unable|not found|segfault|assert\w*)\b)"
     r"|[a-z]Error\b|[a-z]Exception\b|\bE\d{3,4}\b|^E\s{2,}|✗|✘|❌|FAIL|ERR!"
 )
-"""What went wrong."""
+"""A line about an error or a warning."""
 
 
 class Kind(StrEnum):
-    """What a text is made of."""
+    """The kind of a text."""
 
     JSON = "json"
     JSON_LINES = "json_lines"
@@ -95,17 +91,19 @@ class Kind(StrEnum):
     TEXT = "text"
 
 
-_HEAD, _TAIL = 32_768, 8_192
-_FEWEST = 3
-"""Lines that show a pattern."""
-_LAST = 12
+_HEAD_CHARS, _TAIL_CHARS = 32_768, 8_192
+"""Characters at the start and at the end that are read."""
+_MIN_LINES = 3
+"""Lines that a list needs."""
+_FIRST_LINES, _LAST_LINES = 2, 12
+"""Lines in which a command's outcome is searched for."""
 _SHELLS = ("bash", "shell", "exec", "terminal", "command", "run", "taskoutput", "console", "log")
 _SEARCHES = ("grep", "rg", "search", "ack")
 _READERS = ("read", "view", "cat", "open", "edit", "write")
 
 
 def kind_of(text: str, tool: str = "") -> Kind:
-    """What the text is made of; `tool` is the name of the tool that gave it.
+    """Return the kind of a text that the tool with this name returned.
 
     >>> kind_of('[{"id": 1}, {"id": 2}]'), kind_of("src/a.py:3:import os\\nsrc/b.py:9:import os")
     (<Kind.JSON: 'json'>, <Kind.MATCHES: 'matches'>)
@@ -114,63 +112,63 @@ def kind_of(text: str, tool: str = "") -> Kind:
 
 
 def kind_of_lines(text: str, tool: str = "") -> Kind:
-    """What a text is made of that is no JSON."""
+    """Return the kind of a text that is no JSON."""
     lines = _sample(text)
-    by = tool.lower()
+    tool = tool.lower()
     count = len(lines)
-    if count >= _FEWEST and json_values.are_rows(lines):
+    if count >= _MIN_LINES and json_values.are_rows(lines):
         return Kind.JSON_LINES
     if _is_diff(lines):
         return Kind.DIFF
     bare = [line[found.end() :] if (found := NUMBERED.match(line)) else line for line in lines]
     is_numbered = sum(a is not b for a, b in zip(lines, bare, strict=True)) > 0.6 * count
-    listed = None if is_numbered else _kind_of_rows(lines, by)
-    return listed or _kind_of_files(bare, by, is_numbered)
+    listed = None if is_numbered else _kind_of_rows(lines, tool)
+    return listed or _kind_of_content(bare, tool, is_numbered)
 
 
-def _kind_of_rows(lines: list[str], by: str) -> Kind | None:
-    """What a search or a listing gave, if it is one."""
+def _kind_of_rows(lines: list[str], tool: str) -> Kind | None:
+    """Return the kind of a search result or a list; None for other texts."""
     matches = sum(1 for line in lines if _is_match(line))
-    if matches > (0.4 if _any_of(_SEARCHES, by) else 0.7) * len(lines):
+    if matches > (0.4 if _is_one_of(_SEARCHES, tool) else 0.7) * len(lines):
         return Kind.MATCHES
     return Kind.LIST if _is_list(lines) else None
 
 
-def _kind_of_files(lines: list[str], by: str, is_numbered: bool) -> Kind:
-    """What is written in a file, or by a program."""
+def _kind_of_content(lines: list[str], tool: str, is_numbered: bool) -> Kind:
+    """Return the kind of a file's content or a program's output."""
     count = len(lines)
     if sum(1 for line in lines if LOG.match(line)) > 0.3 * count:
         return Kind.LOG
     signatures = sum(1 for line in lines if SIGNATURE.match(line))
-    marks = sum(1 for line in lines if CODE.match(line))
-    wanted = 0.25 if is_numbered or _any_of(_READERS, by) else 0.5
-    is_code = signatures > 0.02 * count and marks + signatures > wanted * count
-    if is_code or (is_numbered and marks > 0.5 * count):
+    code = sum(1 for line in lines if CODE.match(line))
+    min_share = 0.25 if is_numbered or _is_one_of(_READERS, tool) else 0.5
+    is_code = signatures > 0.02 * count and code + signatures > min_share * count
+    if is_code or (is_numbered and code > 0.5 * count):
         return Kind.CODE
-    is_log = _any_of(_SHELLS, by) and _ends_in_a_verdict(lines)
+    is_log = _is_one_of(_SHELLS, tool) and _has_outcome(lines)
     return Kind.LOG if is_log else Kind.TEXT
 
 
 def _sample(text: str) -> list[str]:
-    """Lines from the beginning and the end, each cut, the empty ones left out."""
-    parts = text[:_HEAD].split("\n")
-    if len(text) > _HEAD:
-        parts = parts[:-1] or parts
-        parts += text[max(_HEAD, len(text) - _TAIL) :].split("\n")[1:]
-    return [part[:LINE] for part in parts if part and not part.isspace()]
+    """Return lines from the start and the end, each cut, without the empty ones."""
+    lines = text[:_HEAD_CHARS].split("\n")
+    if len(text) > _HEAD_CHARS:
+        lines = lines[:-1] or lines
+        lines += text[max(_HEAD_CHARS, len(text) - _TAIL_CHARS) :].split("\n")[1:]
+    return [line[:LINE_CHARS] for line in lines if line and not line.isspace()]
 
 
-def _any_of(names: tuple[str, ...], tool: str) -> bool:
+def _is_one_of(names: tuple[str, ...], tool: str) -> bool:
     return any(name in tool for name in names)
 
 
-def _ends_in_a_verdict(lines: list[str]) -> bool:
-    """Whether the output of a command says at its end how it went: then the end is what counts."""
-    return any(VERDICT.search(line) for line in (*lines[:2], *lines[-_LAST:]))
+def _has_outcome(lines: list[str]) -> bool:
+    """Whether the output of a command tells its outcome: then its last lines matter most."""
+    return any(OUTCOME.search(line) for line in (*lines[:_FIRST_LINES], *lines[-_LAST_LINES:]))
 
 
 def _is_match(line: str) -> bool:
-    return line == "--" or (MATCH.match(line) is not None and not STAMP.match(line))
+    return line == "--" or (MATCH.match(line) is not None and not TIMESTAMP.match(line))
 
 
 def _is_diff(lines: list[str]) -> bool:
@@ -182,9 +180,9 @@ def _is_diff(lines: list[str]) -> bool:
 
 
 def _is_list(lines: list[str]) -> bool:
-    """Whether nearly every line is a path, a bullet, a row of a table, or so many fields."""
+    """Whether nearly all lines are paths, bullets, or rows with the same number of fields."""
     count = len(lines)
-    if count < _FEWEST:
+    if count < _MIN_LINES:
         return False
     if sum(1 for line in lines if PATH.match(line)) > 0.8 * count:
         return True
@@ -192,8 +190,8 @@ def _is_list(lines: list[str]) -> bool:
         return True
     for separator in ("\t", ",", ";", "|"):
         fields = Counter(line.count(separator) for line in lines)
-        columns, rows = fields.most_common(1)[0]
-        enough = 1 if separator == "\t" else 2
-        if columns >= enough and rows > 0.9 * count:
+        separators, rows = fields.most_common(1)[0]
+        min_separators = 1 if separator == "\t" else 2
+        if separators >= min_separators and rows > 0.9 * count:
             return True
     return False

@@ -1,4 +1,4 @@
-"""Tool results in a history: the texts of each, where they stand, and what they answer."""
+"""The texts of tool results in a history, each with its path, its call and its tool."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ if TYPE_CHECKING:
     from rehydrate.formats._reading import Path
 
 
-_CALL_IDS = ("tool_use_id", "tool_call_id", "call_id")
+_ID_KEYS = ("tool_use_id", "tool_call_id", "call_id")
 
 
 class Text(NamedTuple):
-    """One text of a tool's result that may be shown in part."""
+    """A text of a tool result that may be shown in part."""
 
     path: Path
     text: str
-    call: str
-    """The id of the call that it answers; "" where nothing says."""
+    tool_call_id: str
+    """The id of the call that it answers; "" if unknown."""
     tool: str
-    """The name of the tool; "" where nothing says."""
-    piece: int
-    """Its place among the pieces of the message."""
+    """The name of the tool; "" if unknown."""
+    piece_index: int
+    """Its index among the pieces of the message."""
 
 
 class Results(NamedTuple):
     """The texts of the tool results in one entry."""
 
-    position: int
-    """Of the entry, in the list that was read."""
+    entry_index: int
+    """Index of the entry in the list that was read."""
     texts: tuple[Text, ...]
 
 
-class Tools:
-    """The names of the tools that were called so far, by the ids of the calls."""
+class ToolNames:
+    """The names of the called tools, by the ids of the calls."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start with none."""
         self._names: dict[str, str] = {}
 
-    def note(self, message: Message) -> None:
-        """Take the calls of a message."""
+    def add(self, message: Message) -> None:
+        """Add the calls of a message."""
         if not message.calls:
             return
         inputs = [piece.text for piece in message.pieces if piece.kind == PieceKind.TOOL_INPUT]
         if len(inputs) == len(message.calls):
-            for call, said in zip(message.calls, inputs, strict=True):
-                self._names[call] = sys.intern(said[:200].partition(" ")[0])
+            for tool_call_id, text in zip(message.calls, inputs, strict=True):
+                self._names[tool_call_id] = sys.intern(text[:200].partition(" ")[0])
 
-    def __getitem__(self, call: str) -> str:
-        """The name of the tool that was called; "" where nobody knows."""
-        return self._names.get(call, "")
+    def __getitem__(self, tool_call_id: str) -> str:
+        """Return the name of the tool; "" for an unknown call."""
+        return self._names.get(tool_call_id, "")
 
 
 def results_of(
@@ -64,15 +64,14 @@ def results_of(
     format: str,  # noqa: A002
     is_long: Callable[[int, Sequence[str]], bool],
 ) -> Iterator[Results]:
-    """Per entry whose results are long, their texts; ``is_long`` says so of an entry's position
-    and what its results say.
+    """Yield the texts of each entry whose results are long.
 
-    What may not be changed is left out: media, blocks with citations, what a provider's own tools
-    returned.
+    ``is_long`` tells this from the index of the entry and the texts of its results. Texts that must
+    not change are left out: media, blocks with citations, results of a provider's own tools.
     """
-    tools = Tools()
+    tools = ToolNames()
     for message in messages:
-        tools.note(message)
+        tools.add(message)
         found = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
         if found and is_long(message.index, found):
             entry = entries[message.index]
@@ -85,23 +84,23 @@ def texts_of(
     message: Message,
     entry: Any,
     format: str,  # noqa: A002
-    tools: Tools,
+    tools: ToolNames,
 ) -> tuple[Text, ...]:
-    """The texts of the tool results in one entry."""
+    """Return the texts of the tool results in one entry."""
     texts = []
-    places = formats.FORMATS[format].places(entry, message.index)
-    for number, (piece, path) in enumerate(zip(message.pieces, places, strict=True)):
+    paths = formats.FORMATS[format].places(entry, message.index)
+    for index, (piece, path) in enumerate(zip(message.pieces, paths, strict=True)):
         if path is None or piece.kind != PieceKind.TOOL_RESULT:
             continue
-        call = _call_of(entry, path)
-        if not call and len(message.answers) == 1:
-            (call,) = message.answers
-        texts.append(Text(path, piece.text, call, tools[call], number))
+        tool_call_id = _tool_call_id(entry, path)
+        if not tool_call_id and len(message.answers) == 1:
+            (tool_call_id,) = message.answers
+        texts.append(Text(path, piece.text, tool_call_id, tools[tool_call_id], index))
     return tuple(texts)
 
 
-def _call_of(entry: Any, path: Path) -> str:
-    """The id of the call that the text at this path answers, as the blocks around it say."""
+def _tool_call_id(entry: Any, path: Path) -> str:
+    """Return the call's id from the innermost block on the path that has one; "" without one."""
     found = ""
     for step in ((), *path):
         if step != ():
@@ -109,8 +108,8 @@ def _call_of(entry: Any, path: Path) -> str:
                 entry = getattr(entry, str(step))
             else:
                 entry = entry[step]  # type: ignore[index]
-        for key in _CALL_IDS:
-            call = entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
-            if isinstance(call, str):
-                found = call
+        for key in _ID_KEYS:
+            id_ = entry.get(key) if isinstance(entry, Mapping) else getattr(entry, key, None)
+            if isinstance(id_, str):
+                found = id_
     return found

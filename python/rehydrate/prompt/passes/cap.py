@@ -12,7 +12,7 @@ from typing import Any
 from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.messages import Message
-from rehydrate.prompt.caps import LEAST_TOKENS, Capped, Caps, cap_text, fits
+from rehydrate.prompt.caps import MIN_TOKENS, Capped, Caps, cap_text, fits
 from rehydrate.prompt.caps.cutting import fair_share
 from rehydrate.prompt.caps.results import Text, results_of
 from rehydrate.prompt.counting import COUNTER
@@ -108,11 +108,11 @@ class CapToolResults:
             for results in results_of(messages, history.entries, history.format, is_long):
                 capped = [
                     change
-                    for call, texts in groupby(results.texts, key=attrgetter("call"))
+                    for call, texts in groupby(results.texts, key=attrgetter("tool_call_id"))
                     if call not in late_bound_calls
                     for change in self._cap(list(texts), target.originals, changes)
                 ]
-                changes.add(results.position, capped)
+                changes.add(results.entry_index, capped)
         return changes.apply(ir, messages)
 
     def _cap(
@@ -128,14 +128,14 @@ class CapToolResults:
             sizes = [self._cache.tokens(text.text) for text in texts]
             if sum(sizes) <= limit:
                 return
-            share = max(fair_share(sizes, limit), min(limit, LEAST_TOKENS))
+            share = max(fair_share(sizes, limit), min(limit, MIN_TOKENS))
         for text in texts:
             capped = self._cache.cap(text, share, self.caps)
             if capped is None:
                 continue
             handle: str | None = ""
             if originals is not None:
-                handle = changes.keep(originals, text.text, About(tool, text.call))
+                handle = changes.keep(originals, text.text, About(tool, text.tool_call_id))
             if handle is not None:
                 kept = handle or "no originals kept"
                 note = f"{capped.kind}, {capped.omitted:,} tokens left out, {kept}"

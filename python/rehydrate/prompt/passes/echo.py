@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from rehydrate.messages import Message, PieceKind
-from rehydrate.prompt.caps.results import Text, Tools, texts_of
+from rehydrate.prompt.caps.results import Text, ToolNames, texts_of
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About
@@ -57,7 +57,7 @@ class _ConversationEchoes:
         self._format = format
         self._least_characters = least_characters
         self._seen = SeenLines(least_characters)
-        self._tools = Tools()
+        self._tools = ToolNames()
         self._hashes = array("q")  # of the messages so far, which the history holds
         self._echoes: list[tuple[_Echo, ...]] = []
 
@@ -80,10 +80,10 @@ class _ConversationEchoes:
     def _echoes_of(self, message: Message, entry: Any, was_changed: bool) -> Iterator[_Echo]:
         """Yield the echoes in a message, and add its lines to those seen."""
         least = self._least_characters
-        self._tools.note(message)
+        self._tools.add(message)
         is_long = any(len(piece.text) >= least for piece in message.pieces)
         texts = texts_of(message, entry, self._format, self._tools) if is_long else ()
-        by_piece = {text.piece: text for text in texts}
+        by_piece = {text.piece_index: text for text in texts}
         calls = iter(message.calls)
         for number, piece in enumerate(message.pieces):
             if piece.kind == PieceKind.TOOL_INPUT:
@@ -95,7 +95,7 @@ class _ConversationEchoes:
                 self._seen.add(piece.text, TextSource("text", "", message.role))
             elif piece.kind == PieceKind.TOOL_RESULT and len(piece.text) >= least:
                 text = by_piece.get(number)
-                call, tool = (text.call, text.tool) if text else ("", "")
+                call, tool = (text.tool_call_id, text.tool) if text else ("", "")
                 repeats = self._seen.repeats(piece.text) if text else ()
                 if repeats and text:
                     yield _Echo(text, repeats)
@@ -157,9 +157,9 @@ class RemoveEchoes:
         for message, echoes in zip(messages, found, strict=True):
             made = []
             for echo in echoes:
-                if echo.text.call in late_bound_calls:
+                if echo.text.tool_call_id in late_bound_calls:
                     continue
-                about = About(echo.text.tool, echo.text.call)
+                about = About(echo.text.tool, echo.text.tool_call_id)
                 handle = changes.keep(originals, echo.text.text, about)
                 if handle is not None:
                     count = sum(repeat.end - repeat.start for repeat in echo.repeats)

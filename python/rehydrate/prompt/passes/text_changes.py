@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rehydrate import _engine, formats
 from rehydrate._text import words_of
 from rehydrate.messages import Message
-from rehydrate.prompt.caps.cutting import LONGEST_HANDLE
+from rehydrate.prompt.caps.cutting import MAX_HANDLE_CHARS
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About, Originals
 from rehydrate.prompt.target import traced
@@ -42,8 +42,8 @@ class TextChanges:
         """
         try:
             handle = originals.put(text, about=about)
-            if not isinstance(handle, str) or not 0 < len(handle) <= LONGEST_HANDLE:
-                raise ValueError(f"the handle is no string of 1 to {LONGEST_HANDLE} characters")
+            if not isinstance(handle, str) or not 0 < len(handle) <= MAX_HANDLE_CHARS:
+                raise ValueError(f"the handle is no string of 1 to {MAX_HANDLE_CHARS} characters")
         except Exception as error:
             problem = f"{self._pass_name}: {words_of(error, 'originals')}; the result stays whole"
             if problem not in self._degraded:

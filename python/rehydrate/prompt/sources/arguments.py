@@ -1,4 +1,4 @@
-"""What the caller names as sources, brought into the form in use."""
+"""The `sources` argument: memories, paths and functions become HydrationSources."""
 
 from __future__ import annotations
 
@@ -22,49 +22,52 @@ if TYPE_CHECKING:
 
 
 def sources_of(given: Any) -> list[HydrationSource]:
-    """A memory is hot, temporal and semantic; a path is knowledge; a function has its own name.
+    """Return the sources of what the caller passed.
 
-    Of several memories the second is "hot 2", "temporal 2" and "semantic 2", and so on; of several
-    paths the second is "knowledge 2". Raises InvalidArgumentError for anything else.
+    A memory gives three: hot, temporal and semantic. A path gives one: knowledge. A function gives
+    one with the function's name. The sources of a second memory are named "hot 2", "temporal 2" and
+    "semantic 2", and so on; that of a second path is "knowledge 2". Raises InvalidArgumentError for
+    a value of another type.
     """
-    each = found_documents(given)
-    numbers = memory_numbers(each)
-    return [source for one in each for source in _sources(one, numbers.get(id(one), 1))]
+    values = with_documents(given)
+    numbers = memory_numbers(values)
+    return [source for value in values for source in _sources(value, numbers.get(id(value), 1))]
 
 
-def memory_numbers(given: Iterable[Any]) -> dict[int, int]:
-    """The first memory is 1, another one 2: by what `id` says of them."""
-    memories = dict.fromkeys([id(one) for one in given if is_memory(one)])
+def memory_numbers(values: Iterable[Any]) -> dict[int, int]:
+    """Return the number of each memory, from 1, by its `id()`."""
+    memories = dict.fromkeys([id(value) for value in values if is_memory(value)])
     return {memory: number for number, memory in enumerate(memories, 1)}
 
 
-def found_documents(given: Any) -> list[Any]:
-    """What was given, one by one, paths as the sources that they name.
+def with_documents(given: Any) -> list[Any]:
+    """Return the values in a list, each path replaced with its knowledge source.
 
-    Raises InvalidArgumentError for a path that is not there. A file that goes later does no harm.
+    Raises InvalidArgumentError for a path that does not exist. A file that is deleted later is no
+    error.
     """
-    paths = count(1)
+    path_numbers = count(1)
     return [
-        knowledge(one, name=numbered("knowledge", next(paths)))
-        if isinstance(one, (str, os.PathLike))
-        else one
-        for one in each_of(given)
+        knowledge(value, name=numbered("knowledge", next(path_numbers)))
+        if isinstance(value, (str, os.PathLike))
+        else value
+        for value in as_list(given)
     ]
 
 
-def each_of(given: Any) -> list[Any]:
-    """What was given, one by one: a path or a single source stands for itself."""
+def as_list(given: Any) -> list[Any]:
+    """Return the values in a list; a path or a single source becomes a list of one."""
     several = not isinstance(given, (str, bytes, os.PathLike)) and isinstance(given, Iterable)
     return list(given) if several else [given]
 
 
-def is_memory(given: object) -> bool:
-    """Whether it is a memory, as far as sources need one."""
-    return callable(getattr(given, "search", None)) and callable(getattr(given, "hot", None))
+def is_memory(value: object) -> bool:
+    """Whether the value has the methods of a memory that sources call."""
+    return callable(getattr(value, "search", None)) and callable(getattr(value, "hot", None))
 
 
 def numbered(name: str, number: int) -> str:
-    """The name of the first of several, and of the others.
+    """Return the name with its number; the first has none.
 
     >>> numbered("semantic", 1), numbered("semantic", 2)
     ('semantic', 'semantic 2')
@@ -73,7 +76,7 @@ def numbered(name: str, number: int) -> str:
 
 
 def check_names(sources: Sequence[HydrationSource]) -> None:
-    """Raise InvalidArgumentError for a second source of one name."""
+    """Raise InvalidArgumentError if two sources have the same name."""
     names: set[str] = set()
     for source in sources:
         if source.name in names:
@@ -84,19 +87,19 @@ def check_names(sources: Sequence[HydrationSource]) -> None:
         names.add(source.name)
 
 
-def _sources(given: Any, number: int) -> list[HydrationSource]:
-    if isinstance(given, HydrationSource):
-        return [given]
-    if is_memory(given):
+def _sources(value: Any, number: int) -> list[HydrationSource]:
+    if isinstance(value, HydrationSource):
+        return [value]
+    if is_memory(value):
         return [
-            hot(given, name=numbered("hot", number)),
-            temporal(given, name=numbered("temporal", number)),
-            semantic(given, name=numbered("semantic", number)),
+            hot(value, name=numbered("hot", number)),
+            temporal(value, name=numbered("temporal", number)),
+            semantic(value, name=numbered("semantic", number)),
         ]
-    if callable(given):
-        name = getattr(given, "__name__", type(given).__name__)
-        return [function("function" if name == "<lambda>" else name, given)]
+    if callable(value):
+        name = getattr(value, "__name__", type(value).__name__)
+        return [function("function" if name == "<lambda>" else name, value)]
     raise InvalidArgumentError(
-        f"a source is of type {type(given).__name__}; pass a Memory, a path, a function, or a "
+        f"a source is of type {type(value).__name__}; pass a Memory, a path, a function, or a "
         "HydrationSource as semantic(memory) makes it"
     )

@@ -1,7 +1,4 @@
-"""What a function may answer with, read as a `Found`.
-
-function: anything that the caller can write, as a source.
-"""
+"""The function source: a function of the caller's, and its answer read as a `Found`."""
 
 from __future__ import annotations
 
@@ -21,9 +18,8 @@ from rehydrate.prompt.sources.memory import section_of, section_of_hit
 from rehydrate.prompt.sources.source import Found, HydrationSource, Run, SourceSettings
 from rehydrate.prompt.tool_def import ToolDef
 
-UNSAID_TRUST = 0.8
-"""How far content is trusted of which nobody says how far: data of the caller's, never
-instructions."""
+DEFAULT_TRUST = 0.8
+"""Trust of content without a trust of its own: data of the caller's, never instructions."""
 
 _FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "id": str,
@@ -33,18 +29,36 @@ _FIELDS: Mapping[str, type | tuple[type, ...]] = {
     "anchor": (int, NoneType),
     "metadata": Mapping,
 }
-"""What a Section does not see to by itself, and a prompt relies on."""
+"""Types of the fields that a Section does not check itself; a prompt relies on them."""
 
 
-def found_in(answer: Any, source: HydrationSource) -> Found:
-    """A `Found` of a text, a Section, a Hit, a MemoryItem, messages, None, or a sequence of these.
+def function(
+    name: str, run: Run, *, blocking: bool = True, **settings: Unpack[SourceSettings]
+) -> HydrationSource:
+    """Return a source that calls a function of a `SourceRequest`, sync or async.
 
-    Sections get ids that start with the source's name, so that no two sources bring the same one;
-    those that the caller laid down keep theirs. Everything is counted. Raises InvalidArgumentError
-    for anything else.
+    The function may return a text, a `Section`, a `Hit`, a `MemoryItem`, messages, a list of one of
+    these, a `Found`, or None. Content without a priority or a trust of its own gets the source's
+    `priority` and trust 0.8 (data, not instructions). The function runs in a thread. With
+    ``blocking=False`` it runs in the caller's thread, and no timeout stops it: for functions that
+    take microseconds.
+
+    >>> async def weather(request):
+    ...     return f"Rain where {request.namespace} is."
+    >>> function("weather", weather, timeout=1).budget_tokens
+    """
+    return HydrationSource(name, run, blocking=blocking, **settings)
+
+
+def as_found(answer: Any, source: HydrationSource) -> Found:
+    """Return a source's answer as a `Found`, with all its tokens counted.
+
+    The answer is a `Found`, a text, a Section, a Hit, a MemoryItem, messages, None, or a sequence
+    of these. Ids of sections start with the source's name, so that no two sources share one;
+    sections of the system keep theirs. Raises InvalidArgumentError for anything else.
 
     >>> weather = HydrationSource("weather", lambda request: "Rain.")
-    >>> found_in("Rain.", weather).sections[0].id
+    >>> as_found("Rain.", weather).sections[0].id
     'weather'
     """
     if isinstance(answer, Found):
@@ -54,9 +68,9 @@ def found_in(answer: Any, source: HydrationSource) -> Found:
     else:
         found = _checked(Found(_sections(answer, source.name, source.priority)), source.name)
     sections: Sequence[Section] = found.sections
-    if not source.comes_whole:
-        sections = _named(sections, source.name)
-    # What a function says of its tokens may be wrong, and a budget goes by it.
+    if not source.ignores_budget:
+        sections = _with_own_ids(sections, source.name)
+    # Budgets depend on the counts, and those of a caller's function may be wrong.
     return found._replace(
         sections=tuple(counted_sections(sections, again=not source.kind)),
         tools=tuple(counted_tools(found.tools)),
@@ -67,22 +81,22 @@ def _sections(answer: Any, source: str, priority: Priority) -> tuple[Section, ..
     if isinstance(answer, (str, Section)) or not isinstance(answer, Sequence):
         answer = [answer]
     if answer and all(_is_message(entry) for entry in answer):
-        formats.parse(answer)  # refuses what is none
+        formats.parse(answer)  # raises for entries that are no messages
         answer = [Section(source, tuple(answer), _provenance(source), priority=priority)]
     sections = []
-    for place, entry in enumerate(answer):
+    for index, entry in enumerate(answer):
         if isinstance(entry, str) and not entry.strip():
             continue
-        sections.append(_section(entry, place, source, priority))
+        sections.append(_section(entry, index, source, priority))
     return tuple(sections)
 
 
-def _section(entry: Any, place: int, source: str, priority: Priority) -> Section:
+def _section(entry: Any, index: int, source: str, priority: Priority) -> Section:
     from rehydrate.memory.items import Hit, MemoryItem
 
     if isinstance(entry, Section):
         return entry
-    id_ = f"{source}:{place + 1}" if place else source
+    id_ = f"{source}:{index + 1}" if index else source
     if isinstance(entry, str):
         return Section(id_, entry, _provenance(source), priority=priority)
     if isinstance(entry, Hit):
@@ -93,39 +107,39 @@ def _section(entry: Any, place: int, source: str, priority: Priority) -> Section
             return section
         return replace(section, id=id_, provenance=replace(section.provenance, items=()))
     raise InvalidArgumentError(
-        f"source {source!r} returned {_kind(entry)} at place {place}; return a text, a Section, "
-        "a Hit, a MemoryItem, messages, or a list of one of these"
+        f"source {source!r} returned {_type_name(entry)} at index {index}; return a text, a "
+        "Section, a Hit, a MemoryItem, messages, or a list of one of these"
     )
 
 
 def _checked(found: Found, source: str) -> Found:
-    """The same, if everything in it is what it has to be."""
-    for name, kind in (
+    """Return the `Found` with its sequences as tuples, if all its values have the right types."""
+    for name, type_ in (
         ("sections", Section),
         ("tools", ToolDef),
         ("dropped", DroppedSection),
         ("degraded", str),
     ):
         for entry in getattr(found, name):
-            if not isinstance(entry, kind):
+            if not isinstance(entry, type_):
                 raise InvalidArgumentError(
-                    f"source {source!r} returned {_kind(entry)} among its {name}; "
-                    f"each is a {kind.__name__}"
+                    f"source {source!r} returned {_type_name(entry)} among its {name}; "
+                    f"each is a {type_.__name__}"
                 )
     for section in found.sections:
-        for name, kinds in _FIELDS.items():
-            if not isinstance(getattr(section, name), kinds):
+        for name, types in _FIELDS.items():
+            if not isinstance(getattr(section, name), types):
                 raise InvalidArgumentError(
                     f"source {source!r} returned a Section whose {name} is "
-                    f"{_kind(getattr(section, name))}"
+                    f"{_type_name(getattr(section, name))}"
                 )
-    is_history = found.history is None or (
+    has_history = found.history is None or (
         isinstance(found.history, History) and all(type(n) is int for n in found.history.tokens)
     )
-    if not is_history or not isinstance(found.off, str):
+    if not has_history or not isinstance(found.off, str):
         raise InvalidArgumentError(
-            f"source {source!r} returned a Found with {_kind(found.history)} as its history and "
-            f"{_kind(found.off)} as off; pass a History and a string"
+            f"source {source!r} returned a Found with {_type_name(found.history)} as its history "
+            f"and {_type_name(found.off)} as off; pass a History and a string"
         )
     return found._replace(
         sections=tuple(found.sections),
@@ -135,24 +149,24 @@ def _checked(found: Found, source: str) -> Found:
     )
 
 
-def _named(sections: Sequence[Section], source: str) -> list[Section]:
-    """The sections under names of the source's own, each once."""
+def _with_own_ids(sections: Sequence[Section], source: str) -> list[Section]:
+    """Return the sections with unique ids that start with the source's name."""
     ids: set[str] = set()
-    named = []
+    renamed = []
     for section in sections:
-        own = section.id == source or section.id.startswith(f"{source}:")
-        wanted = id_ = section.id if own else f"{source}:{section.id}"
+        has_prefix = section.id == source or section.id.startswith(f"{source}:")
+        first_choice = id_ = section.id if has_prefix else f"{source}:{section.id}"
         number = 1
         while id_ in ids:
             number += 1
-            id_ = f"{wanted}~{number}"
+            id_ = f"{first_choice}~{number}"
         ids.add(id_)
-        named.append(section if id_ == section.id else replace(section, id=id_))
-    return named
+        renamed.append(section if id_ == section.id else replace(section, id=id_))
+    return renamed
 
 
 def _provenance(source: str) -> Provenance:
-    return Provenance(source, trust=UNSAID_TRUST)
+    return Provenance(source, trust=DEFAULT_TRUST)
 
 
 def _is_message(entry: Any) -> bool:
@@ -161,22 +175,5 @@ def _is_message(entry: Any) -> bool:
     return not isinstance(entry, (str, Section)) and langchain.detect(entry) > 0
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     return "None" if value is None else f"one of type {type(value).__name__}"
-
-
-def function(
-    name: str, run: Run, *, blocking: bool = True, **settings: Unpack[SourceSettings]
-) -> HydrationSource:
-    """A function of a `SourceRequest`, sync or async: what it returns goes into the prompt.
-
-    It may return a text, a `Section`, a `Hit`, a `MemoryItem`, messages, a list of one of these, a
-    `Found`, or None. What it does not say itself the source says: `priority`, and trust 0.8 (data,
-    not instructions). It runs in a thread, or with ``blocking=False`` in the caller's, where no
-    deadline can stop it: for what takes microseconds.
-
-    >>> async def weather(request):
-    ...     return f"Rain where {request.namespace} is."
-    >>> function("weather", weather, timeout=1).budget_tokens
-    """
-    return HydrationSource(name, run, blocking=blocking, **settings)

@@ -1,9 +1,4 @@
-"""system: what the caller lays down: instructions, rules, facts; and tools, beside them.
-
-tools: the definitions of the tools that the model may call.
-
-history: the conversation so far, the caller's own entries, untouched.
-"""
+"""Sources of what the caller passes with each request: system, tools and history."""
 
 from __future__ import annotations
 
@@ -25,46 +20,39 @@ from rehydrate.prompt.section import (
     Section,
     Stability,
 )
-from rehydrate.prompt.sources.source import Found, HydrationSource, Run, SourceRequest
+from rehydrate.prompt.sources.source import Found, HydrationSource, Run, SourceKind, SourceRequest
 from rehydrate.prompt.tool_def import ToolDef
 
 
 def system(*sections: str | Section, name: str = "system") -> HydrationSource:
-    """Texts as instructions, in order of rank, and sections as they are.
+    """Return a source of instructions: texts in order of rank, and sections unchanged.
 
-    A text is static, fully trusted and critical: it is never cut. It comes whole, whatever the
-    budget.
+    The section of a text is static, fully trusted and critical. It is never cut, whatever the
+    budget. Raises InvalidArgumentError if two sections have the same id.
 
     >>> source = system("You are a deployment assistant.", "Answer in one sentence.")
     >>> source.name
     'system'
     """
-    made = tuple([_section(name, place, given) for place, given in enumerate(sections)])
-    ids = [section.id for section in made]
-    if repeated := next((one for one in ids if ids.count(one) > 1), None):
+    found = Found(tuple([_section(name, index, given) for index, given in enumerate(sections)]))
+    ids = [section.id for section in found.sections]
+    if repeated := next((id_ for id_ in ids if ids.count(id_) > 1), None):
         raise InvalidArgumentError(
             f"source {name!r}: two sections have the id {repeated!r}; give each its own"
         )
-    return HydrationSource(
-        name,
-        lambda _: Found(made),
-        priority=Priority.CRITICAL,
-        timeout=None,
-        blocking=False,
-        kind="system",
-    )
+    return _source(name, "system", lambda _: found)
 
 
-def _section(name: str, place: int, given: Any) -> Section:
+def _section(name: str, index: int, given: Any) -> Section:
     if isinstance(given, Section):
         return given
     if not isinstance(given, str):
         raise InvalidArgumentError(
-            f"source {name!r}: entry {place} is of type {type(given).__name__}; pass texts or "
+            f"source {name!r}: entry {index} is of type {type(given).__name__}; pass texts or "
             "Sections"
         )
     return Section(
-        f"{name}:{place + 1}" if place else name,
+        f"{name}:{index + 1}" if index else name,
         given,
         Provenance(name),
         priority=Priority.CRITICAL,
@@ -76,27 +64,21 @@ def _section(name: str, place: int, given: Any) -> Section:
 
 
 def tools(definitions: Iterable[Any]) -> HydrationSource:
-    """Definitions in any provider's shape, in the order given, each counted.
+    """Return a source of tool definitions in any provider's shape, in the order given.
 
-    Raises InvalidArgumentError for what is no tool, and for a second one of the same name.
+    Raises InvalidArgumentError for a value that is no tool, and if two have the same name.
 
     >>> tools([{"name": "grep", "input_schema": {"type": "object"}}]).kind
     'tools'
     """
     read = read_tools(definitions)
-    return HydrationSource(
-        "tools",
-        lambda _: Found(tools=tuple(counted_tools(read))),
-        priority=Priority.CRITICAL,
-        timeout=None,
-        blocking=False,
-        kind="tools",
-    )
+    return _source("tools", "tools", lambda _: Found(tools=tuple(counted_tools(read))))
 
 
 def read_tools(definitions: Iterable[Any]) -> tuple[ToolDef, ...]:
-    """The definitions, read; raises InvalidArgumentError for what is no list of them, and for a
-    second one of the same name.
+    """Return the tools that the definitions describe.
+
+    Raises InvalidArgumentError for a value that is no list of tools, and if two have the same name.
 
     >>> read_tools({"name": "grep"})
     Traceback (most recent call last):
@@ -121,13 +103,13 @@ def history(
     messages: Sequence[Any] | History,
     format: str = "auto",  # noqa: A002  the field's word
 ) -> HydrationSource:
-    """The messages as they are now, in any of the formats, each entry counted.
+    """Return a source of the messages as they are now, in any format, each entry counted.
 
-    A `History` whose entries are counted is taken as it is, and only its last user turn is read.
+    Of a `History` whose entries are counted only the last user turn is read.
 
-    It comes whole, whatever the budget: what of it goes is for the compiler's passes to say. A
-    request without a query is about its last user turn. Raises InvalidMessageError for an
-    entry that is no message.
+    All entries are kept, whatever the budget: the compiler's passes decide which ones to drop. The
+    last user turn is the query of a request that has none. Raises InvalidMessageError for an entry
+    that is no message.
 
     >>> history([{"role": "user", "content": "Which port?"}]).kind
     'history'
@@ -136,40 +118,44 @@ def history(
         given = History(tuple(as_dicts(as_sequence(messages))), format)
     elif len(messages.tokens) == len(messages.entries):
         counted = messages
-        return _source(lambda _: Found(history=counted), lambda: _last_said(counted))
+        return _source(
+            "history", "history", lambda _: Found(history=counted), lambda: _query_of(counted)
+        )
     else:
         given = messages
-    entries = given.entries  # as they are now: another thread may change the list
+    entries = given.entries  # a copy: another thread may change the list
     conversation = formats.parse(entries, given.format)
     check_speakers(conversation)
 
-    def run(request: SourceRequest) -> Found:  # noqa: ARG001  it is the same for all
+    def run(request: SourceRequest) -> Found:  # noqa: ARG001  the same for every request
         tokens = entry_tokens(conversation, len(entries))
         return Found(history=given.with_tokens(tokens, conversation))
 
-    return _source(run, lambda: _last_user_turn(conversation))
+    return _source("history", "history", run, lambda: _last_user_turn(conversation))
 
 
-def _source(run: Run, query: Callable[[], str]) -> HydrationSource:
+def _source(
+    name: str, kind: SourceKind, run: Run, query: Callable[[], str] | None = None
+) -> HydrationSource:
     return HydrationSource(
-        "history",
+        name,
         run,
         priority=Priority.CRITICAL,
         timeout=None,
         blocking=False,
-        kind="history",
+        kind=kind,
         query=query,
     )
 
 
-def _last_said(counted: History) -> str:
-    """The last user turn, without reading what stands far before it."""
-    reach = 16
+def _query_of(counted: History) -> str:
+    """Return the last user turn; only the last entries are read, more if it is not among them."""
+    length = 16
     while True:
-        found = _last_user_turn(formats.parse(counted.entries[-reach:], counted.format))
-        if found or reach >= len(counted.entries):
+        found = _last_user_turn(formats.parse(counted.entries[-length:], counted.format))
+        if found or length >= len(counted.entries):
             return found
-        reach *= 4
+        length *= 4
 
 
 def _last_user_turn(conversation: Conversation) -> str:

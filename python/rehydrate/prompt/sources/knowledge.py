@@ -1,6 +1,7 @@
-"""Documents in pieces: files, folders and texts, read again only when they changed.
+"""The knowledge source: chunks of files, folders and texts, ranked by the query.
 
-knowledge: what documents say about the turn: files, folders and texts of the caller's.
+A file is read again only when it has changed; documents are analysed again only when one of them
+has changed.
 """
 
 from __future__ import annotations
@@ -12,39 +13,34 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
-from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.memory.arguments import checked_limit
 from rehydrate.memory.folder import (
     CHUNK_TOKENS,
     SUFFIXES,
-    chunks,
+    chunks as chunks_of,
     files_in,
     read_note,
     split_front_matter,
 )
-from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
-from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.section import CompositionMode, Priority, Provenance, Section
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest, SourceSettings
-
-if TYPE_CHECKING:
-    from rehydrate import _native
-
+from rehydrate.prompt.sources.text_index import TextIndex
 
 FOLDER_SUFFIXES = SUFFIXES | {".adoc", ".org", ".rst"}
-"""What is read of a folder; a file that is named by itself may be any text."""
-_JUST_NOW_S = 2.0
-"""A file that was changed this recently may change again without its time showing it."""
-_MOST_CHARS = 32_000_000
-"""What is kept of texts that were ranked, over all documents of the process."""
+"""Suffixes of the files of a folder that are read; a file whose path is passed may have any."""
+_FRESH_SECONDS = 2.0
+"""A file that changed this recently is not cached: it may change again and keep its time stamp."""
+_MAX_CACHED_CHARS = 32_000_000
+"""Characters of the analysed texts that this process caches."""
+_MAX_CACHED_FILES = 10_000
 
 
-class Extract(NamedTuple):
-    """A piece of a document."""
+class DocumentChunk(NamedTuple):
+    """A chunk of a document."""
 
     document: str
     number: int
@@ -55,141 +51,117 @@ class Extract(NamedTuple):
 
     @property
     def id(self) -> str:
-        """Which piece of which document: ``docs/ports.md#3``."""
+        """The document and the chunk's number: ``docs/ports.md#3``."""
         return f"{self.document}#{self.number}"
 
 
 class Corpus:
-    """Extracts, and what the engine knows of them; ranked by query after query."""
+    """Chunks that the engine has analysed, ranked by one query after another."""
 
-    def __init__(self, extracts: Sequence[Extract]) -> None:
-        """Analyse them all."""
-        self.extracts = tuple(extracts)
-        self.chars = sum(len(extract.text) for extract in extracts)
-        messages = tuple(
-            [
-                Message(place, "user", (Piece(extract.text, PieceKind.TEXT),))
-                for place, extract in enumerate(extracts)
-            ]
-        )
-        units = tuple([Unit((message.index,), (message,)) for message in messages])
-        self._prepared: _native.Prepared = _engine.prepare(
-            Conversation("", messages, units),
-            weight_of=lambda _role: 1.0,
-            pinned=[False] * len(units),
-            counter=COUNTER,
-            embed=True,
-            calibrated=True,
-            coverage=False,
-            asked=True,
-        )
+    def __init__(self, chunks: Sequence[DocumentChunk]) -> None:
+        """Analyse all chunks."""
+        self.chunks = tuple(chunks)
+        self.characters = sum(len(chunk.text) for chunk in chunks)
+        self._index = TextIndex([chunk.text for chunk in chunks])
 
-    def best(self, query: str, limit: int) -> list[tuple[Extract, float]]:
-        """The extracts most relevant to the query and how relevant, of all of them; best first."""
-        selection = self._prepared.select(
-            query=query,
-            query_weight=1.0,
-            vectors=None,
-            places=None,
-            query_vector=None,
-            memory_coverage=None,
-            weights=(0.0, 1.0, 0.0),
-            calibrated=True,
-            coverage=False,
-            target_tokens=0,
-        )
-        relevance = [signal.semantic for signal in _engine.signals(selection)]
-        ranked = sorted(range(len(relevance)), key=lambda place: -relevance[place])[:limit]
-        return [(self.extracts[place], relevance[place]) for place in ranked]
+    def best(self, query: str, limit: int) -> list[tuple[DocumentChunk, float]]:
+        """Return the most relevant chunks and their relevances, the best first."""
+        relevances = [signal.semantic for signal in self._index.signals(query)]
+        ranked = sorted(range(len(relevances)), key=lambda index: -relevances[index])[:limit]
+        return [(self.chunks[index], relevances[index]) for index in ranked]
 
 
 class Document(NamedTuple):
-    """Something to read: a text, or the path of a file or a folder."""
+    """A document: a text, or the path of a file or a folder."""
 
     label: str
-    """What it is called in the prompt."""
+    """Its name in the prompt."""
     path: Path | None = None
     text: str = ""
 
-    def extracts(self, chunk_tokens: int, troubles: list[str]) -> Iterator[Extract]:
-        """Its pieces, in order; what cannot be read is said in `troubles`."""
+    def chunks(self, chunk_tokens: int, problems: list[str]) -> Iterator[DocumentChunk]:
+        """Yield its chunks in order; files that cannot be read are added to `problems`."""
         if self.path is None:
             yield from _cut(self.label, self.text, chunk_tokens, None)
         elif self.path.is_dir():
             for file, inside in files_in(self.path):
                 if file.suffix.lower() in FOLDER_SUFFIXES:
-                    shown = os.fsencode(f"{self.label}/{inside}").decode("utf-8", "replace")
-                    yield from _read(file, shown, chunk_tokens, troubles)
+                    label = os.fsencode(f"{self.label}/{inside}").decode("utf-8", "replace")
+                    yield from _read(file, label, chunk_tokens, problems)
         else:
-            yield from _read(self.path, self.label, chunk_tokens, troubles)
+            yield from _read(self.path, self.label, chunk_tokens, problems)
 
 
-def corpus_of(documents: Sequence[Document], chunk_tokens: int, troubles: list[str]) -> Corpus:
-    """The documents as they are now; analysed once for what they say."""
-    extracts = [
-        extract for document in documents for extract in document.extracts(chunk_tokens, troubles)
-    ]
-    key = tuple([(extract.document, extract.digest) for extract in extracts])
+def corpus_of(documents: Sequence[Document], chunk_tokens: int, problems: list[str]) -> Corpus:
+    """Return the documents as they are now; an unchanged corpus comes from the cache."""
+    chunks = [chunk for document in documents for chunk in document.chunks(chunk_tokens, problems)]
+    key = tuple([(chunk.document, chunk.digest) for chunk in chunks])
     with _lock:
-        known = _corpora.get(key)
-        if known is not None:
+        cached = _corpora.get(key)
+        if cached is not None:
             _corpora.move_to_end(key)
-            return known
-    made = Corpus(extracts)
+            return cached
+    corpus = Corpus(chunks)
     with _lock:
-        _corpora[key] = made
-        while len(_corpora) > 1 and sum(one.chars for one in _corpora.values()) > _MOST_CHARS:
+        _corpora[key] = corpus
+        while (
+            len(_corpora) > 1
+            and sum(each.characters for each in _corpora.values()) > _MAX_CACHED_CHARS
+        ):
             _corpora.popitem(last=False)
-    return made
+    return corpus
 
 
 _Stamp = tuple[str, str, int, int, int, int]
-_files: OrderedDict[_Stamp, list[Extract]] = OrderedDict()
+_files: OrderedDict[_Stamp, list[DocumentChunk]] = OrderedDict()
 _corpora: OrderedDict[tuple[tuple[str, str], ...], Corpus] = OrderedDict()
 _lock = ForkSafeLock()
-_MOST_FILES = 10_000
 
 
-def _read(path: Path, shown: str, chunk_tokens: int, troubles: list[str]) -> Sequence[Extract]:
+def _read(
+    path: Path, label: str, chunk_tokens: int, problems: list[str]
+) -> Sequence[DocumentChunk]:
+    """Return the chunks of a file; an unchanged file comes from the cache."""
     try:
         status = path.lstat()
     except OSError as error:
-        troubles.append(f"{shown}: it cannot be read: {error.strerror}")
+        problems.append(f"{label}: it cannot be read: {error.strerror}")
         return ()
-    stamp = (str(path), shown, chunk_tokens, status.st_mtime_ns, status.st_size, status.st_ino)
+    stamp = (str(path), label, chunk_tokens, status.st_mtime_ns, status.st_size, status.st_ino)
     with _lock:
-        known = _files.get(stamp)
-        if known is not None:
+        cached = _files.get(stamp)
+        if cached is not None:
             _files.move_to_end(stamp)
-            return known
+            return cached
     note = read_note(path, path.name, None)
     if isinstance(note, str):
-        troubles.append(f"{shown}: {note}")
+        problems.append(f"{label}: {note}")
         return ()
-    extracts = list(_cut(shown, note.text, chunk_tokens, note.modified))
-    if abs(time.time() - status.st_mtime) > _JUST_NOW_S:
+    chunks = list(_cut(label, note.text, chunk_tokens, note.modified))
+    if abs(time.time() - status.st_mtime) > _FRESH_SECONDS:
         with _lock:
-            _files[stamp] = extracts
-            while len(_files) > _MOST_FILES:
+            _files[stamp] = chunks
+            while len(_files) > _MAX_CACHED_FILES:
                 _files.popitem(last=False)
-    return extracts
+    return chunks
 
 
 def _cut(
     document: str, text: str, chunk_tokens: int, modified: datetime | None
-) -> Iterator[Extract]:
+) -> Iterator[DocumentChunk]:
+    """Yield the chunks of a text that have more than headings."""
     _, body = split_front_matter(text)
-    for place, chunk in enumerate(chunks(body, chunk_tokens=chunk_tokens)):
+    for number, chunk in enumerate(chunks_of(body, chunk_tokens=chunk_tokens), 1):
         if chunk.body.strip():
-            said = chunk.text.strip("\n")
-            digest = hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8)
-            yield Extract(document, place + 1, said, digest.hexdigest(), modified)
+            content = chunk.text.strip("\n")
+            digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8)
+            yield DocumentChunk(document, number, content, digest.hexdigest(), modified)
 
 
 LIMIT = 8
-"""So many pieces are brought at most."""
+"""Default number of chunks."""
 TRUST = 0.8
-"""Of documents: data of the caller's own, but whoever wrote them does not instruct the model."""
+"""Trust of documents: they are the caller's data, but they must not instruct the model."""
 
 Documents = str | os.PathLike[str] | Mapping[str, str]
 
@@ -202,81 +174,81 @@ def knowledge(
     trust: float = TRUST,
     **settings: Unpack[SourceSettings],
 ) -> HydrationSource:
-    r"""The pieces of documents that are most relevant to the query, the best first.
+    r"""Return a source of the chunks of documents that match the query best, the best first.
 
-    A document is a path of a file or of a folder (its Markdown and plain text), a text, or texts by
-    name. Each is cut at headings and paragraphs into pieces of about ``chunk_tokens``. A file that
-    changes is read again in the next turn. Raises InvalidArgumentError for a path that is not
-    there.
+    A document is the path of a file or of a folder (its Markdown and plain text), a text, or a dict
+    of texts by name. Documents are cut at headings and paragraphs into chunks of about
+    ``chunk_tokens``. A file that changes is read again in the next turn. Raises
+    InvalidArgumentError for a path that does not exist.
 
     >>> knowledge({"ports.md": "# Ports\n\nStaging listens on 8443."}).kind
     'knowledge'
     """
     read = _documents(documents, name)
-    most = checked_limit("limit", limit)
-    chunk = checked_limit("chunk_tokens", chunk_tokens)
+    limit = checked_limit("limit", limit)
+    chunk_tokens = checked_limit("chunk_tokens", chunk_tokens)
     priority = settings.get("priority", Priority.NORMAL)
-    provenance = Provenance(name, trust=trust)  # refuses what is no trust, before it is needed
+    provenance = Provenance(name, trust=trust)  # raises now, not in the first turn
 
     def run(request: SourceRequest) -> Found:
         if not request.query.strip():
             return Found(off="the request has no query to look for")
-        troubles: list[str] = []
-        corpus = corpus_of(read, chunk, troubles)
-        degraded = tuple([f"{name}: {trouble}" for trouble in troubles])
+        problems: list[str] = []
+        corpus = corpus_of(read, chunk_tokens, problems)
+        degraded = tuple([f"{name}: {problem}" for problem in problems])
         return Found(_sections(corpus, request), degraded=degraded)
 
     def _sections(corpus: Corpus, request: SourceRequest) -> tuple[Section, ...]:
-        if not corpus.extracts:
+        if not corpus.chunks:
             return ()
-        ranked = corpus.best(request.query, most + len(request.visible))
+        ranked = corpus.best(request.query, limit + len(request.visible))
         new = [found for found in ranked if _item(found[0]) not in request.visible]
-        return tuple([_section(extract, relevance) for extract, relevance in new[:most]])
+        return tuple([_section(chunk, relevance) for chunk, relevance in new[:limit]])
 
-    def _section(extract: Extract, relevance: float) -> Section:
+    def _section(chunk: DocumentChunk, relevance: float) -> Section:
         return Section(
-            f"{name}:{extract.id}",
-            extract.text,
+            f"{name}:{chunk.id}",
+            chunk.text,
             Provenance(
                 provenance.source,
-                items=(_item(extract),),
-                origin=extract.document,
-                time=extract.modified,
+                items=(_item(chunk),),
+                origin=chunk.document,
+                time=chunk.modified,
                 trust=provenance.trust,
             ),
             priority=priority,
             relevance=min(max(relevance, 0.0), 1.0),
             mode=CompositionMode.CONTEXTUAL,
-            title=extract.document,
+            title=chunk.document,
         )
 
     return HydrationSource(name, run, kind="knowledge", **settings)
 
 
-def _item(extract: Extract) -> str:
-    """The piece as it is now: after a change it is another one, though its number is the same."""
-    return f"{extract.id}@{extract.digest}"
+def _item(chunk: DocumentChunk) -> str:
+    """Return the chunk's item; the digest makes a changed chunk another item."""
+    return f"{chunk.id}@{chunk.digest}"
 
 
 def _documents(given: tuple[Any, ...], name: str) -> list[Document]:
     paths: list[Path] = []
     texts: list[Document] = []
-    for one in given:
-        if isinstance(one, Mapping):
-            texts += [_named(label, text, name) for label, text in one.items()]
-        elif isinstance(one, str) and not _is_path(one):
-            texts.append(Document(f"text-{len(texts) + 1}", text=one))
-        elif isinstance(one, (str, os.PathLike)):
-            path = Path(one)
+    for value in given:
+        if isinstance(value, Mapping):
+            texts += [_named_text(label, text, name) for label, text in value.items()]
+        elif isinstance(value, str) and not _is_path(value):
+            texts.append(Document(f"text-{len(texts) + 1}", text=value))
+        elif isinstance(value, (str, os.PathLike)):
+            path = Path(value)
             if not path.exists():
                 raise InvalidArgumentError(
-                    f"source {name!r}: there is no {os.fspath(one)!r}; pass the path of a file or "
-                    "a folder, or a text by name: {'ports.md': text}"
+                    f"source {name!r}: there is no {os.fspath(value)!r}; pass the path of a file "
+                    "or a folder, or a text by name: {'ports.md': text}"
                 )
             paths.append(path.resolve())
         else:
             raise InvalidArgumentError(
-                f"source {name!r}: a document is of type {type(one).__name__}; pass a path, a "
+                f"source {name!r}: a document is of type {type(value).__name__}; pass a path, a "
                 "text, or a dict of texts by name"
             )
     if not paths and not texts:
@@ -291,7 +263,7 @@ def _documents(given: tuple[Any, ...], name: str) -> list[Document]:
     ]
 
 
-def _named(label: Any, text: Any, name: str) -> Document:
+def _named_text(label: Any, text: Any, name: str) -> Document:
     if not isinstance(label, str) or not label or not isinstance(text, str):
         raise InvalidArgumentError(
             f"source {name!r}: {label!r} is of type {type(text).__name__}; pass texts by name"
@@ -300,10 +272,10 @@ def _named(label: Any, text: Any, name: str) -> Document:
 
 
 def _is_path(text: str) -> bool:
-    """Whether a string is a path rather than a text: what is there is one, a single word too."""
+    """Whether a string is a path and no text: it exists, or it is a single word."""
     if "\n" in text:
         return False
     try:
         return len(text.split()) == 1 or Path(text).exists()
-    except (OSError, ValueError):  # too long for a name, or with a zero in it
+    except (OSError, ValueError):  # too long for a name, or it holds a zero character
         return False

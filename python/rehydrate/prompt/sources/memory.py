@@ -1,17 +1,9 @@
-"""Relevance: whether what a search of a memory found is about the question, by an absolute measure.
+"""The sources of a memory: hot, temporal and semantic, and its items as sections.
 
-A search always finds something, and its scores compare hits of one search only. What goes into a
-prompt without the model having asked for it must be about the turn, so it is judged by what means
-the same in every search: the share of the query's words that a hit holds (words that no item holds
-count as missing, the rarer the more) and the cosine of the meanings, together 0 to 2.
-
-A memory's items as sections: shared by every source that reads a memory.
-
-hot: the hot memory, which belongs into every turn.
-
-temporal: what a memory holds of a time.
-
-semantic: what a memory holds about the turn, found by words and by meaning.
+A search always finds something, and its scores compare only hits of the same search. So what goes
+into a prompt unasked is judged by a relevance that means the same in every search, from 0 to 2: the
+share of the query's words that a hit holds, plus the cosine. Rare words count more, and words that
+no item holds count as missing.
 """
 
 from __future__ import annotations
@@ -42,78 +34,229 @@ if TYPE_CHECKING:
     from rehydrate.memory.memory import Memory
 
 
+TEMPORAL_LIMIT = 50
+"""Default number of the time's items: the latest, and the best matches of the query."""
+SEMANTIC_LIMIT = 5
+"""Default number of items that are searched for."""
+UNRELATED = 0.2
+"""Relevance of an item of the right time that does not match the query."""
+DEFAULT_BUDGET_TOKENS = 4_000
+"""Tokens for whole items if the source has no budget."""
 MIN_RELEVANCE = 0.55
-"""The best hit of a search must have so much, or nothing of it is brought. Four of five LoCoMo
-conversations choose 0.6 for the fifth; the pieces of notes are longer and match less. Nothing is
-brought for 83% of general questions and 77% of those that another conversation answers (0% without
-a threshold), and for its own 0.65 of the evidence instead of 0.71: what is missing the model can
-ask for (`benches/python/relevance.py`)."""
-LEAST_OF_A_HIT = 0.1
-"""What has less shares next to nothing with the question, and is not brought beside the best."""
-
-OF_IDEOGRAPHS = 0.5
-"""So much of the threshold holds for a query in ideographs: its characters and their pairs are its
-words, of which a paraphrase shares fewer (eight questions and their answers in Chinese: 0.29 to
-1.29, ten unrelated ones at most 0.25)."""
-
-_SMALL_WORDS = (
-    "a again alright and bye cheers continue cool day do evening fine go good goodbye great hello "
-    "hey hi how i is it k let me morning much next night nice no nope of ok okay on one perfect "
-    "please right so sounds sure thank thanks that the then there this thx to well what yeah yep "
-    "yes you your ahead are for now s"
-)
-_SMALL_TALK = frozenset(_SMALL_WORDS.split())
-"""A message of nothing but such words asks for nothing that a memory holds."""
-_WORD = re.compile(r"\w+")
-_IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")
+"""Relevance that the best hit of a search must have, or the search brings nothing. Four of five
+LoCoMo conversations choose 0.6 for the fifth; chunks of notes are longer and match less. It brings
+nothing for 83% of general questions and 77% of those about another conversation (0% without a
+threshold), and 0.65 instead of 0.71 of the evidence for questions about its own: the model can ask
+for what is missing (`benches/python/relevance.py`)."""
+MIN_HIT_RELEVANCE = 0.1
+"""Relevance that every further hit must have; one with less shares next to nothing with the query.
+"""
+IDEOGRAPH_FACTOR = 0.5
+"""Factor of the threshold for a query in ideographs. Its words are single characters and pairs, and
+a paraphrase shares fewer of them (eight questions and their answers in Chinese: 0.29 to 1.29; ten
+unrelated ones: at most 0.25)."""
 
 
-def relevant(hits: Sequence[Hit], query: str, least: float = MIN_RELEVANCE) -> list[Hit]:
-    """The hits that are about the query, in their order; none where the best is below ``least``.
+def hot(
+    memory: Memory, *, name: str = "hot", **settings: Unpack[SourceSettings]
+) -> HydrationSource:
+    """Return a source of a memory's hot items, at most 100 lines, as one static section.
 
-    >>> relevant([], "Which port?")
-    []
+    The section has the trust of its least trusted item. If it exceeds its budget, it is cut after a
+    line, and the report says so.
     """
-    if least <= 0:
-        return list(hits)
-    words = _WORD.findall(query.lower())
-    if _SMALL_TALK.issuperset(words):
-        return []
-    if 2 * len(_IDEOGRAPH.findall(query)) > sum(map(len, words)):
-        least *= OF_IDEOGRAPHS
-    worth = [relevance(hit) for hit in hits]
-    if max(worth, default=0.0) < least:
-        return []
-    floor = min(LEAST_OF_A_HIT, least)
-    return [hit for hit, each in zip(hits, worth, strict=True) if each >= floor]
+    priority = settings.setdefault("priority", Priority.HIGH)
 
-
-def relevance(hit: Hit) -> float:
-    """How much a hit has to do with the query, 0 to 2, whatever else was found."""
-    if hit.cosine is None:  # no vector: its words stand for the meaning too
-        return 2 * hit.trigram
-    return hit.trigram + max(hit.cosine, 0.0)
-
-
-def checked_relevance(value: object) -> float:
-    """A relevance from 0 to 2."""
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= 2:  # type: ignore[operator]
-        raise InvalidArgumentError(
-            f"min_relevance is {value!r}; pass a number from 0 (whatever is found) to 2"
+    def run(request: SourceRequest) -> Found:
+        found = in_namespace(memory, request).hot()
+        if not found.text:
+            return Found()
+        text, cut_note = _cut(found, request.budget_tokens)
+        degraded = tuple([f"{name}: {note}" for note in (found.warning, cut_note) if note])
+        if not text:
+            return Found(degraded=degraded)
+        section = Section(
+            name,
+            text,
+            Provenance(name, items=found.handles, trust=found.trust),
+            priority=priority,
+            relevance=1.0,
+            mode=CompositionMode.ADDITIVE,
+            stability=Stability.STATIC,
+            position=Position.START,
+            handle=found.handles[0] if cut_note else None,
         )
-    return float(value)  # type: ignore[arg-type]
+        return Found((section,), degraded=degraded)
+
+    needs_namespace = memory.namespace is None
+    return HydrationSource(
+        name, run, kind="hot", needs_namespace=needs_namespace, memory=memory, **settings
+    )
 
 
-def bound(memory: Memory, request: SourceRequest) -> Memory:
-    """The memory in a namespace: its own, else that of whose turn it is."""
+def _cut(found: HotMemory, budget_tokens: int | None) -> tuple[str, str]:
+    """Return the first lines that fit, and a note if some do not."""
+    (tokens,) = text_tokens([found.text])
+    if budget_tokens is None or tokens <= budget_tokens:
+        return found.text, ""
+    lines = found.text.splitlines()
+    fits, exceeds = 0, len(lines)
+    while exceeds - fits > 1:
+        middle = (fits + exceeds) // 2
+        (tokens,) = text_tokens(["\n".join(lines[:middle])])
+        fits, exceeds = (middle, exceeds) if tokens <= budget_tokens else (fits, middle)
+    return "\n".join(lines[:fits]), (
+        f"{fits} of its {len(lines)} lines fit in {budget_tokens:,} tokens; move some to "
+        "decisions.md, or give it a larger share"
+    )
+
+
+def temporal(
+    memory: Memory,
+    *,
+    name: str = "temporal",
+    limit: int = TEMPORAL_LIMIT,
+    **settings: Unpack[SourceSettings],
+) -> HydrationSource:
+    """Return a source of the items in the request's `time_range`, in the order of their times.
+
+    Without a time range the source is off. If not all items fit the budget, the best matches of the
+    query do. Cold items come only if this source was asked, as by the model.
+    """
+    priority = settings.setdefault("priority", Priority.NORMAL)
+    limit = checked_limit("limit", limit)
+
+    def run(request: SourceRequest) -> Found:
+        if request.time_range is None:
+            return Found(off="the request has no time_range")
+        searched = in_namespace(memory, request)
+        filters = Filters(after=request.after, before=request.before, **tiers_for(request))
+        listed = searched.list(limit=limit, **filters)
+        found = {item.handle: (item, UNRELATED) for item in listed}
+        if request.query.strip():
+            for hit in searched.search(request.query, limit, **filters):
+                relevance = UNRELATED + (1 - UNRELATED) * score_of(hit)
+                found[hit.handle] = (hit.item, relevance)
+        # Items of one time keep the order in which they were stored: the list has the newest first.
+        storage_order = {item.handle: -index for index, item in enumerate(listed)}
+        ordered = sorted(
+            found.values(),
+            key=lambda entry: (
+                entry[0].time or _EARLIEST,
+                storage_order.get(entry[0].handle, -limit),
+                entry[0].handle,
+            ),
+        )
+        sections = [
+            section_of(item, source=name, priority=priority, relevance=relevance)
+            for item, relevance in ordered
+        ]
+        return Found(tuple(sections), degraded=searched.degraded)
+
+    needs_namespace = memory.namespace is None
+    return HydrationSource(
+        name, run, kind="temporal", needs_namespace=needs_namespace, memory=memory, **settings
+    )
+
+
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+
+def semantic(
+    memory: Memory,
+    *,
+    name: str = "semantic",
+    limit: int = SEMANTIC_LIMIT,
+    filters: Filters | None = None,
+    whole: bool = False,
+    min_relevance: float = MIN_RELEVANCE,
+    **settings: Unpack[SourceSettings],
+) -> HydrationSource:
+    """Return a source of the items that match the query best, the best first.
+
+    What goes into a prompt unasked must be about the query: the best hit must have
+    ``min_relevance`` (0 to 2: the share of the query's words that it holds, plus the cosine; 0: no
+    threshold), or nothing is brought. It holds no cold items, unless ``filters`` name that tier.
+    Neither rule applies if this source was asked, as by the model.
+
+    Each hit brings the snippet around its match. Then whole items replace snippets, from the best
+    hit on, as far as the budget goes. With ``whole`` each hit brings its whole item, or its snippet
+    if the item alone exceeds the budget. A snippet has the handle of its item. ``filters`` narrow
+    the search, as in ``{"tiers": ["warm"], "min_trust": 0.5}``.
+    """
+    priority = settings.setdefault("priority", Priority.NORMAL)
+    limit = checked_limit("limit", limit, MAX_LIMIT // 2)
+    base_filters = checked_filters("semantic", {} if filters is None else filters)
+    min_relevance = checked_relevance(min_relevance)
+
+    def run(request: SourceRequest) -> Found:
+        if not request.query.strip():
+            return Found(off="the request has no query to look for")
+        searched = in_namespace(memory, request)
+        # Visible items are likely to be found again, but entries of the history are no items.
+        visible = sum(EntryId.index_of(item) is None for item in request.visible)
+        search_filters = Filters(**base_filters)
+        if search_filters.get("tiers") is None:
+            search_filters.update(tiers_for(request))
+        hits = searched.search(request.query, limit + min(visible, limit), **search_filters)
+        if not request.is_asked_for:
+            hits = relevant_hits(hits, request.query, min_relevance)
+        hits = [hit for hit in hits if hit.handle not in request.visible][:limit]
+        choose = _whole_items if whole else _snippets_and_items
+        sections = choose(hits, request.budget_tokens, name, priority)
+        return Found(tuple(sections), degraded=searched.degraded)
+
+    needs_namespace = memory.namespace is None
+    return HydrationSource(
+        name, run, kind="semantic", needs_namespace=needs_namespace, memory=memory, **settings
+    )
+
+
+def _whole_items(
+    hits: list[Hit], budget_tokens: int | None, name: str, priority: Priority
+) -> list[Section]:
+    """Return the whole item of each hit, or its snippet if the item alone exceeds the budget."""
+    budget = DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens
+    items = [section_of_hit(hit, source=name, priority=priority, whole=True) for hit in hits]
+    return [
+        item
+        if (item.tokens or 0) <= budget
+        else section_of_hit(hit, source=name, priority=priority)
+        for hit, item in zip(hits, counted_sections(items), strict=True)
+    ]
+
+
+def _snippets_and_items(
+    hits: list[Hit], budget_tokens: int | None, name: str, priority: Priority
+) -> list[Section]:
+    """Return the snippet of each hit; then replace snippets with whole items, the best first."""
+    cut = [index for index, hit in enumerate(hits) if hit.snippet != hit.item.text]
+    counted = counted_sections(
+        [
+            *[section_of_hit(hit, source=name, priority=priority) for hit in hits],
+            *[section_of_hit(hits[i], source=name, priority=priority, whole=True) for i in cut],
+        ]
+    )
+    chosen, items = counted[: len(hits)], counted[len(hits) :]
+    used = sum(section.tokens or 0 for section in chosen)
+    remaining = (DEFAULT_BUDGET_TOKENS if budget_tokens is None else budget_tokens) - used
+    for index, item in zip(cut, items, strict=True):
+        extra = (item.tokens or 0) - (chosen[index].tokens or 0)
+        if extra <= remaining:
+            chosen[index] = item
+            remaining -= extra
+    return chosen
+
+
+def in_namespace(memory: Memory, request: SourceRequest) -> Memory:
+    """Return the memory; one without a namespace is bound to that of the request."""
     if memory.namespace is None and request.namespace:
         return memory.within(request.namespace)
     return memory
 
 
 def tiers_for(request: SourceRequest) -> Filters:
-    """What of a memory may be brought: cold items to who asks, never to a prompt by themselves."""
+    """Return the filter of tiers: cold items come only if the source was asked."""
     return Filters() if request.is_asked_for else Filters(tiers=["hot", "warm"])
 
 
@@ -125,9 +268,9 @@ def section_of(
     relevance: float = 0.5,
     snippet: str | None = None,
 ) -> Section:
-    """An item, or a snippet of one, with the item's provenance and trust."""
+    """Return an item, or a snippet of it, as a section with the item's provenance and trust."""
     is_whole = snippet is None or snippet == item.text
-    said = item.time.date().isoformat() if item.time is not None else ""
+    date = item.time.date().isoformat() if item.time is not None else ""
     return Section(
         f"{source}:{item.handle}",
         item.text if snippet is None else snippet,
@@ -144,7 +287,7 @@ def section_of(
         priority=priority,
         relevance=relevance,
         mode=CompositionMode.CONTEXTUAL,
-        title=", ".join(filter(None, (item.source, said))),
+        title=", ".join(filter(None, (item.source, date))),
         handle=None if is_whole else item.handle,
         metadata={"kind": item.kind, "handle": item.handle},
     )
@@ -153,215 +296,69 @@ def section_of(
 def section_of_hit(
     hit: Hit, *, source: str, priority: Priority = Priority.NORMAL, whole: bool = False
 ) -> Section:
-    """A hit's snippet, or the whole of its item."""
+    """Return a hit's snippet, or its whole item, as a section."""
     return section_of(
         hit.item,
         source=source,
         priority=priority,
-        relevance=relevance_of(hit),
+        relevance=score_of(hit),
         snippet=None if whole else hit.snippet,
     )
 
 
-def relevance_of(hit: Hit) -> float:
-    """A hit's score, which most ways of fusing give as a share already."""
+def score_of(hit: Hit) -> float:
+    """Return a hit's score in its search, from 0 to 1."""
     return min(max(hit.score, 0.0), 1.0)
 
 
-def hot(
-    memory: Memory, *, name: str = "hot", **settings: Unpack[SourceSettings]
-) -> HydrationSource:
-    """A memory's hot items, at most 100 lines of them, as one static section.
+def relevant_hits(
+    hits: Sequence[Hit], query: str, min_relevance: float = MIN_RELEVANCE
+) -> list[Hit]:
+    """Return the hits that are about the query, in their order.
 
-    It is trusted as far as the least trusted item in it. Where it is more than its budget allows,
-    it is cut after a line, and the report says so.
+    Returns none if the best hit has less than ``min_relevance``.
+
+    >>> relevant_hits([], "Which port?")
+    []
     """
-    priority = settings.setdefault("priority", Priority.HIGH)
+    if min_relevance <= 0:
+        return list(hits)
+    words = _WORD.findall(query.lower())
+    if _SMALL_TALK.issuperset(words):
+        return []
+    if 2 * len(_IDEOGRAPH.findall(query)) > sum(map(len, words)):
+        min_relevance *= IDEOGRAPH_FACTOR
+    relevances = [relevance_of(hit) for hit in hits]
+    if max(relevances, default=0.0) < min_relevance:
+        return []
+    floor = min(MIN_HIT_RELEVANCE, min_relevance)
+    return [hit for hit, relevance in zip(hits, relevances, strict=True) if relevance >= floor]
 
-    def run(request: SourceRequest) -> Found:
-        found = bound(memory, request).hot()
-        if not found.text:
-            return Found()
-        text, noted = _cut(found, request.budget_tokens)
-        degraded = tuple([f"{name}: {note}" for note in (found.warning, noted) if note])
-        if not text:
-            return Found(degraded=degraded)
-        section = Section(
-            name,
-            text,
-            Provenance(name, items=found.handles, trust=found.trust),
-            priority=priority,
-            relevance=1.0,
-            mode=CompositionMode.ADDITIVE,
-            stability=Stability.STATIC,
-            position=Position.START,
-            handle=found.handles[0] if noted else None,
+
+def relevance_of(hit: Hit) -> float:
+    """Return a hit's relevance to the query, from 0 to 2, the same in every search."""
+    if hit.cosine is None:  # no vector: the words stand for the meaning too
+        return 2 * hit.trigram
+    return hit.trigram + max(hit.cosine, 0.0)
+
+
+def checked_relevance(value: object) -> float:
+    """Return a relevance from 0 to 2; raises InvalidArgumentError for anything else."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 2:  # type: ignore[operator]
+        raise InvalidArgumentError(
+            f"min_relevance is {value!r}; pass a number from 0 (whatever is found) to 2"
         )
-        return Found((section,), degraded=degraded)
-
-    is_open = memory.namespace is None
-    return HydrationSource(
-        name, run, kind="hot", needs_namespace=is_open, memory=memory, **settings
-    )
+    return float(value)  # type: ignore[arg-type]
 
 
-def _cut(found: HotMemory, budget_tokens: int | None) -> tuple[str, str]:
-    """As many of its lines as fit, and what is to be said about the others."""
-    (tokens,) = text_tokens([found.text])
-    if budget_tokens is None or tokens <= budget_tokens:
-        return found.text, ""
-    lines = found.text.splitlines()
-    fits, beyond = 0, len(lines)
-    while beyond - fits > 1:
-        middle = (fits + beyond) // 2
-        (tokens,) = text_tokens(["\n".join(lines[:middle])])
-        fits, beyond = (middle, beyond) if tokens <= budget_tokens else (fits, middle)
-    return "\n".join(lines[:fits]), (
-        f"{fits} of its {len(lines)} lines fit in {budget_tokens:,} tokens; move some to "
-        "decisions.md, or give it a larger share"
-    )
-
-
-TEMPORAL_LIMIT = 50
-"""So many items of the time are looked at: the latest, and those that match the query."""
-UNRELATED = 0.2
-"""The relevance of what is of that time and matches nothing."""
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
-
-
-def temporal(
-    memory: Memory,
-    *,
-    name: str = "temporal",
-    limit: int = TEMPORAL_LIMIT,
-    **settings: Unpack[SourceSettings],
-) -> HydrationSource:
-    """The items that were said in the request's `time_range`, in the order of their times.
-
-    Without a time range the source is off. Where not all of them fit, those that match the
-    query best do. Cold items come only to who asks this source, as the model does.
-    """
-    priority = settings.setdefault("priority", Priority.NORMAL)
-    most = checked_limit("limit", limit)
-
-    def run(request: SourceRequest) -> Found:
-        if request.time_range is None:
-            return Found(off="the request has no time_range")
-        of = bound(memory, request)
-        within = Filters(after=request.after, before=request.before, **tiers_for(request))
-        listed = of.list(limit=most, **within)
-        found = {item.handle: (item, UNRELATED) for item in listed}
-        if request.query.strip():
-            for hit in of.search(request.query, most, **within):
-                relevance = UNRELATED + (1 - UNRELATED) * relevance_of(hit)
-                found[hit.handle] = (hit.item, relevance)
-        # What was said at one time stands in the order in which it was stored.
-        stored = {item.handle: -place for place, item in enumerate(listed)}
-        in_order = sorted(
-            found.values(),
-            key=lambda one: (
-                one[0].time or _LONG_AGO,
-                stored.get(one[0].handle, -most),
-                one[0].handle,
-            ),
-        )
-        sections = [
-            section_of(item, source=name, priority=priority, relevance=relevance)
-            for item, relevance in in_order
-        ]
-        return Found(tuple(sections), degraded=of.degraded)
-
-    is_open = memory.namespace is None
-    return HydrationSource(
-        name, run, kind="temporal", needs_namespace=is_open, memory=memory, **settings
-    )
-
-
-SEMANTIC_LIMIT = 5
-"""So many items are looked for."""
-ROOM_TOKENS = 4_000
-"""What whole items may take where the source has no budget."""
-
-
-def semantic(
-    memory: Memory,
-    *,
-    name: str = "semantic",
-    limit: int = SEMANTIC_LIMIT,
-    filters: Filters | None = None,
-    whole: bool = False,
-    min_relevance: float = MIN_RELEVANCE,
-    **settings: Unpack[SourceSettings],
-) -> HydrationSource:
-    """The items that match the query best, the best first.
-
-    What a prompt gets by itself, without the model having asked, is about the query, or
-    nothing comes: the best hit must have ``min_relevance`` (0 to 2: the share of the query's words
-    that it holds, and the cosine; 0: whatever is found). Nor does it hold cold items, unless
-    ``filters`` name that tier. To who asks this source all is open.
-
-    Of each hit the snippet around the match; then, from the best on, whole items in place of
-    snippets, as far as the budget goes; with ``whole`` whole items first, and a snippet only of one
-    that is larger than the budget by itself. A snippet has the handle of its item. ``filters``
-    narrow the search, as in ``{"tiers": ["warm"], "min_trust": 0.5}``.
-    """
-    priority = settings.setdefault("priority", Priority.NORMAL)
-    most = checked_limit("limit", limit, MAX_LIMIT // 2)
-    narrowed = checked_filters("semantic", {} if filters is None else filters)
-    least = checked_relevance(min_relevance)
-
-    def run(request: SourceRequest) -> Found:
-        if not request.query.strip():
-            return Found(off="the request has no query to look for")
-        of = bound(memory, request)
-        # They are likely to be found again, but for what stands in the history: it is no memory.
-        seen = min(sum(EntryId.index_of(item) is None for item in request.visible), most)
-        wanted = Filters(**narrowed)
-        if wanted.get("tiers") is None:
-            wanted.update(tiers_for(request))
-        hits = of.search(request.query, most + seen, **wanted)
-        if not request.is_asked_for:
-            hits = relevant(hits, request.query, least)
-        hits = [hit for hit in hits if hit.handle not in request.visible][:most]
-        choose = _wholes if whole else _as_much_as_fits
-        sections = choose(hits, request.budget_tokens, name, priority)
-        return Found(tuple(sections), degraded=of.degraded)
-
-    is_open = memory.namespace is None
-    return HydrationSource(
-        name, run, kind="semantic", needs_namespace=is_open, memory=memory, **settings
-    )
-
-
-def _wholes(
-    hits: list[Hit], budget_tokens: int | None, name: str, priority: Priority
-) -> list[Section]:
-    """Of every hit the whole item, or the snippet of one that could never fit."""
-    most = ROOM_TOKENS if budget_tokens is None else budget_tokens
-    items = [section_of_hit(hit, source=name, priority=priority, whole=True) for hit in hits]
-    return [
-        item if (item.tokens or 0) <= most else section_of_hit(hit, source=name, priority=priority)
-        for hit, item in zip(hits, counted_sections(items), strict=True)
-    ]
-
-
-def _as_much_as_fits(
-    hits: list[Hit], budget_tokens: int | None, name: str, priority: Priority
-) -> list[Section]:
-    """First of every hit its snippet, so that none goes short, then whole items for the best."""
-    cut = [place for place, hit in enumerate(hits) if hit.snippet != hit.item.text]
-    counted = counted_sections(
-        [
-            *[section_of_hit(hit, source=name, priority=priority) for hit in hits],
-            *[section_of_hit(hits[at], source=name, priority=priority, whole=True) for at in cut],
-        ]
-    )
-    chosen, wholes = counted[: len(hits)], counted[len(hits) :]
-    used = sum(section.tokens or 0 for section in chosen)
-    left = (ROOM_TOKENS if budget_tokens is None else budget_tokens) - used
-    for place, whole in zip(cut, wholes, strict=True):
-        more = (whole.tokens or 0) - (chosen[place].tokens or 0)
-        if more <= left:
-            chosen[place] = whole
-            left -= more
-    return chosen
+_SMALL_TALK_WORDS = (
+    "a again alright and bye cheers continue cool day do evening fine go good goodbye great hello "
+    "hey hi how i is it k let me morning much next night nice no nope of ok okay on one perfect "
+    "please right so sounds sure thank thanks that the then there this thx to well what yeah yep "
+    "yes you your ahead are for now s"
+)
+_SMALL_TALK = frozenset(_SMALL_TALK_WORDS.split())
+"""Words of messages that ask for nothing: a query of nothing but these finds no hit."""
+_WORD = re.compile(r"\w+")
+_IDEOGRAPH = re.compile(r"[\u3400-\u9fff]")

@@ -1,8 +1,8 @@
-"""Passages: where in long texts a query finds something, and the lines around it, word for word.
+"""Passage search in long texts: the windows that match a query, and excerpts around them.
 
-A text is cut into windows of whole lines (a long line into parts of it), and the engine scores the
-windows as it does the messages of a conversation. What a window says that the prompt shows already
-is no candidate.
+A text is cut into windows of whole lines, and a long line into parts. The engine scores the windows
+as it scores the messages of a conversation. A window of lines that the prompt shows already is no
+candidate.
 """
 
 from __future__ import annotations
@@ -10,56 +10,53 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rehydrate import _engine
 from rehydrate.compact.excerpts import mark
-from rehydrate.compact.scoring import Scoring
-from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
 from rehydrate.prompt.counting import COUNTER
-from rehydrate.prompt.sources.conversation import LEAST_CONFIDENCE, confidence_of
+from rehydrate.prompt.sources.text_index import MIN_CONFIDENCE, TextIndex, confidence_of
 from rehydrate.prompt.splicing import SHORTEST_QUOTE
 
-if TYPE_CHECKING:
-    from rehydrate import _native
-
-
-WINDOW = 400
-"""Characters of a window, about: a few lines."""
-LONGEST_LINE = 1_000
-"""A longer line is several windows."""
-MOST_WINDOWS = 5_000
-"""Of longer texts the windows are larger."""
-MOST_EMBEDDED = 2_000
-"""Windows beyond this are looked through by words alone: vectors would take the most time."""
-LEAST_LITERAL, MOST_LITERAL = 4, 20
-"""Characters of a query that is looked for as it stands too, and places in a text where."""
-LEAST_WORTH = 0.7
-"""Of the best window's: what matches less is beside it, or has one of its words."""
-AROUND_LINES = 3
-AROUND_CHARACTERS = 300
-"""Before and after what was found."""
-_PROFILE = Scoring.named("balanced")
+WINDOW_CHARS = 400
+"""Approximate size of a window: a few lines."""
+MAX_LINE_CHARS = 1_000
+"""A longer line becomes several windows."""
+MAX_WINDOWS = 5_000
+"""Longer texts get larger windows."""
+MAX_EMBEDDED = 2_000
+"""With more windows they are compared by words alone: the vectors would take most of the time."""
+MIN_LITERAL_CHARS = 4
+"""Length from which a query is also searched for as it is written."""
+MAX_LITERAL_MATCHES = 20
+"""Maximum number of such matches in one text."""
+MIN_RELEVANCE = 0.7
+"""Windows with less are left out; the best has 1.0. They only share a word with it, or lie beside
+it."""
+CONTEXT_LINES = 3
+"""Lines before and after a match that an excerpt shows."""
+CONTEXT_CHARS = 300
+"""Maximum characters of these lines on each side."""
 
 
 class Span(NamedTuple):
-    """A stretch of a text, in characters."""
+    """A range of characters in a text."""
 
     start: int
     end: int
 
 
 class Match(NamedTuple):
-    """A window that a query finds."""
+    """A window that matches a query."""
 
     text: int
-    """Which of the texts."""
+    """Index of its text."""
     span: Span
-    worth: float
+    relevance: float
 
 
 class Passages:
-    """Texts of which a prompt shows a part or nothing, to be looked through again and again.
+    """The windows of some texts, searched by one query after another.
 
     >>> log = "\\n".join(f"record {n}: all is well" for n in range(900))
     >>> text = f"{log}\\nthe pilot's phone is 7788"
@@ -68,89 +65,68 @@ class Passages:
     """
 
     def __init__(self, texts: Sequence[tuple[str, str]]) -> None:
-        """Take each text with what is shown of it; nothing is looked at yet."""
+        """Take each text with what the prompt shows of it; they are analysed at the first query."""
         self._texts = texts
 
     @property
     def characters(self) -> int:
-        """Of all texts."""
+        """Number of characters of all texts."""
         return sum(len(text) for text, _ in self._texts)
 
-    def best(self, query: str, *, least_confidence: float = LEAST_CONFIDENCE) -> list[Match]:
-        """The windows that match, best first; none where hardly anything of the query is known."""
-        windows, prepared = self._prepared
+    def best(self, query: str, *, min_confidence: float = MIN_CONFIDENCE) -> list[Match]:
+        """Return the windows that match, the best first.
+
+        Literal matches come first. With a confidence below ``min_confidence`` there are no others.
+        """
+        windows, index = self._windows
         query = query.strip()
         if not windows or not query:
             return []
         literal = [
-            match for number in range(len(self._texts)) for match in self._having(number, query)
+            match
+            for number in range(len(self._texts))
+            for match in self._literal_matches(number, query)
         ]
-        selection = prepared.select(
-            query=query,
-            query_weight=1.0,
-            vectors=None,
-            places=None,
-            query_vector=None,
-            memory_coverage=None,
-            weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
-            calibrated=True,
-            coverage=False,
-            target_tokens=0,
-        )
-        signals = _engine.signals(selection)
-        sure = confidence_of(signals)
-        if sure < least_confidence:
+        signals = index.signals(query)
+        confidence = confidence_of(signals)
+        if confidence < min_confidence:
             return literal
-        found = [
-            Match(*windows[place], signal.semantic * min(1.0, 2 * sure))
-            for place, signal in enumerate(signals)
-            if signal.semantic >= LEAST_WORTH
+        matches = [
+            Match(*window, signal.semantic * min(1.0, 2 * confidence))
+            for window, signal in zip(windows, signals, strict=True)
+            if signal.semantic >= MIN_RELEVANCE
         ]
-        return [*literal, *sorted(found, key=lambda match: -match.worth)]
+        return [*literal, *sorted(matches, key=lambda match: -match.relevance)]
 
-    def _having(self, number: int, query: str) -> Iterator[Match]:
-        """The first places where the query stands as it is: a name, a number, a path."""
+    def _literal_matches(self, number: int, query: str) -> Iterator[Match]:
+        """Yield the first lines that hold the query as it is written: a name, a number, a path."""
         text, shown = self._texts[number]
-        at = text.find(query) if len(query) >= LEAST_LITERAL else -1
-        for _ in range(MOST_LITERAL):
+        at = text.find(query) if len(query) >= MIN_LITERAL_CHARS else -1
+        for _ in range(MAX_LITERAL_MATCHES):
             if at < 0:
                 return
             start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at) + 1 or len(text)
-            if end - start > LONGEST_LINE:
-                start, end = max(start, at - WINDOW), min(end, at + WINDOW)
+            if end - start > MAX_LINE_CHARS:
+                start, end = max(start, at - WINDOW_CHARS), min(end, at + WINDOW_CHARS)
             if not shown or text[start:end].strip() not in shown:
                 yield Match(number, Span(start, end), 1.0)
             at = text.find(query, end)
 
     @cached_property
-    def _prepared(self) -> tuple[list[tuple[int, Span]], _native.Prepared]:
-        size = max(WINDOW, self.characters // MOST_WINDOWS)
+    def _windows(self) -> tuple[list[tuple[int, Span]], TextIndex]:
+        """The windows, each with the index of its text, and the engine's index of them."""
+        size = max(WINDOW_CHARS, self.characters // MAX_WINDOWS)
         windows = [
             (number, span)
             for number, (text, shown) in enumerate(self._texts)
-            for span in _unseen(text, shown, size)
+            for span in _hidden_windows(text, shown, size)
         ]
-        messages = [
-            Message(place, "tool", (Piece(self._texts[number][0][slice(*span)], PieceKind.TEXT),))
-            for place, (number, span) in enumerate(windows)
-        ]
-        prepared = _engine.prepare(
-            Conversation(
-                "", tuple(messages), tuple([Unit((each.index,), (each,)) for each in messages])
-            ),
-            weight_of=_PROFILE.weight_of,
-            pinned=[False] * len(messages),
-            counter=COUNTER,
-            embed=len(messages) <= MOST_EMBEDDED,
-            calibrated=True,
-            coverage=False,
-            asked=True,
-        )
-        return windows, prepared
+        texts = [self._texts[number][0][slice(*span)] for number, span in windows]
+        return windows, TextIndex(texts, embed=len(windows) <= MAX_EMBEDDED)
 
 
-def windows_of(text: str, size: int = WINDOW) -> Iterator[Span]:
-    """The whole text in windows of whole lines, a long line in parts that overlap a little.
+def windows_of(text: str, size: int = WINDOW_CHARS) -> Iterator[Span]:
+    """Cut the whole text into windows of whole lines, a long line into parts that overlap a little.
 
     >>> [text[slice(*span)] for text in ["a\\nb\\nc\\n"] for span in windows_of(text, 4)]
     ['a\\nb\\n', 'c\\n']
@@ -158,20 +134,21 @@ def windows_of(text: str, size: int = WINDOW) -> Iterator[Span]:
     start, total = 0, len(text)
     while start < total:
         end = text.find("\n", start + size - 1) + 1 or total
-        if end - start > size + LONGEST_LINE:
+        if end - start > size + MAX_LINE_CHARS:
             line = text.rfind("\n", start, start + size) + 1
-            if line > start:  # the long line begins a window of its own
+            if line > start:  # the long line starts a window of its own
                 end = line
             else:
                 while end - start > size + size // 4:
-                    yield Span(start, start + size + size // 4)  # no word is halved in both
+                    # The parts overlap: a word that one of them cuts is whole in the other.
+                    yield Span(start, start + size + size // 4)
                     start += size
         yield Span(start, end)
         start = end
 
 
-def _unseen(text: str, shown: str, size: int) -> Iterator[Span]:
-    """The windows that say something which is not shown."""
+def _hidden_windows(text: str, shown: str, size: int) -> Iterator[Span]:
+    """Yield the windows that hold a line which is not shown."""
     lines = {*shown.split("\n"), ""}
     for span in windows_of(text, size):
         window = text[slice(*span)]
@@ -186,35 +163,35 @@ def _unseen(text: str, shown: str, size: int) -> Iterator[Span]:
 
 
 def excerpt(
-    text: str, matches: Sequence[Match], most_tokens: int, seen: Collection[str] = ()
+    text: str, matches: Sequence[Match], max_tokens: int, visible_lines: Collection[str] = ()
 ) -> tuple[str, list[Span]]:
-    """The best matches with the lines around them, each gap marked, and where they stand.
+    """Return the best matches with the lines around them, each gap marked, and their spans.
 
-    As many as ``most_tokens`` have room for, the best one in any case. Lines in ``seen`` are left
-    out where an excerpt begins or ends: what is shown already is not repeated. ("", []) where
-    nothing is left.
+    The excerpt has as many matches as fit in ``max_tokens``, and at least the best one. Visible
+    lines at the begin and the end of a match are left out, so that they are not repeated. Returns
+    ("", []) if no line is left.
     """
     chosen: list[Span] = []
-    made = ""
+    content = ""
     for match in matches:
-        for span in (_around(text, match.span), match.span):
-            trimmed = _trimmed(text, span, seen)
+        for span in (_with_context(text, match.span), match.span):
+            trimmed = _trimmed(text, span, visible_lines)
             if trimmed.start == trimmed.end:
                 break
             merged = _merged([*chosen, trimmed])
-            content = render(text, merged)
-            is_least = not chosen and span == match.span
-            if is_least or _engine.count(content, COUNTER) <= most_tokens:
-                chosen, made = merged, content
+            rendered = render(text, merged)
+            is_minimum = not chosen and span == match.span
+            if is_minimum or _engine.count(rendered, COUNTER) <= max_tokens:
+                chosen, content = merged, rendered
                 break
         else:
             if chosen:
                 break
-    return made, chosen
+    return content, chosen
 
 
 def render(text: str, spans: Sequence[Span]) -> str:
-    """The stretches as they are, and a mark on a line of its own in the place of each gap.
+    """Return the spans of the text, with a mark on a line of its own for each gap.
 
     >>> render("a\\nb\\nc\\n", [Span(2, 4)])
     '[... 1 line omitted, 1 ...]\\nb\\n[... 1 line omitted, 3 ...]'
@@ -224,14 +201,14 @@ def render(text: str, spans: Sequence[Span]) -> str:
     for before, after in pairwise(ends):
         out += text[slice(*before)]
         if before.end < after.start:
-            lead = "\n" if out and not out.endswith("\n") else ""
-            follow = "\n" if after.start < len(text) else ""
-            out += lead + _gap(text, before.end, after.start) + follow
+            prefix = "\n" if out and not out.endswith("\n") else ""
+            suffix = "\n" if after.start < len(text) else ""
+            out += prefix + _gap_mark(text, before.end, after.start) + suffix
     return out
 
 
 def line_count(text: str) -> int:
-    """How many lines it has; a line break at the end begins none.
+    """Return the number of lines; a line break at the end starts no further line.
 
     >>> line_count("a\\nb\\n"), line_count("a\\nb")
     (2, 2)
@@ -239,59 +216,58 @@ def line_count(text: str) -> int:
     return text.count("\n") + (not text.endswith("\n") and text != "")
 
 
-def _gap(text: str, start: int, end: int) -> str:
-    begins_line = start == 0 or text[start - 1] == "\n"
+def _gap_mark(text: str, start: int, end: int) -> str:
+    starts_line = start == 0 or text[start - 1] == "\n"
     ends_line = end == len(text) or text[end - 1] == "\n"
-    if not (begins_line and ends_line):
+    if not (starts_line and ends_line):
         return mark("characters", end - start, start + 1, end)
     first = text.count("\n", 0, start) + 1
     count = text.count("\n", start, end) + (text[end - 1] != "\n")
     return mark("lines", count, first, first + count - 1)
 
 
-def _around(text: str, span: Span) -> Span:
-    """With the lines before and after it."""
+def _with_context(text: str, span: Span) -> Span:
+    """Return the span with the lines before and after it."""
     start, end = span
-    for _ in range(AROUND_LINES):
+    for _ in range(CONTEXT_LINES):
         line = text.rfind("\n", 0, start - 1) + 1 if start else 0
-        if span.start - line > AROUND_CHARACTERS:
+        if span.start - line > CONTEXT_CHARS:
             break
         start = line
-    for _ in range(AROUND_LINES):
+    for _ in range(CONTEXT_LINES):
         line = text.find("\n", end) + 1 or len(text)
-        if line - span.end > AROUND_CHARACTERS:
+        if line - span.end > CONTEXT_CHARS:
             break
         end = line
     return Span(start, end)
 
 
-def _trimmed(text: str, span: Span, seen: Collection[str]) -> Span:
-    """Without the lines at its beginning and its end that are seen already: a long one, or some
-    in a row."""
-    if not seen:
+def _trimmed(text: str, span: Span, visible_lines: Collection[str]) -> Span:
+    """Return the span without visible lines at its begin and its end."""
+    if not visible_lines:
         return span
     start, end = span
     lines = text[start:end].splitlines(keepends=True)
-    front = _seen_first(lines, seen)
-    back = _seen_first(lines[front:][::-1], seen)
-    start += sum(map(len, lines[:front]))
-    end -= sum(map(len, lines[len(lines) - back :]))
+    first = _visible_prefix(lines, visible_lines)
+    last = _visible_prefix(lines[first:][::-1], visible_lines)
+    start += sum(map(len, lines[:first]))
+    end -= sum(map(len, lines[len(lines) - last :]))
     return Span(start, end)
 
 
-def _seen_first(lines: Sequence[str], seen: Collection[str]) -> int:
-    """How many of the first lines are seen, where they are worth leaving out."""
+def _visible_prefix(lines: Sequence[str], visible_lines: Collection[str]) -> int:
+    """Return the number of visible lines at the start; 0 if they are too short to be left out."""
     count = length = 0
     for line in lines:
         bare = line.rstrip("\r\n")
-        if bare.strip() and bare not in seen:
+        if bare.strip() and bare not in visible_lines:
             break
         count, length = count + 1, length + len(bare.strip())
     return count if length >= SHORTEST_QUOTE or count == len(lines) else 0
 
 
 def _merged(spans: Sequence[Span]) -> list[Span]:
-    """In order, those that touch as one."""
+    """Return the spans in order; those that touch become one."""
     merged: list[Span] = []
     for span in sorted(spans):
         if merged and span.start <= merged[-1].end:

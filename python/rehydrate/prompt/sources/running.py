@@ -1,9 +1,8 @@
-"""Fitting what one source brought into its budget: whole sections, the most relevant first.
+"""Running sources side by side, each until its timeout and within its budget.
 
-Running sources at once, each until its deadline: what is late or fails is reported, not raised.
-
-Sources that wait for something run in threads, the others meanwhile in the caller's. A call that is
-late cannot be killed: nobody waits for it any more, and what it brings is thrown away.
+Sources that block run in threads, the others meanwhile in the caller's thread. A source that is
+late or fails is reported, not raised. A late call cannot be killed: it is abandoned, and its answer
+is thrown away.
 """
 
 from __future__ import annotations
@@ -22,74 +21,17 @@ from rehydrate._concurrency.workers import run_in_thread, waiting
 from rehydrate._text import words_of
 from rehydrate.prompt.meta import DroppedSection, SourceReport, SourceStatus
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.sources.function import found_in
+from rehydrate.prompt.sources.function import as_found
 from rehydrate.prompt.sources.source import Found, HydrationSource, SourceRequest
 
-
-def fit(found: Found, request: SourceRequest) -> Found:
-    """What is new and fits, in the order in which it was brought; the rest is in `dropped`.
-
-    The walk goes by priority, then relevance, then order, and passes over what does not fit. What
-    must stay whole stays, whatever the budget: whether there is room is for the compiler to say.
-    """
-    dropped = list(found.dropped)
-    new = []
-    for section in found.sections:
-        items = section.provenance.items
-        # What is static stands in every prompt, at its place: the model sees it because of that.
-        if items and not section.is_static and request.visible.issuperset(items):
-            dropped.append(_dropped(section, request, "the model sees it already"))
-        else:
-            new.append(section)
-    kept = _fitting(new, request.budget_tokens)
-    reason = f"source {request.source!r} may take {request.budget_tokens or 0:,} tokens"
-    dropped += [_dropped(section, request, reason) for section in new if section.id not in kept]
-    degraded = found.degraded
-    if new and not kept:
-        degraded += (f"{request.source}: left out: nothing of what it found fits, {reason}",)
-    return found._replace(
-        sections=tuple([section for section in new if section.id in kept]),
-        dropped=tuple(dropped),
-        degraded=degraded,
-    )
-
-
-def _fitting(sections: list[Section], budget_tokens: int | None) -> AbstractSet[str]:
-    if budget_tokens is None:
-        return {section.id for section in sections}
-    left = budget_tokens
-    kept = set()
-    by_worth = sorted(
-        sections,
-        key=lambda section: (-section.must_stay_whole, -section.priority, -section.relevance),
-    )
-    for section in by_worth:
-        tokens = section.tokens or 0
-        if section.must_stay_whole or tokens <= left:
-            kept.add(section.id)
-            left -= tokens
-    return kept
-
-
-def _dropped(section: Section, request: SourceRequest, reason: str) -> DroppedSection:
-    return DroppedSection(
-        section.id,
-        section.tokens or 0,
-        reason,
-        handle=section.handle or section.metadata.get("handle"),
-        priority=section.priority.name.lower(),
-        by=request.source,
-    )
-
-
-MOST_LEFT_BEHIND = 32
-"""So many late calls of one source may still be under way before it is not called any more."""
-_GRACE_S = 0.005
-"""How much longer than its deadline an async source is awaited: first it is late, then ended."""
+MAX_ABANDONED = 32
+"""A source is not called while this many of its late calls are still running."""
+_GRACE_SECONDS = 0.005
+"""Time after its deadline until an async source is cancelled: it must be late first."""
 
 
 class SourceOutcome(NamedTuple):
-    """What came of one source."""
+    """The answer of one source, and the report of its call."""
 
     found: Found
     report: SourceReport
@@ -98,9 +40,9 @@ class SourceOutcome(NamedTuple):
 def run_sources(
     sources: Sequence[HydrationSource], requests: Sequence[SourceRequest]
 ) -> list[SourceOutcome]:
-    """What came of each source, in their order, however fast they were.
+    """Return the outcome of each source, in the order of the sources.
 
-    Raises only what is no failure: KeyboardInterrupt, SystemExit and the like.
+    Errors are reported in the outcomes; KeyboardInterrupt, SystemExit and the like are raised.
     """
     started = time.monotonic()
     calls = [
@@ -112,12 +54,12 @@ def run_sources(
                 call.start()
         for call in calls:
             if not call.source.blocking:
-                call.make()
-                call.raise_what_is_no_failure()
+                call.run()
+                call.raise_if_interrupted()
         return [call.outcome() for call in calls]
-    finally:  # also where Ctrl-C ended the waiting
+    finally:  # also if Ctrl-C ended the wait
         for call in calls:
-            call.leave()
+            call.abandon()
 
 
 class _Call:
@@ -126,33 +68,32 @@ class _Call:
     def __init__(self, source: HydrationSource, request: SourceRequest, started: float) -> None:
         self.source = source
         self._request = request
-        is_waited_for = source.timeout is None or not source.blocking
-        self._deadline = None if is_waited_for else started + (source.timeout or 0.0)
+        has_timeout = source.timeout is not None and source.blocking
+        self._deadline = started + (source.timeout or 0.0) if has_timeout else None
         self._began = started
         self._done = threading.Event()
-        self._is_left = False
+        self._is_abandoned = False
         self._found: Found | None = None
         self._error: BaseException | None = None
         self._ended = started
-        self._await = loops.runner()  # by the thread that calls, not by the one that works
+        self._await = loops.runner()  # of the calling thread, not of the worker
 
     def start(self) -> None:
-        """Make the call in a thread."""
-        if _left_behind[self.source.name] >= MOST_LEFT_BEHIND:
+        """Run the call in a thread."""
+        if _abandoned[self.source.name] >= MAX_ABANDONED:
             self._error = _BusyError(
-                f"{MOST_LEFT_BEHIND} calls of it have not come back; it is called again once "
-                "they have"
+                f"{MAX_ABANDONED} calls of it have not come back; it is called again once they have"
             )
             self._done.set()
             return
         context = copy_context()
         try:
-            run_in_thread(lambda: context.run(self.make))
+            run_in_thread(lambda: context.run(self.run))
         except RuntimeError:  # no more threads, or the interpreter is about to exit
-            self.make()
+            self.run()
 
-    def make(self) -> None:
-        """Call the source and keep what came of it."""
+    def run(self) -> None:
+        """Call the source, and keep its answer or its error."""
         self._began = time.monotonic()
         try:
             self._found = self._answer()
@@ -161,48 +102,48 @@ class _Call:
         self._ended = time.monotonic()
         with _lock:
             self._done.set()
-            if self._is_left:
-                _left_behind[self.source.name] -= 1
+            if self._is_abandoned:
+                _abandoned[self.source.name] -= 1
 
     def outcome(self) -> SourceOutcome:
-        """What came of it, once that is there or its time is over."""
+        """Wait for the answer until the deadline, and return the outcome."""
         deadline = self._deadline
-        left_s = None if deadline is None else max(0.0, deadline - time.monotonic())
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         with waiting():
-            is_done = self._done.wait(left_s)
+            is_done = self._done.wait(timeout)
         if isinstance(self._error, _BusyError):
-            return self._without("late", str(self._error))
+            return self._empty_outcome("late", str(self._error))
         if deadline is not None and not (is_done and self._ended <= deadline):
-            return self._without("late", f"no answer within {self.source.timeout:g} s")
+            return self._empty_outcome("late", f"no answer within {self.source.timeout:g} s")
         if isinstance(self._error, Exception):
-            told = words_of(self._error, f"source {self.source.name!r}")
-            return self._without("failed", told)
-        self.raise_what_is_no_failure()
+            message = words_of(self._error, f"source {self.source.name!r}")
+            return self._empty_outcome("failed", message)
+        self.raise_if_interrupted()
         assert self._found is not None
         return self._outcome_of(self._found)
 
-    def raise_what_is_no_failure(self) -> None:
-        """Ctrl-C and the like end the whole, whichever source they came up in."""
+    def raise_if_interrupted(self) -> None:
+        """Raise an exception that ends the whole run, such as KeyboardInterrupt."""
         if self._error is not None and not isinstance(self._error, Exception):
             raise self._error
 
-    def leave(self) -> None:
-        """Nobody waits any more: what it brings later is thrown away."""
+    def abandon(self) -> None:
+        """Count a call that still runs as abandoned; its answer will be thrown away."""
         with _lock:
-            if not self._done.is_set() and not self._is_left:
-                self._is_left = True
-                _left_behind[self.source.name] += 1
+            if not self._done.is_set() and not self._is_abandoned:
+                self._is_abandoned = True
+                _abandoned[self.source.name] += 1
 
     def _answer(self) -> Found:
         source = self.source
         answer = source.run(self._request)
         if hasattr(answer, "__await__"):
-            seconds = None
+            timeout = None
             if self._deadline is not None:
-                seconds = max(0.0, self._deadline - time.monotonic()) + _GRACE_S
-            answer = self._await(answer, seconds)
-        found = found_in(answer, source)
-        return found if source.comes_whole else fit(found, self._request)
+                timeout = max(0.0, self._deadline - time.monotonic()) + _GRACE_SECONDS
+            answer = self._await(answer, timeout)
+        found = as_found(answer, source)
+        return found if source.ignores_budget else fit_to_budget(found, self._request)
 
     def _outcome_of(self, found: Found) -> SourceOutcome:
         tokens = sum(section.tokens or 0 for section in found.sections)
@@ -215,7 +156,7 @@ class _Call:
         )
         return SourceOutcome(found, report)
 
-    def _without(self, status: SourceStatus, detail: str) -> SourceOutcome:
+    def _empty_outcome(self, status: SourceStatus, detail: str) -> SourceOutcome:
         elapsed_ms = self._elapsed_ms()
         return SourceOutcome(
             Found(), SourceReport(self.source.name, status, elapsed_ms=elapsed_ms, detail=detail)
@@ -227,11 +168,67 @@ class _Call:
 
 
 class _BusyError(Exception):
-    """A call that was not made, since too many before it did not come back."""
+    """The call was not made: too many earlier ones are still running."""
 
 
-_left_behind: Counter[str] = Counter()
+_abandoned: Counter[str] = Counter()
 _lock = ForkSafeLock()
 
 if hasattr(os, "register_at_fork"):  # Windows does not fork
-    os.register_at_fork(after_in_child=_left_behind.clear)  # a child has none of those threads
+    os.register_at_fork(after_in_child=_abandoned.clear)  # the child has none of these threads
+
+
+def fit_to_budget(found: Found, request: SourceRequest) -> Found:
+    """Return the sections that are new and fit the budget; the others become `dropped`.
+
+    Sections are taken by priority, then relevance, then order; one that does not fit is skipped.
+    Those that must stay whole are kept, whatever the budget: the compiler decides if they fit.
+    """
+    dropped = list(found.dropped)
+    new = []
+    for section in found.sections:
+        items = section.provenance.items
+        # A static section is visible because it is in every prompt: it must be there again.
+        if items and not section.is_static and request.visible.issuperset(items):
+            dropped.append(_dropped(section, request, "the model sees it already"))
+        else:
+            new.append(section)
+    kept = _fitting_ids(new, request.budget_tokens)
+    reason = f"source {request.source!r} may take {request.budget_tokens or 0:,} tokens"
+    dropped += [_dropped(section, request, reason) for section in new if section.id not in kept]
+    degraded = found.degraded
+    if new and not kept:
+        degraded += (f"{request.source}: left out: nothing of what it found fits, {reason}",)
+    return found._replace(
+        sections=tuple([section for section in new if section.id in kept]),
+        dropped=tuple(dropped),
+        degraded=degraded,
+    )
+
+
+def _fitting_ids(sections: list[Section], budget_tokens: int | None) -> AbstractSet[str]:
+    if budget_tokens is None:
+        return {section.id for section in sections}
+    remaining = budget_tokens
+    kept = set()
+    ranked = sorted(
+        sections,
+        key=lambda section: (-section.must_stay_whole, -section.priority, -section.relevance),
+    )
+    for section in ranked:
+        tokens = section.tokens or 0
+        if section.must_stay_whole or tokens <= remaining:
+            kept.add(section.id)
+            remaining -= tokens
+    return kept
+
+
+def _dropped(section: Section, request: SourceRequest, reason: str) -> DroppedSection:
+    return DroppedSection(
+        section.id,
+        section.tokens or 0,
+        reason,
+        handle=section.handle or section.metadata.get("handle"),
+        priority=section.priority.name.lower(),
+        by=request.source,
+    )

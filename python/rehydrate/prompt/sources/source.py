@@ -1,7 +1,7 @@
-"""HydrationSource: what brings sections; SourceRequest and Found, its question and its answer.
+"""HydrationSource brings sections into a prompt; SourceRequest is its input, Found its output.
 
-A source is asked through ``run(SourceRequest)`` and answers with a ``Found``, or with anything that
-``found_in`` understands: a text, sections, hits of a memory, messages.
+``run(SourceRequest)`` returns a ``Found``, or anything that ``as_found`` can read: a text,
+sections, hits of a memory, messages.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 
 TIMEOUT = 0.2
-"""Seconds a source may take unless it says otherwise."""
+"""Default timeout of a source, in seconds."""
 _RESERVED = frozenset(":[]#")
-"""They join a source's name to what it brought: no id of one source is ever another's."""
+"""Characters that a source's name must not have: they separate the name from the rest of an id, so
+that two sources never share an id."""
 
 SourceKind = Literal[
     "system", "tools", "hot", "history", "temporal", "semantic", "knowledge", "conversation", ""
@@ -35,63 +36,64 @@ SourceKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class SourceRequest:
-    """What a source is asked: the turn's request, and how much of the answer will be used."""
+    """The input of a source: the turn's request, and how much of the answer will be used."""
 
     request: ContextRequest
-    """Its query filled in: where it was "", it is the last user turn of the history."""
+    """The turn's request. An empty query is replaced with the last user turn of the history."""
     source: str
-    """The name of the source that is asked."""
+    """The name of the source."""
     budget_tokens: int | None = None
-    """So many tokens are used at most, the most relevant first; None: all it brings."""
+    """At most this many tokens are used, the most relevant sections first; None: no limit."""
     visible: frozenset[str] = frozenset()
-    """What the model sees already, by `Provenance.items`: brought again, it is left out."""
+    """Items that the model sees already, as in `Provenance.items`; sections of nothing but these
+    are dropped."""
     is_asked_for: bool = True
-    """Whether somebody asked this very source, as the model does in the middle of a turn. False: it
-    goes into a prompt by itself, so it must be relevant, and nothing of it may be cold."""
+    """True if the model, or a caller, asked this source. False if its answer goes into a prompt
+    unasked: then it must be relevant, and must not contain cold items."""
 
     @property
     def query(self) -> str:
-        """What to look for."""
+        """The query of the request."""
         return self.request.query
 
     @property
     def time_range(self) -> TimeRange | None:
-        """The time that is meant."""
+        """The time range of the request, or None."""
         return self.request.time_range
 
     @property
     def namespace(self) -> str:
-        """Whose turn it is."""
+        """The namespace of the request."""
         return self.request.namespace
 
     @property
     def thread(self) -> str:
-        """The conversation's name."""
+        """The thread of the request: the conversation's name."""
         return self.request.thread
 
     @property
     def after(self) -> datetime | None:
-        """Where the time that is meant begins."""
+        """The begin of the time range (inclusive), or None."""
         return None if self.time_range is None else self.time_range.after
 
     @property
     def before(self) -> datetime | None:
-        """Where it ends."""
+        """The end of the time range (exclusive), or None."""
         return None if self.time_range is None else self.time_range.before
 
 
 class Found(NamedTuple):
-    """What a source brought."""
+    """The output of a source."""
 
     sections: tuple[Section, ...] = ()
     tools: tuple[ToolDef, ...] = ()
     history: History | None = None
     dropped: tuple[DroppedSection, ...] = ()
-    """What it left out by itself, and why."""
+    """The sections that the source itself left out, and why."""
     degraded: tuple[str, ...] = ()
-    """What did not work, and was done otherwise."""
+    """What failed and was replaced by something lesser."""
     off: str = ""
-    """Why it did not even look, as a source of times does that no time was named to."""
+    """Why the source did not search at all, such as a missing time range; "" if it did."""
 
 
 Run = Callable[[SourceRequest], Any]
@@ -99,7 +101,7 @@ Run = Callable[[SourceRequest], Any]
 
 @dataclass(frozen=True, slots=True)
 class HydrationSource:
-    """A source: its name, how it is asked, and what it may take of tokens and of time.
+    """A source: its name, its function, its token budget and its timeout.
 
     ``run`` may be sync or async. Raises InvalidArgumentError for a value outside its limits.
 
@@ -110,22 +112,22 @@ class HydrationSource:
     name: str
     run: Run
     priority: Priority = Priority.NORMAL
-    """Of the sections that it makes from texts and hits; a `Section` has its own."""
+    """Priority of the sections that are made from its texts and hits; a `Section` has its own."""
     budget_tokens: int | None = None
-    """What all its sections may take; the request's strategy may give it less."""
+    """Tokens for all its sections together; the request's strategy may give it fewer."""
     timeout: float | None = TIMEOUT
-    """Counted from the call of `hydrate`; what comes later is left out. None: it is waited for."""
+    """Seconds from the call of `hydrate`; a later answer is left out. None: no timeout."""
     blocking: bool = True
-    """Whether it may wait for something. False: it runs in the caller's thread, and no deadline
-    can stop it."""
+    """Whether it may block, on a disk or a network. False: it runs in the caller's thread, and no
+    timeout stops it."""
     kind: SourceKind = ""
-    """Which of the sources inside the build it is: a strategy means it by this name too."""
+    """The kind of a source of this package; a strategy may name it by its kind too."""
     query: Callable[[], str] | None = None
-    """Says what the turn is about as far as this source can tell, where the request does not."""
+    """Returns the query of a turn whose request has none."""
     needs_namespace: bool = False
-    """Whether it can answer only a request that says whose turn it is."""
+    """Whether it can answer only a request with a namespace."""
     memory: Memory | None = None
-    """The memory that it reads: what it brings in part is whole there, under its handle."""
+    """The memory that it reads; the whole of a shortened section is there, under its handle."""
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -152,26 +154,32 @@ class HydrationSource:
             )
 
     @property
-    def comes_whole(self) -> bool:
-        """Whether it brings what the caller laid down: no budget cuts it here."""
+    def ignores_budget(self) -> bool:
+        """Whether all it brings is kept, since the caller wrote it: system, tools and history."""
         return self.kind in ("system", "tools", "history")
 
     def is_wanted(self, strategy: ContextStrategy) -> bool:
-        """Whether the strategy lets it run, by its name or by its kind."""
-        return strategy.wants(self._named_in(strategy))
+        """Whether the strategy allows it to run, by its name or by its kind."""
+        return strategy.wants(self._name_in(strategy))
 
     def tokens_for(self, strategy: ContextStrategy, budget: Budget) -> int | None:
-        """What its sections may take: the lesser of its own budget and the strategy's share."""
-        share = strategy.tokens_for(self._named_in(strategy), budget)
+        """Return its budget: the smaller of its own and the strategy's share; None: no limit."""
+        share = strategy.tokens_for(self._name_in(strategy), budget)
         limits = [limit for limit in (self.budget_tokens, share) if limit is not None]
         return min(limits, default=None)
 
-    def _named_in(self, strategy: ContextStrategy) -> str:
+    def _name_in(self, strategy: ContextStrategy) -> str:
         return self.kind if self.kind and self.name not in strategy.shares else self.name
 
 
+def in_time_range(time: datetime, time_range: TimeRange) -> bool:
+    """Whether the time is in the range: from `after`, inclusive, to `before`, exclusive."""
+    after, before = time_range
+    return (after is None or time >= after) and (before is None or time < before)
+
+
 class SourceSettings(TypedDict, total=False):
-    """What can be said of every source when it is made."""
+    """The options that every source has."""
 
     priority: Priority
     budget_tokens: int | None
