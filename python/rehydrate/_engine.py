@@ -10,7 +10,7 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate import _native
-from rehydrate._text import said
+from rehydrate._text import error_text
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.messages import Conversation, Message, Unit
 
@@ -316,7 +316,7 @@ def _custom_count(counter: CustomCounter, text: str) -> int:
         tokens: Any = counter(text)
     except Exception as error:
         raise InvalidArgumentError(
-            f"counter {counter_name(counter)} raised {said(error)} "
+            f"counter {counter_name(counter)} raised {error_text(error)} "
             f"for {len(text)} characters; it must return a whole number for any text"
         ) from error
     try:

@@ -24,14 +24,14 @@ from rehydrate.errors import RehydrateError
 LOGGER = "rehydrate.errors"
 
 
-class OwnWordsError(Exception):
+class OwnMessageError(Exception):
     """An error that this package raises and catches itself, with a message of its own."""
 
 
-def type_of(error: BaseException, part: str) -> str:
+def logged_type(error: BaseException, part: str) -> str:
     """Return the exception's type; its text goes to the logger if that is enabled.
 
-    >>> type_of(RuntimeError("password=hunter2"), "source billing")
+    >>> logged_type(RuntimeError("password=hunter2"), "source billing")
     'RuntimeError'
     """
     if "logging" in sys.modules:  # slow to import; a program that set a level has imported it
@@ -43,17 +43,17 @@ def type_of(error: BaseException, part: str) -> str:
     return type(error).__name__
 
 
-def words_of(error: BaseException, part: str) -> str:
+def safe_error_text(error: BaseException, part: str) -> str:
     """Return the exception's type; if this package raised it, the message too.
 
-    >>> words_of(KeyError("hunter2"), "memory")
+    >>> safe_error_text(KeyError("hunter2"), "memory")
     'KeyError'
     >>> from rehydrate.errors import InvalidArgumentError
-    >>> words_of(InvalidArgumentError("k is 0; pass a number from 1 up"), "memory")
+    >>> safe_error_text(InvalidArgumentError("k is 0; pass a number from 1 up"), "memory")
     'InvalidArgumentError: k is 0; pass a number from 1 up'
     """
-    name = type_of(error, part)
-    if not isinstance(error, (RehydrateError, OwnWordsError)):
+    name = logged_type(error, part)
+    if not isinstance(error, (RehydrateError, OwnMessageError)):
         return name
     return f"{name}: {' '.join(str(error).split())}"
 
@@ -61,7 +61,7 @@ def words_of(error: BaseException, part: str) -> str:
 NOTHING = "(nothing returned)"
 
 
-class EndlessResultError(OwnWordsError, ValueError):
+class EndlessResultError(OwnMessageError, ValueError):
     """A value that contains itself."""
 
 
@@ -114,15 +114,17 @@ def as_json(value: Any, **layout: Any) -> str:
     return text if is_utf8(text) else json.dumps(value, **layout)
 
 
-def failed(error: BaseException, name: str) -> str:
+def failure_text(error: BaseException, name: str) -> str:
     """Return what the model is told of an unexpected exception: its type.
 
-    >>> failed(KeyError("password=hunter2"), "berths")
+    >>> failure_text(KeyError("password=hunter2"), "berths")
     'berths failed (KeyError)'
     """
-    kind = type_of(error, name)
+    kind = logged_type(error, name)
     return (
-        f"{name} failed: {error}" if isinstance(error, OwnWordsError) else f"{name} failed ({kind})"
+        f"{name} failed: {error}"
+        if isinstance(error, OwnMessageError)
+        else f"{name} failed ({kind})"
     )
 
 
@@ -135,10 +137,10 @@ def plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return an error's type and message; never raises itself.
 
-    >>> said(ValueError("no such berth"))
+    >>> error_text(ValueError("no such berth"))
     'ValueError: no such berth'
     """
     try:
@@ -149,13 +151,13 @@ def said(error: BaseException) -> str:
     return as_unicode(f"{name}: {message}" if message else name)
 
 
-def said_in_a_line(error: BaseException, max_chars: int = 300) -> str:
+def error_line(error: BaseException, max_chars: int = 300) -> str:
     """Return an error's type and message in one line, cut to `max_chars`.
 
-    >>> said_in_a_line(ValueError("no such berth:\\n  41"))
+    >>> error_line(ValueError("no such berth:\\n  41"))
     'ValueError: no such berth: 41'
     """
-    return " ".join(said(error).split())[:max_chars]
+    return " ".join(error_text(error).split())[:max_chars]
 
 
 def _json(value: Any) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from rehydrate._text import said
+from rehydrate._text import error_text
 from rehydrate.cost.prices import Usage
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.serialize import plain
@@ -73,7 +73,7 @@ class Turn:
             "error": None if self.error is None else type(self.error).__name__,
         }
         if with_content:
-            error = None if self.error is None else said(self.error)
+            error = None if self.error is None else error_text(self.error)
             outcome |= {"answer": self.answer, "error": error, "notes": list(self.notes)}
         return outcome
 
@@ -311,7 +311,7 @@ class TurnEnded(Event):
 
 def _json_value(value: Any, *, with_content: bool) -> Any:
     if isinstance(value, BaseException):
-        return said(value) if with_content else type(value).__name__
+        return error_text(value) if with_content else type(value).__name__
     try:
         return plain(value)
     except (ValueError, RecursionError):  # a user's own model may put any object here

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
-from rehydrate._text import failed, result_text
+from rehydrate._text import failure_text, result_text
 from rehydrate.agent.tools import Tool, ToolError
 from rehydrate.errors import InvalidArgumentError
 
@@ -111,7 +111,7 @@ def _error_text(error: Exception, name: str) -> str:
             "the MCP server is not connected any more; its tools cannot be used for now, and "
             "whether this call took effect is unknown"
         )
-    return message if code is not None and message else failed(error, name)
+    return message if code is not None and message else failure_text(error, name)
 
 
 def _texts(result: Any) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rehydrate._text import words_of
+from rehydrate._text import safe_error_text
 from rehydrate.agent.events import Event, Noted, OnEvent, Stopped, TextDelta, Turn, TurnEnded
 from rehydrate.context.context import Context
 from rehydrate.cost.prices import Price, Usage, cost
@@ -49,7 +49,7 @@ class TurnRecord:
                 if listener not in self._failed_listeners:
                     self._failed_listeners.append(listener)
                     self._notes.append(
-                        f"on_event failed at {event.name}: {words_of(error, 'on_event')}"
+                        f"on_event failed at {event.name}: {safe_error_text(error, 'on_event')}"
                     )
 
     def note(self, note: str) -> None:

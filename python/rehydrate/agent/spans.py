@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rehydrate._text import result_text, type_of
+from rehydrate._text import logged_type, result_text
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -101,7 +101,7 @@ class Spans:
         error = sys.exception()
         if not self._has_failed and error is not None:
             self._has_failed = True
-            name = type_of(error, "telemetry")
+            name = logged_type(error, "telemetry")
             _log.warning("telemetry failed (%s), and goes on; this is said once", name)
 
 

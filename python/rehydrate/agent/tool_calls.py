@@ -13,7 +13,7 @@ import anyio
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import is_cancellation
-from rehydrate._text import as_unicode, failed, result_text
+from rehydrate._text import as_unicode, failure_text, result_text
 from rehydrate.agent.tools import Tool, ToolError
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.formats.calls import ToolCall
@@ -99,7 +99,7 @@ class ToolCallBatch:
         try:
             self._results[index] = await self._run_call(call)
         except Exception as error:
-            self._results[index] = ToolResult(call, failed(error, call.name), True)
+            self._results[index] = ToolResult(call, failure_text(error, call.name), True)
         except BaseException as error:
             if not is_cancellation(error):
                 self._fatal = error  # not raised here: the task group would wrap it in a group
@@ -167,7 +167,7 @@ async def run_tool(
     except ToolError as error:
         content, is_error = as_unicode(str(error)), True
     except Exception as error:
-        content, is_error = failed(error, call.name), True
+        content, is_error = failure_text(error, call.name), True
     return ToolResult(call, content, is_error, (time.perf_counter() - started) * 1e3)
 
 

@@ -13,7 +13,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from rehydrate._text import said
+from rehydrate._text import error_text
 from rehydrate.cli.options import add_command, add_output_options
 from rehydrate.cli.terminal import Terminal, show
 
@@ -68,7 +68,7 @@ def examine() -> Iterator[Check]:
         try:
             yield check(name)
         except Exception as error:  # after any error the rest is still checked
-            yield Check(name, "fail", said(error), REINSTALL)
+            yield Check(name, "fail", error_text(error), REINSTALL)
 
 
 def _version(name: str) -> Check:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rehydrate._text import words_of
+from rehydrate._text import safe_error_text
 from rehydrate.compact.lazy import lazy_property
 from rehydrate.compact.novel import (
     EPISODE,
@@ -188,7 +188,7 @@ class ArchiveWriter:
 
     def _give_up(self, error: Exception, lost: str) -> None:
         """Note the problem, and write nothing more."""
-        self.problems.append(f"memory: {words_of(error, 'memory')}; {lost}")
+        self.problems.append(f"memory: {safe_error_text(error, 'memory')}; {lost}")
         self._target = None
 
     def _novel_items(self, dropped: Iterable[DroppedUnit]) -> list[MemoryItem]:
@@ -247,7 +247,7 @@ class ArchiveWriter:
             yield
         except (TypeError, ValueError, RecursionError) as error:
             self.problems.append(
-                f"memory: message {message.index} is not kept: {words_of(error, 'memory')}"
+                f"memory: message {message.index} is not kept: {safe_error_text(error, 'memory')}"
             )
 
     def _origin(self, message: Message | None = None) -> dict[str, Any]:

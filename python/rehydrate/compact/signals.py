@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 from rehydrate import _engine
 from rehydrate._concurrency.workers import waiting
-from rehydrate._text import words_of
+from rehydrate._text import safe_error_text
 from rehydrate.messages import Conversation, Message, PieceKind
 
 if TYPE_CHECKING:
@@ -315,7 +315,7 @@ def _memory_coverage(memory: Memory, queries: Any) -> _Coverage:
             raise ValueError(f"{len(recalled)} rows for {len(queries)} messages")
         rows = [_finite_numbers(row) for row in recalled]
     except Exception as error:
-        problem = f"memory: {words_of(error, 'memory')}; nothing counts as covered"
+        problem = f"memory: {safe_error_text(error, 'memory')}; nothing counts as covered"
         return _Coverage(None, (problem,))
     shares = [max(row, default=0.0) for row in rows]
     troubles = getattr(memory, "degraded", ())

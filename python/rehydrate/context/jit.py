@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._concurrency.async_wrappers import hand_over
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate._text import failed
+from rehydrate._text import failure_text
 from rehydrate.context.fetch import fetch_whole
 from rehydrate.context.recall import load_memory, request_context
 from rehydrate.context.remainders import Remainders
@@ -198,7 +198,7 @@ class ContextJIT:
             self._view.unsplice(call.id)
             raise
         except BaseException as error:  # a panic of an extension is no Exception
-            text = f"{failed(error, call.name)}; go on without it"
+            text = f"{failure_text(error, call.name)}; go on without it"
             answered = Answered(call, text, is_error=True)
         return answered._replace(elapsed_ms=(time.perf_counter() - started) * 1e3)
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rehydrate._text import said
+from rehydrate._text import error_text
 from rehydrate.errors import ConversionError
 
 BERT_LIKE = "choose a BERT-like model (MiniLM, BGE, E5 and GTE in their first, English versions)"
@@ -124,7 +124,7 @@ def read_modules(folder: Path, architecture: Architecture) -> Pooled:
         raise ConversionError(file, "no such file", remedy) from None
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ConversionError(
-            file, f"cannot be read ({said(error)})", "get the file again"
+            file, f"cannot be read ({error_text(error)})", "get the file again"
         ) from None
     for kind in kinds:
         if kind not in _MODULES:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from rehydrate._check import check_callable, check_whole
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.loops import CancelledError
-from rehydrate._text import OwnWordsError, words_of
+from rehydrate._text import OwnMessageError, safe_error_text
 from rehydrate.embedding import cache
 from rehydrate.embedding.protocol import Attempt, RowsError, unit_rows
 from rehydrate.embedding.resilient import Breaker, BusyError, State, UnansweredError, call_within
@@ -141,7 +141,7 @@ class FunctionStates:
 _at_work: ContextVar[tuple[Any, ...]] = ContextVar("rehydrate_embedders_at_work", default=())
 
 
-class RecursiveEmbedderError(OwnWordsError, RuntimeError):
+class RecursiveEmbedderError(OwnMessageError, RuntimeError):
     """An embedder calls itself."""
 
 
@@ -161,7 +161,7 @@ def refuse_recursion(function: Callable[..., Any]) -> Iterator[None]:
 
 def short_message(error: BaseException) -> str:
     """Return an error in a few words: its type, and the message if it is this package's own."""
-    words = words_of(error, "embedder")
+    words = safe_error_text(error, "embedder")
     return words if len(words) <= MAX_MESSAGE_CHARACTERS else f"{words[:MAX_MESSAGE_CHARACTERS]}..."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from rehydrate._text import OwnWordsError
+from rehydrate._text import OwnMessageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ MAX_DIMENSIONS = 8_192
 """Maximum of a vector: the store compares rows as integers, whose sums must fit in 32 bits."""
 
 
-class RowsError(OwnWordsError, ValueError):
+class RowsError(OwnMessageError, ValueError):
     """An answer of the wrong shape."""
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 from rehydrate._concurrency import loops
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import waiting
-from rehydrate._text import OwnWordsError
+from rehydrate._text import OwnMessageError
 
 State = Literal["closed", "open", "half-open"]
 
@@ -91,7 +91,7 @@ class Breaker:
         return "open" if self._clock() < self._blocked_until else "half-open"
 
 
-class UnansweredError(OwnWordsError, TimeoutError):
+class UnansweredError(OwnMessageError, TimeoutError):
     """A call that did not return in time."""
 
 

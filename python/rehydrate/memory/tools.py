@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rehydrate._check import check_methods
 from rehydrate._concurrency.async_wrappers import stored
-from rehydrate._text import failed
+from rehydrate._text import failure_text
 from rehydrate.errors import InvalidArgumentError, RehydrateError, UnknownHandleError
 from rehydrate.formats.calls import ToolCall, tool_definition
 from rehydrate.memory.folder import CHARS_A_TOKEN
@@ -109,7 +109,7 @@ class LoadMemory:
         except (InvalidArgumentError, UnknownHandleError) as error:
             return f"{NAME}: {error}", True
         except RehydrateError as error:  # the store's: do not show the model its path
-            return f"{failed(error, NAME)}; go on without it", True
+            return f"{failure_text(error, NAME)}; go on without it", True
 
     def found(self, arguments: Mapping[str, Any]) -> tuple[str, list[Hit] | list[MemoryItem]]:
         """Return the query or name, and what memory has for it: hits of a query, or items of a

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Any
 
-from rehydrate._text import said_in_a_line
+from rehydrate._text import error_line
 from rehydrate.errors import InvalidArgumentError
 from rehydrate.retention.datasets import Conversation
 from rehydrate.retention.judging import Judgement
@@ -151,7 +151,7 @@ def evaluate(
             try:
                 into.append(score())
             except Exception as error:  # a caller's own function may raise anything
-                failed[strategy.name] = f"{strategy.name} failed on {case}: {said_in_a_line(error)}"
+                failed[strategy.name] = f"{strategy.name} failed on {case}: {error_line(error)}"
         advance(1)
 
     for cut in sample.cuts:

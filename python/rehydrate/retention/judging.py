@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from rehydrate._text import said_in_a_line
+from rehydrate._text import error_line
 from rehydrate.prompt.compiler import compile as compile_prompt
 from rehydrate.prompt.hydration import hydrate
 from rehydrate.prompt.request import Budget, ContextRequest
@@ -231,7 +231,7 @@ async def _gather(
             try:
                 results[index] = await work(case)
             except Exception as error:  # of the provider, its SDK, or the caller's own model
-                reason = said_in_a_line(error)
+                reason = error_line(error)
                 degraded.append(f"a question about {case.session} was not asked: {reason}")
 
     async with anyio.create_task_group() as tasks:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rehydrate._text import said
+from rehydrate._text import error_text
 from rehydrate.compact.api import compact_context
 from rehydrate.errors import InvalidArgumentError, MissingPackageError
 from rehydrate.retention.baselines import keep_last, trim_messages
@@ -102,7 +102,7 @@ a function (messages, query, ratio) -> messages
         module = importlib.import_module(module_name)
     except Exception as error:  # any error of the import
         raise InvalidArgumentError(
-            f"strategy {name!r}: {module_name} cannot be imported ({said(error)}); run it in the "
+            f"strategy {name!r}: {module_name} cannot be imported ({error_text(error)}); run it in the "
             "folder of the module, or install it"
         ) from error
     function = getattr(module, function_name, None)

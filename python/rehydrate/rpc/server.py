@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any
 
 from rehydrate import __version__
-from rehydrate._text import as_json, words_of
+from rehydrate._text import as_json, safe_error_text
 from rehydrate.compact.signals import Memory
 from rehydrate.rpc import tool
 from rehydrate.rpc.splitter import Parsed, Piece, Splitter
@@ -92,7 +92,7 @@ class Server:
         except Refusal as refusal:
             return _refusal(usable, refusal.code, str(refusal))
         except Exception as error:  # above all a RecursionError: the reply is a little deeper
-            message = f"no reply can be made: {words_of(error, 'rpc')}"
+            message = f"no reply can be made: {safe_error_text(error, 'rpc')}"
             return _refusal(usable, INTERNAL_ERROR, message)
 
     def _run(self, method: str, params: object) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _call(memory: Memory | None, params: Mapping[str, Any]) -> dict[str, Any]:
     except tool.WRONG_ARGUMENTS as error:
         raise Refusal(INVALID_PARAMS, str(error)) from None
     except Exception as error:
-        message = f"{words_of(error, tool.NAME)}; the messages were not changed"
+        message = f"{safe_error_text(error, tool.NAME)}; the messages were not changed"
         return {"content": [{"type": "text", "text": message}], "isError": True}
     return {
         "content": [{"type": "text", "text": _encode(found)}],

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine, formats
-from rehydrate._text import words_of
+from rehydrate._text import safe_error_text
 from rehydrate.messages import Message
 from rehydrate.prompt.caps.cutting import MAX_HANDLE_CHARS
 from rehydrate.prompt.ir import PromptIR
@@ -45,7 +45,9 @@ class TextChanges:
             if not isinstance(handle, str) or not 0 < len(handle) <= MAX_HANDLE_CHARS:
                 raise ValueError(f"the handle is no string of 1 to {MAX_HANDLE_CHARS} characters")
         except Exception as error:
-            problem = f"{self._pass_name}: {words_of(error, 'originals')}; the result stays whole"
+            problem = (
+                f"{self._pass_name}: {safe_error_text(error, 'originals')}; the result stays whole"
+            )
             if problem not in self._degraded:
                 self._degraded.append(problem)
             return None

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from rehydrate._concurrency import loops
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._concurrency.workers import run_in_thread, waiting
-from rehydrate._text import words_of
+from rehydrate._text import safe_error_text
 from rehydrate.prompt.meta import DroppedSection, SourceReport, SourceStatus
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.sources.function import as_found
@@ -116,7 +116,7 @@ class _Call:
         if deadline is not None and not (is_done and self._ended <= deadline):
             return self._empty_outcome("late", f"no answer within {self.source.timeout:g} s")
         if isinstance(self._error, Exception):
-            message = words_of(self._error, f"source {self.source.name!r}")
+            message = safe_error_text(self._error, f"source {self.source.name!r}")
             return self._empty_outcome("failed", message)
         self.raise_if_interrupted()
         assert self._found is not None
