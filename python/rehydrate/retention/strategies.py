@@ -102,8 +102,8 @@ a function (messages, query, ratio) -> messages
         module = importlib.import_module(module_name)
     except Exception as error:  # any error of the import
         raise InvalidArgumentError(
-            f"strategy {name!r}: {module_name} cannot be imported ({error_text(error)}); run it in the "
-            "folder of the module, or install it"
+            f"strategy {name!r}: {module_name} cannot be imported ({error_text(error)}); run it in "
+            "the folder of the module, or install it"
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):
