@@ -62,7 +62,7 @@ _PUBLIC = {
     "tokens": "count_tokens estimate_tokens",
 }
 _ROOMS = (
-    "agent compact context cost embedding errors formats linting memory process prompt retention "
+    "agent compact context convert cost embedding errors formats linting memory process prompt retention "
     "testing tokens"
 )
 _MOVED = {
