@@ -62,8 +62,8 @@ _PUBLIC = {
     "tokens": "count_tokens estimate_tokens",
 }
 _ROOMS = (
-    "agent compact context convert cost embedding errors formats linting memory process prompt retention "
-    "testing tokens"
+    "agent compact context convert cost embedding errors formats linting memory process prompt "
+    "retention testing tokens"
 )
 _MOVED = {
     "compact": "BlockReport Dropped Explanation Stats UnitReport",
