@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -211,7 +212,7 @@ def compact_context(
     prepared = _engine.prepare(
         divisible.conversation if divisible else conversation,
         weight_of=profile.weight_of,
-        pinned=[unit in pins for unit in range(len(conversation.units))],
+        pinned=[unit in pins for unit in range(conversation.unit_count)],
         counter=counted_by,
         embed=embedder is not None
         and (own_model is None or (calibrated and asked is not None and asked.is_question)),
@@ -257,7 +258,7 @@ def compact_context(
     cut = Cut(divisible, prepared, selection) if divisible else None
     if binding.waits(selection.kept, cut.changed(at_most=True) if cut else ()):
         problems.append(why_waiting(model))
-        pins = dict.fromkeys(range(len(conversation.units)), WAITS)
+        pins = dict.fromkeys(range(conversation.unit_count), WAITS)
         selection, cut = select(target_tokens=before), None
         listing, binding = listing.waiting(), binding._replace(gone=())
     decision = Decision(binding.conversation, selection, message_tokens)
@@ -272,8 +273,8 @@ def compact_context(
         target_tokens=target,
         dropped=kept.dropped,
         dropped_pct=_percent(lost, before),
-        dropped_messages_pct=_percent(kept.dropped, len(conversation.messages)),
-        units=len(conversation.units),
+        dropped_messages_pct=_percent(kept.dropped, conversation.message_count),
+        units=conversation.unit_count,
         pinned_tokens=selection.pinned_tokens,
         over_budget=kept.tokens > target,
         changed=changed,
@@ -384,7 +385,7 @@ def _keep(
     conversation, selection = decision.conversation, decision.selection
     kept = decision.kept_messages
     kept_tokens = [t if keep else 0 for t, keep in zip(decision.message_tokens, kept, strict=True)]
-    indices = [m.index for m, keep in zip(conversation.messages, kept, strict=True) if keep]
+    indices = list(compress(conversation.indices, kept))
     after = sum(kept_tokens) + (0 if listing.older else listing.older_tokens)
     dropped = len(kept) - len(indices)
     survivors = [shown[index] for index in indices]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate import _engine
 from rehydrate.compact.outline import (
+    OPENING,
     Listed,
     Names,
     Outline,
@@ -143,12 +144,10 @@ def _handle_of(unit: Unit, handles: Mapping[int, str]) -> str:
 def older_outlines(conversation: Conversation) -> dict[float, list[Listed]]:
     """By index, the outlines that earlier compactions put into a conversation."""
     found: dict[float, list[Listed]] = {}
-    for unit in conversation.units:
-        message = unit.messages[0]
-        if message.role == "user" and len(unit.members) == len(message.pieces) == 1:
-            listed = read_framed(message.pieces[0].text)
-            if listed is not None:
-                found[message.index] = listed
+    for index, text in conversation.lone_texts(OPENING):
+        listed = read_framed(text)
+        if listed is not None:
+            found[index] = listed
     return found
 
 

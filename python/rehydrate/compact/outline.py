@@ -49,6 +49,8 @@ _LONGEST_HEADING = 64
 _LABEL = re.compile(r"\[redacted:\w+\]")
 _RUN = re.compile(r"[\w./@~-]+")
 _LINE = re.compile(r"([^:\n]+): (.+)")
+OPENING = "<context-"
+"""The text of every outline begins so."""
 _TAG = re.compile(r'<(context-[0-9a-f]{16}) id="outline" note="[^"]*">\n')
 
 

@@ -69,7 +69,7 @@ def what_is_asked(
     unit = conversation.last_user_turn() if reads else None
     if unit is None:
         return None
-    since = len(conversation.units) - 1 - unit
+    since = conversation.unit_count - 1 - unit
     weight = 1 / (1 + since / _HALF_WEIGHT_UNITS)
     text = _ends_of(last_said(conversation))
     asking = _asking(text)
@@ -79,8 +79,8 @@ def what_is_asked(
 
 def last_said(conversation: Conversation) -> str:
     """What the user said last; empty where nobody spoke."""
-    turns = (message.text for message in reversed(conversation.messages) if message.is_user_turn)
-    return next(turns, "").strip()
+    message = conversation.last_user_message()
+    return "" if message is None else message.text.strip()
 
 
 def _asking(text: str) -> float:

@@ -48,14 +48,7 @@ class Decision:
     @once
     def kept_messages(self) -> list[bool]:
         """Per message of the conversation, whether it is kept."""
-        kept_units = self.selection.kept
-        kept = {
-            index
-            for unit, whole in enumerate(self.conversation.units)
-            if kept_units[unit]
-            for index in whole.members
-        }
-        return [message.index in kept for message in self.conversation.messages]
+        return self.conversation.kept_messages(self.selection.kept)
 
     @once
     def dropped_units(self) -> list[DroppedUnit]:

@@ -102,12 +102,7 @@ class Binding(NamedTuple):
         none does, or nothing is bound to it."""
         if not self.model.refuses_changed_prefix:
             return None
-        changed = [
-            index
-            for unit, whole in enumerate(self.conversation.units)
-            if not kept_units[unit]
-            for index in whole.members
-        ]
+        changed = self.conversation.dropped_indices(kept_units)
         changed += cut
         changed += self.gone
         start = self._behind() if changed else 0
@@ -124,12 +119,8 @@ class Binding(NamedTuple):
     def must_wait(self, first: int) -> bool:
         """Whether neither with nor without thinking behind this change the open tool loop is sure
         to be taken: the model refuses the thinking, and the loop's beginning without it."""
-        start = _loop_start(self.conversation)
-        if start is None:
-            return False
-        said = (m.index for m in self.conversation.messages if m.role == "assistant")
-        beginning = next((index for index in said if index >= start), -1)
-        if beginning < first:
+        _, beginning = self.conversation.loop_start() or (0, None)
+        if beginning is None or beginning < first:
             return False
         entry = self.entries[beginning]
         return formats.FORMATS[self.conversation.format].without_thinking([entry])[0] is not entry
@@ -141,12 +132,12 @@ class Binding(NamedTuple):
         """
         if self.conversation.format != "anthropic":
             return 0
-        for message in reversed(self.conversation.messages):
-            content = self.entries[message.index].get("content")
+        for index in reversed(self.conversation.uncommon_indices()):
+            content = self.entries[index].get("content")
             if isinstance(content, (list, tuple)) and any(
                 isinstance(block, Mapping) and type_of(block) == "compaction" for block in content
             ):
-                return message.index
+                return index
         return 0
 
 
@@ -183,8 +174,10 @@ def without_stale(
     ``parts`` are the messages that are kept in part, as they are now, by place.
     """
     start = bisect_left(indices, first)
-    shown = formats.FORMATS[conversation.format].without_thinking(entries[start:])
-    after = dict(zip(indices[start:], shown, strict=True))
+    after = dict(zip(indices[start:], entries[start:], strict=True))
+    thoughtful = [index for index in conversation.thoughtful_indices() if index in after]
+    shown = formats.FORMATS[conversation.format].without_thinking([after[i] for i in thoughtful])
+    after.update(zip(thoughtful, shown, strict=True))
     lost = [
         index
         for index, entry in zip(indices[start:], entries[start:], strict=True)
@@ -218,8 +211,9 @@ def without_thinking(conversation: Conversation, entries: Sequence[Any]) -> Unth
     # Whether a loop is open is asked without thoughts: one that stands alone behind the results
     # is no answer to them.
     rest = _read(conversation, shown)
-    start = _loop_start(rest)
-    if start is not None:
+    found = rest.loop_start()
+    if found is not None:
+        start, _ = found
         shown[start:] = entries[start:]
         rest = _read(conversation, shown)
     return Unthinking(rest, shown)
@@ -246,16 +240,6 @@ def _read(conversation: Conversation, shown: Sequence[Any]) -> Conversation:
         ignored=conversation.ignored,
         bound=tuple([places[index] for index in rest.bound]),
     )
-
-
-def _loop_start(conversation: Conversation) -> int | None:
-    """Where what the model says under the open tool loop begins: behind the user's last turn."""
-    loop = conversation.open_tool_loop()
-    if loop is None:
-        return None
-    first = conversation.units[loop].members[0]
-    turns = [m.index for m in conversation.messages if m.is_user_turn and m.index < first]
-    return turns[-1] + 1 if turns else 0
 
 
 def _by_unit(tokens: dict[int, int], before: Conversation, after: Conversation) -> dict[int, int]:

@@ -221,34 +221,24 @@ struct Worths {
 impl Worths {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scaled to fit, and not negative")]
     fn of(problem: &Problem<'_>) -> Self {
-        let largest = problem.score.iter().chain(problem.feature_weight).copied().fold(0.0, f64::max);
+        let largest = largest(problem.score).max(largest(problem.feature_weight));
         // A power of two, so that scaling is exact; every worth is then at most 2^31.
         let one = if largest > 0.0 { 2_f64.powi((30 - largest.log2().floor() as i32).min(1_000)) } else { 1.0 };
         let whole = |worth: f64| (worth * one + 0.5) as u32;
         let weights: Vec<u32> = problem.feature_weight.iter().map(|&weight| whole(weight)).collect();
         let units = problem.score.len();
+        let features_of = |unit: usize| problem.features.of(unit).iter().map(|&feature| feature as usize);
+        let full_gain = (0..units).map(|unit| {
+            let of_features: u64 = features_of(unit).map(|feature| u64::from(weights[feature])).sum();
+            u64::from(whole(problem.score[unit])) + of_features
+        });
         let mentions = problem.features.mentions_of_each(weights.len());
-        let mut number = vec![NONE; weights.len()];
-        let mut weight = Vec::new();
-        let mut shared = FeatureLists::with_capacity(units, problem.features.ids.len());
-        let mut full_gain = Vec::with_capacity(units);
-        for unit in 0..units {
-            let mut gain = u64::from(whole(problem.score[unit]));
-            for &feature in problem.features.of(unit) {
-                let feature = feature as usize;
-                gain += u64::from(weights[feature]);
-                if mentions[feature] > 1 {
-                    if number[feature] == NONE {
-                        number[feature] = weight.len() as u32;
-                        weight.push(weights[feature]);
-                    }
-                    shared.mention(number[feature]);
-                }
-            }
-            shared.end_unit();
-            full_gain.push(gain);
-        }
-        Self { one, full_gain, items_of_shared: shared.inverted(units, weight.len()), shared, weight }
+        let (number, weight) = number_shared(&mentions, &weights);
+        let shared = problem.features.renumbered(units, &number);
+        let items_of_shared = shared.inverted(units, weight.len());
+        // Back again: each item's features by their numbers.
+        let shared = items_of_shared.inverted(weight.len(), units);
+        Self { one, full_gain: full_gain.collect(), shared, weight, items_of_shared }
     }
 
     /// The pinned items, and of the units the one of most gain that fits beside them, with what fits of its blocks.
@@ -326,6 +316,37 @@ impl Worths {
         }
         pass
     }
+}
+
+/// The largest of some worths, none of them negative; several at a time, since none need wait for the one before it.
+fn largest(worths: &[f64]) -> f64 {
+    let (eights, rest) = worths.as_chunks::<8>();
+    let of_eights = eights.iter().fold([0.0_f64; 8], |most, some| std::array::from_fn(|at| most[at].max(some[at])));
+    of_eights.into_iter().chain(rest.iter().copied()).fold(0.0, f64::max)
+}
+
+/// Numbers for the features that several items mention, and their weights; `NONE` for the others. Those of few items come
+/// first: a walk over an item's features meets lists of one length after the other, which a processor foresees.
+fn number_shared(mentions: &[u32], weights: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    const LENGTHS: usize = 64;
+    let length = |mentions: u32| (mentions as usize).min(LENGTHS - 1);
+    let mut starts = [0_u32; LENGTHS + 1];
+    mentions.iter().for_each(|&mentions| starts[length(mentions) + 1] += 1);
+    (starts[1], starts[2]) = (0, 0); // those of no item, and of one
+    for length in 0..LENGTHS {
+        starts[length + 1] += starts[length];
+    }
+    let mut weight = vec![0; starts[LENGTHS] as usize];
+    let number = mentions.iter().zip(weights).map(|(&mentions, &of_feature)| {
+        if mentions < 2 {
+            return NONE;
+        }
+        let next = &mut starts[length(mentions)];
+        weight[*next as usize] = of_feature;
+        *next += 1;
+        *next - 1
+    });
+    (number.collect(), weight)
 }
 
 /// The state of one pass.

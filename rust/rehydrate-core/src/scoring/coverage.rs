@@ -26,7 +26,23 @@ impl Features {
 
     /// Per item, the summed weights of its features, whoever else mentions them.
     pub fn worth_of_items(&self, items: usize) -> Vec<f64> {
-        (0..items).map(|item| self.of_item.of(item).iter().map(|&f| self.weight[f as usize]).sum()).collect()
+        // Four sums at a time, each in the order of its list: one addition need not wait for the one before it.
+        let mut worth = vec![-0.0; items];
+        for (some, sums) in worth.chunks_mut(4).enumerate() {
+            let lists: [&[u32]; 4] =
+                std::array::from_fn(|at| if at < sums.len() { self.of_item.of(4 * some + at) } else { &[] });
+            let together = lists[..sums.len()].iter().map(|list| list.len()).min().unwrap_or(0);
+            let mut four = [-0.0; 4]; // of nothing, as `sum` has it
+            for at in 0..together {
+                for (sum, list) in four[..sums.len()].iter_mut().zip(&lists) {
+                    *sum += self.weight[list[at] as usize];
+                }
+            }
+            for ((sum, list), four) in sums.iter_mut().zip(&lists).zip(four) {
+                *sum = list[together..].iter().fold(four, |sum, &feature| sum + self.weight[feature as usize]);
+            }
+        }
+        worth
     }
 }
 
@@ -73,11 +89,9 @@ impl Prepared {
         }
         of_units.append(of_blocks);
         let newest = self.units.len().saturating_sub(1);
-        let mut weight = vec![0.0; interned.len()];
-        for feature in interned.features() {
-            let id = feature.id as usize;
-            let age_units = newest - unit_of_turn[feature.last_turn as usize];
-            weight[id] = feature.worth(age_units) * (1.0 - covered.get(id).copied().unwrap_or(0.0));
+        let mut weight = interned.worths(|turn| newest - unit_of_turn[turn], newest);
+        for (weight, covered) in weight.iter_mut().zip(&covered) {
+            *weight *= 1.0 - covered;
         }
         let named = names.iter().filter_map(|&hash| interned.find(hash)).collect();
         Features { of_item: of_units, weight, named }
@@ -97,13 +111,9 @@ struct Feature {
 }
 
 const NONE: u32 = u32::MAX;
+/// How many classes of features there are.
+const CLASSES: usize = 3;
 const FREE: Feature = Feature { hash: 0, id: NONE, last_turn: NONE, class: Class::Word, acted_on: false };
-
-impl Feature {
-    fn worth(&self, age_units: usize) -> f64 {
-        worth(self.class, self.acted_on, age_units)
-    }
-}
 
 /// Features by hash, in one open table of at most half load, in the order of their hashes: a text's mentions come by
 /// ascending hash too, so that each text walks through the table once, forwards.
@@ -174,6 +184,27 @@ impl FeatureTable {
     /// The number of the feature with that hash.
     fn find(&self, hash: u32) -> Option<u32> {
         Some(self.slots[self.slot(hash)].id).filter(|&id| id != NONE)
+    }
+
+    /// By id, what each feature is worth. `age_of` says how many units ago a turn was, `oldest` at most.
+    fn worths(&self, age_of: impl Fn(usize) -> usize, oldest: usize) -> Vec<f64> {
+        let mut weight = vec![0.0; self.len()];
+        if CLASSES * 2 * oldest > self.len() {
+            for feature in self.features() {
+                weight[feature.id as usize] =
+                    worth(feature.class, feature.acted_on, age_of(feature.last_turn as usize));
+            }
+            return weight;
+        }
+        // Many are of one age: the divisions are made once.
+        let kinds = [Class::Name, Class::Number, Class::Word].map(|class| [(class, false), (class, true)]);
+        let of_age = |age| kinds.as_flattened().iter().map(move |&(class, acted_on)| worth(class, acted_on, age));
+        let table: Vec<f64> = (0..=oldest).flat_map(of_age).collect();
+        for feature in self.features() {
+            let kind = 2 * feature.class as usize + usize::from(feature.acted_on);
+            weight[feature.id as usize] = table[2 * CLASSES * age_of(feature.last_turn as usize) + kind];
+        }
+        weight
     }
 
     fn features(&self) -> impl Iterator<Item = &Feature> {
