@@ -176,6 +176,8 @@ def without_stale(
     start = bisect_left(indices, first)
     after = dict(zip(indices[start:], entries[start:], strict=True))
     thoughtful = [index for index in conversation.thoughtful_indices() if index in after]
+    if not thoughtful:
+        return Rest([*indices], [*entries], {})
     shown = formats.FORMATS[conversation.format].without_thinking([after[i] for i in thoughtful])
     after.update(zip(thoughtful, shown, strict=True))
     lost = [

@@ -2,7 +2,7 @@
 //!
 //! The items that are packed are units, and behind them the blocks of those units that may be kept in part. A unit with
 //! blocks is its skeleton, without which none of them can be kept. Without blocks, items are units.
-use crate::interrupt::checkpoint;
+use crate::interrupt::Pace;
 use crate::packing::bucket_queue::{BucketQueue, NONE};
 use crate::packing::feature_lists::FeatureLists;
 
@@ -168,6 +168,8 @@ impl<'a> Room<'a> {
     }
 }
 
+/// A look at an item that waits takes as long as so many steps of reading.
+const STEPS_OF_ONE: usize = 64;
 /// Exponents `a` of the passes by `gain / tokens^a`, from gain per token to gain alone.
 const EXPONENTS: [f64; 5] = [1.0, 0.75, 0.5, 0.25, 0.0];
 /// From this many items on gain per token alone, against the best single unit: the other passes add under 1% there.
@@ -235,10 +237,13 @@ impl Worths {
         let mentions = problem.features.mentions_of_each(weights.len());
         let (number, weight) = number_shared(&mentions, &weights);
         let shared = problem.features.renumbered(units, &number);
-        let items_of_shared = shared.inverted(units, weight.len());
-        // Back again: each item's features by their numbers.
-        let shared = items_of_shared.inverted(weight.len(), units);
-        Self { one, full_gain: full_gain.collect(), shared, weight, items_of_shared }
+        Self {
+            one,
+            full_gain: full_gain.collect(),
+            items_of_shared: shared.inverted(units, weight.len()),
+            shared,
+            weight,
+        }
     }
 
     /// The pinned items, and of the units the one of most gain that fits beside them, with what fits of its blocks.
@@ -289,8 +294,9 @@ impl Worths {
                 queue.push(block, rate(&pass, block));
             }
         }
+        let mut pace = Pace::default();
         while let Some((item, bucket)) = queue.pop() {
-            checkpoint();
+            pace.step_by(STEPS_OF_ONE);
             if !pass.room.fits(pass.room.cost(item)) {
                 continue; // the budget only shrinks: it will not fit later either
             }
@@ -325,28 +331,20 @@ fn largest(worths: &[f64]) -> f64 {
     of_eights.into_iter().chain(rest.iter().copied()).fold(0.0, f64::max)
 }
 
-/// Numbers for the features that several items mention, and their weights; `NONE` for the others. Those of few items come
-/// first: a walk over an item's features meets lists of one length after the other, which a processor foresees.
+/// Numbers for the features that several items mention, and their weights; `NONE` for the others.
 fn number_shared(mentions: &[u32], weights: &[u32]) -> (Vec<u32>, Vec<u32>) {
-    const LENGTHS: usize = 64;
-    let length = |mentions: u32| (mentions as usize).min(LENGTHS - 1);
-    let mut starts = [0_u32; LENGTHS + 1];
-    mentions.iter().for_each(|&mentions| starts[length(mentions) + 1] += 1);
-    (starts[1], starts[2]) = (0, 0); // those of no item, and of one
-    for length in 0..LENGTHS {
-        starts[length + 1] += starts[length];
-    }
-    let mut weight = vec![0; starts[LENGTHS] as usize];
+    let mut weight = vec![0; mentions.len() + 1];
+    let mut next = 0;
     let number = mentions.iter().zip(weights).map(|(&mentions, &of_feature)| {
-        if mentions < 2 {
-            return NONE;
-        }
-        let next = &mut starts[length(mentions)];
-        weight[*next as usize] = of_feature;
-        *next += 1;
-        *next - 1
+        // Whether a feature is shared is a coin's toss: no branch hangs on it.
+        let number = if mentions > 1 { next } else { NONE };
+        weight[next as usize] = of_feature;
+        next += u32::from(mentions > 1);
+        number
     });
-    (number.collect(), weight)
+    let number = number.collect();
+    weight.truncate(next as usize);
+    (number, weight)
 }
 
 /// The state of one pass.
