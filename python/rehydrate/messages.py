@@ -206,9 +206,18 @@ class Conversation:
         """Compare the values; how they are held makes no difference."""
         if not isinstance(other, Conversation):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__match_args__)
+        return self._values() == other._values()
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        """Hash the values."""
+        return hash(self._values())
+
+    def __reduce__(self) -> tuple[type[Conversation], tuple[Any, ...]]:
+        """Copy and pickle the values; columns are made again where they are wanted."""
+        return Conversation, self._values()
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.__match_args__])
 
     def __repr__(self) -> str:
         """Show the values."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
@@ -68,6 +70,8 @@ def assert_says_the_same(inside: Conversation) -> None:
     )
     assert plain.columns is None
     assert inside == plain
+    assert hash(inside) == hash(plain)
+    assert copy.deepcopy(inside) == pickle.loads(pickle.dumps(inside)) == plain
     assert inside.message_count == plain.message_count
     assert inside.unit_count == plain.unit_count
     assert inside.indices == plain.indices
