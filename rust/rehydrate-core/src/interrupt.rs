@@ -125,7 +125,11 @@ pub(crate) fn with_helper(work: impl Fn() + Sync) {
         let beside = std::thread::Builder::new().spawn_scoped(scope, move || {
             LEFT.set(Some(left));
             // Where it was stopped nobody waits for it.
-            let _ = interruptible(is_left, || Ok(shared())).map(|()| send.send(()));
+            let ended = interruptible(is_left, || {
+                shared();
+                Ok(())
+            });
+            let _ = ended.map(|()| send.send(()));
         });
         work();
         let Ok(beside) = beside else { return };

@@ -73,9 +73,8 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>, slow: &Bound<'_, P
             }
             Link::Thought if role != "system" => open = None,
             Link::Calls if role == "tool" => {
-                if !draft.last_answers() {
-                    links.extend(open.map(|caller| (caller, index)));
-                }
+                let caller = open.filter(|_| !draft.last_answers());
+                links.extend(caller.map(|caller| (caller, index)));
             }
             Link::Calls => open = (link == Link::Calls).then_some(index),
             _ => {}

@@ -117,7 +117,8 @@ impl Feature {
     /// The same, mentioned once more.
     fn mentioned(self, turn: u32, class: Class, acted_on: bool) -> Self {
         let class = (self.0 & CLASS_BITS).min(class as u32);
-        Self(turn << TURN_SHIFT | self.0 & ACTED_ON | u32::from(acted_on) * ACTED_ON | class)
+        let acted_on = self.0 & ACTED_ON | if acted_on { ACTED_ON } else { 0 };
+        Self(turn << TURN_SHIFT | acted_on | class)
     }
 
     fn turn(self) -> u32 {

@@ -54,9 +54,9 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> P
         } else if only_results {
             pyo3::intern!(py, "tool")
         } else {
-            let is_harness = |key| Ok::<_, PyErr>(value_of(&entry, key)?.map_or(Ok(false), |v| v.is_truthy())?);
-            of.is_user_turn =
-                !(is_harness(pyo3::intern!(py, "isMeta"))? || is_harness(pyo3::intern!(py, "isCompactSummary"))?);
+            let is_harness =
+                is_set(&entry, pyo3::intern!(py, "isMeta"))? || is_set(&entry, pyo3::intern!(py, "isCompactSummary"))?;
+            of.is_user_turn = !is_harness;
             pyo3::intern!(py, "user")
         };
         // Text that a tool adds to its result (as a skill) means nothing without the call.
@@ -69,13 +69,10 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> P
 }
 
 /// The lines that the model saw, and the indices of all others.
-#[expect(clippy::type_complexity, reason = "both are wanted once")]
 fn spoken_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Option<(Vec<Line<'py>>, Vec<usize>)>> {
     let py = entries.py();
     let (mut lines, mut sidechain, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
     let mut seen: HashSet<Vec<u8>> = HashSet::new();
-    let is_set =
-        |entry: &Bound<'py, PyDict>, key| Ok::<_, PyErr>(value_of(entry, key)?.map_or(Ok(false), |v| v.is_truthy())?);
     for (index, entry) in entries.try_iter()?.enumerate() {
         let Ok(entry) = entry?.cast_into_exact::<PyDict>() else { return Ok(None) };
         let Some(kind) = text_of(&entry, pyo3::intern!(py, "type"))? else { return Ok(None) };
@@ -127,6 +124,11 @@ fn spoken_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Option<(Vec<Line<'
         ignored.sort_unstable();
     }
     Ok(Some((lines, ignored)))
+}
+
+/// Whether something that Python takes for true stands under `key`.
+fn is_set(entry: &Bound<'_, PyDict>, key: &Bound<'_, PyString>) -> PyResult<bool> {
+    value_of(entry, key)?.map_or(Ok(false), |value| value.is_truthy())
 }
 
 /// Whether Claude Code leaves such a content out when it sends; None where it has no common shape.
