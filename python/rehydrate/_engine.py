@@ -6,13 +6,12 @@ import atexit
 import os
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rehydrate import _native
 from rehydrate._text import error_text
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.messages import Conversation, Message, Unit
+from rehydrate.messages import Conversation, Message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,9 +38,6 @@ SHARPNESS = _native.SHARPNESS
 
 CACHE_BYTES = 256 << 20
 """Default bytes of a process's cache; `limit_cache` changes it."""
-
-_ROLE_CODES = {"system": 0, "user": 1, "assistant": 2, "tool": 3}
-_OTHER_ROLE = 4
 
 CustomCounter = Callable[[str], int]
 
@@ -120,34 +116,17 @@ def prepare(
     either, only the newest text is embedded, and only the names of a query are searched. With
     `excerpting`, long texts are divided into blocks, which may be kept one by one.
     """
-    # Columns are built in C: with a thousand pieces, loops would take half as long as the engine.
-    columns = zip(*conversation.messages, strict=True) if conversation.messages else [()] * 7
-    indices, roles, pieces_of, images, *_ = columns
-    pieces = [*chain.from_iterable(pieces_of)]
-    texts, kinds = zip(*pieces, strict=True) if pieces else ((), ())
-    unit_of = conversation.unit_of()
-    if conversation.user_first:
-        may_lead = [
-            unit.messages[0].role == "user" and unit.opens_with_user for unit in conversation.units
-        ]
-    else:
-        may_lead = [True] * len(conversation.units)
-    weights = {role: weight_of(role) for role in set(roles)}
-    codes = {role: _ROLE_CODES.get(role, _OTHER_ROLE) for role in weights}
+    columns = columns_of(conversation)
     return _native.Prepared(
-        texts=texts,
-        kinds=bytes(kinds),
-        piece_ends=list(accumulate(map(len, pieces_of))),
-        roles=bytes([codes[role] for role in roles]),
-        structural=[weights[role] for role in roles],
-        media_tokens=[count * MEDIA_TOKENS for count in images],
-        message_units=[unit_of[index] for index in indices],
+        columns=columns,
+        structural=[weight_of(role) for role in columns.roles],
+        media_tokens=MEDIA_TOKENS,
         pinned=pinned,
-        may_lead=may_lead,
+        user_first=conversation.user_first,
         counter=counter if isinstance(counter, str) else "chars",
         counts=None
         if isinstance(counter, str)
-        else [_custom_count(counter, text) for text in texts],
+        else [_custom_count(counter, text) for text in columns.texts()],
         embed=embed,
         bags=asked,
         vectors=recalled or (asked and not calibrated),
@@ -157,14 +136,19 @@ def prepare(
     )
 
 
+def columns_of(conversation: Conversation) -> _native.Columns:
+    """Return the conversation in columns; they are made once."""
+    if conversation.columns is None:
+        members = [unit.members for unit in conversation.units]
+        conversation.columns = _native.Columns.in_units(conversation.messages, members)
+    return conversation.columns
+
+
 def message_tokens(messages: Sequence[Message], counter: str | CustomCounter) -> list[int]:
     """Return the tokens of each message, media included."""
+    columns = _native.Columns.in_units(tuple(messages), None)
     return prepare(
-        Conversation(
-            "",
-            tuple([message._replace(index=index) for index, message in enumerate(messages)]),
-            tuple([Unit((index,), (message,)) for index, message in enumerate(messages)]),
-        ),
+        Conversation("", None, None, columns=columns),
         weight_of=lambda _role: 1.0,
         pinned=[False] * len(messages),
         counter=counter,

@@ -1,12 +1,14 @@
 """Types of the Rust module; kept true by stubtest."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, final
 
+from rehydrate.messages import Message, Piece, PieceKind, Unit
+
 __all__ = [
     "SHARPNESS",
-    "BlockReader",
+    "Columns",
     "Needles",
     "OnnxModel",
     "Prepared",
@@ -22,9 +24,12 @@ __all__ = [
     "count",
     "divide",
     "embed",
+    "first_telling",
     "isa",
     "names",
     "open_onnx",
+    "read_entries",
+    "read_transcript",
     "set_cache_limit",
 ]
 
@@ -33,29 +38,53 @@ _Division = tuple[str, list[tuple[int, int, int, int, int]]]
 SHARPNESS: float
 __version__: str
 
+# The classes of the named tuples: of a piece, a message, a unit; and the kinds of pieces.
+_Shapes = tuple[type[Piece], type[Message], type[Unit], tuple[PieceKind, ...]]
+
 @final
-class BlockReader:
-    def __new__(
-        cls, piece: type[tuple[Any, ...]], kinds: tuple[Any, Any, Any, Any]
-    ) -> BlockReader: ...
-    def read(
-        self, content: object
-    ) -> tuple[tuple[Any, ...], int, tuple[str, ...], tuple[str, ...], bool] | None: ...
+class Columns:
+    @staticmethod
+    def grouped(messages: tuple[Message, ...], links: Sequence[tuple[int, int]]) -> Columns: ...
+    @staticmethod
+    def in_units(
+        messages: tuple[Message, ...], units: Sequence[Sequence[int]] | None
+    ) -> Columns: ...
+    def __len__(self) -> int: ...
+    @property
+    def unit_count(self) -> int: ...
+    @property
+    def roles(self) -> list[str]: ...
+    @property
+    def indices(self) -> list[int]: ...
+    def texts(self) -> list[str]: ...
+    def messages(self, shapes: _Shapes) -> tuple[Message, ...]: ...
+    def message(self, at: int, shapes: _Shapes) -> Message: ...
+    def units(self, messages: tuple[Message, ...], shapes: _Shapes) -> tuple[Unit, ...]: ...
+    def kept_messages(self, kept_units: Sequence[bool]) -> list[bool]: ...
+    def dropped_indices(self, kept_units: Sequence[bool]) -> list[int]: ...
+    def uncommon(self) -> list[int]: ...
+    def thoughtful(self) -> list[int]: ...
+    def lone_texts(self, beginning: str) -> list[tuple[int, str]]: ...
+    def system_units(self) -> list[int]: ...
+    def last_user_turn(self) -> tuple[int, int] | None: ...
+    def open_tool_loop(self) -> int | None: ...
+    def thoughts_of_open_loop(self) -> int | None: ...
+    def loop_start(self) -> tuple[int, int | None] | None: ...
+    def answered_reply(self) -> int | None: ...
+    def units_holding(self, indices: Sequence[int]) -> list[int]: ...
+    def loop_opening(self) -> int | None: ...
+    def begins_with_user(self) -> bool: ...
 
 @final
 class Prepared:
     def __new__(
         cls,
         *,
-        texts: Sequence[str],
-        kinds: Sequence[int],
-        piece_ends: Sequence[int],
-        roles: Sequence[int],
+        columns: Columns,
         structural: Sequence[float],
-        media_tokens: Sequence[int],
-        message_units: Sequence[int],
+        media_tokens: int,
         pinned: Sequence[bool],
-        may_lead: Sequence[bool],
+        user_first: bool,
         counter: str,
         counts: Sequence[int] | None,
         embed: bool,
@@ -298,6 +327,15 @@ def isa() -> str: ...
 def count(text: str, counter: str) -> int: ...
 def divide(text: str) -> _Division | None: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
+def first_telling(entries: Sequence[Any], start: int) -> int: ...
+def read_entries(
+    format: str,  # noqa: A002
+    entries: Sequence[Any],
+    slow: Callable[[Any, int], tuple[Message, bool]],
+) -> Columns: ...
+def read_transcript(
+    entries: Sequence[Any], slow: Callable[[Any, int], tuple[Any, ...]]
+) -> tuple[Columns, list[int]] | None: ...
 def names(
     texts: Sequence[str],
     kinds: Sequence[int],

@@ -4,14 +4,17 @@ A format module reads a provider's entries into a `Conversation`. Everything aft
 embedding, scoring, packing) uses only these values, and returns indices into the caller's list. The
 entries themselves are never copied and never changed.
 
-Named tuples, not dataclasses: they are made by the thousand on the hot path, in C.
+Named tuples, not dataclasses: they are made by the thousand, in C.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from rehydrate._native import Columns
 
 __all__ = ["Conversation", "Message", "Piece", "PieceKind", "Unit", "normal_role"]
 
@@ -105,7 +108,11 @@ class Unit(NamedTuple):
         return bool(called)
 
 
-class Conversation(NamedTuple):
+SHAPES = (Piece, Message, Unit, tuple(PieceKind))
+"""The classes of which columns make named tuples."""
+
+
+class Conversation:
     """A caller's list, read: `messages` in order, partitioned into `units` by first member.
 
     `ignored` are the indices of entries that are no messages (progress lines of a transcript);
@@ -113,17 +120,158 @@ class Conversation(NamedTuple):
     provider wants the first message to be the user's. `bound` are the indices of messages that are
     always kept. They refer to data of the provider (an earlier response, a compaction), or the
     provider refuses the rest without them (a thought without text that begins an open tool loop).
+
+    `columns` is the same conversation in columns, as the engine takes it. A native reader makes
+    nothing else: named tuples are made of it once somebody asks for them, since making thousands of
+    them in every call would take longer than the engine does. Where there are only named tuples,
+    the engine makes the columns.
     """
 
-    format: str
-    messages: tuple[Message, ...]
-    units: tuple[Unit, ...]
-    ignored: tuple[int, ...] = ()
-    user_first: bool = False
-    bound: tuple[int, ...] = ()
+    __slots__ = ("_messages", "_units", "bound", "columns", "format", "ignored", "user_first")
+    __match_args__ = ("format", "messages", "units", "ignored", "user_first", "bound")
+
+    def __init__(
+        self,
+        format: str,  # noqa: A002  the field's word
+        messages: tuple[Message, ...] | None,
+        units: tuple[Unit, ...] | None,
+        ignored: tuple[int, ...] = (),
+        user_first: bool = False,
+        bound: tuple[int, ...] = (),
+        *,
+        columns: Columns | None = None,
+    ) -> None:
+        """Hold what was read: messages and units, or ``columns``."""
+        self.format = format
+        self._messages = messages
+        self._units = units
+        self.ignored = ignored
+        self.user_first = user_first
+        self.bound = bound
+        self.columns = columns
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages, in order."""
+        found = self._messages
+        if found is None:
+            assert self.columns is not None
+            found = self._messages = self.columns.messages(SHAPES)
+        return found
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """All units, in the order of their first messages."""
+        found = self._units
+        if found is None:
+            assert self.columns is not None
+            found = self._units = self.columns.units(self.messages, SHAPES)
+        return found
+
+    @property
+    def message_count(self) -> int:
+        """How many messages there are."""
+        return len(self.messages) if self.columns is None else len(self.columns)
+
+    @property
+    def unit_count(self) -> int:
+        """How many units there are."""
+        return len(self.units) if self.columns is None else self.columns.unit_count
+
+    @property
+    def indices(self) -> list[int]:
+        """The index of each message."""
+        if self.columns is not None:
+            return self.columns.indices
+        return [message.index for message in self.messages]
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles that occur."""
+        if self.columns is not None:
+            return self.columns.roles
+        return list(dict.fromkeys([message.role for message in self.messages]))
+
+    def _replace(self, **changes: Any) -> Conversation:
+        """Return the same conversation with other values under these names."""
+        columns = None if changes.keys() & {"messages", "units"} else self.columns
+        if columns is None:
+            changes = {"messages": self.messages, "units": self.units, **changes}
+        else:
+            changes = {"messages": self._messages, "units": self._units, **changes}
+        kept = {name: getattr(self, name) for name in ("format", "ignored", "user_first", "bound")}
+        return Conversation(**{**kept, **changes}, columns=columns)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare the values; how they are held makes no difference."""
+        if not isinstance(other, Conversation):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        """Hash the values."""
+        return hash(self._values())
+
+    def __reduce__(self) -> tuple[type[Conversation], tuple[Any, ...]]:
+        """Copy and pickle the values; columns are made again where they are wanted."""
+        return Conversation, self._values()
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple([getattr(self, name) for name in self.__match_args__])
+
+    def __repr__(self) -> str:
+        """Show the values."""
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__match_args__)
+        return f"Conversation({values})"
+
+    def kept_messages(self, kept_units: Sequence[bool]) -> list[bool]:
+        """Return for each message whether its unit is kept."""
+        if self.columns is not None:
+            return self.columns.kept_messages(kept_units)
+        dropped = set(self.dropped_indices(kept_units))
+        return [message.index not in dropped for message in self.messages]
+
+    def dropped_indices(self, kept_units: Sequence[bool]) -> list[int]:
+        """Return the indices of the messages in units that are not kept, unit after unit."""
+        if self.columns is not None:
+            return self.columns.dropped_indices(kept_units)
+        units = zip(self.units, kept_units, strict=True)
+        return [index for unit, is_kept in units if not is_kept for index in unit.members]
+
+    def lone_texts(self, beginning: str) -> list[tuple[int, str]]:
+        """Return index and text of each user's message of one text that is a unit by itself, if the
+        text begins like this."""
+        if self.columns is not None:
+            return self.columns.lone_texts(beginning)
+        return [
+            (message.index, message.pieces[0].text)
+            for message, *others in (unit.messages for unit in self.units)
+            if message.role == "user"
+            and not others
+            and len(message.pieces) == 1
+            and message.pieces[0].text.startswith(beginning)
+        ]
+
+    def uncommon_indices(self) -> list[int]:
+        """Return the indices of messages with more than texts, images, calls and their results."""
+        return self.indices if self.columns is None else self.columns.uncommon()
+
+    def thoughtful_indices(self) -> list[int]:
+        """Return the indices of all messages that may hold a thought."""
+        return self.indices if self.columns is None else self.columns.thoughtful()
+
+    def last_user_message(self) -> Message | None:
+        """Return the message in which the user spoke last."""
+        if self.columns is not None:
+            found = self.columns.last_user_turn()
+            return None if found is None else self.columns.message(found[0], SHAPES)
+        return next((each for each in reversed(self.messages) if each.is_user_turn), None)
 
     def last_user_turn(self) -> int | None:
         """Return the unit with the last user turn."""
+        if self.columns is not None:
+            found = self.columns.last_user_turn()
+            return None if found is None else found[1]
         units = self.units
         last: int | None = None
         last_index = -1
@@ -142,6 +290,8 @@ class Conversation(NamedTuple):
         It is the unit of the last assistant message, if that unit calls tools. Results may be
         missing, or all there, or followed by text of the user's.
         """
+        if self.columns is not None:
+            return self.columns.open_tool_loop()
         units = self.units
         for message in reversed(self.messages):
             if message.role == "assistant":
@@ -150,9 +300,26 @@ class Conversation(NamedTuple):
                         return position if units[position].calls_tools else None
         return None
 
+    def loop_start(self) -> tuple[int, int | None] | None:
+        """Return the index from which on the model speaks under the open tool loop, behind the
+        user's last turn before it, and the index of its first message there; None without a loop.
+        """
+        if self.columns is not None:
+            return self.columns.loop_start()
+        loop = self.open_tool_loop()
+        if loop is None:
+            return None
+        first = self.units[loop].members[0]
+        turns = [m.index for m in self.messages if m.is_user_turn and m.index < first]
+        start = turns[-1] + 1 if turns else 0
+        said = (m.index for m in self.messages if m.role == "assistant" and m.index >= start)
+        return start, next(said, None)
+
     def answered_reply(self) -> int | None:
         """Return the unit with the last assistant message before the last user turn: the reply that
         the user answers, as in "yes, the second one"."""
+        if self.columns is not None:
+            return self.columns.answered_reply()
         has_user_turn = False
         for message in reversed(self.messages):
             if not has_user_turn:
@@ -168,6 +335,8 @@ class Conversation(NamedTuple):
 
         With thinking enabled, Anthropic refuses a turn that does not begin with it.
         """
+        if self.columns is not None:
+            return self.columns.thoughts_of_open_loop()
         if self.open_tool_loop() is None:
             return None
         first: Message | None = None
@@ -187,7 +356,7 @@ class Conversation(NamedTuple):
         ``thoughts=False`` leaves out those kept only for the thinking that begins a loop;
         ``reply=False`` leaves out the reply.
         """
-        pins = {position: "system" for position, unit in enumerate(self.units) if unit.is_system}
+        pins = dict.fromkeys(self._system_units(), "system")
         for position, why in (
             (self.last_user_turn(), "last user turn"),
             (self.open_tool_loop(), "open tool loop"),
@@ -199,6 +368,11 @@ class Conversation(NamedTuple):
         for position in self.units_holding(self.bound) if self.bound and thoughts else ():
             pins.setdefault(position, "bound to what the provider holds")
         return pins
+
+    def _system_units(self) -> list[int]:
+        if self.columns is not None:
+            return self.columns.system_units()
+        return [position for position, unit in enumerate(self.units) if unit.is_system]
 
     def kept_for_words(self) -> frozenset[int]:
         """Return the units always kept only for their text, although they may hold tool results: a
@@ -218,6 +392,8 @@ class Conversation(NamedTuple):
 
     def units_holding(self, indices: Iterable[int]) -> tuple[int, ...]:
         """Return the units of these indices, ascending; ignored entries have none."""
+        if self.columns is not None:
+            return tuple(self.columns.units_holding(list(indices)))
         wanted = set(indices)
         return tuple(
             position

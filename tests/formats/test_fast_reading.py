@@ -1,21 +1,39 @@
-"""The native reader of common contents agrees with the format's own, or declines the content."""
+"""The native readers read what the formats' own readers read, whatever stands in a list."""
 
 from __future__ import annotations
 
 import json
+from collections import UserDict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
-from rehydrate.formats import _reading, anthropic
-from rehydrate.messages import Message, Piece
-from tests.strategies import anthropic_conversations
+from rehydrate.errors import RehydrateError
+from rehydrate.formats import FORMATS, anthropic, claude_code, detect_format, openai_chat, plain
+from rehydrate.messages import Conversation, Message, Piece, PieceKind, Unit
+from tests.formats.reading_twin import read_slowly
+from tests.strategies import BY_FORMAT, damaged
+
+
+class Text(str):
+    """A string that is not exactly one."""
+
+    __slots__ = ()
+
+
+class Entry(dict):
+    """A dict that is not exactly one."""
+
 
 texts = st.one_of(
     st.text(max_size=12),
     st.sampled_from(
-        ["", " ", 'quote " and \\', "\x00\x1f\x7f\n\r\t\b\f", "größe 漢字 🎈", "\ud800 lone"]
+        [
+            *("", " ", "\x1c\x1f", 'quote " and \\', "\x00\x1f\x7f\n\r\t\b\f", "größe 漢字 🎈"),
+            *("\ud800 lone", "data:image/png;base64,AAAA", "DATA:text/plain,x", Text("of a class")),
+        ]
     ),
 )
 json_values = st.recursive(
@@ -29,94 +47,257 @@ json_values = st.recursive(
 )
 odd = st.one_of(st.none(), st.integers(), texts, st.lists(texts, max_size=2))
 inputs = st.dictionaries(texts, json_values, max_size=3)
-blocks = st.one_of(
+ids = st.sampled_from(["a", "b", "c", "\ud800", "\udfff", Text("a")])
+parts = st.one_of(
     texts,
     st.fixed_dictionaries({"type": st.just("text"), "text": texts | odd}),
+    st.fixed_dictionaries({"type": st.sampled_from(["image", "image_url", "file", "document"])}),
+)
+blocks = st.one_of(
+    parts,
+    st.fixed_dictionaries({"type": st.just("text"), "text": texts, "citations": odd}),
     st.fixed_dictionaries(
         {"type": st.just("thinking"), "thinking": texts | odd}, optional={"signature": texts}
     ),
+    st.just({"type": "redacted_thinking", "data": "x"}),
     st.fixed_dictionaries(
-        {"type": st.just("tool_use"), "id": texts | odd, "name": texts | odd},
+        {"type": st.just("tool_use"), "id": ids | odd, "name": texts | odd},
         optional={"input": inputs | json_values},
     ),
     st.fixed_dictionaries(
-        {"type": st.just("tool_result"), "tool_use_id": texts | odd, "content": texts},
-        optional={"is_error": st.booleans()},
+        {"type": st.just("tool_result"), "tool_use_id": ids | odd},
+        optional={"content": texts | st.lists(parts, max_size=2) | odd, "is_error": st.booleans()},
     ),
     st.fixed_dictionaries({"type": texts | odd}, optional={"text": texts}),
 )
+contents = st.lists(blocks, max_size=3) | texts | st.none() | odd | st.tuples(blocks)
+roles = st.sampled_from(
+    ["user", "assistant", "assistant", "system", "developer", "tool", "function", "critic", "", 3]
+)
+anthropic_entries = st.fixed_dictionaries({"role": roles}, optional={"content": contents})
+plain_entries = st.fixed_dictionaries(
+    {"role": roles},
+    optional={"content": st.lists(parts, max_size=2) | texts | odd, "parts": odd, "name": texts},
+)
+calls = st.fixed_dictionaries(
+    {"type": st.just("function")},
+    optional={
+        "id": ids | odd,
+        "function": st.fixed_dictionaries(
+            {"name": texts | odd}, optional={"arguments": inputs | odd}
+        )
+        | odd,
+        "custom": st.just({"name": "x", "input": "y"}),
+    },
+)
+chat_entries = st.fixed_dictionaries(
+    {"role": roles},
+    optional={
+        "content": st.lists(parts, max_size=2) | texts | odd,
+        "tool_calls": st.lists(calls, max_size=2) | odd,
+        "tool_call_id": ids | odd,
+        "name": texts,
+        "refusal": odd,
+        "audio": st.none() | st.just({"transcript": "said"}),
+        "function_call": st.none() | st.just({"name": "f", "arguments": "{}"}),
+        "reasoning": odd,
+        "reasoning_content": odd,
+        "reasoning_details": odd,
+    },
+)
+lines = st.fixed_dictionaries(
+    {"type": st.sampled_from(["user", "assistant", "assistant", "progress", "system", 1])},
+    optional={
+        "uuid": st.sampled_from(["1", "2", "3", "4", "5", "\ud800", Text("1"), 7]),
+        "message": st.fixed_dictionaries({"content": contents}, optional={"id": ids | odd})
+        | st.none(),
+        "isMeta": st.sampled_from([True, False, None, 1, ""]),
+        "isSidechain": st.sampled_from([True, False, False, None]),
+        "isApiErrorMessage": st.sampled_from([False, False, True]),
+        "sourceToolUseID": ids | odd,
+    },
+)
+ENTRIES = {
+    "anthropic": anthropic_entries,
+    "openai_chat": chat_entries,
+    "plain": plain_entries,
+    "claude_code": lines,
+}
 
 
-@given(st.lists(blocks, max_size=4) | texts | st.none())
-def test_what_the_fast_reader_reads_is_what_the_format_reads(content: Any) -> None:
-    found = _reading.read_common(content)
-    if found is not None:
-        assert found == tuple(anthropic.read_content(content, 0))
-        assert all(type(piece) is Piece for piece in found[0])
+def outcome(read: Callable[[], Conversation]) -> Any:
+    try:
+        return read()
+    except RehydrateError as error:
+        return type(error), str(error)
 
 
-@given(anthropic_conversations())
-def test_whole_conversations_are_read_alike(messages: list[dict[str, Any]]) -> None:
-    slow = [anthropic.read_content(message.get("content"), 0) for message in messages]
-    for message, body in zip(anthropic.parse(messages).messages, slow, strict=True):
-        assert type(message) is Message
-        read = (message.pieces, message.images, message.calls, message.answers)
-        assert read == tuple(body[:4])
+def assert_read_alike(name: str, entries: Sequence[Any]) -> None:
+    found = outcome(lambda: FORMATS[name].parse(entries))
+    assert found == outcome(lambda: read_slowly(name, entries))
+    if isinstance(found, Conversation):
+        assert type(found.messages) is type(found.units) is tuple
+        for message in found.messages:
+            assert type(message) is Message
+            assert all(type(piece) is Piece for piece in message.pieces)
+            assert all(type(piece.kind) is PieceKind for piece in message.pieces)
+        for unit in found.units:
+            assert type(unit) is Unit
+            assert all(found.messages.index(each) >= 0 for each in unit.messages)
+
+
+@st.composite
+def hostile(draw: Any, name: str) -> list[Any]:
+    entries: list[Any] = draw(st.lists(ENTRIES[name], max_size=5))
+    for place in range(len(entries)):
+        kind = draw(st.sampled_from(["dict", "dict", "dict", "dict", "subclass", "mapping"]))
+        if kind != "dict":
+            entries[place] = (Entry if kind == "subclass" else UserDict)(entries[place])
+    return entries
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@given(st.data())
+def test_hostile_lists_are_read_alike(name: str, data: st.DataObject) -> None:
+    assert_read_alike(name, data.draw(hostile(name)))
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@given(st.data())
+def test_valid_and_damaged_conversations_are_read_alike(name: str, data: st.DataObject) -> None:
+    entries = data.draw(BY_FORMAT[name]())
+    assert_read_alike(name, entries)
+    assert_read_alike(name, data.draw(damaged(entries)))
+
+
+@given(st.lists(st.one_of(*ENTRIES.values()), max_size=4))
+def test_the_format_is_found_as_if_every_entry_were_looked_at(entries: list[Any]) -> None:
+    def looked_at() -> str:
+        hinted = None
+        for entry in entries:
+            for name, module in FORMATS.items():
+                evidence = module.detect(entry)
+                if evidence == 2:
+                    return name
+                hinted = name if evidence == 1 and hinted is None else hinted
+        return hinted or "plain"
+
+    try:
+        found = detect_format(entries)
+    except RehydrateError:  # a plain list with a role that nobody knows
+        found = "plain"
+    assert found == looked_at()
 
 
 @pytest.mark.parametrize(
-    "block",
+    ("name", "entry"),
     [
-        {"type": "text", "text": "said"},
-        {"type": "thinking", "thinking": "thought", "signature": "x"},
-        {"type": "tool_result", "tool_use_id": "a", "content": "found"},
-        {
-            "type": "tool_use",
-            "id": "a",
-            "name": "Edit",
-            "input": {
-                "text": 'tab\t"x"\\ \x01 é 🎈',
-                "n": -3,
-                "on": True,
-                "no": None,
-                "l": [1, []],
+        ("anthropic", {"role": "user", "content": "said"}),
+        ("anthropic", {"role": "assistant", "content": [{"type": "text", "text": "said"}]}),
+        (
+            "anthropic",
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, "so"]},
+        ),
+        (
+            "anthropic",
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "a", "content": "found"},
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": "b",
+                        "content": [{"type": "text", "text": "found"}, {"type": "image"}],
+                    },
+                ],
             },
-        },
+        ),
+        (
+            "anthropic",
+            {
+                "role": "assistant",
+                "content": [
+                    {
+                        "type": "tool_use",
+                        "id": "a",
+                        "name": "Edit",
+                        "input": {
+                            "text": 'tab\t"x"\\ \x01 é 🎈',
+                            "n": -3,
+                            "x": 0.5,
+                            "on": True,
+                            "no": None,
+                            "l": [1, []],
+                        },
+                    }
+                ],
+            },
+        ),
+        (
+            "openai_chat",
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{}"}}],
+            },
+        ),
+        ("openai_chat", {"role": "tool", "tool_call_id": "a", "content": "found"}),
+        ("plain", {"role": "user", "content": "said"}),
+        ("claude_code", {"type": "user", "uuid": "1", "message": {"content": "said"}}),
     ],
-    ids=lambda block: block["type"],
+    ids=repr,
 )
-def test_the_common_blocks_take_the_fast_path(block: dict[str, Any]) -> None:
-    found = _reading.read_common([block])
-    assert found is not None
-    assert found == tuple(anthropic.read_content([block], 0))
-
-
-def test_a_tool_input_is_written_as_json_writes_it() -> None:
-    value = {"every": "".join(map(chr, range(0x20))) + '"\\/\x7f\u2028é🎈'}
-    found = _reading.read_common([{"type": "tool_use", "id": "a", "name": "Run", "input": value}])
-    assert found is not None
-    assert found[0][0].text == "Run " + json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def test_the_common_shapes_are_read_without_python(name: str, entry: dict[str, Any]) -> None:
+    conversation = FORMATS[name].parse([entry])
+    assert conversation.columns is not None
+    assert conversation.columns.uncommon() == []
+    assert_read_alike(name, [entry])
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        None,
-        [{"type": "image", "source": {}}],
-        [{"type": "tool_use", "id": "a", "name": "Run", "input": {"x": 0.5}}],
+        [{"type": "tool_use", "id": "a", "name": "Run", "input": {"x": float("nan")}}],
         [{"type": "tool_use", "id": "a", "name": "Run", "input": "plain"}],
         [
             {
                 "type": "tool_use",
                 "id": "a",
                 "name": "Run",
-                "input": {"deep": [[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]},
+                "input": {"deep": json.loads("[" * 20 + "]" * 20)},
             }
         ],
-        [{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "x"}]}],
-        ["bare"],
+        [{"type": "document", "source": {"type": "text", "data": "x"}}],
+        ({"type": "text", "text": "in a tuple"},),
     ],
     ids=repr,
 )
 def test_what_is_not_common_is_left_to_the_format(content: Any) -> None:
-    assert _reading.read_common(content) is None
+    entry = {"role": "assistant", "content": content}
+    conversation = anthropic.parse([entry])
+    assert conversation.columns is not None
+    assert conversation.columns.uncommon() == [0]
+    assert_read_alike("anthropic", [entry])
+
+
+def test_a_tool_input_is_written_as_json_writes_it() -> None:
+    value = {"every": "".join(map(chr, range(0x20))) + '"\\/\x7f\u2028é🎈', "float": 1e-7}
+    block = {"type": "tool_use", "id": "a", "name": "Run", "input": value}
+    (message,) = anthropic.parse([{"role": "assistant", "content": [block]}]).messages
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    assert message.pieces[0].text == f"Run {written}"
+
+
+def test_a_list_that_changes_while_it_is_read_is_read_as_far_as_it_goes() -> None:
+    entries: list[Any] = []
+
+    class Shrinking(UserDict):  # type: ignore[type-arg]
+        def get(self, key: str, default: Any = None) -> Any:
+            del entries[1:]
+            return super().get(key, default)
+
+    entries += [Shrinking(role="user", content="a"), {"role": "user", "content": "b"}]
+    for module in (anthropic, openai_chat, plain):
+        assert len(module.parse(entries).messages) == 1
+        entries.append({"role": "user", "content": "b"})
+    assert claude_code.parse([]).messages == ()

@@ -47,6 +47,8 @@ _MAX_HEADING = 64
 _REDACTION_LABEL = re.compile(r"\[redacted:\w+\]")
 _POSSIBLE_NAME = re.compile(r"[\w./@~-]+")
 _LINE = re.compile(r"([^:\n]+): (.+)")
+OPENING = "<context-"
+"""The text of every outline begins so."""
 _OPENING_TAG = re.compile(r'<(context-[0-9a-f]{16}) id="outline" note="[^"]*">\n')
 
 

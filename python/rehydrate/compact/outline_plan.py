@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from rehydrate import _engine
 from rehydrate.compact.outline import (
+    OPENING,
     NameIndex,
     Outline,
     OutlineName,
@@ -147,12 +148,10 @@ def _handle_of(unit: Unit, handles: Mapping[int, str]) -> str:
 def _earlier_outlines(conversation: Conversation) -> dict[float, list[OutlineName]]:
     """Return index -> names, for the outlines of earlier compactions in a conversation."""
     found: dict[float, list[OutlineName]] = {}
-    for unit in conversation.units:
-        message = unit.messages[0]
-        if message.role == "user" and len(unit.members) == len(message.pieces) == 1:
-            names = read_fenced(message.pieces[0].text)
-            if names is not None:
-                found[message.index] = names
+    for index, text in conversation.lone_texts(OPENING):
+        names = read_fenced(text)
+        if names is not None:
+            found[index] = names
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine, formats
@@ -134,7 +135,7 @@ def _read(messages: Sequence[Any], arguments: Arguments) -> _Source:
     prepared = _engine.prepare(
         divisible.conversation if divisible else conversation,
         weight_of=scoring.weight_of,
-        pinned=[unit in pins for unit in range(len(conversation.units))],
+        pinned=[unit in pins for unit in range(conversation.unit_count)],
         counter=counter,
         embed=arguments.has_embedder
         and (arguments.caller_model is None or (arguments.is_calibrated and is_question)),
@@ -205,7 +206,7 @@ def _choose(source: _Source, signals: ExternalSignals, arguments: Arguments) -> 
     excerpted = excerpts.changed_indices(at_most=True) if excerpts else ()
     if binding.must_wait(selection.kept, excerpted):
         problems = (why_waiting(arguments.model),)
-        pins = dict.fromkeys(range(len(conversation.units)), WAITS)
+        pins = dict.fromkeys(range(conversation.unit_count), WAITS)
         selection, excerpts = select(target_tokens=source.before_tokens), None
         plan, binding = plan.cancelled(), binding._replace(removed=())
     decision = Decision(conversation, selection, source.message_tokens)
@@ -257,8 +258,7 @@ def _rebuild(
     flags = decision.kept_messages
     counted = zip(decision.message_tokens, flags, strict=True)
     kept_tokens = [tokens if is_kept else 0 for tokens, is_kept in counted]
-    messages = zip(conversation.messages, flags, strict=True)
-    indices = [message.index for message, is_kept in messages if is_kept]
+    indices = list(compress(conversation.indices, flags))
     after_tokens = sum(kept_tokens) + (0 if plan.replaced else plan.replaced_tokens)
     dropped = len(flags) - len(indices)
     entries = [source.stripped.entries[index] for index in indices]
@@ -329,8 +329,8 @@ def _stats(
         target_tokens=source.target_tokens,
         dropped=kept.dropped,
         dropped_pct=_percent(lost_tokens, source.before_tokens),
-        dropped_messages_pct=_percent(kept.dropped, len(conversation.messages)),
-        units=len(conversation.units),
+        dropped_messages_pct=_percent(kept.dropped, conversation.message_count),
+        units=conversation.unit_count,
         pinned_tokens=selection.pinned_tokens,
         over_budget=kept.tokens > source.target_tokens,
         changed=any((kept.dropped, kept.excerpted, kept.stripped, choice.plan.replaced)),

@@ -72,7 +72,7 @@ def weighted_query(
     unit = conversation.last_user_turn() if infer else None
     if unit is None:
         return None
-    units_since = len(conversation.units) - 1 - unit
+    units_since = conversation.unit_count - 1 - unit
     weight = 1 / (1 + units_since / _HALF_WEIGHT_UNITS)
     text = _head_and_tail(last_user_text(conversation))
     question_share = _question_share(text)
@@ -83,8 +83,8 @@ def weighted_query(
 
 def last_user_text(conversation: Conversation) -> str:
     """Return the text of the last user turn; "" where there is none."""
-    turns = (message.text for message in reversed(conversation.messages) if message.is_user_turn)
-    return next(turns, "").strip()
+    message = conversation.last_user_message()
+    return "" if message is None else message.text.strip()
 
 
 def _question_share(text: str) -> float:

@@ -49,9 +49,7 @@ class Decision:
     @lazy_property
     def kept_messages(self) -> list[bool]:
         """For each message of the conversation, whether it is kept."""
-        units = zip(self.conversation.units, self.selection.kept, strict=True)
-        kept = {index for unit, is_kept in units if is_kept for index in unit.members}
-        return [message.index in kept for message in self.conversation.messages]
+        return self.conversation.kept_messages(self.selection.kept)
 
     @lazy_property
     def dropped_units(self) -> list[DroppedUnit]:

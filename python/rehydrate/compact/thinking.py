@@ -103,12 +103,7 @@ class PrefixBinding(NamedTuple):
         for a model that does not bind thinking."""
         if not self.model.refuses_changed_prefix:
             return None
-        changed = [
-            index
-            for is_kept, unit in zip(kept_units, self.conversation.units, strict=True)
-            if not is_kept
-            for index in unit.members
-        ]
+        changed = self.conversation.dropped_indices(kept_units)
         changed += excerpted
         changed += self.removed
         start = self._start() if changed else 0
@@ -124,12 +119,8 @@ class PrefixBinding(NamedTuple):
     def loop_is_at_risk(self, first_change: int) -> bool:
         """Return whether the model may refuse the open tool loop behind this change either way: it
         refuses the thinking there, and a loop without the thinking at its beginning."""
-        start = _loop_start(self.conversation)
-        if start is None:
-            return False
-        replies = (m.index for m in self.conversation.messages if m.role == "assistant")
-        beginning = next((index for index in replies if index >= start), -1)
-        if beginning < first_change:
+        _, beginning = self.conversation.loop_start() or (0, None)
+        if beginning is None or beginning < first_change:
             return False
         entry = self.entries[beginning]
         return formats.FORMATS[self.conversation.format].without_thinking([entry])[0] is not entry
@@ -141,12 +132,12 @@ class PrefixBinding(NamedTuple):
         """
         if self.conversation.format != "anthropic":
             return 0
-        for message in reversed(self.conversation.messages):
-            content = self.entries[message.index].get("content")
+        for index in reversed(self.conversation.uncommon_indices()):
+            content = self.entries[index].get("content")
             if isinstance(content, (list, tuple)) and any(
                 isinstance(block, Mapping) and type_of(block) == "compaction" for block in content
             ):
-                return message.index
+                return index
         return 0
 
 
@@ -183,8 +174,14 @@ def without_stale_thinking(
     ``excerpts`` maps an index to its message, for messages that are kept in part.
     """
     start = bisect_left(indices, first_change)
-    stripped = formats.FORMATS[conversation.format].without_thinking(entries[start:])
-    after = dict(zip(indices[start:], stripped, strict=True))
+    after = dict(zip(indices[start:], entries[start:], strict=True))
+    with_thoughts = [index for index in conversation.thoughtful_indices() if index in after]
+    if not with_thoughts:
+        return KeptEntries([*indices], [*entries], {})
+    stripped = formats.FORMATS[conversation.format].without_thinking(
+        [after[index] for index in with_thoughts]
+    )
+    after.update(zip(with_thoughts, stripped, strict=True))
     changed = [
         index
         for index, entry in zip(indices[start:], entries[start:], strict=True)
@@ -226,8 +223,9 @@ def without_thinking(conversation: Conversation, entries: Sequence[Any]) -> With
     # Without thoughts first: a thought that stands alone behind results does not answer them, and
     # must not hide that the loop is open.
     rest = _reread(conversation, stripped)
-    start = _loop_start(rest)
-    if start is not None:
+    found = rest.loop_start()
+    if found is not None:
+        start, _ = found
         stripped[start:] = entries[start:]
         rest = _reread(conversation, stripped)
     return WithoutThinking(rest, stripped)
@@ -256,16 +254,6 @@ def _reread(conversation: Conversation, entries: Sequence[Any]) -> Conversation:
         ignored=conversation.ignored,
         bound=tuple([left[position] for position in rest.bound]),
     )
-
-
-def _loop_start(conversation: Conversation) -> int | None:
-    """Return the index behind the last user turn before the open tool loop; None without one."""
-    loop = conversation.open_tool_loop()
-    if loop is None:
-        return None
-    first = conversation.units[loop].members[0]
-    turns = [m.index for m in conversation.messages if m.is_user_turn and m.index < first]
-    return turns[-1] + 1 if turns else 0
 
 
 def _by_unit(tokens: dict[int, int], before: Conversation, after: Conversation) -> dict[int, int]:

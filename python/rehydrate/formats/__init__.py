@@ -21,7 +21,14 @@ from rehydrate.formats import (
     plain,
 )
 from rehydrate.formats._foreign import as_dicts
-from rehydrate.formats._reading import HINT, PROOF, Path, Places, as_sequence
+from rehydrate.formats._reading import (
+    HINT,
+    PROOF,
+    Path,
+    Places,
+    as_sequence,
+    first_telling,
+)
 from rehydrate.formats.binding import entries_of, stale_thinking
 from rehydrate.formats.calls import Inputs
 from rehydrate.formats.langchain_chat import langchain_to_openai, openai_to_langchain
@@ -107,17 +114,20 @@ def detect_format(messages: Sequence[Any]) -> FormatName:
 def _detected(entries: Sequence[Any]) -> str:
     hinted: str | None = None
     formats = list(FORMATS.items())
-    for entry in entries:
+    position = first_telling(entries, 0)
+    while position < len(entries):
+        entry = entries[position]
         if not isinstance(entry, Mapping):
             if langchain.detect(entry) == PROOF:
                 return langchain.NAME
-            continue
-        for name, candidate in formats:
-            evidence = candidate.detect(entry)
-            if evidence == PROOF:
-                return name
-            if evidence == HINT and hinted is None:
-                hinted = name
+        else:
+            for name, candidate in formats:
+                evidence = candidate.detect(entry)
+                if evidence == PROOF:
+                    return name
+                if evidence == HINT and hinted is None:
+                    hinted = name
+        position = first_telling(entries, position + 1)
     return hinted or plain.NAME
 
 

@@ -61,7 +61,7 @@ def check_own(
 def check_speakers(conversation: Conversation, weighted: Mapping[str, float] | None = None) -> None:
     """Raise InvalidMessageError for the first message with an unknown role: it would belong to no
     turn and be dropped first. `weighted` holds the roles that a scoring adds to the usual ones."""
-    unknown = {message.role for message in conversation.messages} - _SPEAKERS - set(weighted or ())
+    unknown = set(conversation.roles) - _SPEAKERS - set(weighted or ())
     if not unknown:
         return
     remedy = "name who speaks by one of these"

@@ -1,89 +1,14 @@
-"""Grouping of messages into atomic units: a tool call with its results.
+"""The ids of tool calls that validators pair, and a user's message in any format.
 
-One algorithm for every format; it reads only `Message.calls` and `Message.answers`. A result
-belongs to the latest unanswered call of its id; else to the answered call, so that a second result
-leaves together with the first; else to a later call. On valid input this is plain pairing. On
-broken input it keeps every pair that exists together. Pairing never depends on other units, so
-dropping whole units breaks nothing more.
+The native `Columns` group messages into units (tests/formats/reading_twin.py has the algorithm in
+Python).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
-from rehydrate.messages import Message, Unit
-
-__all__ = ["Ledger", "group"]
-
-
-def group(messages: Sequence[Message], links: Iterable[tuple[int, int]] = ()) -> tuple[Unit, ...]:
-    """Partition messages into units, ordered by first member.
-
-    `links` are pairs of indices in `messages` that the format joins for its own reasons.
-    """
-    parent = list(range(len(messages)))
-
-    def root(position: int) -> int:
-        while parent[position] != position:
-            parent[position] = position = parent[parent[position]]
-        return position
-
-    def join(one: int, other: int) -> None:
-        # The smaller index is the root, so that units come out ordered by first member.
-        one, other = root(one), root(other)
-        if one < other:
-            parent[other] = one
-        else:
-            parent[one] = other
-
-    for one, other in chain(_pairs(messages), links):
-        # Nearly always two that are joined with nothing yet.
-        if parent[one] == one < other == parent[other]:
-            parent[other] = one
-        else:
-            join(one, other)
-
-    members: dict[int, list[Message]] = {}
-    for position, message in enumerate(messages):
-        above = parent[position]
-        if above == position:
-            members[position] = [message]
-        else:
-            # Nearly always the root itself.
-            members[above if parent[above] == above else root(above)].append(message)
-    return tuple([_unit(unit) for unit in members.values()])
-
-
-def _pairs(messages: Sequence[Message]) -> list[tuple[int, int]]:
-    """Return the indices of each result and of its call."""
-    pairs: list[tuple[int, int]] = []
-    unanswered: dict[str, list[int]] = {}
-    answered: dict[str, int] = {}
-    early: list[tuple[str, int]] = []
-    paired = [(index, each) for index, each in enumerate(messages) if each.calls or each.answers]
-    for position, message in paired:
-        for call in message.calls:
-            unanswered.setdefault(call, []).append(position)
-        for answer in message.answers:
-            waiting = unanswered.get(answer)
-            if waiting:
-                answered[answer] = waiting.pop()
-            if answer in answered:
-                pairs.append((answered[answer], position))
-            else:
-                early.append((answer, position))
-    pairs += [
-        (unanswered[answer][0], position) for answer, position in early if unanswered.get(answer)
-    ]
-    return pairs
-
-
-def _unit(messages: list[Message]) -> Unit:
-    if len(messages) == 1:
-        return Unit((messages[0].index,), (messages[0],))
-    return Unit(tuple([message.index for message in messages]), tuple(messages))
+__all__ = ["Ledger"]
 
 
 class Ledger:

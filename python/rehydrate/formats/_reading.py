@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from json import JSONEncoder
 from reprlib import Repr
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rehydrate._native import BlockReader
+from rehydrate._native import Columns, first_telling, read_entries, read_transcript
 from rehydrate.errors import InvalidMessageError
-from rehydrate.messages import Message, Piece, PieceKind, normal_role
+from rehydrate.messages import Piece, PieceKind, normal_role
 
 __all__ = [
     "HINT",
     "MEDIA_TYPES",
     "NONE",
     "PROOF",
+    "Columns",
     "Draft",
     "Path",
     "Places",
@@ -28,49 +29,18 @@ __all__ = [
     "as_sequence",
     "compact_json",
     "content_places",
+    "first_telling",
     "holds_bytes",
     "is_langchain_message",
     "json_object",
-    "new_message",
-    "read_common",
+    "read_entries",
+    "read_transcript",
     "readable_texts",
     "replace_texts",
     "tool_input_text",
     "type_of",
     "wrong_content",
 ]
-
-
-if TYPE_CHECKING:
-    Body = tuple[tuple[Piece, ...], int, tuple[str, ...], tuple[str, ...], bool]
-
-
-_TEXT = PieceKind.TEXT
-_read_blocks = BlockReader(
-    Piece, (_TEXT, PieceKind.TOOL_INPUT, PieceKind.TOOL_RESULT, PieceKind.THINKING)
-).read
-# A named tuple's own constructor is written in Python; this one is not.
-_new: Callable[..., Any] = tuple.__new__
-
-
-def read_common(content: object) -> Body | None:
-    """Return pieces, images, calls, answers, and whether all are results; None: no simple content.
-
-    >>> read_common("hello")[0]
-    (Piece(text='hello', kind=<PieceKind.TEXT: 0>),)
-    >>> read_common([{"type": "image"}]) is None
-    True
-    """
-    if type(content) is str and content:
-        return (_new(Piece, (content, _TEXT)),), 0, (), (), False
-    return _read_blocks(content)
-
-
-def new_message(index: int, role: str, body: Body, is_user_turn: bool) -> Message:
-    """Return the message of a body."""
-    pieces, images, calls, answers, _ = body
-    message: Message = _new(Message, (index, role, pieces, images, calls, answers, is_user_turn))
-    return message
 
 
 # The result of `detect` for one entry: how strongly it shows the format of the whole list.

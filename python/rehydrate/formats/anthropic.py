@@ -13,19 +13,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
-from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import (
     HINT,
     MEDIA_TYPES,
     NONE,
     PROOF,
+    Columns,
     Path,
     Places,
     as_entry,
     as_role,
     holds_bytes,
-    new_message,
-    read_common,
+    read_entries,
     readable_texts,
     replace_texts,
     tool_input_text,
@@ -40,7 +39,7 @@ from rehydrate.formats.thinking import (
     content_without_thinking,
     is_thinking,
 )
-from rehydrate.messages import Conversation, Message, Piece, PieceKind
+from rehydrate.messages import SHAPES, Conversation, Message, Piece, PieceKind
 
 NAME = "anthropic"
 replace = replace_texts
@@ -62,7 +61,6 @@ _NATIVE_BLOCKS = _CALLS | {
     "container_upload",
 }
 _TEXT_SOURCES = {"text": "data", "content": "content"}
-_SPEAKERS = frozenset({"user", "assistant"})
 
 
 class Body(NamedTuple):
@@ -93,48 +91,38 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read Anthropic messages; raises InvalidMessageError for an entry that is no message."""
-    messages: list[Message] = []
-    links: list[tuple[int, int]] = []
-    trailing_thought: int | None = None
-    for index, raw in enumerate(entries):
-        entry = raw if type(raw) is dict else as_entry(raw, index)
-        role = entry.get("role")
-        if type(role) is not str or role not in _SPEAKERS:
-            role = as_role(entry, index)
-        content = entry.get("content")
-        body = read_common(content) or read_content(content, index)
-        if role == "user" and body[4]:
-            role = "tool"
-        messages.append(new_message(index, role, body, role == "user"))
-        # A thought at the end of a message belongs to the assistant's next message: the API joins
-        # the two, and refuses a message that ends in a thought.
-        if role == "assistant":
-            if trailing_thought is not None:
-                links.append((trailing_thought, index))
-            trailing_thought = index if _ends_in_thought(content) else None
-        elif role != "system":
-            trailing_thought = None
-    units = group(messages, links)
-    bound = _opening_thought(entries, messages)
-    return Conversation(NAME, tuple(messages), units, (), user_first=True, bound=bound)
+    columns = read_entries(NAME, entries, _read_entry)
+    bound = _opening_thought(entries, columns)
+    return Conversation(NAME, None, None, (), user_first=True, bound=bound, columns=columns)
 
 
-def _opening_thought(entries: Sequence[Any], messages: Sequence[Message]) -> tuple[int, ...]:
+def _read_entry(raw: object, index: int) -> tuple[Message, bool]:
+    """Read a message of any shape; return also whether it ends in a thought.
+
+    A thought at the end of a message belongs to the assistant's next message: the API joins the
+    two, and refuses a message that ends in a thought.
+    """
+    entry = as_entry(raw, index)
+    role = as_role(entry, index)
+    content = entry.get("content")
+    body = read_content(content, index)
+    if role == "user" and body.only_results:
+        role = "tool"
+    message = Message(index, role, *body[:4], role == "user")
+    return message, role == "assistant" and _ends_in_thought(content)
+
+
+def _opening_thought(entries: Sequence[Any], columns: Columns) -> tuple[int, ...]:
     """Return the index of the message that begins the open tool loop, if it begins with a thought
     without text (redacted, or not displayed); no piece shows such a thought.
 
     With thinking enabled the API refuses a loop that does not begin with a thought.
     """
-    first: Message | None = None
-    for message in reversed(messages):
-        if message.role == "assistant":
-            first = message
-        elif not message.answers:
-            break
-    if first is None or first is messages[-1] or not _begins_with_thought(entries[first.index]):
+    first = columns.loop_opening()
+    if first is None or first == len(columns) - 1 or not _begins_with_thought(entries[first]):
         return ()
-    has_piece = any(piece.kind is _THINKING for piece in first.pieces)
-    return () if has_piece else (first.index,)
+    pieces = columns.message(first, SHAPES).pieces
+    return () if any(piece.kind is _THINKING for piece in pieces) else (first,)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:
@@ -167,7 +155,7 @@ def iter_blocks(content: object, index: int) -> Iterator[Mapping[str, Any]]:
 def read_content(content: object, index: int) -> Body:
     """Read a message's content: a string, a list of blocks or nothing.
 
-    Reads every shape and reports what is wrong; `read_common` reads the common shapes faster.
+    Reads every shape and reports what is wrong; the native reader reads the common shapes faster.
     """
     if isinstance(content, str):
         return Body((Piece(content, _TEXT),)) if content else Body()

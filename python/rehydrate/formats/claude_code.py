@@ -19,14 +19,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidMessageError, Violation
-from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import (
     NONE,
     PROOF,
+    Columns,
     Places,
     as_entry,
-    new_message,
-    read_common,
+    read_transcript,
     replace_texts,
 )
 from rehydrate.formats.anthropic import inputs_in, iter_blocks, places_in, read_content
@@ -61,6 +60,19 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read transcript lines; raises InvalidMessageError for an entry that is no line."""
+    found = read_transcript(entries, read_content)
+    if found is None:
+        messages, links, skipped = read_slowly(entries)
+        found = Columns.grouped(tuple(messages), links), skipped
+    columns, ignored = found
+    return Conversation(NAME, None, None, tuple(ignored), user_first=True, columns=columns)
+
+
+def read_slowly(
+    entries: Sequence[Any],
+) -> tuple[list[Message], list[tuple[int, int]], list[int]]:
+    """Read lines of any shape; return also the positions of messages that belong together, and the
+    indices of what is no message."""
     lines, ignored = spoken_lines(entries)
     messages: list[Message] = []
     links: list[tuple[int, int]] = []
@@ -68,25 +80,23 @@ def parse(entries: Sequence[Any]) -> Conversation:
     callers: dict[str, int] = {}  # call id -> number of its line
     for number, line in enumerate(lines):
         index, role, content, message_id, entry = line
-        body = read_common(content) or read_content(content, index)
+        body = read_content(content, index)
         if role == "assistant":
             if message_id is not None:
                 first_line = first_lines.setdefault(message_id, number)
                 if first_line != number:
                     links.append((first_line, number))
-            for call in body[2]:
+            for call in body.calls:
                 callers[call] = number
-        elif body[4]:
+        elif body.only_results:
             role = "tool"
         # Text that a tool adds to its result (as a skill) means nothing without the call.
         source = entry.get("sourceToolUseID")
         if isinstance(source, str) and source in callers:
             links.append((callers[source], number))
         is_user_turn = role == "user" and not (entry.get("isMeta") or entry.get("isCompactSummary"))
-        messages.append(new_message(index, role, body, is_user_turn))
-    return Conversation(
-        NAME, tuple(messages), group(messages, links), tuple(ignored), user_first=True
-    )
+        messages.append(Message(index, role, *body[:4], is_user_turn))
+    return messages, links, ignored
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 from rehydrate.errors import InvalidMessageError, Violation
 from rehydrate.formats import openai_chat
-from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import (
     MEDIA_TYPES,
     NONE,
     PROOF,
+    Columns,
     Draft,
     Path,
     as_entry,
@@ -81,9 +81,9 @@ def parse(entries: Sequence[Any]) -> Conversation:
         messages.append(
             Message(index, role, tuple(draft.pieces), draft.images, ids, answers, role == "user")
         )
-    first = next((message.role for message in messages if message.role != "system"), None)
-    units = group(messages, links)
-    return Conversation(NAME, tuple(messages), units, tuple(ignored), first == "user")
+    columns = Columns.grouped(tuple(messages), links)
+    user_first = columns.begins_with_user()
+    return Conversation(NAME, None, None, tuple(ignored), user_first, columns=columns)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rehydrate.errors import Violation
-from rehydrate.formats._grouping import Ledger, group
+from rehydrate.formats._grouping import Ledger
 from rehydrate.formats._reading import (
     HINT,
     MEDIA_TYPES,
@@ -25,6 +25,7 @@ from rehydrate.formats._reading import (
     as_role,
     content_places,
     holds_bytes,
+    read_entries,
     readable_texts,
     replace_texts,
     tool_input_text,
@@ -74,39 +75,35 @@ def detect(entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read OpenAI chat messages; raises InvalidMessageError for an entry that is no message."""
-    messages: list[Message] = []
-    links: list[tuple[int, int]] = []
-    caller: int | None = None
-    for index, raw in enumerate(entries):
-        entry = as_entry(raw, index)
-        role = as_role(entry, index)
-        pieces: list[Piece] = []
-        if role == "assistant":
-            for key in _REASONING_KEYS:
-                reasoning = entry.get(key)
-                if reasoning and isinstance(reasoning, str):
-                    pieces.append(Piece(reasoning, _THINKING))
-                    break
-        kind = _TOOL_RESULT if role == "tool" else _TEXT
-        images = _read_content(entry.get("content"), index, kind, pieces)
-        calls: tuple[str, ...] = ()
-        answers: tuple[str, ...] = ()
-        if role == "tool":
-            answer = _answer_id(entry)
-            if answer is not None:
-                answers = (answer,)
-            elif caller is not None:
-                links.append((caller, index))
-        else:
-            made: list[_Call] = []
-            if len(entry) > 2 or "content" not in entry:  # more than role and content
-                images += _read_extras(entry, pieces)
-                made = _calls(entry, index)
-                calls = tuple([call.id for call in made if call.id is not None])
-                pieces += [Piece(call.text, _TOOL_INPUT) for call in made]
-            caller = index if made else None
-        messages.append(Message(index, role, tuple(pieces), images, calls, answers, role == "user"))
-    return Conversation(NAME, tuple(messages), group(messages, links))
+    return Conversation(NAME, None, None, columns=read_entries(NAME, entries, _read_entry))
+
+
+def _read_entry(raw: object, index: int) -> tuple[Message, bool]:
+    """Read a message of any shape; return also whether it makes calls, to which tool messages
+    without an id belong."""
+    entry = as_entry(raw, index)
+    role = as_role(entry, index)
+    pieces: list[Piece] = []
+    if role == "assistant":
+        for key in _REASONING_KEYS:
+            reasoning = entry.get(key)
+            if reasoning and isinstance(reasoning, str):
+                pieces.append(Piece(reasoning, _THINKING))
+                break
+    kind = _TOOL_RESULT if role == "tool" else _TEXT
+    images = _read_content(entry.get("content"), index, kind, pieces)
+    made: list[_Call] = []
+    answers: tuple[str, ...] = ()
+    if role == "tool":
+        answer = _answer_id(entry)
+        answers = () if answer is None else (answer,)
+    elif len(entry) > 2 or "content" not in entry:  # more than role and content
+        images += _read_extras(entry, pieces)
+        made = _calls(entry, index)
+        pieces += [Piece(call.text, _TOOL_INPUT) for call in made]
+    calls = tuple([call.id for call in made if call.id is not None])
+    message = Message(index, role, tuple(pieces), images, calls, answers, role == "user")
+    return message, bool(made)
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:

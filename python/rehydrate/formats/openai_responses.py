@@ -19,12 +19,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import Violation
-from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import (
     HINT,
     MEDIA_TYPES,
     NONE,
     PROOF,
+    Columns,
     Draft,
     Path,
     as_entry,
@@ -114,8 +114,8 @@ def parse(entries: Sequence[Any]) -> Conversation:
     bound += [message.index for message in messages if not called.issuperset(message.answers)]
     if compaction is not None:
         bound.append(compaction)
-    units = group(messages, turns.links)
-    return Conversation(NAME, tuple(messages), units, bound=tuple(sorted(bound)))
+    columns = Columns.grouped(tuple(messages), turns.links)
+    return Conversation(NAME, None, None, bound=tuple(sorted(bound)), columns=columns)
 
 
 class _Turns:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rehydrate.errors import Violation
-from rehydrate.formats._grouping import group
 from rehydrate.formats._reading import (
     NONE,
     Places,
@@ -19,6 +18,7 @@ from rehydrate.formats._reading import (
     as_entry,
     as_role,
     content_places,
+    read_entries,
     readable_texts,
     replace_texts,
     wrong_content,
@@ -40,16 +40,18 @@ def detect(_entry: Mapping[str, Any]) -> int:
 
 def parse(entries: Sequence[Any]) -> Conversation:
     """Read role/content messages; raises InvalidMessageError for an entry that is no message."""
-    messages = []
-    for index, raw in enumerate(entries):
-        entry = as_entry(raw, index)
-        role = as_role(entry, index)
-        kind = _TOOL_RESULT if role == "tool" else _TEXT
-        texts = _texts(as_content(entry, index), index)
-        pieces = tuple([Piece(text, kind) for text in texts])
-        messages.append(Message(index, role, pieces, 0, (), (), role == "user"))
-    first = next((message.role for message in messages if message.role != "system"), None)
-    return Conversation(NAME, tuple(messages), group(messages), (), first == "user")
+    columns = read_entries(NAME, entries, _read_entry)
+    return Conversation(NAME, None, None, user_first=columns.begins_with_user(), columns=columns)
+
+
+def _read_entry(raw: object, index: int) -> tuple[Message, bool]:
+    """Read a message of any shape; it belongs to no other."""
+    entry = as_entry(raw, index)
+    role = as_role(entry, index)
+    kind = _TOOL_RESULT if role == "tool" else _TEXT
+    texts = _texts(as_content(entry, index), index)
+    pieces = tuple([Piece(text, kind) for text in texts])
+    return Message(index, role, pieces, 0, (), (), role == "user"), False
 
 
 def validate(entries: Sequence[Any]) -> list[Violation]:

@@ -61,6 +61,12 @@ impl<V: Cached> ContentCache<V> {
         }
     }
 
+    /// The value under `key` where it `suffices`.
+    pub fn find(&self, key: ContentHash, suffices: impl Fn(&V) -> bool) -> Option<V> {
+        let limit = self.young_bytes_limit.load(Ordering::Relaxed);
+        self.shard(key).get(key, limit).filter(suffices)
+    }
+
     /// The value under `key` where it `suffices`, or else what `grow` makes of it, or of nothing. `grow` runs outside the
     /// lock; when two threads make the same value, the first one in wins.
     pub fn get_or_grow(

@@ -1,6 +1,6 @@
 //! The facade: a conversation in, the same conversation with everything known of its texts out. Wiring only.
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use once_cell::race::OnceBox;
 
@@ -12,7 +12,7 @@ use crate::conversation::unit::{Conversation, Message, Piece, PieceKind};
 use crate::embed::is_present;
 use crate::error::Result;
 use crate::excerpts::blocks::Division;
-use crate::interrupt::checkpoint;
+use crate::interrupt::{Pace, checkpoint, with_helper};
 use crate::tokens::Counter;
 
 /// Bytes of derived data a process keeps unless told otherwise.
@@ -20,6 +20,24 @@ pub const DEFAULT_CACHE_BYTES: usize = 256 << 20;
 static SHARED_CACHE_BYTES: AtomicUsize = AtomicUsize::new(DEFAULT_CACHE_BYTES);
 /// The part of the cache that holds where long texts are divided: a few dozen bytes for each of their blocks.
 const DIVISIONS_SHARE: usize = 8;
+
+/// From so many bytes of new texts on a second thread helps: reading them takes twenty times as long as starting it.
+const HELPED_BYTES: usize = 64 << 10;
+/// So many bytes are hashed in the time of one step.
+const HASHED_BYTES_A_STEP: usize = 64;
+
+/// How many threads may compute at once; found out once, since it takes as long as a small conversation.
+fn cores() -> usize {
+    static CORES: AtomicUsize = AtomicUsize::new(0);
+    match CORES.load(Ordering::Relaxed) {
+        0 => {
+            let found = std::thread::available_parallelism().map_or(1, usize::from);
+            CORES.store(found, Ordering::Relaxed);
+            found
+        }
+        known => known,
+    }
+}
 
 /// Everything that outlives a call: the cache of what was derived from texts.
 pub struct Engine {
@@ -68,11 +86,9 @@ impl Engine {
     ) -> Result<Prepared> {
         conversation.verify()?;
         let wanted = Wanted { counter: counts.is_none().then_some(counter), needs, is_users: false };
-        let mut analyses = Vec::with_capacity(conversation.pieces.len());
-        for (&piece, is_users) in conversation.pieces.iter().zip(conversation.said_by_users()) {
-            checkpoint();
-            analyses.push(self.analysis(piece, &Wanted { is_users, ..wanted }));
-        }
+        let said_by_users = conversation.said_by_users();
+        let wanted_of = |at: usize| Wanted { is_users: said_by_users[at], ..wanted };
+        let mut analyses = self.analyses(&conversation.pieces, wanted_of);
         self.read_newest(&mut analyses, &conversation.pieces, &wanted);
         let rounding = Rounding { counter, is_own: counts.is_some() };
         let raw_count = |index: usize| match counts {
@@ -223,6 +239,41 @@ impl Engine {
     fn division(&self, piece: Piece<'_>) -> Option<Arc<Division>> {
         let divide = |_: Option<&CachedDivision>| CachedDivision::of(piece.text);
         self.divisions.get_or_grow(TextAnalysis::key(piece), |_| true, divide).0
+    }
+
+    /// The analyses of all these texts. Many new ones are read by two threads.
+    fn analyses(&self, pieces: &[Piece<'_>], wanted_of: impl Fn(usize) -> Wanted + Sync) -> Vec<TextAnalysis> {
+        let mut found = Vec::with_capacity(pieces.len());
+        let (mut missing, mut missing_bytes) = (Vec::new(), 0);
+        let mut pace = Pace::default();
+        for (at, &piece) in pieces.iter().enumerate() {
+            pace.step_by(1 + piece.text.len() / HASHED_BYTES_A_STEP);
+            let wanted = wanted_of(at);
+            let known = self.cache.find(TextAnalysis::key(piece), |text| text.suffices(&wanted));
+            if known.is_none() {
+                missing.push(at);
+                missing_bytes += piece.text.len();
+            }
+            found.push(known);
+        }
+        let (next, read) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let read_some = || {
+            let mut own = Vec::new();
+            while let Some(&at) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+                checkpoint();
+                own.push((at, self.analysis(pieces[at], &wanted_of(at))));
+            }
+            read.lock().unwrap_or_else(PoisonError::into_inner).append(&mut own);
+        };
+        if missing_bytes >= HELPED_BYTES && missing.len() > 1 && cores() > 1 {
+            with_helper(read_some);
+        } else {
+            read_some();
+        }
+        for (at, analysis) in read.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            found[at] = Some(analysis);
+        }
+        found.into_iter().map(|found| found.expect("each was known or is read now")).collect()
     }
 
     fn analysis(&self, piece: Piece<'_>, wanted: &Wanted) -> TextAnalysis {

@@ -114,6 +114,37 @@ pub(crate) fn both<A, B: Send>(here: impl FnOnce() -> A, there: impl FnOnce() ->
     })
 }
 
+/// The same `work` on this thread and on one beside it, if there may be another; each takes from what is shared until
+/// nothing is left. Where one stops or panics, so does the other.
+pub(crate) fn with_helper(work: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        let left = Arc::new(AtomicBool::new(false));
+        let _leave = Leave(Arc::clone(&left));
+        let (send, receive) = mpsc::sync_channel(1);
+        let shared = &work;
+        let beside = std::thread::Builder::new().spawn_scoped(scope, move || {
+            LEFT.set(Some(left));
+            // Where it was stopped nobody waits for it.
+            let ended = interruptible(is_left, || {
+                shared();
+                Ok(())
+            });
+            let _ = ended.map(|()| send.send(()));
+        });
+        work();
+        let Ok(beside) = beside else { return };
+        loop {
+            match receive.recv_timeout(INTERVAL) {
+                Ok(()) => return,
+                Err(RecvTimeoutError::Timeout) => checkpoint(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    resume_unwind(beside.join().err().unwrap_or_else(|| Box::new(Stop)))
+                }
+            }
+        }
+    });
+}
+
 /// Checkpoints for loops of many short steps.
 #[derive(Default)]
 pub(crate) struct Pace(u16);
@@ -124,6 +155,17 @@ impl Pace {
     pub fn step(&mut self) {
         self.0 = self.0.wrapping_add(1);
         if self.0 == 0 {
+            checkpoint();
+        }
+    }
+
+    /// The same for a step that takes as long as so many, or a little more: a clock's look costs as much as fifty.
+    #[inline]
+    pub fn step_by(&mut self, steps: usize) {
+        let steps = u16::try_from(steps).unwrap_or(u16::MAX);
+        let is_over;
+        (self.0, is_over) = self.0.overflowing_add(steps);
+        if is_over {
             checkpoint();
         }
     }
@@ -214,6 +256,32 @@ mod tests {
         let panic = catch_unwind(|| both::<(), ()>(panics, endless));
         assert_eq!(panic.unwrap_err().downcast_ref(), Some(&3));
         let panic = catch_unwind(|| both::<(), ()>(|| (), panics));
+        assert_eq!(panic.unwrap_err().downcast_ref(), Some(&3));
+    }
+
+    #[test]
+    fn a_helper_does_its_share_and_ends_with_the_thread_that_it_helps() {
+        use std::sync::atomic::AtomicUsize;
+
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        with_helper(|| {
+            while next.fetch_add(1, Ordering::Relaxed) < 1_000 {
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        assert_eq!(done.load(Ordering::Relaxed), 1_000);
+        let endless = || loop {
+            checkpoint();
+        };
+        let stopped = interruptible(
+            || true,
+            || {
+                with_helper(endless);
+                Ok(())
+            },
+        );
+        assert_eq!(stopped, Err(Error::Interrupted));
+        let panic = catch_unwind(|| with_helper(|| std::panic::resume_unwind(Box::new(3))));
         assert_eq!(panic.unwrap_err().downcast_ref(), Some(&3));
     }
 

@@ -33,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use super::prepared::{Prepared, Selection, divide, embed};
     #[pymodule_export]
-    use super::reading::BlockReader;
+    use super::reading::{Columns, first_telling, read_entries, read_transcript};
     #[pymodule_export]
     use super::store::Store;
     #[pymodule_export]

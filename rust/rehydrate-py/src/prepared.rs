@@ -3,18 +3,19 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rehydrate_core::conversation::Needs;
-use rehydrate_core::conversation::{Conversation, Message, Piece, PieceKind, Role, Unit};
+use rehydrate_core::conversation::{Conversation, Message, Piece, Unit};
 use rehydrate_core::conversation::{Excerpting, MessagePart};
 use rehydrate_core::embed::Embedder;
 use rehydrate_core::embed::builtin::StaticModel;
 use rehydrate_core::engine::Engine;
-use rehydrate_core::error::{Error, Result};
+use rehydrate_core::error::Error;
 use rehydrate_core::excerpts::{self, Measure};
 use rehydrate_core::scoring::Weights;
 use rehydrate_core::selection::{PackMode, Request, SignalMode, Vectors};
 
 use crate::convert::{Text, floats};
 use crate::errors::detached;
+use crate::reading::{Columns, Row};
 use crate::tokens::named;
 
 /// A conversation with its texts counted and analysed.
@@ -26,19 +27,15 @@ pub struct Prepared {
 #[pymethods]
 impl Prepared {
     #[new]
-    #[pyo3(signature = (*, texts, kinds, piece_ends, roles, structural, media_tokens, message_units, pinned, may_lead, counter, counts, embed, bags, vectors, terms, mentions, divisible=None, mark_counts=None, block_counts=None))]
+    #[pyo3(signature = (*, columns, structural, media_tokens, pinned, user_first, counter, counts, embed, bags, vectors, terms, mentions, divisible=None, mark_counts=None, block_counts=None))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
     fn new(
         py: Python<'_>,
-        texts: Vec<Text>,
-        kinds: Vec<u8>,
-        piece_ends: Vec<usize>,
-        roles: Vec<u8>,
+        columns: &Columns,
         structural: Vec<f64>,
-        media_tokens: Vec<u32>,
-        message_units: Vec<usize>,
+        media_tokens: u32,
         pinned: Vec<bool>,
-        may_lead: Vec<bool>,
+        user_first: bool,
         counter: &str,
         counts: Option<Vec<u32>>,
         embed: bool,
@@ -51,35 +48,29 @@ impl Prepared {
         block_counts: Option<Vec<u32>>,
     ) -> PyResult<Self> {
         let core = detached(py, || {
-            let columns = [piece_ends.len(), roles.len(), structural.len(), media_tokens.len(), message_units.len()];
-            let fits = columns.iter().all(|&n| n == columns[0])
-                && kinds.len() == texts.len()
-                && pinned.len() == may_lead.len()
+            let texts = columns.all_pieces();
+            let fits = structural.len() == columns.role_len()
+                && pinned.len() == columns.unit_len()
                 && counts.as_ref().is_none_or(|counts| counts.len() == texts.len());
             if !fits {
-                return Err(Error::Argument(format!("columns of different lengths: {columns:?}")));
+                let lengths = (structural.len(), pinned.len(), counts.as_ref().map(Vec::len));
+                return Err(Error::Argument(format!("columns of different lengths: {lengths:?}")));
             }
-            let pieces = texts
-                .iter()
-                .zip(&kinds)
-                .map(|(text, &kind)| Ok(Piece { text: text.as_str(), kind: PieceKind::try_from(kind)? }));
-            let mut start = 0;
-            let messages = (0..piece_ends.len()).map(|i| {
-                let pieces = start..piece_ends[i];
-                start = piece_ends[i];
-                Ok(Message {
-                    pieces,
-                    media_tokens: media_tokens[i],
-                    structural: structural[i],
-                    role: Role::try_from(roles[i])?,
-                    unit: message_units[i],
-                })
-            });
-            let units = pinned.iter().zip(&may_lead);
+            let message = |(pieces, row, unit): (std::ops::Range<usize>, &Row, usize)| Message {
+                pieces,
+                media_tokens: row.images.saturating_mul(media_tokens),
+                structural: structural[row.role],
+                role: columns.role_of(row),
+                unit,
+            };
+            let unit = |(unit, &pinned): (usize, &bool)| Unit {
+                pinned,
+                may_lead: !user_first || columns.opens_with_user(unit),
+            };
             let conversation = Conversation {
-                pieces: pieces.collect::<Result<_>>()?,
-                messages: messages.collect::<Result<_>>()?,
-                units: units.map(|(&pinned, &may_lead)| Unit { pinned, may_lead }).collect(),
+                pieces: texts.iter().map(|(text, kind)| Piece { text: text.as_str(), kind: *kind }).collect(),
+                messages: columns.rows().map(message).collect(),
+                units: pinned.iter().enumerate().map(unit).collect(),
             };
             let model = if embed { StaticModel::builtin() } else { None };
             let needs = Needs { model, bags, vectors, terms, mentions };

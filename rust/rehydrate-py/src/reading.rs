@@ -1,148 +1,119 @@
-//! Contents of messages in the commonest shapes, read without the interpreter; anything else is left to Python's reader.
+//! Conversations read into columns without the interpreter, as far as their messages have the common shapes; any other
+//! message is left to its format's reader in Python.
 //!
-//! `rehydrate.formats.anthropic.read_content` is the slow twin, and the law that both read alike is in
-//! `tests/formats/test_fast_reading.py`.
+//! Those readers are the slow twins: `tests/formats/test_fast_reading.py` holds the law that both read alike.
+mod blocks;
+mod chat;
+mod columns;
+mod grouping;
+mod json;
+mod transcript;
+
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use rehydrate_core::conversation::PieceKind;
 
-/// Inputs of tools nested deeper than this are left to Python.
-const MAX_DEPTH: usize = 16;
+pub use columns::{Columns, Row};
+use columns::{Draft, Traits};
+pub use transcript::read_transcript;
 
-/// Reads the content of one message in Anthropic's blocks.
-#[pyclass(frozen, module = "rehydrate._native")]
-pub struct BlockReader {
-    piece: Py<PyType>,
-    /// `tuple.__new__`: a named tuple without the detour over its own constructor, which is written in Python.
-    new_tuple: Py<PyAny>,
-    text: Py<PyAny>,
-    tool_input: Py<PyAny>,
-    tool_result: Py<PyAny>,
-    thinking: Py<PyAny>,
+/// Reads one entry: a message in an open draft, and what links it to others. None where its shape is none of the common.
+type ReadEntry = fn(&mut Draft, &Bound<'_, PyAny>) -> PyResult<Option<Read>>;
+
+/// What was read of one entry.
+struct Read {
+    role: Py<PyString>,
+    of: Traits,
+    link: Link,
 }
 
-/// The pieces of one content read so far.
-struct Body<'py> {
-    pieces: Vec<Bound<'py, PyAny>>,
-    calls: Vec<Bound<'py, PyString>>,
-    answers: Vec<Bound<'py, PyString>>,
+/// How a message hangs together with others, beside its calls and answers.
+#[derive(Clone, Copy, PartialEq)]
+enum Link {
+    None,
+    /// It ends in a thought (Anthropic): the assistant's next message belongs to it.
+    Thought,
+    /// It calls (chat): answers without an id belong to the calls before them.
+    Calls,
 }
 
-#[pymethods]
-impl BlockReader {
-    /// A reader that makes pieces of this class, with the kinds of text, tool input, tool result and thinking.
-    #[new]
-    fn new(piece: &Bound<'_, PyType>, kinds: (Py<PyAny>, Py<PyAny>, Py<PyAny>, Py<PyAny>)) -> PyResult<Self> {
-        let new_tuple = piece.py().get_type::<PyTuple>().getattr("__new__")?.unbind();
-        let (text, tool_input, tool_result, thinking) = kinds;
-        Ok(Self { piece: piece.clone().unbind(), new_tuple, text, tool_input, tool_result, thinking })
+/// Read a list of entries in the format `anthropic`, `openai_chat` or `plain`. `slow(entry, index)` reads what has no
+/// common shape: a `Message`, and whether it ends in a thought (Anthropic) or makes calls (chat).
+#[pyfunction]
+pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> PyResult<Columns> {
+    let (read, linked): (ReadEntry, Link) = match format {
+        "anthropic" => (blocks::read_message, Link::Thought),
+        "openai_chat" => (chat::read_message, Link::Calls),
+        "plain" => (chat::read_plain, Link::None),
+        _ => return Err(PyValueError::new_err(format!("no reader of {format}"))),
+    };
+    let py = entries.py();
+    let mut draft = Draft::with_capacity(entries.len().unwrap_or(0));
+    let mut links = Vec::new();
+    let mut open: Option<usize> = None; // the thought, or the calls, that the next message may belong to
+    for (index, entry) in entries.try_iter()?.enumerate() {
+        let entry = entry?;
+        let (role, link) = if let Some(Read { role, of, link }) = read(&mut draft, &entry)? {
+            let role = role.into_bound(py);
+            draft.end(index, &role, of)?;
+            (role, link)
+        } else {
+            draft.forget_open();
+            let (message, is_linked): (Bound<'_, PyTuple>, bool) = slow.call1((&entry, index))?.extract()?;
+            draft.take(&message)?;
+            let role = message.get_item(1)?.cast_into::<PyString>()?;
+            (role, if is_linked { linked } else { Link::None })
+        };
+        let role = role.to_str().unwrap_or_default();
+        match linked {
+            Link::Thought if role == "assistant" => {
+                links.extend(open.map(|thought| (thought, index)));
+                open = (link == Link::Thought).then_some(index);
+            }
+            Link::Thought if role != "system" => open = None,
+            Link::Calls if role == "tool" => {
+                let caller = open.filter(|_| !draft.last_answers());
+                links.extend(caller.map(|caller| (caller, index)));
+            }
+            Link::Calls => open = (link == Link::Calls).then_some(index),
+            _ => {}
+        }
     }
+    Ok(draft.group(&links))
+}
 
-    /// Pieces, images, calls, answers, and whether it is results alone; None where a block is of no common shape.
-    fn read<'py>(&self, content: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let py = content.py();
-        let Ok(blocks) = content.cast_exact::<PyList>() else { return Ok(None) };
-        let mut body = Body { pieces: Vec::new(), calls: Vec::new(), answers: Vec::new() };
-        let mut results = 0;
-        for block in blocks {
-            let Ok(block) = block.cast_into_exact::<PyDict>() else { return Ok(None) };
-            let Some(kind) = text_of(&block, intern(py, Key::Type))? else { return Ok(None) };
-            let is_read = match kind.to_str().unwrap_or_default() {
-                "text" => self.read_text(&block, intern(py, Key::Text), &self.text, &mut body)?,
-                "thinking" => self.read_text(&block, intern(py, Key::Thinking), &self.thinking, &mut body)?,
-                "tool_use" => self.read_call(&block, &mut body)?,
-                "tool_result" => {
-                    results += 1;
-                    self.read_result(&block, &mut body)?
-                }
-                _ => false,
-            };
-            if !is_read {
-                return Ok(None);
+/// The index of the first entry from `start` on that may show a format: all before it have a role that every provider
+/// knows, a text, and nothing else.
+#[pyfunction]
+pub fn first_telling(entries: &Bound<'_, PyAny>, start: usize) -> PyResult<usize> {
+    let py = entries.py();
+    let tells_nothing = |entry: &Bound<'_, PyAny>| -> PyResult<bool> {
+        let Ok(entry) = entry.cast_exact::<PyDict>() else { return Ok(false) };
+        if entry.len() != 2 {
+            return Ok(false);
+        }
+        let Some(role) = text_of(entry, pyo3::intern!(py, "role"))? else { return Ok(false) };
+        let is_common = matches!(role.to_str(), Ok("user" | "assistant" | "system"));
+        Ok(is_common && text_of(entry, pyo3::intern!(py, "content"))?.is_some())
+    };
+    let end = entries.len()?;
+    if let Ok(list) = entries.cast_exact::<PyList>() {
+        for (at, entry) in list.iter().enumerate().skip(start) {
+            if !tells_nothing(&entry)? {
+                return Ok(at);
             }
         }
-        let only_results = results > 0 && results == blocks.len();
-        let Body { pieces, calls, answers } = body;
-        let (pieces, calls, answers) =
-            (PyTuple::new(py, pieces)?, PyTuple::new(py, calls)?, PyTuple::new(py, answers)?);
-        (pieces, 0, calls, answers, only_results).into_pyobject(py).map(Some)
-    }
-}
-
-impl BlockReader {
-    fn read_text<'py>(
-        &self,
-        block: &Bound<'py, PyDict>,
-        key: &Bound<'py, PyString>,
-        kind: &Py<PyAny>,
-        body: &mut Body<'py>,
-    ) -> PyResult<bool> {
-        let Some(text) = text_of(block, key)? else { return Ok(false) };
-        self.push(text, kind, body)
-    }
-
-    fn read_call<'py>(&self, block: &Bound<'py, PyDict>, body: &mut Body<'py>) -> PyResult<bool> {
-        let py = block.py();
-        let (Some(id), Some(name), Some(input)) = (
-            text_of(block, intern(py, Key::Id))?,
-            text_of(block, intern(py, Key::Name))?,
-            block.get_item(intern(py, Key::Input))?,
-        ) else {
-            return Ok(false);
-        };
-        let Ok(name) = name.to_str() else { return Ok(false) };
-        let mut text = format!("{name} ");
-        // A string as input is JSON already and stays as it is: Python's reader knows.
-        if !input.is_exact_instance_of::<PyDict>() || write_json(&mut text, &input, MAX_DEPTH)?.is_none() {
-            return Ok(false);
+    } else if let Ok(tuple) = entries.cast_exact::<PyTuple>() {
+        for at in start..end {
+            if !tells_nothing(&*tuple.get_borrowed_item(at)?)? {
+                return Ok(at);
+            }
         }
-        body.calls.push(id);
-        self.push(PyString::new(py, &text), &self.tool_input, body)
+    } else {
+        return Ok(start);
     }
-
-    fn read_result<'py>(&self, block: &Bound<'py, PyDict>, body: &mut Body<'py>) -> PyResult<bool> {
-        let py = block.py();
-        let (Some(answer), Some(content)) =
-            (text_of(block, intern(py, Key::ToolUseId))?, text_of(block, intern(py, Key::Content))?)
-        else {
-            return Ok(false);
-        };
-        body.answers.push(answer);
-        self.push(content, &self.tool_result, body)
-    }
-
-    /// An empty text is no piece.
-    fn push<'py>(&self, text: Bound<'py, PyString>, kind: &Py<PyAny>, body: &mut Body<'py>) -> PyResult<bool> {
-        if !text.is_empty()? {
-            let py = text.py();
-            body.pieces.push(self.new_tuple.bind(py).call1((&self.piece, (text, kind)))?);
-        }
-        Ok(true)
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Key {
-    Type,
-    Text,
-    Thinking,
-    Id,
-    Name,
-    Input,
-    ToolUseId,
-    Content,
-}
-
-fn intern(py: Python<'_>, key: Key) -> &Bound<'_, PyString> {
-    match key {
-        Key::Type => pyo3::intern!(py, "type"),
-        Key::Text => pyo3::intern!(py, "text"),
-        Key::Thinking => pyo3::intern!(py, "thinking"),
-        Key::Id => pyo3::intern!(py, "id"),
-        Key::Name => pyo3::intern!(py, "name"),
-        Key::Input => pyo3::intern!(py, "input"),
-        Key::ToolUseId => pyo3::intern!(py, "tool_use_id"),
-        Key::Content => pyo3::intern!(py, "content"),
-    }
+    Ok(end)
 }
 
 /// The string under `key`, if it is exactly one.
@@ -150,77 +121,22 @@ fn text_of<'py>(block: &Bound<'py, PyDict>, key: &Bound<'py, PyString>) -> PyRes
     Ok(block.get_item(key)?.and_then(|value| value.cast_into_exact::<PyString>().ok()))
 }
 
-/// Append `value` as compact JSON, letter for letter as Python's `json` writes it; None, with `out` half written, where
-/// it is more than strings, small whole numbers, booleans, nulls, lists and dicts.
-fn write_json(out: &mut String, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<()>> {
-    if depth == 0 {
-        return Ok(None);
-    }
-    if let Ok(text) = value.cast_exact::<PyString>() {
-        return Ok(write_string(out, text));
-    }
-    if let Ok(dict) = value.cast_exact::<PyDict>() {
-        out.push('{');
-        for (index, (key, value)) in dict.iter().enumerate() {
-            if index > 0 {
-                out.push(',');
-            }
-            let Some(()) = key.cast_exact::<PyString>().ok().and_then(|key| write_string(out, key)) else {
-                return Ok(None);
-            };
-            out.push(':');
-            if write_json(out, &value, depth - 1)?.is_none() {
-                return Ok(None);
-            }
-        }
-        out.push('}');
-        return Ok(Some(()));
-    }
-    if let Ok(list) = value.cast_exact::<PyList>() {
-        out.push('[');
-        for (index, value) in list.iter().enumerate() {
-            if index > 0 {
-                out.push(',');
-            }
-            if write_json(out, &value, depth - 1)?.is_none() {
-                return Ok(None);
-            }
-        }
-        out.push(']');
-        return Ok(Some(()));
-    }
-    if value.is_none() {
-        out.push_str("null");
-    } else if let Ok(truth) = value.cast_exact::<PyBool>() {
-        out.push_str(if truth.is_true() { "true" } else { "false" });
-    } else if let Ok(Ok(number)) = value.cast_exact::<PyInt>().map(|number| number.extract::<i64>()) {
-        out.push_str(&number.to_string());
-    } else {
-        return Ok(None);
-    }
-    Ok(Some(()))
+/// The value under `key`; None where it is not there, or null.
+fn value_of<'py>(block: &Bound<'py, PyDict>, key: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    Ok(block.get_item(key)?.filter(|value| !value.is_none()))
 }
 
-/// None where the string holds lone surrogates.
-fn write_string(out: &mut String, text: &Bound<'_, PyString>) -> Option<()> {
-    let text = text.to_str().ok()?;
-    out.push('"');
-    let mut copied = 0;
-    for (at, byte) in text.bytes().enumerate().filter(|&(_, byte)| byte < 0x20 || byte == b'"' || byte == b'\\') {
-        out.push_str(&text[copied..at]);
-        copied = at + 1;
-        match byte {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            0x0C => out.push_str("\\f"),
-            0x08 => out.push_str("\\b"),
-            _ => out.push_str(&format!("\\u{byte:04x}")),
-        }
+/// Append a text block; whether it is one: exactly `type` and `text`, and no data URL in place of a text.
+fn read_text_part(draft: &mut Draft, part: &Bound<'_, PyDict>, kind: PieceKind) -> PyResult<bool> {
+    let py = part.py();
+    if part.len() != 2 {
+        return Ok(false);
     }
-    out.push_str(&text[copied..]);
-    out.push('"');
-    Some(())
+    let Some(text) = text_of(part, pyo3::intern!(py, "text"))? else { return Ok(false) };
+    let Ok(read) = text.to_str() else { return Ok(false) };
+    if read.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) {
+        return Ok(false);
+    }
+    draft.push(text, kind)?;
+    Ok(true)
 }

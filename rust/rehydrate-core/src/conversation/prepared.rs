@@ -2,9 +2,9 @@
 use crate::conversation::message_parts::{DividedText, MessagePart, MessageParts};
 use crate::conversation::text::{Needs, TextAnalysis};
 use crate::conversation::unit::{Message, PieceKind, Unit};
-use crate::embed::builtin::StaticModel;
+use crate::embed::builtin::{PackedBag, StaticModel};
 use crate::embed::{Embedder, normalize};
-use crate::interrupt::checkpoint;
+use crate::interrupt::Pace;
 
 /// A prepared conversation, as [`crate::engine::Engine::prepare`] returns it.
 #[derive(Default)]
@@ -64,9 +64,13 @@ impl Prepared {
     fn pool(&self, add: impl Fn(&TextAnalysis, &StaticModel, &mut [f32])) -> Vec<f32> {
         let Some(model) = self.model() else { return Vec::new() };
         let mut rows = vec![0.0; self.messages.len() * model.dim()];
+        let mut pace = Pace::default();
         for (message, row) in self.messages.iter().zip(rows.chunks_exact_mut(model.dim())) {
-            checkpoint();
-            self.analyses_of(message).for_each(|analysis| add(analysis, model, row));
+            for analysis in self.analyses_of(message) {
+                pace.step_by(analysis.bag().map_or(0, PackedBag::len));
+                add(analysis, model, row);
+            }
+            pace.step();
             normalize(row);
         }
         rows

@@ -46,7 +46,8 @@ impl<'a> PackedBag<'a> {
     /// The distinct ids, ascending.
     #[expect(clippy::cast_possible_truncation, reason = "two ids of 16 bits a word")]
     pub fn ids(self) -> impl Iterator<Item = u16> + use<'a> {
-        self.ids.iter().flat_map(|&pair| [pair as u16, (pair >> 16) as u16]).take(self.len())
+        let ids = self.ids;
+        (0..self.len()).map(move |at| (ids[at / 2] >> (16 * (at % 2))) as u16)
     }
 
     /// Ids and counts.
@@ -206,7 +207,7 @@ impl StaticModel {
     pub fn add(&self, bag: impl Iterator<Item = (u16, u16)>, weight: impl Fn(u16) -> f32, out: &mut [f32]) {
         debug_assert_eq!(out.len(), self.dim);
         let mut hashed = Vec::new();
-        let mut known = Vec::new();
+        let mut known = Vec::with_capacity(bag.size_hint().1.unwrap_or(0));
         for (id, count) in bag {
             let weight = f32::from(count) * weight(id);
             match self.scales.get(usize::from(id)) {
@@ -282,13 +283,31 @@ fn compiled_in() -> Option<StaticModel> {
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
 fn add_rows(out: &mut [f32], rows: &[u8], weighted: &[(u16, f32)]) {
     let dim = out.len();
-    for &(id, weight) in weighted {
-        let start = id as usize * dim;
-        for (sum, &component) in out.iter_mut().zip(&rows[start..start + dim]) {
-            *sum += weight * f32::from(component.cast_signed());
+    // A stretch of components at a time, over all tokens: their sums stay in registers.
+    for (stretch, out) in out.chunks_mut(STRETCH).enumerate() {
+        let Some(sums) = out.first_chunk_mut::<STRETCH>() else {
+            for &(id, weight) in weighted {
+                let start = id as usize * dim + stretch * STRETCH;
+                for (sum, &component) in out.iter_mut().zip(&rows[start..]) {
+                    *sum += weight * f32::from(component.cast_signed());
+                }
+            }
+            continue;
+        };
+        let mut kept = *sums;
+        for &(id, weight) in weighted {
+            let start = id as usize * dim + stretch * STRETCH;
+            let Some(row) = rows[start..].first_chunk::<STRETCH>() else { continue };
+            for at in 0..STRETCH {
+                kept[at] += weight * f32::from(row[at].cast_signed());
+            }
         }
+        *sums = kept;
     }
 }
+
+/// Components that are summed at once: eight registers of eight.
+const STRETCH: usize = 64;
 
 /// Add the row of a hashed token: the same signs on every machine and in every version, since rows are kept in files.
 fn add_signs(out: &mut [f32], id: u16, component: f32) {

@@ -23,7 +23,7 @@ impl FeatureLists {
     /// Append the list of the next unit.
     pub fn push(&mut self, ids: impl IntoIterator<Item = u32>) {
         self.ids.extend(ids);
-        self.end_unit();
+        self.ends.push(u32::try_from(self.ids.len()).expect("under 4 billion mentions"));
     }
 
     /// Append the lists of further units.
@@ -33,16 +33,6 @@ impl FeatureLists {
         self.ids.extend(further.ids);
     }
 
-    /// Append an id to the list of the unit that has not ended yet.
-    pub fn mention(&mut self, id: u32) {
-        self.ids.push(id);
-    }
-
-    /// End the list of the current unit.
-    pub fn end_unit(&mut self) {
-        self.ends.push(u32::try_from(self.ids.len()).expect("under 4 billion mentions"));
-    }
-
     /// How many units mention each of `features` features.
     pub(super) fn mentions_of_each(&self, features: usize) -> Vec<u32> {
         let mut mentions = vec![0_u32; features];
@@ -50,6 +40,23 @@ impl FeatureLists {
             mentions[feature as usize] += 1;
         }
         mentions
+    }
+
+    /// The same lists of `units` units with other numbers, without the features whose number is the largest there is.
+    pub(super) fn renumbered(&self, units: usize, number: &[u32]) -> Self {
+        let mut ids = vec![0; self.ids.len() + 1];
+        let mut found = 0;
+        let mut ends = Vec::with_capacity(units);
+        for unit in 0..units {
+            for &feature in self.of(unit) {
+                // Whether a feature stays is a coin's toss: no branch hangs on it.
+                ids[found] = number[feature as usize];
+                found += usize::from(ids[found] != u32::MAX);
+            }
+            ends.push(u32::try_from(found).expect("under 4 billion mentions"));
+        }
+        ids.truncate(found);
+        Self { ends, ids }
     }
 
     /// The other way round: for each of `features` features the units that mention it, ascending.

@@ -2,7 +2,7 @@
 //!
 //! The items that are packed are units, and behind them the blocks of those units that may be kept in part. A unit with
 //! blocks is its skeleton, without which none of them can be kept. Without blocks, items are units.
-use crate::interrupt::checkpoint;
+use crate::interrupt::Pace;
 use crate::packing::bucket_queue::{BucketQueue, NONE};
 use crate::packing::feature_lists::FeatureLists;
 
@@ -168,6 +168,8 @@ impl<'a> Room<'a> {
     }
 }
 
+/// A look at an item that waits takes as long as so many steps of reading.
+const STEPS_OF_ONE: usize = 64;
 /// Exponents `a` of the passes by `gain / tokens^a`, from gain per token to gain alone.
 const EXPONENTS: [f64; 5] = [1.0, 0.75, 0.5, 0.25, 0.0];
 /// From this many items on gain per token alone, against the best single unit: the other passes add under 1% there.
@@ -221,34 +223,27 @@ struct Worths {
 impl Worths {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "scaled to fit, and not negative")]
     fn of(problem: &Problem<'_>) -> Self {
-        let largest = problem.score.iter().chain(problem.feature_weight).copied().fold(0.0, f64::max);
+        let largest = largest(problem.score).max(largest(problem.feature_weight));
         // A power of two, so that scaling is exact; every worth is then at most 2^31.
         let one = if largest > 0.0 { 2_f64.powi((30 - largest.log2().floor() as i32).min(1_000)) } else { 1.0 };
         let whole = |worth: f64| (worth * one + 0.5) as u32;
         let weights: Vec<u32> = problem.feature_weight.iter().map(|&weight| whole(weight)).collect();
         let units = problem.score.len();
+        let features_of = |unit: usize| problem.features.of(unit).iter().map(|&feature| feature as usize);
+        let full_gain = (0..units).map(|unit| {
+            let of_features: u64 = features_of(unit).map(|feature| u64::from(weights[feature])).sum();
+            u64::from(whole(problem.score[unit])) + of_features
+        });
         let mentions = problem.features.mentions_of_each(weights.len());
-        let mut number = vec![NONE; weights.len()];
-        let mut weight = Vec::new();
-        let mut shared = FeatureLists::with_capacity(units, problem.features.ids.len());
-        let mut full_gain = Vec::with_capacity(units);
-        for unit in 0..units {
-            let mut gain = u64::from(whole(problem.score[unit]));
-            for &feature in problem.features.of(unit) {
-                let feature = feature as usize;
-                gain += u64::from(weights[feature]);
-                if mentions[feature] > 1 {
-                    if number[feature] == NONE {
-                        number[feature] = weight.len() as u32;
-                        weight.push(weights[feature]);
-                    }
-                    shared.mention(number[feature]);
-                }
-            }
-            shared.end_unit();
-            full_gain.push(gain);
+        let (number, weight) = number_shared(&mentions, &weights);
+        let shared = problem.features.renumbered(units, &number);
+        Self {
+            one,
+            full_gain: full_gain.collect(),
+            items_of_shared: shared.inverted(units, weight.len()),
+            shared,
+            weight,
         }
-        Self { one, full_gain, items_of_shared: shared.inverted(units, weight.len()), shared, weight }
     }
 
     /// The pinned items, and of the units the one of most gain that fits beside them, with what fits of its blocks.
@@ -299,8 +294,9 @@ impl Worths {
                 queue.push(block, rate(&pass, block));
             }
         }
+        let mut pace = Pace::default();
         while let Some((item, bucket)) = queue.pop() {
-            checkpoint();
+            pace.step_by(STEPS_OF_ONE);
             if !pass.room.fits(pass.room.cost(item)) {
                 continue; // the budget only shrinks: it will not fit later either
             }
@@ -326,6 +322,29 @@ impl Worths {
         }
         pass
     }
+}
+
+/// The largest of some worths, none of them negative; several at a time, since none need wait for the one before it.
+fn largest(worths: &[f64]) -> f64 {
+    let (eights, rest) = worths.as_chunks::<8>();
+    let of_eights = eights.iter().fold([0.0_f64; 8], |most, some| std::array::from_fn(|at| most[at].max(some[at])));
+    of_eights.into_iter().chain(rest.iter().copied()).fold(0.0, f64::max)
+}
+
+/// Numbers for the features that several items mention, and their weights; `NONE` for the others.
+fn number_shared(mentions: &[u32], weights: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let mut weight = vec![0; mentions.len() + 1];
+    let mut next = 0;
+    let number = mentions.iter().zip(weights).map(|(&mentions, &of_feature)| {
+        // Whether a feature is shared is a coin's toss: no branch hangs on it.
+        let number = if mentions > 1 { next } else { NONE };
+        weight[next as usize] = of_feature;
+        next += u32::from(mentions > 1);
+        number
+    });
+    let number = number.collect();
+    weight.truncate(next as usize);
+    (number, weight)
 }
 
 /// The state of one pass.

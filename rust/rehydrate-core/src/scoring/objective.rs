@@ -87,7 +87,7 @@ impl Prepared {
         });
         let whole = SCORE_SHARE + relevance_share + naming_share + feature_share;
         scale(&mut item_worth, SCORE_SHARE / whole);
-        scale(&mut features.weight, feature_share / whole);
+        scale_sum(&mut features.weight, named, feature_share / whole);
         for (part, share) in [(&mut relevance, relevance_share), (&mut naming, naming_share)] {
             scale(part, share / whole);
             item_worth.iter_mut().zip(part).for_each(|(worth, more)| *worth += *more);
@@ -138,6 +138,12 @@ fn worth_of_names(features: &Features, pinned: &[bool]) -> (Vec<f64>, usize) {
 
 /// Bring the sum of `worths` to `whole`.
 fn scale(worths: &mut [f64], whole: f64) {
-    let factor = whole / worths.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    let sum = worths.iter().sum();
+    scale_sum(worths, sum, whole);
+}
+
+/// The same where the sum is known.
+fn scale_sum(worths: &mut [f64], sum: f64, whole: f64) {
+    let factor = whole / sum.max(f64::MIN_POSITIVE);
     worths.iter_mut().for_each(|worth| *worth *= factor);
 }

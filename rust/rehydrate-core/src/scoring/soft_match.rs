@@ -1,6 +1,6 @@
 //! Soft match: each token of a query looks for its nearest token in each message.
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
-use crate::interrupt::checkpoint;
+use crate::interrupt::Pace;
 use crate::scoring::bm25::idf;
 
 /// Cosine of two tokens from which they count as related.
@@ -51,8 +51,9 @@ pub(crate) fn soft_match(
     let mut cosines = [0.0_f32; LANES * BLOCK];
     let score = |tokens: &[u16], near: &[[u8; LANES]], scored: &mut Vec<(f64, Vec<u8>)>| {
         let mut best = vec![[0_u8; LANES]; messages];
+        let mut pace = Pace::default();
         for (message, bag) in bags {
-            checkpoint();
+            pace.step_by(1 + bag.len());
             nearest(*bag, &number, near, &mut best[*message]);
         }
         for lane in 0..tokens.len() {

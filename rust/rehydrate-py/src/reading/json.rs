@@ -1,0 +1,85 @@
+//! A tool's input as compact JSON, letter for letter as Python's `json` writes it.
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+
+/// Inputs of tools nested deeper than this are left to Python.
+pub const MAX_DEPTH: usize = 16;
+
+/// Append `value`; None, with `out` half written, where it is more than strings, numbers, booleans, nulls, lists and
+/// dicts, all of them exactly.
+pub fn write_json(out: &mut String, value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<()>> {
+    if depth == 0 {
+        return Ok(None);
+    }
+    if let Ok(text) = value.cast_exact::<PyString>() {
+        return Ok(write_string(out, text));
+    }
+    if let Ok(dict) = value.cast_exact::<PyDict>() {
+        out.push('{');
+        for (index, (key, value)) in dict.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            let Some(()) = key.cast_exact::<PyString>().ok().and_then(|key| write_string(out, key)) else {
+                return Ok(None);
+            };
+            out.push(':');
+            if write_json(out, &value, depth - 1)?.is_none() {
+                return Ok(None);
+            }
+        }
+        out.push('}');
+        return Ok(Some(()));
+    }
+    if let Ok(list) = value.cast_exact::<PyList>() {
+        out.push('[');
+        for (index, value) in list.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            if write_json(out, &value, depth - 1)?.is_none() {
+                return Ok(None);
+            }
+        }
+        out.push(']');
+        return Ok(Some(()));
+    }
+    if value.is_none() {
+        out.push_str("null");
+    } else if let Ok(truth) = value.cast_exact::<PyBool>() {
+        out.push_str(if truth.is_true() { "true" } else { "false" });
+    } else if let Ok(Ok(number)) = value.cast_exact::<PyInt>().map(|number| number.extract::<i64>()) {
+        out.push_str(&number.to_string());
+    } else if let Ok(number) = value.cast_exact::<PyFloat>()
+        && number.value().is_finite()
+    {
+        out.push_str(number.repr()?.to_str()?);
+    } else {
+        return Ok(None);
+    }
+    Ok(Some(()))
+}
+
+/// None where the string holds lone surrogates.
+fn write_string(out: &mut String, text: &Bound<'_, PyString>) -> Option<()> {
+    let text = text.to_str().ok()?;
+    out.push('"');
+    let mut copied = 0;
+    for (at, byte) in text.bytes().enumerate().filter(|&(_, byte)| byte < 0x20 || byte == b'"' || byte == b'\\') {
+        out.push_str(&text[copied..at]);
+        copied = at + 1;
+        match byte {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            0x0C => out.push_str("\\f"),
+            0x08 => out.push_str("\\b"),
+            _ => out.push_str(&format!("\\u{byte:04x}")),
+        }
+    }
+    out.push_str(&text[copied..]);
+    out.push('"');
+    Some(())
+}
