@@ -30,6 +30,7 @@ from rehydrate.prompt.sources.text_index import (
 )
 
 if TYPE_CHECKING:
+    from rehydrate import _native
     from rehydrate.prompt.request import TimeRange
 
 
@@ -74,6 +75,7 @@ def conversation(
     choice = choice_of(embedder)
     priority = settings.setdefault("priority", Priority.NORMAL)
     lookups = LookupFilter(frozenset(lookup_tools))
+    analysed = _LastAnalysed(choice.has_builtin)
 
     def run(request: SourceRequest) -> Found:
         history, times = lookups.without_lookups(*hidden_entries())
@@ -83,7 +85,9 @@ def conversation(
         deadline = None
         if embedder_timeout is not None:
             deadline = Deadline.within(embedder_timeout)
-        relevances, problems = _relevances(history.conversation, request.query, choice, deadline)
+        relevances, problems = _relevances(
+            analysed, history.conversation, request.query, choice, deadline
+        )
         if request.time_range is not None:
             relevances = _in_time_range(request.time_range, units, times, relevances)
         ranked = sorted(
@@ -127,7 +131,23 @@ def _in_time_range(
     return inside if any(inside) else [UNRELATED * is_in for is_in in is_inside]
 
 
+class _LastAnalysed:
+    """The conversation that was analysed last. What a prompt hides stays the same until the next
+    compaction, so the calls of many turns search the same one."""
+
+    def __init__(self, embed: bool) -> None:
+        self._embed = embed
+        self._last: tuple[Conversation, _native.Prepared] | None = None
+
+    def of(self, conversation: Conversation) -> _native.Prepared:
+        last = self._last  # one read and one write: calls may come from several threads
+        if last is None or last[0] is not conversation:
+            last = self._last = conversation, prepare(conversation, embed=self._embed)
+        return last[1]
+
+
 def _relevances(
+    analysed: _LastAnalysed,
     conversation: Conversation,
     query: str,
     embedder: Choice,
@@ -140,7 +160,7 @@ def _relevances(
     """
     if not query.strip() or not conversation.units:
         return [1.0] * len(conversation.units), ()
-    prepared = prepare(conversation, embed=embedder.has_builtin)
+    prepared = analysed.of(conversation)
     embedded = Embedded()
     if embedder.model is not None:
         embedded = model_vectors(
