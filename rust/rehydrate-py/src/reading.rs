@@ -5,8 +5,10 @@
 mod blocks;
 mod chat;
 mod columns;
+mod draft;
 mod grouping;
 mod json;
+mod strings;
 mod transcript;
 
 use pyo3::exceptions::PyValueError;
@@ -14,14 +16,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
 
-pub use columns::{Columns, Row};
-use columns::{Draft, Traits};
+pub use columns::Columns;
+pub use draft::Row;
+use draft::{Draft, Traits};
 pub use transcript::read_transcript;
 
 /// Reads one entry: a message in an open draft, and what links it to others. None where its shape is none of the common.
 type ReadEntry = fn(&mut Draft, &Bound<'_, PyAny>) -> PyResult<Option<Read>>;
 
-/// What was read of one entry.
+/// The result of reading one entry.
 struct Read {
     role: Py<PyString>,
     of: Traits,
@@ -80,7 +83,7 @@ pub fn read_entries(format: &str, entries: &Bound<'_, PyAny>, slow: &Bound<'_, P
             _ => {}
         }
     }
-    Ok(draft.group(&links))
+    Ok(Columns::group(draft, &links))
 }
 
 /// The index of the first entry from `start` on that may show a format: all before it have a role that every provider

@@ -3,8 +3,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use rehydrate_core::conversation::PieceKind;
 
-use super::columns::{Draft, Id, Source, Traits};
+use super::draft::{Draft, Traits};
 use super::json::{MAX_DEPTH, write_json};
+use super::strings::{Id, Source};
 use super::{Link, Read, text_of, value_of};
 
 /// What a content was found to be.

@@ -6,240 +6,32 @@ use std::collections::HashMap;
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyString, PyTuple, PyType};
 use rehydrate_core::conversation::{PieceKind, Role};
 
+use super::draft::{Draft, Row};
 use super::grouping::{self, Units};
-
-/// A Python string that is read as UTF-8.
-pub enum Source {
-    Borrowed(PyBackedStr),
-    /// It holds lone surrogates: a copy with `?` in their place is read.
-    Replaced(String, Py<PyString>),
-    /// No string of Python's: what a reader wrote of a tool's input.
-    Written(String),
-}
-
-impl Source {
-    pub fn of(text: Bound<'_, PyString>) -> PyResult<Self> {
-        let replaced = match PyBackedStr::try_from(text.clone()) {
-            Ok(borrowed) => return Ok(Self::Borrowed(borrowed)),
-            Err(_) => text.call_method1("encode", ("utf-8", "replace"))?,
-        };
-        Ok(Self::Replaced(String::from_utf8_lossy(replaced.extract()?).into_owned(), text.unbind()))
-    }
-
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Borrowed(text) => text,
-            Self::Replaced(text, _) | Self::Written(text) => text,
-        }
-    }
-
-    fn to_py<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        match self {
-            Self::Borrowed(text) => text.as_py_str().bind(py).clone(),
-            Self::Replaced(_, original) => original.bind(py).clone(),
-            Self::Written(text) => PyString::new(py, text),
-        }
-    }
-}
-
-/// An id of a tool call, as it is compared.
-pub enum Id {
-    Borrowed(PyBackedStr),
-    /// It holds lone surrogates.
-    Encoded(Vec<u8>, Py<PyString>),
-}
-
-impl Id {
-    pub fn of(id: Bound<'_, PyString>) -> PyResult<Self> {
-        let encoded = match PyBackedStr::try_from(id.clone()) {
-            Ok(borrowed) => return Ok(Self::Borrowed(borrowed)),
-            Err(_) => id.call_method1("encode", ("utf-8", "surrogatepass"))?,
-        };
-        Ok(Self::Encoded(encoded.extract()?, id.unbind()))
-    }
-
-    pub fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::Borrowed(id) => id.as_str().as_bytes(),
-            Self::Encoded(id, _) => id,
-        }
-    }
-
-    fn to_py<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
-        match self {
-            Self::Borrowed(id) => id.as_py_str().bind(py).clone(),
-            Self::Encoded(_, original) => original.bind(py).clone(),
-        }
-    }
-}
-
-/// One message; its pieces, calls and answers end where it says, and begin where those of the one before end.
-pub struct Row {
-    pub index: usize,
-    /// Its number among the roles.
-    pub role: usize,
-    pub images: u32,
-    pub is_user_turn: bool,
-    /// Whether it was read in a common shape and holds no thought: nothing can be stripped from it.
-    pub is_thoughtless: bool,
-    /// Whether it was read in a common shape.
-    pub is_common: bool,
-    pieces_end: usize,
-    calls_end: usize,
-    answers_end: usize,
-}
-
-/// Messages as they are read, one after the other.
-#[derive(Default)]
-pub struct Draft {
-    pub pieces: Vec<(Source, PieceKind)>,
-    pub calls: Vec<Id>,
-    pub answers: Vec<Id>,
-    rows: Vec<Row>,
-    roles: Vec<(String, Py<PyString>)>,
-}
-
-/// What a message is, beside its texts and ids.
-#[derive(Clone, Copy, Default)]
-pub struct Traits {
-    pub images: u32,
-    pub is_user_turn: bool,
-    pub is_thoughtless: bool,
-    pub is_common: bool,
-}
-
-impl Draft {
-    pub fn with_capacity(messages: usize) -> Self {
-        Self { rows: Vec::with_capacity(messages), pieces: Vec::with_capacity(messages * 2), ..Self::default() }
-    }
-
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Take back what was read of a message that has not ended yet.
-    pub fn forget_open(&mut self) {
-        let (pieces, calls, answers) = self.ends();
-        self.pieces.truncate(pieces);
-        self.calls.truncate(calls);
-        self.answers.truncate(answers);
-    }
-
-    fn ends(&self) -> (usize, usize, usize) {
-        self.rows.last().map_or((0, 0, 0), |row| (row.pieces_end, row.calls_end, row.answers_end))
-    }
-
-    /// The calls of the open message.
-    pub fn calls_now(&self) -> &[Id] {
-        &self.calls[self.ends().1..]
-    }
-
-    /// Whether the message that ended last answers a call.
-    pub fn last_answers(&self) -> bool {
-        let before = self.rows.len().checked_sub(2).map_or(0, |at| self.rows[at].answers_end);
-        self.answers.len() > before
-    }
-
-    /// Append a text, unless it is empty.
-    pub fn push(&mut self, text: Bound<'_, PyString>, kind: PieceKind) -> PyResult<()> {
-        if !text.is_empty()? {
-            self.pieces.push((Source::of(text)?, kind));
-        }
-        Ok(())
-    }
-
-    /// End the open message.
-    pub fn end(&mut self, index: usize, role: &Bound<'_, PyString>, of: Traits) -> PyResult<()> {
-        let role = self.role(role)?;
-        self.rows.push(Row {
-            index,
-            role,
-            images: of.images,
-            is_user_turn: of.is_user_turn,
-            is_thoughtless: of.is_thoughtless,
-            is_common: of.is_common,
-            pieces_end: self.pieces.len(),
-            calls_end: self.calls.len(),
-            answers_end: self.answers.len(),
-        });
-        Ok(())
-    }
-
-    fn role(&mut self, name: &Bound<'_, PyString>) -> PyResult<usize> {
-        let odd; // no two roles with lone surrogates become one
-        let text = match name.to_str() {
-            Ok(text) => text,
-            Err(_) => {
-                odd = name.repr()?.to_string();
-                &odd
-            }
-        };
-        // Nearly always the same few.
-        if let Some(known) = self.roles.iter().position(|(role, _)| role == text) {
-            return Ok(known);
-        }
-        self.roles.push((text.to_owned(), name.clone().unbind()));
-        Ok(self.roles.len() - 1)
-    }
-
-    /// Read a `Message`, a named tuple.
-    pub fn take(&mut self, message: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.take_parts(&message.get_item(2)?, &message.get_item(4)?, &message.get_item(5)?)?;
-        let of = Traits {
-            images: message.get_item(3)?.extract()?,
-            is_user_turn: message.get_item(6)?.is_truthy()?,
-            ..Traits::default()
-        };
-        self.end(message.get_item(0)?.extract()?, message.get_item(1)?.cast::<PyString>()?, of)
-    }
-
-    /// Read the pieces, the calls and the answers of a `Body`, a named tuple.
-    pub fn take_body(&mut self, body: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.take_parts(&body.get_item(0)?, &body.get_item(2)?, &body.get_item(3)?)
-    }
-
-    fn take_parts(
-        &mut self,
-        pieces: &Bound<'_, PyAny>,
-        calls: &Bound<'_, PyAny>,
-        answers: &Bound<'_, PyAny>,
-    ) -> PyResult<()> {
-        for piece in pieces.cast::<PyTuple>()? {
-            let piece = piece.cast::<PyTuple>()?;
-            let kind: u8 = piece.get_item(1)?.extract()?;
-            let kind = PieceKind::try_from(kind).map_err(|error| PyValueError::new_err(error.to_string()))?;
-            self.pieces.push((Source::of(piece.get_item(0)?.cast_into::<PyString>()?)?, kind));
-        }
-        for (found, ids) in [(calls, &mut self.calls), (answers, &mut self.answers)] {
-            for id in found.cast::<PyTuple>()? {
-                ids.push(Id::of(id.cast_into::<PyString>()?)?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Group the messages: calls with their answers, and what `links` joins besides, by position.
-    pub fn group(self, links: &[(usize, usize)]) -> Columns {
-        let (mut calls, mut answers) = (0, 0);
-        let ids = self.rows.iter().map(|row| {
-            let of = (&self.calls[calls..row.calls_end], &self.answers[answers..row.answers_end]);
-            (calls, answers) = (row.calls_end, row.answers_end);
-            of
-        });
-        let units = grouping::group(self.rows.len(), ids, links);
-        Columns { of: self, units }
-    }
-}
+use super::strings::{Id, Source};
 
 /// A conversation, read: messages over texts and ids, in units.
 #[pyclass(frozen, module = "rehydrate._native")]
 pub struct Columns {
     of: Draft,
     units: Units,
+}
+
+impl Columns {
+    /// Group the messages of a draft: calls with their answers, and what `links` joins besides, by position.
+    pub fn group(draft: Draft, links: &[(usize, usize)]) -> Self {
+        let (mut calls, mut answers) = (0, 0);
+        let ids = draft.rows.iter().map(|row| {
+            let of = (&draft.calls[calls..row.calls_end], &draft.answers[answers..row.answers_end]);
+            (calls, answers) = (row.calls_end, row.answers_end);
+            of
+        });
+        let units = grouping::group(draft.rows.len(), ids, links);
+        Self { of: draft, units }
+    }
 }
 
 /// The classes of the named tuples: of a piece, a message and a unit, and the kinds of pieces in order.
@@ -254,7 +46,7 @@ impl Columns {
         if links.iter().any(|&(one, other)| one.max(other) >= draft.len()) {
             return Err(PyIndexError::new_err("a link to no message"));
         }
-        Ok(draft.group(&links))
+        Ok(Columns::group(draft, &links))
     }
 
     /// These `Message`s in columns, in units of these indices; without them each is a unit.

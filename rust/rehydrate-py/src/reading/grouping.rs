@@ -1,7 +1,7 @@
 //! Messages into atomic units, a tool call with its results: `rehydrate.formats._grouping.group` is the slow twin.
 use std::collections::HashMap;
 
-use super::columns::Id;
+use super::strings::Id;
 
 /// Which messages are kept or dropped together. Units are ordered by their first messages.
 pub struct Units {

@@ -5,7 +5,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use super::blocks::read_content;
-use super::columns::{Columns, Draft, Id, Traits, is_blank};
+use super::columns::{Columns, is_blank};
+use super::draft::{Draft, Traits};
+use super::strings::Id;
 use super::{text_of, value_of};
 
 /// A line that the model saw.
@@ -65,7 +67,7 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> P
         }
         draft.end(index, role, of)?;
     }
-    Ok(Some((draft.group(&links), ignored)))
+    Ok(Some((Columns::group(draft, &links), ignored)))
 }
 
 /// The lines that the model saw, and the indices of all others.

@@ -1,0 +1,69 @@
+//! Python strings as they are read: texts, and ids of tool calls.
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
+use pyo3::types::PyString;
+
+/// A Python string that is read as UTF-8.
+pub enum Source {
+    Borrowed(PyBackedStr),
+    /// It holds lone surrogates: a copy with `?` in their place is read.
+    Replaced(String, Py<PyString>),
+    /// No string of Python's: what a reader wrote of a tool's input.
+    Written(String),
+}
+
+impl Source {
+    pub fn of(text: Bound<'_, PyString>) -> PyResult<Self> {
+        let replaced = match PyBackedStr::try_from(text.clone()) {
+            Ok(borrowed) => return Ok(Self::Borrowed(borrowed)),
+            Err(_) => text.call_method1("encode", ("utf-8", "replace"))?,
+        };
+        Ok(Self::Replaced(String::from_utf8_lossy(replaced.extract()?).into_owned(), text.unbind()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Replaced(text, _) | Self::Written(text) => text,
+        }
+    }
+
+    pub fn to_py<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        match self {
+            Self::Borrowed(text) => text.as_py_str().bind(py).clone(),
+            Self::Replaced(_, original) => original.bind(py).clone(),
+            Self::Written(text) => PyString::new(py, text),
+        }
+    }
+}
+
+/// An id of a tool call, as it is compared.
+pub enum Id {
+    Borrowed(PyBackedStr),
+    /// It holds lone surrogates.
+    Encoded(Vec<u8>, Py<PyString>),
+}
+
+impl Id {
+    pub fn of(id: Bound<'_, PyString>) -> PyResult<Self> {
+        let encoded = match PyBackedStr::try_from(id.clone()) {
+            Ok(borrowed) => return Ok(Self::Borrowed(borrowed)),
+            Err(_) => id.call_method1("encode", ("utf-8", "surrogatepass"))?,
+        };
+        Ok(Self::Encoded(encoded.extract()?, id.unbind()))
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(id) => id.as_str().as_bytes(),
+            Self::Encoded(id, _) => id,
+        }
+    }
+
+    pub fn to_py<'py>(&self, py: Python<'py>) -> Bound<'py, PyString> {
+        match self {
+            Self::Borrowed(id) => id.as_py_str().bind(py).clone(),
+            Self::Encoded(_, original) => original.bind(py).clone(),
+        }
+    }
+}
