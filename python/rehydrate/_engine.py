@@ -64,13 +64,13 @@ class Signals(NamedTuple):
 
 
 class UnitFigures(NamedTuple):
-    """What the packing knows of one unit."""
+    """One unit's figures in the packing."""
 
     best: int
     """The position of its best message."""
     tokens: int
     gain: float
-    """What it adds to the objective."""
+    """Its gain of the objective."""
     own: float
     """The part of the gain that is its own score."""
     worth: float

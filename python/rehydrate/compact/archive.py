@@ -123,7 +123,7 @@ class ArchiveWriter:
         self._conversation = conversation
         self._entries = entries
         self.problems: list[str] = []
-        """What was not written, and why."""
+        """The writes that failed, and why."""
         self._handle_of_text: dict[str, str] = {}
 
     def write(self, decision: Decision, excerpts: Excerpts | None) -> Archived:

@@ -27,7 +27,7 @@ MIN_RATIO = 0.05
 Granularity = Literal["message", "excerpt"]
 
 GRANULARITIES: tuple[Granularity, ...] = ("message", "excerpt")
-"""What is kept or dropped as a whole: messages, or also blocks of long texts."""
+"""The pieces that are kept or dropped whole: messages, or also blocks of long texts."""
 
 ThinkingPolicy = Literal["auto", "keep", "strip"]
 

@@ -62,7 +62,7 @@ class Stats(NamedTuple):
     ignored: int
     """Entries that no model sees (a transcript's progress lines): left out of a changed result."""
     degraded: tuple[str, ...]
-    """What did not work and was left out, in words."""
+    """The problems: each says what failed and was left out."""
     counter: str
     format: str
     elapsed_ms: float
@@ -95,7 +95,7 @@ class BlockReport(NamedTuple):
     last: int
     tokens: int
     gain: float
-    """What the block added to the objective when it was chosen, or would still add."""
+    """The gain of the objective by this block when it was chosen, or if it were chosen now."""
     kept: bool
     handle: str | None = None
     """Under ``archive``, the handle of the whole text in memory, the same as in the marks."""
@@ -121,7 +121,7 @@ class UnitReport(NamedTuple):
     without a query, and under raw signals."""
     score: float
     gain: float
-    """What the unit added to the objective when it was chosen, or would still add. Under coverage
+    """The gain of the objective by this unit when it was chosen, or if chosen now. Under coverage
     packing it is a share of the worth of all units, for its score and for the features that no
     other kept unit mentions; under greedy packing it is the score."""
     kept: bool

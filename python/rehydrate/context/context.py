@@ -323,12 +323,12 @@ class Context:
 
     @property
     def room_tokens(self) -> int:
-        """What the running turn can take without a compaction, within the job's limit."""
+        """The tokens that the running turn can take without a compaction, within the job's limit."""
         return self._model_view.room_tokens()
 
     @property
     def request(self) -> ContextRequest:
-        """What all its prompts have in common: strategy, budget, thread and namespace."""
+        """The request that all its prompts share: strategy, budget, thread and namespace."""
         return self._builder.request
 
     @property

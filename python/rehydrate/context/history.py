@@ -32,8 +32,8 @@ class EntriesMark(NamedTuple):
 
 
 class Entries:
-    """What was added, in order. Entries are never changed, and removed only with a prompt that
-    nobody received."""
+    """All entries that were added, in order. They are never changed, and removed only with a
+    prompt that nobody received."""
 
     __slots__ = (
         "_dicts",

@@ -53,7 +53,7 @@ class Draft(NamedTuple):
 
 @dataclass(slots=True)
 class PromptBuilder:
-    """What all prompts of one `Context` have in common. Hold the thread's lock to use it."""
+    """Makes the prompts of one `Context`, from what they share. Hold the thread's lock to use it."""
 
     sources: Given
     provider: Provider

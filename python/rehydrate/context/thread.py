@@ -44,7 +44,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class PromptState:
-    """What making a prompt changes. A prompt replaces it as a whole, or not at all."""
+    """The state that a prompt changes. A prompt replaces it as a whole, or not at all."""
 
     ir: PromptIR | None = None
     """The IR of the last prompt."""
@@ -106,7 +106,7 @@ class PromptCall:
 
 
 class ToolHandler(Protocol):
-    """What answers calls of tools that a context offers: `ContextJIT`."""
+    """Answers calls of tools that a context offers, as `ContextJIT` does."""
 
     def handles(self, call: ToolCall) -> bool:
         """Return whether the call is one of its own."""

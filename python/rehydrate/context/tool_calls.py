@@ -191,7 +191,7 @@ class Answered(NamedTuple):
     time_range: TimeRange | None = None
     elapsed_ms: float = 0.0
     degraded: tuple[str, ...] = ()
-    """What failed, and what was done instead: an embedder that does not answer."""
+    """The problems: each says what failed, as an embedder, and what was used instead."""
 
     @property
     def tokens(self) -> int:

@@ -12,7 +12,7 @@ class ContextUsage(NamedTuple):
     tokens: int
     """Of the last prompt."""
     upper_bound_tokens: int
-    """What a provider may count for it at most: what is compared with the soft budget."""
+    """The most that a provider may count for it; the budgets are compared with this."""
     soft_tokens: int
     hard_tokens: int
     """Of one request."""

@@ -53,7 +53,7 @@ class Rendered(NamedTuple):
     """The system entries at the beginning, where the provider takes them in another field."""
     messages: list[RenderedMessage]
     notes: tuple[str, ...]
-    """What was left out or changed, in words."""
+    """Notes on content that was left out or changed."""
 
 
 def render_history(

@@ -24,7 +24,7 @@ class HotMemory:
     handles: tuple[str, ...]
     """The items in the text."""
     warning: str = ""
-    """What was left out, and the remedy; "" where all of it fits."""
+    """A note on the lines that were left out, with the remedy; "" where all fit."""
     trust: float = 1.0
     """Trust of the least trusted item in it."""
 

@@ -59,9 +59,9 @@ class Hydrated(NamedTuple):
     sections: tuple[Section, ...]
     report: SourceReport
     dropped: tuple[DroppedSection, ...] = ()
-    """What it found and had no room for."""
+    """The sections that it found and had no room for."""
     degraded: tuple[str, ...] = ()
-    """What failed, and what was used instead, in words."""
+    """The problems: each says what failed, and what was used instead."""
 
 
 def hydrate(

@@ -10,7 +10,7 @@ SourceStatus = Literal["ok", "late", "failed", "off"]
 
 
 class SourceReport(NamedTuple):
-    """What one source found, and how long it took."""
+    """One source's result and time."""
 
     name: str
     status: SourceStatus = "ok"
@@ -36,7 +36,7 @@ class DroppedSection(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What one pass did."""
+    """The changes of one pass."""
 
     name: str
     before_tokens: int
@@ -69,7 +69,7 @@ class Meta:
     before_tokens: int = 0
     """The tokens of everything that the sources found."""
     degraded: tuple[str, ...] = ()
-    """What failed, and what was used instead, in words."""
+    """The problems: each says what failed, and what was used instead."""
     outcome: Outcome = Outcome.FITS
     """Whether the prompt fits its soft budget, and if not, why."""
 

@@ -74,7 +74,7 @@ class Evaluation:
     cuts: int
     questions: int
     notes: tuple[str, ...] = ()
-    """What was sampled, and what was not measured."""
+    """The cases that were sampled, and those not measured."""
     skipped: tuple[Skipped, ...] = ()
     """Files and sessions that were left out, and why."""
     degraded: tuple[str, ...] = ()

@@ -48,7 +48,7 @@ class Sample:
     questions: tuple[QuestionCase, ...]
     summaries: tuple[SummaryCase, ...]
     notes: tuple[str, ...]
-    """What was sampled of how much, and what was not measured, in words."""
+    """Notes: how much was sampled of how much, and the cases not measured."""
     skipped: tuple[Skipped, ...] = ()
     """Files and sessions that were left out before."""
 

@@ -23,7 +23,7 @@ const DIVISIONS_SHARE: usize = 8;
 
 /// From so many bytes of new texts on a second thread helps: reading them takes twenty times as long as starting it.
 const HELPED_BYTES: usize = 64 << 10;
-/// So many bytes are hashed in the time of one step.
+/// The bytes that are hashed in the time of one step.
 const HASHED_BYTES_A_STEP: usize = 64;
 
 /// How many threads may compute at once; found out once, since it takes as long as a small conversation.

@@ -25,7 +25,7 @@ NAME = "remove_echoes"
 LEAST_CHARACTERS = 1_000
 """A shorter repetition stays, since a reference costs tokens too."""
 _MAX_CONVERSATIONS = 8
-"""So many conversations are held from one compilation to the next."""
+"""The number of conversations that are remembered between compilations."""
 
 
 class _Echo(NamedTuple):

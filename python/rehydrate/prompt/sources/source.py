@@ -91,7 +91,7 @@ class Found(NamedTuple):
     dropped: tuple[DroppedSection, ...] = ()
     """The sections that the source itself left out, and why."""
     degraded: tuple[str, ...] = ()
-    """What failed and was replaced by something lesser."""
+    """The problems: each says what failed, and what was used instead."""
     off: str = ""
     """Why the source did not search at all, such as a missing time range; "" if it did."""
 

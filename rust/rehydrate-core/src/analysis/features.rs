@@ -74,7 +74,7 @@ const CLASSES: [Class; 4] = [Class::Name, Class::Number, Class::Word, Class::Wor
 pub(crate) const MAX_RUN_BYTES: usize = 200;
 const MIN_WORD_CHARS: usize = 4;
 const MIN_NUMBER_CHARS: usize = 3;
-/// So many digits in a row are an id: of orders, items, tickets.
+/// This many digits in a row are an id: of orders, items, tickets.
 const MIN_ID_DIGITS: usize = 7;
 const MIN_COMPOUND_BYTES: usize = 3;
 

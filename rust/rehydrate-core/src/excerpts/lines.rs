@@ -16,7 +16,7 @@ enum Kind {
 
 /// Lines that the guess goes by.
 const SAMPLE_LINES: usize = 60;
-/// So many of them must begin with a time, and one in ten, for a log: stack traces are long.
+/// A log has at least this many lines that begin with a time, and one in ten: stack traces are long.
 const MIN_RECORDS: usize = 3;
 
 /// Every place between two lines, and places within lines that are too long.

@@ -50,7 +50,7 @@ const PARALLEL_FROM: usize = 64;
 /// Share of the lists that are looked into: the third nearest is on average within 0.01 of the true (`cargo bench --bench
 /// index`); how much is remembered of a text asks for no more.
 const PROBED_SHARE: usize = 32;
-/// So many are looked into in any case.
+/// The least number that is looked into.
 const MIN_PROBED: usize = 20;
 /// Rows of a segment without lists that all questions are held against before the next.
 const ROWS_AT_ONCE: usize = 128;

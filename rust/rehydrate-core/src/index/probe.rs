@@ -8,7 +8,7 @@ use super::top_k::TopK;
 use super::vector_rows::Rows;
 use crate::embed::{dot, is_present, normalize};
 
-/// So many times as many lists as are wanted are compared by more than their sketches.
+/// This multiple of the wanted lists is compared by more than sketches.
 const CANDIDATES_PER_LIST: usize = 4;
 const MIN_CANDIDATES: usize = 80;
 /// Words from which a sketch tells lists and rows apart: of fewer bits, one in some hundred rows would miss its own list.

@@ -19,7 +19,7 @@ use crate::scoring::soft_match::soft_match;
 
 /// Each leg names this many candidates, or as many as the caller wants.
 const CANDIDATES_PER_LEG: usize = 32;
-/// So many of the candidates and their neighbours are matched token by token.
+/// The number of candidates and neighbours that are matched token by token.
 const SOFT_MATCHED: usize = 64;
 /// Entries whose scores are looked at together.
 const BLOCK: usize = 64;

@@ -1,6 +1,6 @@
 //! The best few of many scores (top k).
 
-/// So many more than twice as many as are wanted are kept, until the worse ones go.
+/// Twice the wanted number and this many more are kept before the worse ones go.
 const SLACK: usize = 4;
 
 /// The best few of many scores.
@@ -16,7 +16,7 @@ impl TopK {
         Self { limit, floor, kept: Vec::with_capacity(2 * limit + SLACK) }
     }
 
-    /// So many scores make a floor.
+    /// The number of scores that make a floor.
     pub fn capacity(&self) -> usize {
         2 * self.limit + SLACK
     }

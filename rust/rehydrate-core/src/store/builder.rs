@@ -23,7 +23,7 @@ use crate::interrupt::poll;
 
 /// Items that are worth a file: fewer are indexed in a tenth of a second whenever they are needed.
 pub(super) const FILED_ITEMS: usize = 2048;
-/// So many files of one size are made one.
+/// The number of files of one size that are merged.
 const RATIO: usize = 4;
 const PAUSE: Duration = Duration::from_millis(5);
 

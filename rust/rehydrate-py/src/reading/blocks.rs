@@ -8,7 +8,7 @@ use super::json::{MAX_DEPTH, write_json};
 use super::strings::{Id, Source};
 use super::{Link, Read, text_of, value_of};
 
-/// What a content was found to be.
+/// The result of reading a content.
 pub struct Content {
     pub images: u32,
     pub only_results: bool,
