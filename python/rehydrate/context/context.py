@@ -323,7 +323,7 @@ class Context:
 
     @property
     def room_tokens(self) -> int:
-        """The tokens that the running turn can take without a compaction, within the job's limit."""
+        """The tokens that the running turn has room for, within the job's limit."""
         return self._model_view.room_tokens()
 
     @property

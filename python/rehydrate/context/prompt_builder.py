@@ -53,7 +53,7 @@ class Draft(NamedTuple):
 
 @dataclass(slots=True)
 class PromptBuilder:
-    """Makes the prompts of one `Context`, from what they share. Hold the thread's lock to use it."""
+    """Makes the prompts of one `Context`. Hold the lock of its thread to use it."""
 
     sources: Given
     provider: Provider
