@@ -33,9 +33,6 @@ MEDIA_TOKENS = 1_600
 """Tokens counted for an image or a document: what Anthropic bills for its largest unscaled image,
 an upper bound for OpenAI's too. Their base64 payload is never counted as text."""
 
-SHARPNESS = _native.SHARPNESS
-"""How much the best message outweighs an irrelevant one, as a logarithm (DESIGN.md, relevance)."""
-
 CACHE_BYTES = 256 << 20
 """Default bytes of a process's cache; `limit_cache` changes it."""
 

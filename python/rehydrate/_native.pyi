@@ -7,7 +7,6 @@ from typing import Any, final
 from rehydrate.messages import Message, Piece, PieceKind, Unit
 
 __all__ = [
-    "SHARPNESS",
     "Columns",
     "Needles",
     "OnnxModel",
@@ -35,7 +34,6 @@ __all__ = [
 
 _Division = tuple[str, list[tuple[int, int, int, int, int]]]
 
-SHARPNESS: float
 __version__: str
 
 # The classes of the named tuples: of a piece, a message, a unit; and the kinds of pieces.
@@ -106,6 +104,14 @@ class Prepared:
     def parts(self) -> list[tuple[int, tuple[int, int] | None]] | None: ...
     def vectors(self) -> bytes: ...
     def rank(self, query: str) -> list[int]: ...
+    def relevances(
+        self,
+        query: str,
+        *,
+        vectors: Any,
+        places: Sequence[int] | None,
+        query_vector: Any,
+    ) -> tuple[list[float], float]: ...
     def select(
         self,
         *,

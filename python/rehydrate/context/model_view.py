@@ -24,12 +24,13 @@ _REPLY_RESERVE_TOKENS = 512
 class ModelView:
     """One for each `Context`; any number of threads may use it."""
 
-    __slots__ = ("_builder", "_thread")
+    __slots__ = ("_builder", "_last_text", "_thread")
 
     def __init__(self, thread: Thread, builder: PromptBuilder) -> None:
         """Read and extend this thread."""
         self._thread = thread
         self._builder = builder
+        self._last_text: tuple[History | None, str] = (None, "")
 
     def splice(self, tool_call_id: str, found: Sequence[Section], budget_tokens: int) -> Spliced:
         """Take what was found for a tool call into the running turn.
@@ -47,7 +48,7 @@ class ModelView:
                 tool_call_id=tool_call_id,
                 budget_tokens=min(budget_tokens, self._room_tokens()),
                 visible=thread.visible_items(),
-                visible_text="\n".join(self._visible_messages()),
+                visible_text=self._messages_text(),
                 visible_sections=self._visible_sections(),
             )
             thread.late.wait(tool_call_id, spliced.sections)
@@ -64,7 +65,7 @@ class ModelView:
         with self._thread.lock:
             self._thread.undo_abandoned()
             contents = [str(each.content) for each in self._visible_sections()]
-            return "\n".join([*self._visible_messages(), *contents])
+            return "\n".join([self._messages_text(), *contents])
 
     def items(self) -> frozenset[str]:
         """Return the ids of what the model sees whole (`Provenance.items`), entries among them."""
@@ -101,8 +102,12 @@ class ModelView:
             left = min(left, budget.max_job_tokens - thread.state.job_tokens)
         return max(left - new - _REPLY_RESERVE_TOKENS, 0)
 
-    def _visible_messages(self) -> list[str]:
-        return [message.text for message in self._thread.state.shown.history.messages]
+    def _messages_text(self) -> str:
+        """Return the text of the messages in the last prompt; it is joined once a prompt."""
+        history = self._thread.state.shown.history
+        if self._last_text[0] is not history:
+            self._last_text = history, "\n".join([each.text for each in history.messages])
+        return self._last_text[1]
 
     def _visible_sections(self) -> tuple[Section, ...]:
         ir = self._thread.state.shown

@@ -103,7 +103,7 @@ impl Engine {
             messages: conversation.messages,
             units: conversation.units,
             needs,
-            parts: None,
+            ..Prepared::default()
         })
     }
 

@@ -77,3 +77,45 @@ fn texts_that_two_threads_read_are_read_as_by_one() {
     let (quickly, slowly) = (quickly.select(&request).unwrap(), slowly.select(&request).unwrap());
     assert_eq!((quickly.packing, quickly.message_scores), (slowly.packing, slowly.message_scores));
 }
+
+#[test]
+fn one_query_after_another_finds_what_each_alone_would_and_what_a_selection_measures() {
+    let texts =
+        ["the stove is warm", "port 8443 is staging's", "", "Anna feeds the penguins at noon", "warm tea, please"];
+    let message = |n: usize| Message { pieces: n..n + 1, media_tokens: 0, structural: 1.0, role: Role::User, unit: n };
+    let conversation = || Conversation {
+        pieces: texts.iter().map(|text| Piece { text, kind: PieceKind::Text }).collect(),
+        messages: (0..texts.len()).map(message).collect(),
+        units: vec![Unit { pinned: false, may_lead: true }; texts.len()],
+    };
+    let needs = Needs { model: StaticModel::builtin(), bags: true, terms: true, ..Needs::default() };
+    let prepare = || Engine::new(1 << 20).prepare(conversation(), Counter::Words, None, needs).expect("it fits");
+    let asked_often = prepare();
+    let rows = [1.0, 0.0, 0.0, 1.0, f32::NAN, f32::NAN, 0.6, 0.8, 0.8, 0.6];
+    let own = Vectors { dim: 2, messages: &rows, positions: None, query: Some(&[0.0, 1.0]) };
+    for (query, vectors) in [("which port is staging?", None), ("warm", Some(own)), ("penguins", None), ("warm", None)]
+    {
+        let (relevances, confidence) = asked_often.relevances(query, vectors).unwrap();
+        assert_eq!((relevances.clone(), confidence), prepare().relevances(query, vectors).unwrap(), "{query}");
+        assert!(relevances.contains(&1.0) && relevances.iter().all(|relevance| (0.0..=1.0).contains(relevance)));
+        let request = Request {
+            query: Some(query),
+            query_weight: 1.0,
+            vectors,
+            memory_coverage: None,
+            weights: Weights { recency: 0.3, semantic: 0.4, novelty: 0.3 },
+            signals: SignalMode::Calibrated,
+            packing: PackMode::Greedy,
+            target_tokens: 0,
+        };
+        for (signals, relevance) in asked_often.select(&request).unwrap().signals.iter().zip(relevances) {
+            assert_eq!(signals.semantic, relevance, "{query}");
+            // How much the best message outweighs an irrelevant one: 24, as a logarithm (DESIGN.md, relevance).
+            let odds = (-24.0 * confidence * (1.0 - relevance)).exp();
+            assert!((signals.odds - odds).abs() < 1e-12, "{query}: {} {odds}", signals.odds);
+        }
+    }
+    let without_words = Needs { model: StaticModel::builtin(), bags: true, ..Needs::default() };
+    let unprepared = Engine::new(1 << 20).prepare(conversation(), Counter::Words, None, without_words).unwrap();
+    assert!(unprepared.relevances("warm", None).is_err());
+}

@@ -44,7 +44,6 @@ mod _native {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         home::settle(module.py())?;
-        module.add("SHARPNESS", rehydrate_core::scoring::relevance::SHARPNESS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

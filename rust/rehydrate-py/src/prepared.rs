@@ -129,6 +129,20 @@ impl Prepared {
         detached(py, || Ok(self.core.rank(query.as_str())))
     }
 
+    /// The relevance of each message to `query`, 1.0 for the best, and the share of the query that the best one matches.
+    #[pyo3(signature = (query, *, vectors, places, query_vector))]
+    fn relevances(
+        &self,
+        py: Python<'_>,
+        query: Text,
+        vectors: Option<Bound<'_, PyAny>>,
+        places: Option<Vec<usize>>,
+        query_vector: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<(Vec<f64>, f64)> {
+        let rows = OwnVectors::read(py, vectors, places, query_vector)?;
+        detached(py, || self.core.relevances(query.as_str(), rows.of(self.core.rows())))
+    }
+
     /// Score and pack. `vectors` holds a row for each message that `places` names, or, where that is None, for every one.
     #[pyo3(signature = (*, query, query_weight, vectors, places, query_vector, memory_coverage, weights, calibrated, coverage, target_tokens))]
     #[expect(clippy::too_many_arguments, reason = "columns cross the boundary one by one")]
@@ -146,19 +160,12 @@ impl Prepared {
         coverage: bool,
         target_tokens: u64,
     ) -> PyResult<Selection> {
-        let rows = vectors.map(|vectors| floats(py, &vectors)).transpose()?;
-        let query_row = query_vector.map(|vector| floats(py, &vector)).transpose()?;
+        let rows = OwnVectors::read(py, vectors, places, query_vector)?;
         let core = detached(py, || {
-            let rows_given = places.as_ref().map_or(self.core.rows(), Vec::len);
             let request = Request {
                 query: query.as_ref().map(Text::as_str),
                 query_weight,
-                vectors: rows.as_deref().map(|rows| Vectors {
-                    dim: rows.len().checked_div(rows_given).unwrap_or(0),
-                    messages: rows,
-                    positions: places.as_deref(),
-                    query: query_row.as_deref(),
-                }),
+                vectors: rows.of(self.core.rows()),
                 memory_coverage: memory_coverage.as_deref(),
                 weights: Weights { recency: weights.0, semantic: weights.1, novelty: weights.2 },
                 signals: if calibrated { SignalMode::Calibrated } else { SignalMode::Raw },
@@ -168,6 +175,37 @@ impl Prepared {
             self.core.select(&request)
         })?;
         Ok(Selection { core })
+    }
+}
+
+/// Vectors of the caller's own model, as Python gives them.
+struct OwnVectors {
+    rows: Option<Vec<f32>>,
+    /// Whose rows these are; None: every message's.
+    places: Option<Vec<usize>>,
+    query: Option<Vec<f32>>,
+}
+
+impl OwnVectors {
+    fn read(
+        py: Python<'_>,
+        rows: Option<Bound<'_, PyAny>>,
+        places: Option<Vec<usize>>,
+        query: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let read = |vectors: Option<Bound<'_, PyAny>>| vectors.map(|vectors| floats(py, &vectors)).transpose();
+        Ok(Self { rows: read(rows)?, places, query: read(query)? })
+    }
+
+    /// The vectors of a conversation of so many messages.
+    fn of(&self, messages: usize) -> Option<Vectors<'_>> {
+        let rows = self.rows.as_deref()?;
+        Some(Vectors {
+            dim: rows.len().checked_div(self.places.as_ref().map_or(messages, Vec::len)).unwrap_or(0),
+            messages: rows,
+            positions: self.places.as_deref(),
+            query: self.query.as_deref(),
+        })
     }
 }
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from rehydrate.compact.signals import Deadline, Embedded, model_vectors, vector_arguments
 from rehydrate.embedding.choice import Choice, choice_of
 from rehydrate.entry_id import EntryId
-from rehydrate.messages import Conversation, Message, PieceKind, Unit
+from rehydrate.messages import Message, PieceKind, Unit
 from rehydrate.prompt.counting import counted_sections
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.originals import TRUST as TOOL_TRUST
-from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section
+from rehydrate.prompt.section import FULL_TRUST, Priority, Provenance, Section, changed
 from rehydrate.prompt.sources.memory import UNRELATED
 from rehydrate.prompt.sources.source import (
     Found,
@@ -22,12 +22,7 @@ from rehydrate.prompt.sources.source import (
     SourceSettings,
     in_time_range,
 )
-from rehydrate.prompt.sources.text_index import (
-    MIN_CONFIDENCE,
-    confidence_of,
-    prepare,
-    query_signals,
-)
+from rehydrate.prompt.sources.text_index import MIN_CONFIDENCE, prepare, relevances
 
 if TYPE_CHECKING:
     from rehydrate import _native
@@ -75,42 +70,31 @@ def conversation(
     choice = choice_of(embedder)
     priority = settings.setdefault("priority", Priority.NORMAL)
     lookups = LookupFilter(frozenset(lookup_tools))
-    analysed = _LastAnalysed(choice.has_builtin)
+    last = _LastSearched(name, priority, lookups, choice.has_builtin)
 
     def run(request: SourceRequest) -> Found:
         history, times = lookups.without_lookups(*hidden_entries())
         if not history.entries:
             return Found(off="the prompt shows the whole conversation")
-        units = history.conversation.units
+        searched = last.of(history, times)
+        units = searched.units
         deadline = None
         if embedder_timeout is not None:
             deadline = Deadline.within(embedder_timeout)
-        relevances, problems = _relevances(
-            analysed, history.conversation, request.query, choice, deadline
-        )
+        of_units, problems = _relevances(searched, request.query, choice, deadline)
         if request.time_range is not None:
-            relevances = _in_time_range(request.time_range, units, times, relevances)
+            of_units = _in_time_range(request.time_range, units, times, of_units)
         ranked = sorted(
-            (
-                index
-                for index, unit in enumerate(units)
-                if relevances[index] > 0 and not unit.is_system
-            ),
-            key=lambda index: -relevances[index],
+            (index for index in searched.candidates if of_units[index] > 0),
+            key=lambda index: -of_units[index],
         )
+        chosen = sorted(_best_fitting(ranked[:limit], units, history, max_tokens))
         sections = [
-            _section(
-                lookups.unit_without_lookups(units[index]),
-                history,
-                times,
-                name,
-                priority,
-                relevances[index],
-            )
-            for index in sorted(_best_fitting(ranked[:limit], units, history, max_tokens))
+            changed(section, relevance=min(max(of_units[index], 0.0), 1.0))
+            for index, section in zip(chosen, searched.sections(chosen), strict=True)
+            if section.content
         ]
-        full = [section for section in sections if section.content]
-        return Found(tuple(counted_sections(full)), degraded=problems)
+        return Found(tuple(sections), degraded=problems)
 
     return HydrationSource(name, run, kind="conversation", blocking=False, **settings)
 
@@ -131,24 +115,71 @@ def _in_time_range(
     return inside if any(inside) else [UNRELATED * is_in for is_in in is_inside]
 
 
-class _LastAnalysed:
-    """The conversation that was analysed last. What a prompt hides stays the same until the next
+class _Searched:
+    """A history that is searched: the engine's analysis, and a section for each unit found so far.
+
+    Calls may come from several threads. What two of them make at once is the same.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        times: Sequence[datetime],
+        section_of: Callable[[Unit, History, Sequence[datetime]], Section],
+        *,
+        embed: bool,
+    ) -> None:
+        self.history = history
+        self.conversation = history.conversation
+        self.units = self.conversation.units
+        self.candidates = [n for n, unit in enumerate(self.units) if not unit.is_system]
+        """The indices of the units that may be found."""
+        self.indices = [message.index for message in self.conversation.messages]
+        self._times = times
+        self._section_of = section_of
+        self._embed = embed
+        self._prepared: _native.Prepared | None = None
+        self._sections: dict[int, Section] = {}
+
+    @property
+    def prepared(self) -> _native.Prepared:
+        """The analysis; it is made at the first query."""
+        if self._prepared is None:
+            self._prepared = prepare(self.conversation, embed=self._embed)
+        return self._prepared
+
+    def sections(self, units: Sequence[int]) -> list[Section]:
+        """Return the section of each unit, with its tokens; without content for lookups alone."""
+        new = [index for index in units if index not in self._sections]
+        made = [self._section_of(self.units[index], self.history, self._times) for index in new]
+        self._sections.update(zip(new, counted_sections(made), strict=True))
+        return [self._sections[index] for index in units]
+
+
+class _LastSearched:
+    """The history that was searched last. What a prompt hides stays the same until the next
     compaction, so the calls of many turns search the same one."""
 
-    def __init__(self, embed: bool) -> None:
+    def __init__(self, name: str, priority: Priority, lookups: LookupFilter, embed: bool) -> None:
+        self._name = name
+        self._priority = priority
+        self._lookups = lookups
         self._embed = embed
-        self._last: tuple[Conversation, _native.Prepared] | None = None
+        self._last: _Searched | None = None
 
-    def of(self, conversation: Conversation) -> _native.Prepared:
+    def of(self, history: History, times: Sequence[datetime]) -> _Searched:
         last = self._last  # one read and one write: calls may come from several threads
-        if last is None or last[0] is not conversation:
-            last = self._last = conversation, prepare(conversation, embed=self._embed)
-        return last[1]
+        if last is None or last.history is not history:
+            last = self._last = _Searched(history, times, self._section_of, embed=self._embed)
+        return last
+
+    def _section_of(self, unit: Unit, history: History, times: Sequence[datetime]) -> Section:
+        unit = self._lookups.unit_without_lookups(unit)
+        return _section(unit, history, times, self._name, self._priority)
 
 
 def _relevances(
-    analysed: _LastAnalysed,
-    conversation: Conversation,
+    searched: _Searched,
     query: str,
     embedder: Choice,
     deadline: Deadline | None,
@@ -158,9 +189,9 @@ def _relevances(
     A unit has the relevance of its best message, lowered where the confidence is low. Without a
     query every unit has 1.0.
     """
-    if not query.strip() or not conversation.units:
-        return [1.0] * len(conversation.units), ()
-    prepared = analysed.of(conversation)
+    if not query.strip() or not searched.units:
+        return [1.0] * len(searched.units), ()
+    conversation, prepared = searched.conversation, searched.prepared
     embedded = Embedded()
     if embedder.model is not None:
         embedded = model_vectors(
@@ -173,17 +204,13 @@ def _relevances(
             deadline=deadline,
         )
     vectors, problems = embedded
-    signals = query_signals(prepared, query, **vector_arguments(vectors))
-    confidence = confidence_of(signals)
+    of_messages, confidence = relevances(prepared, query, **vector_arguments(vectors))
     if vectors is not None and (cosine := vectors.query_similarity()) >= MIN_COSINE:
         confidence = max(confidence, cosine)  # found in other words
     if confidence < MIN_CONFIDENCE:
-        return [0.0] * len(conversation.units), problems
-    by_message = {
-        message.index: signal.semantic
-        for message, signal in zip(conversation.messages, signals, strict=True)
-    }
-    best = [max(by_message[member] for member in unit.members) for unit in conversation.units]
+        return [0.0] * len(searched.units), problems
+    by_message = dict(zip(searched.indices, of_messages, strict=True))
+    best = [max([by_message[member] for member in unit.members]) for unit in searched.units]
     factor = min(1.0, 2 * confidence)
     return [each * factor if each >= MIN_RELEVANCE else 0.0 for each in best], problems
 
@@ -208,7 +235,6 @@ def _section(
     times: Sequence[datetime],
     name: str,
     priority: Priority,
-    relevance: float,
 ) -> Section:
     indices = [history.entry_index(member) for member in unit.members]
     time = times[unit.members[0]]
@@ -223,7 +249,6 @@ def _section(
             trust=TOOL_TRUST if has_tool else FULL_TRUST,
         ),
         priority=priority,
-        relevance=min(max(relevance, 0.0), 1.0),
         title=f"message {indices[0]}, {time:%Y-%m-%d %H:%M} UTC",
     )
 

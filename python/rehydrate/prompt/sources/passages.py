@@ -15,7 +15,7 @@ from typing import NamedTuple
 from rehydrate import _engine
 from rehydrate.compact.excerpts import mark
 from rehydrate.prompt.counting import COUNTER
-from rehydrate.prompt.sources.text_index import MIN_CONFIDENCE, TextIndex, confidence_of
+from rehydrate.prompt.sources.text_index import MIN_CONFIDENCE, TextIndex
 from rehydrate.prompt.splicing import SHORTEST_QUOTE
 
 WINDOW_CHARS = 400
@@ -87,14 +87,13 @@ class Passages:
             for number in range(len(self._texts))
             for match in self._literal_matches(number, query)
         ]
-        signals = index.signals(query)
-        confidence = confidence_of(signals)
+        relevances, confidence = index.relevances(query)
         if confidence < min_confidence:
             return literal
         matches = [
-            Match(*window, signal.semantic * min(1.0, 2 * confidence))
-            for window, signal in zip(windows, signals, strict=True)
-            if signal.semantic >= MIN_RELEVANCE
+            Match(*window, relevance * min(1.0, 2 * confidence))
+            for window, relevance in zip(windows, relevances, strict=True)
+            if relevance >= MIN_RELEVANCE
         ]
         return [*literal, *sorted(matches, key=lambda match: -match.relevance)]
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import _engine
 from rehydrate.compact.scoring import Scoring
@@ -22,8 +20,8 @@ class TextIndex:
     """Texts, each scored as a message of one conversation; they are analysed once.
 
     >>> index = TextIndex(["Staging listens on 8443.", "The crew is back at noon."])
-    >>> staging, crew = index.signals("Which port does staging use?")
-    >>> staging.semantic > crew.semantic
+    >>> staging, crew = index.relevances("Which port does staging use?").of_messages
+    >>> staging > crew
     True
     """
 
@@ -36,9 +34,9 @@ class TextIndex:
         units = [Unit((message.index,), (message,)) for message in messages]
         self._prepared = prepare(Conversation("", tuple(messages), tuple(units)), embed=embed)
 
-    def signals(self, query: str) -> list[_engine.Signals]:
-        """Return the signals of each text, in the order of the texts."""
-        return query_signals(self._prepared, query)
+    def relevances(self, query: str) -> Relevances:
+        """Return the relevance of each text, in the order of the texts."""
+        return relevances(self._prepared, query)
 
 
 def prepare(conversation: Conversation, *, embed: bool) -> _native.Prepared:
@@ -55,42 +53,31 @@ def prepare(conversation: Conversation, *, embed: bool) -> _native.Prepared:
     )
 
 
-def query_signals(
+class Relevances(NamedTuple):
+    """What messages have to do with a query."""
+
+    of_messages: list[float]
+    """From 0 to 1 for each message; the best has 1.0."""
+    confidence: float
+    """The share of the query that the best message matches, from 0 to 1; 1.0 where all messages are
+    alike."""
+
+
+def relevances(
     prepared: _native.Prepared,
     query: str,
     *,
     vectors: Any = None,
     places: Any = None,
     query_vector: Any = None,
-) -> list[_engine.Signals]:
-    """Return the signals of each message; the vectors are those of the caller's own model."""
-    selection = prepared.select(
-        query=query,
-        query_weight=1.0,
-        vectors=vectors,
-        places=places,
-        query_vector=query_vector,
-        memory_coverage=None,
-        weights=(_PROFILE.recency, _PROFILE.semantic, _PROFILE.novelty),
-        calibrated=True,
-        coverage=False,
-        target_tokens=0,
+) -> Relevances:
+    """Return the relevance of each message; the vectors are those of the caller's own model."""
+    found, confidence = prepared.relevances(
+        query, vectors=vectors, places=places, query_vector=query_vector
     )
-    return _engine.signals(selection)
+    return Relevances(found, 1.0 if min(found, default=0.0) >= 1.0 else confidence)
 
 
 MIN_CONFIDENCE = 0.15
 """With a lower confidence nothing is found. Of questions about their own conversation 1% have less
 than 0.18; of questions about other conversations half have less than 0.21."""
-
-
-def confidence_of(signals: Sequence[_engine.Signals]) -> float:
-    """Return the share of the query that the best message matches, from 0 to 1.
-
-    The least relevant message gives it: ``odds = exp(-SHARPNESS * confidence * (1 - relevance))``
-    (DESIGN.md, relevance).
-    """
-    least = min(signals, key=attrgetter("semantic", "odds"))
-    if least.semantic >= 1.0:
-        return 1.0 if least.odds > 0 else 0.0
-    return -math.log(max(least.odds, 1e-300)) / (_engine.SHARPNESS * (1.0 - least.semantic))

@@ -1,10 +1,13 @@
 //! A conversation with its texts counted and analysed, ready to be scored again and again.
+use once_cell::race::OnceBox;
+
 use crate::conversation::message_parts::{DividedText, MessagePart, MessageParts};
 use crate::conversation::text::{Needs, TextAnalysis};
 use crate::conversation::unit::{Message, PieceKind, Unit};
 use crate::embed::builtin::{PackedBag, StaticModel};
 use crate::embed::{Embedder, normalize};
 use crate::interrupt::Pace;
+use crate::scoring::relevance::WeightedRows;
 
 /// A prepared conversation, as [`crate::engine::Engine::prepare`] returns it.
 #[derive(Default)]
@@ -23,6 +26,8 @@ pub struct Prepared {
     pub(crate) needs: Needs,
     /// The parts of the messages; None where each message is one part.
     pub(crate) parts: Option<MessageParts>,
+    /// Vectors for queries, made at the first.
+    pub(crate) weighted_rows: OnceBox<WeightedRows>,
 }
 
 impl Prepared {

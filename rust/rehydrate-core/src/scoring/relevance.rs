@@ -10,9 +10,10 @@ use rustc_hash::FxHashMap;
 use crate::analysis::words::{self, PackedTerms};
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::TextAnalysis;
-use crate::embed::builtin::{Bag, StaticModel};
-use crate::embed::{dot, normalize};
+use crate::embed::Embedder;
+use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::scoring::bm25::idf;
+use crate::scoring::centred_rows::CentredRows;
 use crate::scoring::rank_fusion::{Calibration, Opinions, smooth_by_neighbours};
 use crate::scoring::soft_match::{Match, soft_match};
 use crate::scoring::word_match::match_words;
@@ -24,7 +25,7 @@ const CALIBRATION: Calibration<f64> =
 const MIN_SPEAKER_MESSAGES: usize = 3;
 /// Logarithm of how much the best message outweighs an irrelevant one under full confidence, at the semantic signal's
 /// usual weight of 0.4; it grows with that weight, so that a weight of 0 switches the query off.
-pub const SHARPNESS: f64 = 24.0;
+const SHARPNESS: f64 = 24.0;
 pub(crate) const USUAL_SEMANTIC_WEIGHT: f64 = 0.4;
 /// Weight of words that the query might have had: one common word says little.
 const DOUBT: f64 = 2.0;
@@ -35,6 +36,8 @@ pub(crate) struct Relevance {
     /// `exp(-sharpness * confidence * (1 - relevance))`: the factor that calibrates a whole score. All 1 for a query
     /// without a content word, where structure, recency and novelty decide.
     pub odds: Vec<f64>,
+    /// The share of the query that the best message matches, 0 to 1.
+    pub confidence: f64,
     /// How far the query asks for something that stands out here, 0 to 1: the share of it that the best message matches,
     /// less the share that the best fifth of all messages matches on average.
     pub standing_out: f64,
@@ -95,21 +98,37 @@ impl Prepared {
         let best = largest(&fused, candidate);
         let relevance: Vec<f64> =
             fused.iter().zip(candidate).map(|(x, &c)| if c { x / best.max(1e-9) } else { 0.0 }).collect();
-        // The share of the query that the best message matches.
         let (most, usual) = (largest(&matched.of_message, candidate), usual(&matched.of_message, candidate));
         let confidence = most / (matched.of_query + DOUBT);
         let standing_out = (most - usual) / (matched.of_query + DOUBT);
         let sharpness = SHARPNESS * semantic_weight / USUAL_SEMANTIC_WEIGHT * confidence;
         let odds = relevance.iter().map(|relevance| (-sharpness * (1.0 - relevance)).exp()).collect();
-        Relevance { relevance, odds, standing_out }
+        Relevance { relevance, odds, confidence, standing_out }
     }
 
     /// The built-in model's two opinions: cosine and soft match.
     fn model_opinions(&self, model: &StaticModel, query: &Bag) -> (Vec<f64>, Match) {
         let bags = self.texts(TextAnalysis::bag);
+        let weighted = self.weighted_rows.get_or_init(|| Box::new(WeightedRows::of(self, model, &bags)));
+        let cosine = weighted.cosines(model, query);
+        (cosine, soft_match(model, query, self.messages.len(), &bags, &weighted.document_frequency))
+    }
+}
+
+/// A conversation's vectors of the built-in model, each token weighted by its IDF here; the same for every query.
+pub(crate) struct WeightedRows {
+    /// By token of the vocabulary, in how many messages it stands.
+    document_frequency: Vec<u32>,
+    /// By document frequency, the weight of a token.
+    weight_of: Vec<f32>,
+    rows: CentredRows,
+}
+
+impl WeightedRows {
+    fn of(prepared: &Prepared, model: &StaticModel, bags: &[(usize, PackedBag<'_>)]) -> Self {
         // Per token, in how many messages it stands and which was the last of them.
         let mut seen = vec![(0_u32, u32::MAX); model.vocab_size()];
-        for &(message, bag) in &bags {
+        for &(message, bag) in bags {
             let message = u32::try_from(message).expect("under 4 billion messages");
             bag.ids().for_each(|token| {
                 let (messages, last) = &mut seen[token as usize];
@@ -117,46 +136,21 @@ impl Prepared {
             });
         }
         let document_frequency: Vec<u32> = seen.into_iter().map(|(messages, _)| messages).collect();
-        let cosine = self.centred_cosine(model, query, &document_frequency);
-        (cosine, soft_match(model, query, self.messages.len(), &bags, &document_frequency))
-    }
-
-    /// Cosine of IDF-weighted vectors from which the conversation's mean vector is subtracted.
-    fn centred_cosine(&self, model: &StaticModel, query: &Bag, document_frequency: &[u32]) -> Vec<f64> {
-        let messages = self.messages.len();
+        let messages = prepared.messages.len();
         // By frequency, not by token: far fewer logarithms.
         #[expect(clippy::cast_possible_truncation, reason = "weights of single-precision vectors")]
         let weight_of: Vec<f32> = (0..=messages).map(|with_it| idf(messages, with_it as f64) as f32).collect();
-        let weight = |token: u16| weight_of[document_frequency[token as usize] as usize];
-        let mut rows = self.weighted_vectors(weight);
-        let mut asked = model.vector(query.iter().copied(), weight);
-        let as_unlike_as_can_be = |cosine: f64| if cosine.is_nan() { -1.0 } else { cosine };
-        centred_cosine(&mut rows, &mut asked).into_iter().map(as_unlike_as_can_be).collect()
+        let rows = prepared.weighted_vectors(|token| weight_of[document_frequency[token as usize] as usize]);
+        Self { rows: CentredRows::new(rows, model.dim()), document_frequency, weight_of }
     }
-}
 
-/// Cosine of each row with `query`, the mean of the rows subtracted from both; NaN for missing rows (zeros), which stay
-/// out of the mean.
-pub(crate) fn centred_cosine(rows: &mut [f32], query: &mut [f32]) -> Vec<f64> {
-    let dim = query.len();
-    let mut mean = vec![0.0_f32; dim];
-    let mut present = 0.0_f32;
-    for row in rows.chunks_exact(dim).filter(|row| crate::embed::is_present(row)) {
-        present += 1.0;
-        mean.iter_mut().zip(row).for_each(|(sum, x)| *sum += x);
+    /// Cosine of each message with the query, the mean vector subtracted; -1 where a vector is missing.
+    fn cosines(&self, model: &StaticModel, query: &Bag) -> Vec<f64> {
+        let weight = |token: u16| self.weight_of[self.document_frequency[token as usize] as usize];
+        let asked = model.vector(query.iter().copied(), weight);
+        let as_unlike_as_can_be = |cosine: f64| if cosine.is_nan() { -1.0 } else { cosine };
+        self.rows.cosines(asked).into_iter().map(as_unlike_as_can_be).collect()
     }
-    mean.iter_mut().for_each(|x| *x /= present.max(1.0));
-    query.iter_mut().zip(&mean).for_each(|(x, m)| *x -= m);
-    normalize(query);
-    let centred = |row: &mut [f32]| {
-        if !crate::embed::is_present(row) {
-            return f64::NAN;
-        }
-        row.iter_mut().zip(&mean).for_each(|(x, m)| *x -= m);
-        normalize(row);
-        f64::from(dot(row, query))
-    };
-    rows.chunks_exact_mut(dim).map(centred).collect()
 }
 
 fn largest(values: &[f64], candidate: &[bool]) -> f64 {
@@ -188,17 +182,4 @@ fn named_speakers(messages: usize, texts: &[(usize, PackedTerms<'_>)], query: &[
         by_named[message] = terms.speaker().iter().any(named);
     }
     by_named
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_mean_is_subtracted_from_rows_and_query() {
-        let mut rows = [1.0, 1.0, 1.0, -1.0, 0.0, 0.0];
-        let cosines = centred_cosine(&mut rows, &mut [1.0, 1.0]);
-        assert_eq!(cosines[..2], [1.0, -1.0]);
-        assert!(cosines[2].is_nan(), "a row of zeros is no opinion");
-    }
 }

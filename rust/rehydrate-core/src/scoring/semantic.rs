@@ -3,7 +3,8 @@ use std::borrow::Cow;
 
 use crate::conversation::prepared::Prepared;
 use crate::embed::{Embedder, dot, is_present, normalize};
-use crate::scoring::relevance::{AnalysedQuery, centred_cosine};
+use crate::scoring::centred_rows::CentredRows;
+use crate::scoring::relevance::{AnalysedQuery, Relevance};
 use crate::scoring::request::{Request, SignalMode};
 use crate::scoring::signals::NEUTRAL_SIMILARITY;
 
@@ -54,11 +55,7 @@ impl Prepared {
             }
             SignalMode::Calibrated => {
                 let embedding = self.embeds(request);
-                // The built-in model is weighted anew for each conversation, so it goes by the texts, not by vectors.
-                let own = if request.vectors.is_some() { self.space(request) } else { None };
-                let dense = own.and_then(|space| space.centred_cosines(messages));
-                let query = AnalysedQuery::new(query, self.model());
-                let found = self.relevance(&query, dense, candidate, request.weights.semantic);
+                let found = self.calibrated(query, request, candidate);
                 Measured {
                     similarity: found.relevance,
                     odds: found.odds,
@@ -67,6 +64,14 @@ impl Prepared {
                 }
             }
         }
+    }
+
+    /// Relevance of each message by its words, by the built-in model and by the caller's vectors.
+    pub(crate) fn calibrated(&self, query: &str, request: &Request<'_>, candidate: &[bool]) -> Relevance {
+        // The built-in model is weighted anew for each conversation, so it goes by the texts, not by vectors.
+        let own = if request.vectors.is_some() { self.space(request) } else { None };
+        let dense = own.and_then(|space| space.centred_cosines(self.messages.len()));
+        self.relevance(&AnalysedQuery::new(query, self.model()), dense, candidate, request.weights.semantic)
     }
 
     /// Whether there is an embedder that works: the caller's gave vectors, or the built-in model gives one for the newest
@@ -108,10 +113,10 @@ impl Space<'_> {
 
     /// The same with the mean vector subtracted; NaN where a vector is missing. None where no message has one.
     fn centred_cosines(mut self, messages: usize) -> Option<Vec<f64>> {
-        let mut query = self.asked()?;
+        let query = self.asked()?;
         let mut rows = std::mem::take(&mut self.rows).into_owned();
         rows.chunks_exact_mut(self.dim).for_each(normalize);
-        let cosines = centred_cosine(&mut rows, &mut query);
+        let cosines = CentredRows::new(rows, self.dim).cosines(query);
         let cosines = self.scatter(cosines, f64::NAN, messages);
         cosines.iter().any(|cosine| !cosine.is_nan()).then_some(cosines)
     }

@@ -8,8 +8,8 @@ use crate::scoring::coverage;
 use crate::scoring::objective::{Objective, QueryGoal};
 use crate::scoring::rank_fusion::rerank_count;
 use crate::scoring::relevance::{AnalysedQuery, USUAL_SEMANTIC_WEIGHT};
-use crate::scoring::request::{PackMode, Request, SignalMode};
-use crate::scoring::signals::{Signals, clamp_coverage};
+use crate::scoring::request::{PackMode, Request, SignalMode, Vectors};
+use crate::scoring::signals::{Signals, Weights, clamp_coverage};
 use crate::selection::directive_worth;
 use crate::selection::outcome::Selection;
 
@@ -151,6 +151,31 @@ impl Prepared {
             }
         }
         Ok(())
+    }
+
+    /// The relevance of each message to `query`, 1 for the best, and how far to trust it: the share of the query that the
+    /// best message matches, 0 to 1. Of the caller's `vectors` see [`Request`].
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when the vectors do not fit the conversation, or it was not prepared for a query.
+    pub fn relevances(&self, query: &str, vectors: Option<Vectors<'_>>) -> Result<(Vec<f64>, f64)> {
+        let request = Request {
+            query: Some(query),
+            query_weight: 1.0,
+            vectors,
+            memory_coverage: None,
+            weights: Weights { recency: 0.0, semantic: USUAL_SEMANTIC_WEIGHT, novelty: 0.0 },
+            signals: SignalMode::Calibrated,
+            packing: PackMode::Greedy,
+            target_tokens: 0,
+        };
+        self.verify(&request)?;
+        if !self.needs.terms {
+            return Err(Error::Argument("a request for what was not prepared; see Needs".into()));
+        }
+        let candidate = self.candidates(&self.always_kept(&self.system_units()));
+        let found = self.calibrated(query, &request, &candidate);
+        Ok((found.relevance, found.confidence))
     }
 
     /// The messages that an expensive model is worth asking about: the best fifth of those that are not kept anyway, most

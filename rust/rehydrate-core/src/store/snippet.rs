@@ -4,7 +4,7 @@
 //! them. Both are linear and may be interrupted: no lock is held here.
 use std::ops::Range;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 use crate::interrupt::{Pace, stretches};
 
@@ -22,17 +22,21 @@ pub(super) fn snippet(text: &str, query: &str) -> Range<usize> {
         return 0..text.len();
     }
     let query = &query[..floor(query, QUERY_BYTES)];
-    let wanted: FxHashSet<String> = words(query).map(|(_, word)| word).collect();
-    let mut matches: Vec<(usize, String)> = Vec::new();
+    let mut wanted: FxHashMap<String, usize> = FxHashMap::default();
+    for_each_word(query, |_, word| {
+        let number = wanted.len();
+        wanted.entry(word.to_owned()).or_insert(number);
+    });
+    let mut matches: Vec<Match> = Vec::new();
     let mut start = 0;
     for stretch in stretches(text) {
-        let here = words(stretch).filter(|(_, word)| wanted.contains(word));
-        matches.extend(here.map(|(at, word)| (start + at, word)));
+        for_each_word(stretch, |at, word| {
+            matches.extend(wanted.get(word).map(|&word| Match { at: start + at, word }));
+        });
         start += stretch.len();
     }
     if matches.is_empty() {
-        let found = find_lower(text, query.trim());
-        matches.extend(found.map(|at| (at, String::new())));
+        matches.extend(find_lower(text, query.trim()).map(|at| Match { at, word: 0 }));
     }
     let Some(at) = densest(&matches) else { return cut(text, 0..SNIPPET_BYTES) };
     // A little of what comes before says what it is about.
@@ -76,32 +80,37 @@ fn find_lower(text: &str, query: &str) -> Option<usize> {
     None
 }
 
-/// The match from which a snippet's length holds the greatest weight of different words.
-fn densest(matches: &[(usize, String)]) -> Option<usize> {
-    let mut counts = rustc_hash::FxHashMap::<&str, u32>::default();
-    matches.iter().for_each(|(_, word)| *counts.entry(word).or_default() += 1);
+/// A word of the query where it stands in a text.
+struct Match {
+    at: usize,
+    /// The number of the word in the query.
+    word: usize,
+}
+
+/// Where the match stands from which a snippet's length holds the greatest weight of different words.
+fn densest(matches: &[Match]) -> Option<usize> {
+    let words = matches.iter().map(|found| found.word + 1).max()?;
+    let (mut counts, mut inside) = (vec![0_u32; words], vec![0_u32; words]);
+    matches.iter().for_each(|found| counts[found.word] += 1);
     let reach = SNIPPET_BYTES * 3 / 4;
     let (mut best, mut first) = (0.0_f64, None);
-    let mut inside = rustc_hash::FxHashMap::<&str, u32>::default();
     let (mut weight, mut end) = (0.0, 0);
-    for (start, (at, word)) in matches.iter().enumerate() {
-        while end < matches.len() && matches[end].0 < at + reach {
-            let seen = inside.entry(&matches[end].1).or_default();
-            *seen += 1;
-            weight += if *seen == 1 { 1.0 / f64::from(counts[matches[end].1.as_str()]) } else { 0.0 };
+    for start in matches {
+        while end < matches.len() && matches[end].at < start.at + reach {
+            let word = matches[end].word;
+            inside[word] += 1;
+            weight += if inside[word] == 1 { 1.0 / f64::from(counts[word]) } else { 0.0 };
             end += 1;
         }
         // As good and nearby: what weighs most then stands at the beginning, not just before the cut.
-        let is_near = first.is_some_and(|first: usize| *at < matches[first].0 + reach);
+        let is_near = first.is_some_and(|first: usize| start.at < first + reach);
         if weight > best + 1e-9 || (is_near && weight > best - 1e-9) {
-            (best, first) = (weight, Some(start));
+            (best, first) = (weight, Some(start.at));
         }
-        if let Some(seen) = inside.get_mut(word.as_str()) {
-            *seen -= 1;
-            weight -= if *seen == 0 { 1.0 / f64::from(counts[word.as_str()]) } else { 0.0 };
-        }
+        inside[start.word] -= 1;
+        weight -= if inside[start.word] == 0 { 1.0 / f64::from(counts[start.word]) } else { 0.0 };
     }
-    first.map(|start| matches[start].0)
+    first
 }
 
 /// `range` with both ends moved to the ends of sentences or lines nearby, else to white space, else between characters.
@@ -137,21 +146,40 @@ fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
 }
 
-/// Lower-cased words with where they begin: runs of letters and digits, and CJK characters one by one.
-fn words(text: &str) -> impl Iterator<Item = (usize, String)> {
-    let mut rest = text.char_indices().peekable();
-    std::iter::from_fn(move || {
-        let (start, first) = rest.find(|(_, letter)| letter.is_alphanumeric())?;
-        let mut word: String = first.to_lowercase().collect();
-        if !crate::analysis::scripts::is_unspaced(first) {
-            while let Some((_, letter)) =
-                rest.next_if(|(_, next)| next.is_alphanumeric() && !crate::analysis::scripts::is_unspaced(*next))
-            {
-                word.extend(letter.to_lowercase());
+/// Call `found` with each lower-cased word and where it begins: runs of letters and digits, and CJK characters one by one.
+fn for_each_word(text: &str, mut found: impl FnMut(usize, &str)) {
+    let bytes = text.as_bytes();
+    let mut word = String::new(); // one for all: most words of a text are none of the query's
+    let mut at = 0;
+    while at < bytes.len() {
+        let start = at;
+        word.clear();
+        while let Some(&byte) = bytes.get(at) {
+            if byte.is_ascii() {
+                if !byte.is_ascii_alphanumeric() {
+                    break;
+                }
+                word.push(char::from(byte.to_ascii_lowercase()));
+                at += 1;
+                continue;
+            }
+            let Some(letter) = text[at..].chars().next().filter(|letter| letter.is_alphanumeric()) else { break };
+            let is_alone = crate::analysis::scripts::is_unspaced(letter);
+            if is_alone && !word.is_empty() {
+                break;
+            }
+            word.extend(letter.to_lowercase());
+            at += letter.len_utf8();
+            if is_alone {
+                break;
             }
         }
-        Some((start, word))
-    })
+        if at > start {
+            found(start, &word);
+        } else {
+            at += text[at..].chars().next().map_or(1, char::len_utf8);
+        }
+    }
 }
 
 #[cfg(test)]
