@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from rehydrate.compact.query import WeightedQuery
@@ -53,7 +53,7 @@ def _excerpt(context: ToolContext, section: Section, query: str) -> Section:
     handle = handle_of(context, section)
     if handle is None:
         return section
-    unseen = _marking_lines_of(str(section.content), context.view.text())
+    unseen = _marking_lines(str(section.content), context.view.text().lines)
     if not unseen.replace(_SHOWN, "").strip():
         return section
     limit = excerpt_tokens(context.max_tokens)
@@ -64,13 +64,12 @@ def _excerpt(context: ToolContext, section: Section, query: str) -> Section:
     return section if is_too_long(context, cut) else replace(cut, handle=handle)
 
 
-def _marking_lines_of(text: str, visible_text: str) -> str:
+def _marking_lines(text: str, visible: Collection[str]) -> str:
     """Return the text with a mark for each line that is visible already, so that line numbers stay
     those of the whole."""
-    lines = frozenset(visible_text.split("\n"))
     return "\n".join(
         [
-            _SHOWN if len(line.strip()) >= SHORTEST_QUOTE and line in lines else line
+            _SHOWN if line in visible and len(line.strip()) >= SHORTEST_QUOTE else line
             for line in text.split("\n")
         ]
     )

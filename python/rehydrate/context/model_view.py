@@ -11,7 +11,7 @@ from rehydrate.context.thread import Thread
 from rehydrate.prompt.counting import prompt_tokens, room
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.section import Section
-from rehydrate.prompt.splicing import Spliced, splice
+from rehydrate.prompt.splicing import Spliced, VisibleText, splice
 
 if TYPE_CHECKING:
     from rehydrate.prompt.sources.cut_parts import PartlyShown
@@ -24,13 +24,13 @@ _REPLY_RESERVE_TOKENS = 512
 class ModelView:
     """One for each `Context`; any number of threads may use it."""
 
-    __slots__ = ("_builder", "_last_text", "_thread")
+    __slots__ = ("_builder", "_last", "_thread")
 
     def __init__(self, thread: Thread, builder: PromptBuilder) -> None:
         """Read and extend this thread."""
         self._thread = thread
         self._builder = builder
-        self._last_text: tuple[History | None, str] = (None, "")
+        self._last: tuple[History | None, VisibleText] = (None, VisibleText.of(()))
 
     def splice(self, tool_call_id: str, found: Sequence[Section], budget_tokens: int) -> Spliced:
         """Take what was found for a tool call into the running turn.
@@ -48,7 +48,7 @@ class ModelView:
                 tool_call_id=tool_call_id,
                 budget_tokens=min(budget_tokens, self._room_tokens()),
                 visible=thread.visible_items(),
-                visible_text=self._messages_text(),
+                visible_text=self._messages().text,
                 visible_sections=self._visible_sections(),
             )
             thread.late.wait(tool_call_id, spliced.sections)
@@ -60,12 +60,14 @@ class ModelView:
             self._thread.settle()
             self._thread.late.give_up(tool_call_id, sections)
 
-    def text(self) -> str:
+    def text(self) -> VisibleText:
         """Return everything that the model sees, as one text."""
         with self._thread.lock:
             self._thread.undo_abandoned()
-            contents = [str(each.content) for each in self._visible_sections()]
-            return "\n".join([self._messages_text(), *contents])
+            messages = self._messages()
+            sections = VisibleText.of([str(each.content) for each in self._visible_sections()])
+            text = f"{messages.text}\n{sections.text}"
+            return VisibleText(text, messages.lines | sections.lines)
 
     def items(self) -> frozenset[str]:
         """Return the ids of what the model sees whole (`Provenance.items`), entries among them."""
@@ -102,12 +104,12 @@ class ModelView:
             left = min(left, budget.max_job_tokens - thread.state.job_tokens)
         return max(left - new - _REPLY_RESERVE_TOKENS, 0)
 
-    def _messages_text(self) -> str:
+    def _messages(self) -> VisibleText:
         """Return the text of the messages in the last prompt; it is joined once a prompt."""
         history = self._thread.state.shown.history
-        if self._last_text[0] is not history:
-            self._last_text = history, "\n".join([each.text for each in history.messages])
-        return self._last_text[1]
+        if self._last[0] is not history:
+            self._last = history, VisibleText.of([each.text for each in history.messages])
+        return self._last[1]
 
     def _visible_sections(self) -> tuple[Section, ...]:
         ir = self._thread.state.shown

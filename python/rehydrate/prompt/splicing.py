@@ -21,6 +21,20 @@ HEADING_TOKENS = 11 + DAY_TOKENS + TIME_TOKENS
 _SHORT_NAME = 6
 
 
+class VisibleText(NamedTuple):
+    """Everything that the model sees, as one text."""
+
+    text: str
+    lines: frozenset[str]
+    """The different lines of the text, without their breaks."""
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> VisibleText:
+        """Join the texts."""
+        text = "\n".join(texts)
+        return cls(text, frozenset(text.split("\n")))
+
+
 class Spliced(NamedTuple):
     """The sections that go into the running prompt, and those that do not."""
 

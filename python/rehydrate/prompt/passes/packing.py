@@ -144,12 +144,15 @@ def cut_to(section: Section, query: WeightedQuery | None, least_tokens: int) -> 
     found = packing.select(query, least_tokens, with_handles=False)
     (blocks,) = Blocks.all_of(found.prepared, found.selection).values()
     excerpt = SectionExcerpt(section, blocks, has_handle=False)
-    best_first = sorted(range(len(blocks.gains)), key=lambda block: (-blocks.gains[block], block))
+    left_out = [block for block, is_kept in enumerate(blocks.kept) if not is_kept]
+    best_first = sorted(left_out, key=lambda block: (-blocks.gains[block], block))
+    cut = excerpt.cut() if any(blocks.kept) else None
     for block in best_first:
-        if any(blocks.kept) and (excerpt.cut().tokens or 0) >= least_tokens:
+        if cut is not None and (cut.tokens or 0) >= least_tokens:
             break
         blocks.kept[block] = 1
-    return section if blocks.is_whole else excerpt.cut()
+        cut = excerpt.cut()
+    return section if cut is None or blocks.is_whole else cut
 
 
 class _DivisibleMessage(NamedTuple):

@@ -32,6 +32,7 @@ from rehydrate.prompt.sources.source import (
     SourceSettings,
     in_time_range,
 )
+from rehydrate.prompt.splicing import VisibleText
 
 NAME = "cut parts"
 MAX_TEXTS = 3
@@ -68,7 +69,7 @@ def cut_parts(
     hidden_entries: HiddenEntries,
     *,
     handle_of: HandleOf,
-    visible_text: Callable[[], str],
+    visible_text: Callable[[], VisibleText],
     lookup_tools: Collection[str] = (),
     max_tokens: int,
     whole_tokens: int,
@@ -94,10 +95,9 @@ def cut_parts(
         for match in cache.passages(texts).best(request.query):
             if _is_in_time_range(texts[match.text], request.time_range):
                 matches_by_text.setdefault(match.text, []).append(match)
-        visible = visible_text() if matches_by_text else ""
-        lines = frozenset(visible.split("\n"))
+        visible = visible_text() if matches_by_text else VisibleText.of(())
         sections = [
-            _section(texts[index], matches, handle_of(texts[index]), (visible, lines), max_tokens)
+            _section(texts[index], matches, handle_of(texts[index]), visible, max_tokens)
             for index, matches in list(matches_by_text.items())[:MAX_TEXTS]
         ]
         return Found(tuple(counted_sections([each for each in sections if each is not None])))
@@ -117,13 +117,12 @@ def _section(
     text: PartlyShown,
     matches: Sequence[Match],
     handle: str | None,
-    visible: tuple[str, Collection[str]],
+    visible: VisibleText,
     max_tokens: int,
 ) -> Section | None:
     """Return the excerpt of a text as a section; None if the prompt shows all of it."""
-    visible_text, visible_lines = visible
-    new = [match for match in matches if text.text[slice(*match.span)].strip() not in visible_text]
-    content, spans = excerpt(text.text, new, max_tokens, visible_lines)
+    new = [match for match in matches if text.text[slice(*match.span)].strip() not in visible.text]
+    content, spans = excerpt(text.text, new, max_tokens, visible.lines)
     if not spans:
         return None
     whole = handle or text.item
