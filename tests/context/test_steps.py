@@ -33,6 +33,8 @@ from rehydrate.prompt import (
 from rehydrate.prompt.compiler import DEFAULT_PASSES
 from rehydrate.prompt.passes.cap import cap_tool_results
 from rehydrate.prompt.passes.echo import remove_echoes
+from rehydrate.prompt.render_cache import RenderCache
+from tests.prompt.irs import irs
 from tests.prompt.long_texts import long_conversations
 from tests.strategies import conversations, damaged
 
@@ -145,6 +147,31 @@ def test_a_prompt_is_the_same_whether_it_goes_on_or_begins_anew(named, provider,
             replay(data, context, [])
 
 
+@given(irs(), st.sampled_from(PROVIDERS), st.data())
+def test_prompts_of_one_cache_whatever_their_sections(ir, provider, data):
+    entries, name = ir.history.entries, ir.history.format
+    cache, passes = RenderCache(), small_passes()
+    some = data.draw(st.lists(st.integers(0, len(ir.sections)), min_size=1, max_size=4))
+    for end in sorted(data.draw(st.lists(st.integers(0, len(entries)), min_size=1, max_size=4))):
+        # The same sections mostly, so that one prompt goes on from the other.
+        sections = ir.sections[: data.draw(st.sampled_from(some))]
+        part = ir.replace(sections=sections, history=History(entries[:end], name))
+        fresh = outcome(lambda: compile_ir(part, provider, passes=forgetful(passes)))  # noqa: B023
+        made = outcome(lambda: compile_ir(part, provider, passes=passes, render_cache=cache))  # noqa: B023
+        assert facts(made) == facts(fresh)
+
+
+def test_a_section_goes_before_an_open_call_that_the_last_prompt_had():
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "a"}}
+    with compiled_twice() as prompts:
+        context = Context(clock(), timeout=None)
+        context.prompt("Read it.")
+        context.add({"role": "assistant", "content": [call]})
+        context.prompt()
+        context.prompt("Stop.")
+    assert "struck 2 times" in json.dumps(prompts[-1].messages[-3])
+
+
 @given(conversations(), st.data())
 def test_damaged_histories_too(named, data):
     name, entries = named
@@ -244,3 +271,26 @@ def test_a_store_that_was_full_is_asked_again():
     shown = [len(json.dumps(prompt.messages[2 * n + 2])) for n, prompt in enumerate(prompts)]
     last = [len(json.dumps(message)) for message in prompts[-1].messages[2::2]]
     assert max(shown[2], shown[3], shown[6]) > len(long) > max(last)
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai_chat"])
+def test_a_system_entry_in_mid_conversation(provider):
+    entries: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}]
+    for turn in range(4):
+        call = f"toolu_{turn}"
+        asked = {"type": "tool_use", "id": call, "name": "Read", "input": {"path": "a"}}
+        found = {"type": "tool_result", "tool_use_id": call, "content": f"line {turn}"}
+        entries += [
+            {"role": "user", "content": f"Question {turn}?"},
+            {"role": "assistant", "content": [asked]},
+            {"role": "system", "content": f"Rule {turn}."},
+            {"role": "user", "content": [found]},
+            {"role": "assistant", "content": "Done."},
+        ]
+    context = Context(provider=provider, format="anthropic")
+    with compiled_twice() as prompts:
+        for entry in entries:
+            context.add(entry)
+            if len(context.history) > 1:
+                context.prompt()
+    assert len(prompts) == len(entries) - 1
