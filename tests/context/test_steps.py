@@ -16,6 +16,7 @@ from rehydrate import formats
 from rehydrate.context import Context, ContextJIT, prompt_builder
 from rehydrate.errors import RehydrateError
 from rehydrate.prompt import (
+    DEFAULT_PASSES,
     PROVIDERS,
     Budget,
     Caps,
@@ -27,14 +28,13 @@ from rehydrate.prompt import (
     PromptIR,
     Provenance,
     RemoveEchoes,
+    RenderCache,
     Section,
+    cap_tool_results,
     compile as compile_ir,
+    counted,
+    remove_echoes,
 )
-from rehydrate.prompt.compiler import DEFAULT_PASSES
-from rehydrate.prompt.counting import counted
-from rehydrate.prompt.passes.cap import cap_tool_results
-from rehydrate.prompt.passes.echo import remove_echoes
-from rehydrate.prompt.render_cache import RenderCache
 from tests.prompt.irs import irs
 from tests.prompt.long_texts import long_conversations
 from tests.strategies import conversations, damaged
