@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rehydrate import formats
+from rehydrate import formats, prompt
 from rehydrate.messages import PieceKind
 from rehydrate.prompt import HeldOriginals, History, Originals, PromptIR, notice
 from tests.strategies import conversations
@@ -111,12 +111,11 @@ def ir_of(entries: list[Any], name: str = "anthropic") -> PromptIR:
     return PromptIR(history=History(tuple(entries), name))
 
 
-class Target:
-    """A target as far as these passes look at one."""
+class Target(prompt.Target):
+    """A target that has nothing but originals."""
 
     def __init__(self, originals: Originals | None = None) -> None:
-        self.originals = originals
-        self.provider = "anthropic"
+        super().__init__(originals=originals)
 
 
 def held() -> HeldOriginals:

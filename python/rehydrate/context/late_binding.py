@@ -28,6 +28,8 @@ def unseen(found: Sequence[Section], shown: PromptIR) -> Iterator[Section]:
     last is not repeated; anything else gets a number. What a result shows at the model's own
     request is not repeated either. A section with new and old items names the new ones only.
     """
+    if not found:
+        return
     ids = {section.id for section in (*shown.sections, *shown.late_bound)}
     latest = _latest(shown)
     given = visible_items(PromptIR(late_bound=shown.late_bound))
@@ -62,7 +64,7 @@ def _latest(shown: PromptIR) -> dict[str, Any]:
     if shown.late_bound:
         indices = {
             tool_call_id: shown.history.entry_index(message.index)
-            for message in shown.history.messages
+            for message in shown.history.light_messages
             for tool_call_id in message.answers
         }
         contents += [

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from rehydrate.cost.prices import MILLION, PRICES, Price, Ttl, price_of
 from rehydrate.cost.simulation import segments_of
 from rehydrate.errors import InvalidArgumentError
-from rehydrate.prompt.compiled import CompiledPrompt, Segment
+from rehydrate.prompt.compiled import CompiledPrompt, Segment, shared_segments, tokens_of
 
 Why = Literal["changed", "removed", "inserted", "reordered", "replaced", "other model"]
 _WORDS: dict[str, str] = {
@@ -93,18 +93,16 @@ def prefix_report(
     0 of 950 tokens are shared: system block rules changed, 50 tokens are written again ($0.0002)
     """
     before, after = segments_of(previous), segments_of(current)
-    shared = 0 if _is_other_model(previous, current) else _shared(before, after)
-    shared_tokens = sum(segment.tokens for segment in before[:shared])
-    previous_tokens = sum(segment.tokens for segment in before)
-    current_tokens = sum(segment.tokens for segment in after)
+    shared = 0 if _is_other_model(previous, current) else shared_segments(before, after)
     extends = shared == len(before)
+    shared_tokens = tokens_of(before[:shared])
+    previous_tokens = shared_tokens + tokens_of(before[shared:])
+    current_tokens = tokens_of(after)
     rewritten = 0 if extends else _rewritten(before[shared:], after[shared:])
     if price is None:
         price = _price(model, current)
-    last_kept = max(
-        [index for index, segment in enumerate(before) if segment.breakpoint],
-        default=len(before) - 1,
-    )
+    last = len(before) - 1
+    last_kept = next((index for index in range(last, -1, -1) if before[index].breakpoint), last)
     return PrefixReport(
         shared_tokens,
         shared,
@@ -118,13 +116,6 @@ def prefix_report(
         if price is None
         else max(price.write_share(ttl) - price.read, 0.0) * price.input * rewritten / MILLION,
     )
-
-
-def _shared(before: Sequence[Segment], after: Sequence[Segment]) -> int:
-    for index, (old, new) in enumerate(zip(before, after, strict=False)):
-        if old.digest != new.digest:
-            return index
-    return min(len(before), len(after))
 
 
 def _rewritten(before: Sequence[Segment], after: Sequence[Segment]) -> int:

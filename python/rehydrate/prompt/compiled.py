@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, count
+from operator import is_not, itemgetter
 from typing import Any, Literal, NamedTuple, Self
 
 from rehydrate.messages import Provider
@@ -35,6 +37,28 @@ class Segment(NamedTuple):
     """Whether the provider is told to cache the prefix that ends here."""
 
 
+def tokens_of(segments: Iterable[Segment]) -> int:
+    """Return the tokens of all these segments."""
+    return sum(map(_tokens, segments))
+
+
+def shared_segments(one: Sequence[Segment], other: Sequence[Segment]) -> int:
+    """Return how many segments at the beginning of two prompts are the same, by their digests.
+
+    >>> rules = Segment("rules", "system", 900, "a1", "static")
+    >>> shared_segments([rules, rules._replace(digest="b2")], [rules._replace(breakpoint=True)])
+    1
+    """
+    # Nearly all segments of the next prompt are the very same objects.
+    for index in compress(count(), map(is_not, one, other)):
+        if one[index].digest != other[index].digest:
+            return index
+    return min(len(one), len(other))
+
+
+_tokens = itemgetter(2)
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledPrompt:
     """A prompt ready to send.
@@ -54,7 +78,7 @@ class CompiledPrompt:
     @property
     def tokens(self) -> int:
         """The tokens of the whole prompt, in the IR's counter."""
-        return sum(segment.tokens for segment in self.segments)
+        return tokens_of(self.segments)
 
     @property
     def messages(self) -> list[Any]:

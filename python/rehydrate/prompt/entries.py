@@ -9,8 +9,10 @@ Two numbers name an entry:
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple, Self
 
 from rehydrate import formats
@@ -21,6 +23,7 @@ from rehydrate.messages import Conversation, Message, PieceKind
 _LONG_INPUT = 500
 """Characters. A longer tool input is parsed again rather than held: without it a message takes 300
 bytes."""
+_index = itemgetter(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,14 @@ class History:
     @property
     def total_tokens(self) -> int:
         """The tokens of all entries."""
-        return sum(self.tokens)
+        total: int | None = self._parse_cache.get("total_tokens")
+        if total is None:
+            total = self._parse_cache["total_tokens"] = sum(self.tokens)
+        return total
+
+    def begins_with(self, entries: tuple[Any, ...]) -> bool:
+        """Whether it is known to begin with these entries, and need not be compared with them."""
+        return entries is self.entries or entries is self._parse_cache.get("beginning")
 
     @property
     def indices(self) -> Sequence[int]:
@@ -86,9 +96,34 @@ class History:
         """The entries, parsed; raises InvalidMessageError."""
         found: tuple[Message, ...] | None = self._parse_cache.get("messages")
         light: _LightMessages | None = self._parse_cache.get("light")
-        if found is None and light is not None:
-            return light.completed(self)
-        return self.conversation.messages if found is None else found
+        if found is not None:
+            return found
+        if light is None:
+            return self.conversation.messages
+        found = light.completed(self)
+        if not light.is_shrunk:
+            self._parse_cache["messages"] = found
+        return found
+
+    @property
+    def light_messages(self) -> tuple[Message, ...]:
+        """The messages, of which those with long tool inputs may have no pieces. It parses nothing
+        again."""
+        light: _LightMessages | None = self._parse_cache.get("light")
+        return self.messages if light is None else light.messages
+
+    def light_messages_from(self, position: int) -> tuple[Message, ...]:
+        """Return the `light_messages` of the entries from this position on."""
+        light = self.light_messages
+        return light[bisect_left(light, position, key=_index) :] if position else light
+
+    def messages_from(self, position: int) -> tuple[Message, ...]:
+        """Return the messages of the entries from this position on."""
+        light: _LightMessages | None = self._parse_cache.get("light")
+        found = self.light_messages_from(position)
+        if light is None or light.has_whole_end(len(found)):
+            return found
+        return self.messages[len(light.messages) - len(found) :]
 
     def shrink_parse_cache(self) -> None:
         """Free most of the memory that parsing took.
@@ -98,10 +133,12 @@ class History:
         """
         # A line of a transcript depends on others, so its format is parsed whole or not at all.
         if self.format != "claude_code":
-            self._parse_cache["light"] = _LightMessages.of(self.messages)
+            light = self._parse_cache.get("light") or _LightMessages(self.messages)
+            self._parse_cache["light"] = light.shrunk()
         # In this order: another thread may be reading.
         self._parse_cache.pop("messages", None)
         self._parse_cache.pop("conversation", None)
+        self._parse_cache.pop("beginning", None)
 
     def with_tokens(self, tokens: Sequence[int], conversation: Conversation | None = None) -> Self:
         """Return the same history with these counts; nothing is parsed again.
@@ -110,7 +147,7 @@ class History:
         """
         name = self.format if conversation is None else conversation.format
         made = type(self)(self.entries, name, tuple(tokens), self.entry_indices)
-        made._parse_cache.update(self._parse_cache)
+        made._parse_cache.update(self._parse_cache, total_tokens=None)
         if conversation is not None:
             made._parse_cache["conversation"] = conversation
         return made
@@ -164,32 +201,55 @@ class History:
             self.tokens + new.tokens,
             tuple(self.indices) + new.entry_indices,
         )
+        both._parse_cache["beginning"] = self.entries
+        both._parse_cache["total_tokens"] = self.total_tokens + new.total_tokens
         # A line of a transcript depends on others, so its format is parsed whole.
         if self.format != "claude_code":
             start = len(self.entries)
             shifted = [each._replace(index=each.index + start) for each in new.messages]
-            both._parse_cache["messages"] = (*self.messages, *shifted)
+            light = self._parse_cache.get("light") or _LightMessages(self.messages)
+            both._parse_cache["light"] = light.followed_by(shifted)
         return both
 
 
 class _LightMessages(NamedTuple):
-    """The messages of a history. Those with long tool inputs have no pieces."""
+    """The messages of a history. Of those with long tool inputs, only new ones have pieces."""
 
     messages: tuple[Message, ...]
-    incomplete: tuple[int, ...]
-    """Which of the messages have no pieces."""
+    incomplete: tuple[int, ...] = ()
+    """The numbers of the messages that have no pieces, ascending."""
+    checked: int = 0
+    """How many of the messages, from the first on, were checked for long inputs."""
 
-    @classmethod
-    def of(cls, messages: Sequence[Message]) -> Self:
+    @property
+    def is_shrunk(self) -> bool:
+        """Whether all long tool inputs were taken out."""
+        return self.checked == len(self.messages)
+
+    def has_whole_end(self, count: int) -> bool:
+        """Whether the last ``count`` messages have all their pieces."""
+        return not self.incomplete or self.incomplete[-1] < len(self.messages) - count
+
+    def followed_by(self, new: Iterable[Message]) -> Self:
+        """Return these messages with new ones behind them."""
+        return self._replace(messages=(*self.messages, *new))
+
+    def shrunk(self) -> Self:
         """Take the pieces out of the messages with long tool inputs."""
-        incomplete = tuple([n for n, each in enumerate(messages) if _has_long_input(each)])
-        light = list(messages)
-        for n in incomplete:
-            light[n] = light[n]._replace(pieces=())
-        return cls(tuple(light), incomplete)
+        unchecked = range(self.checked, len(self.messages))
+        long = [number for number in unchecked if _has_long_input(self.messages[number])]
+        messages = self.messages
+        if long:
+            light = list(messages)
+            for number in long:
+                light[number] = light[number]._replace(pieces=())
+            messages = tuple(light)
+        return type(self)(messages, (*self.incomplete, *long), len(messages))
 
     def completed(self, history: History) -> tuple[Message, ...]:
         """Return all messages with their pieces; missing ones are parsed from the history."""
+        if not self.incomplete:
+            return self.messages
         whole = list(self.messages)
         entries = [history.entries[whole[n].index] for n in self.incomplete]
         parsed = formats.parse(entries, history.format).messages

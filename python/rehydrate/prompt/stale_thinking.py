@@ -11,7 +11,7 @@ from rehydrate.compact.thinking import PrefixBinding
 from rehydrate.entry_id import EntryId
 from rehydrate.formats._reading import compact_json
 from rehydrate.formats.thinking import UNBOUND, thinking_model
-from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.compiled import CompiledPrompt, shared_segments
 from rehydrate.prompt.counting import entry_tokens
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
@@ -78,11 +78,7 @@ def first_change(compiled: CompiledPrompt, sent: CompiledPrompt | None) -> int |
         if first is None:
             return None
         return next((n for n, index in enumerate(history.indices) if index > first), None)
-    shared = 0
-    for one, other in zip(sent.segments, compiled.segments, strict=False):
-        if one.digest != other.digest:
-            break
-        shared += 1
+    shared = shared_segments(sent.segments, compiled.segments)
     if shared == len(sent.segments) and sent.provider == compiled.provider:
         return None
     behind = {EntryId.index_of(segment.id) for segment in compiled.segments[shared:]}

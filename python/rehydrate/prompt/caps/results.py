@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rehydrate import formats
@@ -11,6 +11,7 @@ from rehydrate.messages import Message, PieceKind
 
 if TYPE_CHECKING:
     from rehydrate.formats._reading import Path
+    from rehydrate.prompt.entries import History
 
 
 _ID_KEYS = ("tool_use_id", "tool_call_id", "call_id")
@@ -32,8 +33,8 @@ class Text(NamedTuple):
 class Results(NamedTuple):
     """The texts of the tool results in one entry."""
 
-    entry_index: int
-    """Index of the entry in the list that was read."""
+    position: int
+    """Position of the entry in the history."""
     texts: tuple[Text, ...]
 
 
@@ -43,6 +44,16 @@ class ToolNames:
     def __init__(self) -> None:
         """Start with none."""
         self._names: dict[str, str] = {}
+
+    @classmethod
+    def of(cls, messages: Iterable[Message], last: int) -> ToolNames:
+        """Return those of the messages up to the one of this index."""
+        names = cls()
+        for message in messages:
+            if message.index > last:
+                break
+            names.add(message)
+        return names
 
     def add(self, message: Message) -> None:
         """Add the calls of a message."""
@@ -59,25 +70,25 @@ class ToolNames:
 
 
 def results_of(
-    messages: Sequence[Message],
-    entries: Sequence[Any],
-    format: str,  # noqa: A002
-    is_long: Callable[[int, Sequence[str]], bool],
+    history: History, start: int, is_long: Callable[[int, Sequence[str]], bool]
 ) -> Iterator[Results]:
-    """Yield the texts of each entry whose results are long.
+    """Yield the texts of each entry whose results are long, from the position ``start`` on.
 
-    ``is_long`` tells this from the index of the entry and the texts of its results. Texts that must
-    not change are left out: media, blocks with citations, results of a provider's own tools.
+    ``is_long`` tells this from the position of the entry and the texts of its results. Texts that
+    must not change are left out: media, blocks with citations, results of a provider's own tools.
     """
-    tools = ToolNames()
-    for message in messages:
-        tools.add(message)
+    tools: ToolNames | None = None
+    for message in history.messages_from(start):
+        if tools is not None:
+            tools.add(message)
         found = [text for text, kind in message.pieces if kind is PieceKind.TOOL_RESULT]
-        if found and is_long(message.index, found):
-            entry = entries[message.index]
-            texts = texts_of(message, entry, format, tools)
-            if texts:
-                yield Results(message.index, texts)
+        if not (found and is_long(message.index, found)):
+            continue
+        if tools is None:  # few histories have a long result among the new entries
+            tools = ToolNames.of(history.messages, message.index)
+        texts = texts_of(message, history.entries[message.index], history.format, tools)
+        if texts:
+            yield Results(message.index, texts)
 
 
 def texts_of(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, chain, islice
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from rehydrate.entry_id import EntryId
@@ -13,6 +14,8 @@ from rehydrate.messages import Message
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.laws import MOST_BREAKPOINTS, TOOLS
 from rehydrate.prompt.target import Target, traced
+
+_index = itemgetter(0)
 
 
 def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
@@ -26,7 +29,7 @@ def place_breakpoints(ir: PromptIR, target: Target) -> PromptIR:
     """
     if target.provider != "anthropic":
         return traced("place_breakpoints", ir, ir.replace(breakpoints=()))
-    messages = ir.history.messages
+    messages = ir.history.light_messages
     prefixes = _Prefixes(ir, messages)
     end, earlier = _stable_ends(ir, messages)
     wanted = [
@@ -61,8 +64,7 @@ class _Prefixes:
 
     def __init__(self, ir: PromptIR, messages: Sequence[Message]) -> None:
         self._history = history = ir.history
-        self._spoken = {message.index for message in messages}
-        """Positions of the entries that are sent."""
+        self._messages = messages
         self._leading = _leading_system_entries(messages) if history.tokens else 0
         system = [section for section in ir.sections if section.is_system]
         others = [section for section in ir.sections if section.is_static and not section.is_system]
@@ -86,19 +88,23 @@ class _Prefixes:
                 position = bisect_left(indices, section.anchor)
                 if position < len(costs):
                     costs[position] += section.tokens or 0
-        self._tokens_up_to = [tokens + more for more in accumulate(costs)]
+        self._tokens_before = list(accumulate(costs, initial=tokens))
 
     def up_to_entry(self, position: int | None) -> _Prefix | None:
         """Return the prefix that ends with this entry, or with the last one before it that can have
         a mark."""
         history = self._history
         while position is not None and position >= self._leading:
-            is_sent = position in self._spoken
-            if is_sent and _can_be_marked(history.entries[position], history.format):
-                tokens = self._tokens_up_to[position - self._leading]
+            entry = history.entries[position]
+            if self._is_sent(position) and _can_be_marked(entry, history.format):
+                tokens = self._tokens_before[position - self._leading + 1]
                 return _Prefix(tokens, history.entry_id(position))
             position -= 1
         return None
+
+    def _is_sent(self, position: int) -> bool:
+        at = bisect_left(self._messages, position, key=_index)
+        return at < len(self._messages) and self._messages[at].index == position
 
     def rank(self, end: str) -> int:
         """Return a number by which the ends of prefixes are sorted in the order of the prompt."""
@@ -114,17 +120,11 @@ def _stable_ends(ir: PromptIR, messages: Sequence[Message]) -> tuple[int | None,
     entry of the prompt before. A dynamic section without an anchor stands before the last user
     turn, so nothing from there on is in the same place in the next prompt.
     """
-    # Where the user begins to speak: several user entries in a row are one turn.
-    turns = [
-        message.index
-        for n, message in enumerate(messages)
-        if message.is_user_turn and not (n and messages[n - 1].role == "user")
-    ]
     has_floating = any(not section.is_static and section.anchor is None for section in ir.sections)
-    if has_floating and turns:
-        end, earlier = turns[-1] - 1, turns[-2] - 1 if len(turns) > 1 else None
-        return end, earlier
-    if not messages or has_floating:
+    if has_floating:
+        last, before = islice(chain(_turns_from_the_end(messages), (None, None)), 2)
+        return (None if last is None else last - 1), (None if before is None else before - 1)
+    if not messages:
         return None, None
     # The prompt before ended where the assistant began its last turn.
     count = len(messages)
@@ -133,6 +133,13 @@ def _stable_ends(ir: PromptIR, messages: Sequence[Message]) -> tuple[int | None,
     while count and messages[count - 1].role == "assistant":
         count -= 1
     return messages[-1].index, messages[count - 1].index if count else None
+
+
+def _turns_from_the_end(messages: Sequence[Message]) -> Iterator[int]:
+    """Yield where the user begins to speak: several user entries in a row are one turn."""
+    for n in range(len(messages) - 1, -1, -1):
+        if messages[n].is_user_turn and not (n and messages[n - 1].role == "user"):
+            yield messages[n].index
 
 
 def _leading_system_entries(messages: Sequence[Message]) -> int:
@@ -159,10 +166,8 @@ def _own_marks(ir: PromptIR, target: Target) -> list[Mapping[str, Any]]:
     """Return the cache marks in the caller's tools and entries."""
     values: list[Any] = [tool.raw for tool in ir.tools if tool.provider == "anthropic"]
     if ir.history.format == "anthropic":
-        fingerprint = target.render_cache.fingerprint
-        entries = ir.history.entries
-        values += [entry.get("content") for entry in entries if fingerprint(entry).is_marked]
-    elif ir.history.format == "claude_code":
+        return [*anthropic_writing.marks_in(values), *target.render_cache.marks(ir.history)]
+    if ir.history.format == "claude_code":
         messages = [entry.get("message") for entry in ir.history.entries]
         values += [each.get("content") for each in messages if isinstance(each, Mapping)]
     return anthropic_writing.marks_in(values)

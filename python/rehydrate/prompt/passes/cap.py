@@ -11,7 +11,6 @@ from typing import Any
 
 from rehydrate import _engine
 from rehydrate._concurrency.locks import ForkSafeLock
-from rehydrate.messages import Message
 from rehydrate.prompt.caps import MIN_TOKENS, Capped, Caps, cap_text, fits
 from rehydrate.prompt.caps.cutting import fair_share
 from rehydrate.prompt.caps.results import Text, results_of
@@ -19,6 +18,7 @@ from rehydrate.prompt.counting import COUNTER
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About, Originals, text_digest
 from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
+from rehydrate.prompt.settled import Settled
 from rehydrate.prompt.target import Target
 
 __all__ = ["CapToolResults", "cap_tool_results"]
@@ -90,13 +90,12 @@ class CapToolResults:
 
     def __call__(self, ir: PromptIR, target: Target) -> PromptIR:
         """Return the IR with capped tool results, and a trace of them."""
-        history = ir.history
+        history, cache = ir.history, target.render_cache
         changes = TextChanges(self.name)
-        messages: Sequence[Message] = ()
         limits = [*self.caps.by_tool.values(), self.caps.default_tokens]
         least = min([tokens for tokens in limits if tokens is not None], default=None)
         if history.entries and least is not None:
-            messages = history.messages
+            start = cache.settled(self, ir, target.originals).end
             late_bound_calls = {section.tool_call_id for section in ir.late_bound}
             counts = history.tokens
 
@@ -105,15 +104,16 @@ class CapToolResults:
                     return False
                 return not fits("".join(texts), least)
 
-            for results in results_of(messages, history.entries, history.format, is_long):
+            for results in results_of(history, start, is_long):
                 capped = [
                     change
                     for call, texts in groupby(results.texts, key=attrgetter("tool_call_id"))
                     if call not in late_bound_calls
                     for change in self._cap(list(texts), target.originals, changes)
                 ]
-                changes.add(results.entry_index, capped)
-        return changes.apply(ir, messages)
+                changes.add(results.position, capped)
+            cache.note_settled(self, Settled.of(ir, target.originals, changes.first_position(ir)))
+        return changes.apply(ir)
 
     def _cap(
         self, texts: Sequence[Text], originals: Originals | None, changes: TextChanges

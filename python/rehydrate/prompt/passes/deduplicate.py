@@ -9,13 +9,12 @@ from dataclasses import replace
 from rehydrate.entry_id import EntryId
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.meta import DroppedSection
+from rehydrate.prompt.render_cache import RenderCache
 from rehydrate.prompt.section import Section, free_id
 from rehydrate.prompt.target import Target, traced
 
 SHORTEST_QUOTE = 40
 """Characters. A shorter section may stand in the history word for word by chance."""
-
-_IDS = ("uuid", "id")
 
 
 def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
@@ -31,7 +30,7 @@ def deduplicate(ir: PromptIR, target: Target) -> PromptIR:
     the earlier stays, and the later one stays under another id if it says something else.
     """
     cache = target.render_cache
-    history = _VisibleHistory(ir)
+    history = _VisibleHistory(ir, cache)
     kept: dict[int, Section] = {}  # by the index in ir.sections
     shown_by: dict[str, int] = {}  # by an item, the index of the section that shows it
     by_id: dict[str, int] = {}
@@ -112,28 +111,27 @@ def _raised(kept: Section, dropped: Section) -> Section:
 class _VisibleHistory:
     """The ids and texts that the history shows, each with the entry index where it stands."""
 
-    def __init__(self, ir: PromptIR) -> None:
+    def __init__(self, ir: PromptIR, cache: RenderCache) -> None:
         self._history = ir.history
-        self._ids: dict[str, int] | None = None
+        self._cache = cache
+        self._positions: Mapping[str, int] | None = None
         self._texts: list[tuple[int, str]] | None = None
         self._joined = ""
 
     def has(self, item: str, section: Section) -> bool:
         """Whether an entry before the section has this id."""
-        if self._ids is None:
-            self._ids = self._entry_indices_by_id()
-        entry_index = self._ids.get(item)
-        return entry_index is not None and _is_before(entry_index, section)
-
-    def _entry_indices_by_id(self) -> dict[str, int]:
+        if section.is_static:
+            return False
         history = self._history
-        by_id: dict[str, int] = {EntryId.of(index): index for index in history.indices}
-        for position, entry in enumerate(history.entries):
-            if isinstance(entry, Mapping):
-                names = [entry.get(key) for key in _IDS]
-                index = history.entry_index(position)
-                by_id |= {name: index for name in names if isinstance(name, str)}
-        return by_id
+        if self._positions is None:
+            self._positions = self._cache.positions(history)
+        position = self._positions.get(item)
+        if position is not None:
+            return _is_before(history.entry_index(position), section)
+        index = EntryId.index_of(item)
+        if index is None or item != EntryId.of(index) or index not in history.indices:
+            return False
+        return _is_before(index, section)
 
     def quoting(self, section: Section) -> str | None:
         """Return the id of an entry before the section that has all its text, word for word."""

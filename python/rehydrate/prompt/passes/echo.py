@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress, count
+from operator import ne
 from threading import Lock
 from typing import Any, NamedTuple
 
 from rehydrate.messages import Message, PieceKind
 from rehydrate.prompt.caps.results import Text, ToolNames, texts_of
 from rehydrate.prompt.counting import prompt_tokens, upper_bound
+from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About
 from rehydrate.prompt.passes.repeats import Repeat, SeenLines, TextSource
 from rehydrate.prompt.passes.text_changes import TextChange, TextChanges
 from rehydrate.prompt.passes.tool_inputs import input_strings
+from rehydrate.prompt.settled import Settled, can_grow
 from rehydrate.prompt.target import Target, traced
 
 __all__ = ["RemoveEchoes", "remove_echoes"]
@@ -60,22 +64,48 @@ class _ConversationEchoes:
         self._tools = ToolNames()
         self._hashes = array("q")  # of the messages so far, which the history holds
         self._echoes: list[tuple[_Echo, ...]] = []
+        self._lines = array("I")  # the number of lines that were seen before each message
 
-    def fits(self, format: str, hashes: array[int]) -> bool:  # noqa: A002
-        """Whether this conversation and that one begin alike, up to the end of the shorter one."""
-        count = min(len(hashes), len(self._hashes))
-        return self._format == format and self._hashes[:count] == hashes[:count]
+    def shared(self, format: str, hashes: array[int]) -> int:  # noqa: A002
+        """Return how many messages this conversation and that one begin with alike; -1 in another
+        format."""
+        if self._format != format:
+            return -1
+        least = min(len(hashes), len(self._hashes))
+        if hashes[:least] == self._hashes[:least]:
+            return least
+        return next(compress(count(), map(ne, hashes, self._hashes)), least)
+
+    def beginning(self, messages: Sequence[Message]) -> _ConversationEchoes:
+        """Return the echoes of a conversation of these messages, with which this one begins."""
+        end = len(messages)
+        begun = _ConversationEchoes(self._format, self._least_characters)
+        begun._hashes, begun._echoes = self._hashes[:end], self._echoes[:end]
+        begun._lines = self._lines[:end]
+        begun._seen = self._seen.beginning(self._lines[end])
+        for message in messages:
+            begun._tools.add(message)
+        return begun
+
+    @property
+    def message_count(self) -> int:
+        """How many messages were read."""
+        return len(self._hashes)
 
     def of(
-        self, flagged: Sequence[_Flagged], entries: Sequence[Any]
+        self, flagged: Sequence[_Flagged], start: int, entries: Sequence[Any]
     ) -> Sequence[tuple[_Echo, ...]]:
-        """Return the echoes of each message; only new messages are read."""
-        for each in flagged[len(self._hashes) :]:
+        """Return the echoes of each of these messages, the first of which is number ``start``.
+
+        All messages before it were read; of these, only new ones are read.
+        """
+        for each in flagged[len(self._hashes) - start :]:
             message, was_changed = each
+            self._lines.append(self._seen.count)
             echoes = self._echoes_of(message, entries[message.index], was_changed)
             self._echoes.append(tuple(echoes))
             self._hashes.append(hash(each))
-        return self._echoes[: len(flagged)]
+        return self._echoes[start : start + len(flagged)]
 
     def _echoes_of(self, message: Message, entry: Any, was_changed: bool) -> Iterator[_Echo]:
         """Yield the echoes in a message, and add its lines to those seen."""
@@ -143,18 +173,23 @@ class RemoveEchoes:
         history, originals = ir.history, target.originals
         if originals is None:
             note = "nothing is removed: there is no place to keep the originals"
-            return changes.apply(ir, (), [note])
+            return changes.apply(ir, [note])
         if not history.entries:
-            return changes.apply(ir, ())
+            return changes.apply(ir)
         changed_ids = {name for trace in ir.meta.trace for name in trace.changed}
         late_bound_calls = {section.tool_call_id for section in ir.late_bound}
-        messages = history.messages
-        flagged = [
-            (message, history.entry_id(message.index) in changed_ids) for message in messages
-        ]
-        conversation = self._take(flagged, history.format)
-        found = conversation.of(flagged, history.entries)
-        for message, echoes in zip(messages, found, strict=True):
+        cache = target.render_cache
+        settled = Settled() if changed_ids else cache.settled(self, ir, originals)
+        messages = history.messages_from(settled.end)
+        start = len(history.light_messages) - len(messages)
+        flagged = _flagged(history, messages, changed_ids)
+        hashes = array("q", settled.value[:start] if start else ())
+        hashes.extend(map(hash, flagged))
+        conversation = self._take(hashes, history)
+        if conversation.message_count < start:
+            start, flagged = 0, _flagged(history, history.messages, changed_ids)
+        found = conversation.of(flagged, start, history.entries)
+        for (message, _), echoes in zip(flagged, found, strict=True):
             made = []
             for echo in echoes:
                 if echo.text.tool_call_id in late_bound_calls:
@@ -169,16 +204,35 @@ class RemoveEchoes:
         with self._lock:
             self._conversations.insert(0, conversation)
             del self._conversations[_MAX_CONVERSATIONS:]
-        return changes.apply(ir, messages)
+        same = min(changes.first_position(ir), _first_changed(flagged, len(history.entries)))
+        cache.note_settled(self, Settled.of(ir, originals, same, hashes))
+        return changes.apply(ir)
 
-    def _take(self, flagged: Sequence[_Flagged], format: str) -> _ConversationEchoes:  # noqa: A002
+    def _take(self, hashes: array[int], history: History) -> _ConversationEchoes:
         """Take this conversation out of the list, so that no other thread has it; or make one."""
-        hashes = array("q", map(hash, flagged))
+        best, most = None, 0
         with self._lock:
             for index, conversation in enumerate(self._conversations):
-                if conversation.fits(format, hashes):
+                shared = conversation.shared(history.format, hashes)
+                if shared == min(len(hashes), conversation.message_count):
                     return self._conversations.pop(index)
-        return _ConversationEchoes(format, self.least_characters)
+                if shared > most:
+                    best, most = conversation, shared
+            # Its messages are the same up to one that a pass changed since.
+            if best is not None and can_grow(history):
+                return best.beginning(history.messages[:most])
+        return _ConversationEchoes(history.format, self.least_characters)
+
+
+def _flagged(
+    history: History, messages: Sequence[Message], changed_ids: Container[str]
+) -> list[_Flagged]:
+    return [(message, history.entry_id(message.index) in changed_ids) for message in messages]
+
+
+def _first_changed(flagged: Sequence[_Flagged], default: int) -> int:
+    """Return the position of the first entry that a pass has changed."""
+    return next((message.index for message, was_changed in flagged if was_changed), default)
 
 
 remove_echoes = RemoveEchoes()

@@ -90,6 +90,20 @@ class SeenLines:
         self._blocks: list[_LineBlock] = []
         self._anchors = AnchorIndex()
 
+    @property
+    def count(self) -> int:
+        """How many lines were added."""
+        return self._count
+
+    def beginning(self, count: int) -> SeenLines:
+        """Return the first ``count`` lines; the last of them must be the last of a text."""
+        begun = SeenLines(self._least_characters)
+        begun._count = count
+        begun._offsets = self._offsets[: -(-count // _MARK_INTERVAL)]
+        begun._blocks = self._blocks[: bisect_left(self._blocks, count, key=_first)]
+        begun._anchors = self._anchors.before(count)
+        return begun
+
     def add(
         self,
         text: str,
@@ -257,6 +271,20 @@ class AnchorIndex:
         if at == len(block) or block[at] >> _LINE_BITS != key:
             return -1
         return int(block[at] & _MAX_LINE)
+
+    def before(self, line: int) -> AnchorIndex:
+        """Return the entries of the lines before this one."""
+        blocks = [
+            array("Q", [entry for entry in block if entry & _MAX_LINE < line])
+            for block in self._blocks
+        ]
+        blocks = [block for block in blocks if block]
+        index = AnchorIndex()
+        if blocks:
+            index._blocks = blocks
+            index._firsts = array("Q", [0, *[block[0] for block in blocks[1:]]])
+            index._count = sum(map(len, blocks))
+        return index
 
     def _find(self, key: int) -> tuple[int, int]:
         """Return the block of a hash, and where in it the hash is or would be."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rehydrate import _engine, formats
 from rehydrate._text import safe_error_text
-from rehydrate.messages import Message
 from rehydrate.prompt.caps.cutting import MAX_HANDLE_CHARS
 from rehydrate.prompt.ir import PromptIR
 from rehydrate.prompt.originals import About, Originals
@@ -58,18 +57,23 @@ class TextChanges:
         if changes:
             self._by_position[position] = changes
 
-    def apply(
-        self, ir: PromptIR, messages: Sequence[Message], notes: Sequence[str] = ()
-    ) -> PromptIR:
-        """Return the IR with these changes and a trace of them.
+    def first_position(self, ir: PromptIR) -> int:
+        """Return the position of the first entry that changes; behind the last one if none does.
 
-        ``messages`` is its history, parsed. Changed entries are new objects.
+        It is 0 where a text could not be stored: the next prompt tries again.
         """
+        if self._degraded:
+            return 0
+        return min(self._by_position, default=len(ir.history.entries))
+
+    def apply(self, ir: PromptIR, notes: Sequence[str] = ()) -> PromptIR:
+        """Return the IR with these changes and a trace of them. Changed entries are new objects."""
         history = ir.history
         notes = list(notes)
         ids = []
         if self._by_position:
             format_ = formats.FORMATS[history.format]
+            messages = history.messages_from(min(self._by_position))
             by_index = {message.index: message for message in messages}
             entries, changed_messages = {}, {}
             for position, changes in self._by_position.items():
