@@ -18,10 +18,11 @@ from statistics import median
 from typing import Any
 
 from benches.python.inputs import ROOT, Message, generated_chat, generated_session
+from benches.report.size import SIZE
 
-RUNS = 11
+RUNS = SIZE.import_runs
 MANY_MESSAGES = 10_000
-CONVERSATIONS = 5
+CONVERSATIONS = SIZE.cached_conversations
 EAGER = "rehydrate"
 OPTIONAL = (
     "numpy",
