@@ -222,8 +222,8 @@ def test_a_quick_run_leaves_out_only_steps_that_there_are():
 def test_the_quick_table_has_the_figures_with_a_target_beside_the_quick_run_before(tmp_path):
     one = {"case": "cold", "threads": 1, "per_second": 40.0, "speedup": 1.0}
     two = {"case": "cold", "threads": 2, "per_second": 78.0, "speedup": 1.95}
-    fast = Part("Speed", "", [Row("search, p99", 2.0, "ms", 3, beside="FTS5 80 ms"), Row("p50", 1)])
-    slow = Part("Speed", "", [Row("search, p99", 4.0, "ms", 3, beside="FTS5 90 ms"), Row("p50", 1)])
+    fast = Part("Speed", "", [Row("search, p99", 2.0, "ms", 3, beside="FTS5 80 ms"), Row("p50", 1, "ms")])
+    slow = Part("Speed", "", [Row("search, p99", 4.0, "ms", 3, beside="FTS5 90 ms"), Row("p50", 1, "ms")])
     run = {"about": {"commit": "abc1234"}, "began": 0.0, "failed": {"jit": "exit 1, no room"}}
     first, second = (
         nothing_measured(threads=[one, two], parts={"speed": part, "jit": None}, run=run)

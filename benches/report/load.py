@@ -17,7 +17,7 @@ from pathlib import Path
 STAT = Path("/proc/stat")
 QUIET = 0.05
 """Share of all processors: up to here a machine is quiet."""
-SAMPLE_SECONDS = 2.0
+SAMPLE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
