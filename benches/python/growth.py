@@ -81,8 +81,8 @@ def measure() -> Part:
         f"`compact_context`, cold, balanced, no query, a ratio of {RATIO}, parsing included. "
         "Short chat messages, each a unit; and a coding session whose results grow. An exponent "
         "is that of the power of the size that fits the times best; 1 is a straight line. "
-        f"Medians of {ROUNDS}, of a million messages {ROUNDS_OF_A_MILLION}; trim_messages (tiktoken) "
-        "runs once."
+        f"Medians of {ROUNDS}, of a million messages {ROUNDS_OF_A_MILLION}; trim_messages "
+        "(tiktoken) runs once."
     )
     return Part("Growth, from Python", about, rows)
 

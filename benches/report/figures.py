@@ -30,7 +30,7 @@ class Figures:
     retention: dict[str, Any] | None
     footprint: dict[str, Any]
     run: dict[str, Any] = field(default_factory=dict)
-    """Of the run: its machine, when it began, and by step its seconds, others' share, its failure."""
+    """Of the run: its machine, its beginning; by step its seconds, others' share, its failure."""
     parts: dict[str, Part | None] = field(default_factory=dict)
     """By module of `benches/python`; None where its command failed."""
     shapes: Sequence[dict[str, Any]] = ()

@@ -89,9 +89,7 @@ def keep(of: Figures, file: Path = BEFORE) -> None:
     """Keep the values for the next quick run to compare with."""
     commit = of.run.get("about", {}).get("commit", "?")
     about = f"commit {commit}, {moment(of.run.get('began', 0)):%Y-%m-%d %H:%M}"
-    rows = [
-        (title, row.case, row.value) for title, rows in headlines(of).items() for row in rows
-    ]
+    rows = [(title, row.case, row.value) for title, rows in headlines(of).items() for row in rows]
     lines = map(json.dumps, [about, *rows])
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -55,8 +55,8 @@ def row(samples: Samples) -> Row:
         WANT,
         beside=f"({slope - half_width:+.2f} to {slope + half_width:+.2f}); "
         f"{samples[-1]['compactions']:,} compactions in {seconds / 60:.0f} minutes; "
-        f"{min(resident) / MIB:,.0f} to {max(resident) / MIB:,.0f} MiB in the second half; begun at "
-        f"{samples[0]['rss_bytes'] / MIB:,.0f} MiB",
+        f"{min(resident) / MIB:,.0f} to {max(resident) / MIB:,.0f} MiB in the second half; begun "
+        f"at {samples[0]['rss_bytes'] / MIB:,.0f} MiB",
         limit="What is free in the allocator's arenas comes and goes, so the line has an interval; "
         "a longer loop has a narrower one",
     )
