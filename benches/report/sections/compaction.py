@@ -36,10 +36,10 @@ def compaction(of: Figures) -> Iterable[str]:
     """One call of compact_context."""
     yield from section(
         "One compaction, from Python",
-        "`compact_context` at a ratio of 0.4; one processor, so one thread, but for the rows that "
-        "say two; reading and grouping included. Cold: nothing was seen before. Warm: one message "
-        "is new since the last call, the call itself is stateless. The targets are for the session "
-        f"of {JUDGED}.",
+        "`compact_context` at a ratio of 0.4, reading and grouping included; one processor, so one "
+        "thread, and its own time, but for the rows that say two. Cold: nothing was seen before. "
+        "Warm: one message is new since the last call, the call itself is stateless. The targets "
+        f"are for the session of {JUDGED}.",
         PYTHON,
     )
     for session in SESSIONS:

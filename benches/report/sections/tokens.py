@@ -24,8 +24,8 @@ def tokens(of: Figures) -> Iterable[str]:
     """Counting and tokenising."""
     yield from section(
         "Tokens",
-        "One thread on both sides, text by text; MB are 10^6 bytes. A fresh thread starts with "
-        "an empty cache of words.",
+        "One thread on both sides, text by text, the processor's own time; MB are 10^6 bytes. A "
+        "fresh thread starts with an empty cache of words.",
         f"{CORE}; {PYTHON}",
     )
     yield from rows_table(row for row in rows(of) if row.value is not None)
