@@ -165,7 +165,8 @@ def main() -> None:
         figures: dict[str, Any] = _grow(asked.grow)
     elif asked.build_wheel:
         with tempfile.TemporaryDirectory() as folder:
-            build = [sys.executable, "-m", "maturin", "build", "--release", "-q", "--out", folder]
+            build = [sys.executable, "-m", "maturin", "build", "--release", "-q"]
+            build += ["--compression-level", "9", "--out", folder]  # as `make wheel` does
             subprocess.run(build, cwd=ROOT, check=True)
             figures = measure(Path(folder))
     else:

@@ -1,6 +1,8 @@
 """Memory over a long loop of conversations that grow: `python -m benches.python.memory_loop`.
 
-Every conversation is new, so the cache (256 MiB) fills up; from then on memory must stay flat.
+Every conversation is new, so the cache fills up; from then on memory must stay flat. A full cache
+drops its older half at a time, and resident memory falls and rises with it. With a smaller cache
+(`--cache-mib`) that is little and often, so that a growth shows in minutes.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from typing import NamedTuple
 
 import rehydrate
 from benches.python.inputs import QUERY, RATIO, Message, generated_chat, generated_session
+from rehydrate.process import cache_limit
 
 STEPS = 4
 """Number of compactions of a conversation while it grows."""
@@ -67,8 +70,11 @@ def main() -> None:
     """Write the samples, as CSV where the file's name says so, else as a JSON list of rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--cache-mib", type=int, help="limit of the cache; 320 by default")
     parser.add_argument("--out", type=Path, help="a file ending in .csv or .json")
     asked = parser.parse_args()
+    if asked.cache_mib is not None:
+        cache_limit(asked.cache_mib << 20)
     samples = list(measure(asked.seconds))
     if asked.out is not None and asked.out.suffix == ".csv":
         lines = [",".join(Sample._fields), *(",".join(map(str, sample)) for sample in samples)]

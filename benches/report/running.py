@@ -82,7 +82,7 @@ def steps(data: Path | None, size: Size) -> list[Step]:
         Step("core", core, prints=False),
         _python("speed", *of_one, prints=False, processors=1),
         _python("speed_two", *of_two, two_file, prints=False, processors=2),
-        _module("footprint", "--build-wheel"),
+        _module("footprint", *size.footprint),
         _module("threads"),
         _module("shapes", "--json"),
     ]

@@ -22,6 +22,8 @@ class Size:
     """Rounds of peers that take some hundred milliseconds."""
     thread_rounds: int
     import_runs: int
+    footprint: tuple[str, ...]
+    """Arguments of `benches.python.footprint`."""
     cached_conversations: int
     """Conversations whose memory in the content cache is weighed."""
     growth_messages: tuple[int, ...]
@@ -57,6 +59,7 @@ FULL = Size(
     peer_rounds=15,
     thread_rounds=7,
     import_runs=11,
+    footprint=("--build-wheel",),
     cached_conversations=5,
     growth_messages=(1_000, 10_000, 100_000, 1_000_000),
     growth_bytes=(125_000, 500_000, 2_000_000, 8_000_000),
@@ -83,6 +86,7 @@ QUICK = Size(
     peer_rounds=3,
     thread_rounds=3,
     import_runs=5,
+    footprint=(),
     cached_conversations=2,
     growth_messages=(1_000, 10_000, 100_000),
     growth_bytes=(125_000, 500_000, 2_000_000),
