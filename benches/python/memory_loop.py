@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -25,7 +26,7 @@ from rehydrate.process import cache_limit
 
 STEPS = 4
 """Number of compactions of a conversation while it grows."""
-SAMPLES = 400
+SAMPLES = 1_000
 
 
 class Sample(NamedTuple):
@@ -84,16 +85,22 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.cache_mib is not None:
         cache_limit(asked.cache_mib << 20)
-    samples = list(measure(asked.seconds))
-    if asked.out is not None and asked.out.suffix == ".csv":
-        lines = [",".join(Sample._fields), *(",".join(map(str, sample)) for sample in samples)]
-        asked.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return
-    rows = json.dumps([sample._asdict() for sample in samples], indent=1) + "\n"
-    if asked.out is not None:
-        asked.out.write_text(rows, encoding="utf-8")
-    else:
-        sys.stdout.write(rows)
+    with asked.out.open("w", encoding="utf-8") if asked.out else nullcontext(sys.stdout) as stream:
+        is_csv = asked.out is not None and asked.out.suffix == ".csv"
+        for part in (_csv if is_csv else _json)(measure(asked.seconds)):
+            stream.write(part)
+
+
+def _csv(samples: Iterator[Sample]) -> Iterator[str]:
+    yield ",".join(Sample._fields) + "\n"
+    yield from (",".join(map(str, sample)) + "\n" for sample in samples)
+
+
+def _json(samples: Iterator[Sample]) -> Iterator[str]:
+    """Yield each sample as it is made: kept ones would be a growth of memory themselves."""
+    for number, sample in enumerate(samples):
+        yield f"{',' if number else '['}\n {json.dumps(sample._asdict())}"
+    yield "\n]\n"
 
 
 if __name__ == "__main__":

@@ -39,6 +39,9 @@ PARTS: tuple[str, ...] = (
 CORE = "cargo bench -p rehydrate-core --bench '*'"
 PYTHON = "python -m benches.report"
 
+LOOP_CACHE_MIB = 32
+"""Of the loop: a full cache drops half of itself, and a line through that needs hours at 256."""
+
 _PYTEST = (
     *("-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider"),
     *("-o", "python_files=bench_*.py", "-o", "python_functions=bench_*"),
@@ -89,7 +92,8 @@ def steps(data: Path | None, size: Size) -> list[Step]:
     if data is not None:
         found.append(_module("retention", str(data), *size.retention))
     found += map(_module, PARTS)
-    found.append(_module("memory_loop", "--seconds", str(size.loop_seconds)))
+    length = ("--seconds", str(size.loop_seconds), "--cache-mib", str(LOOP_CACHE_MIB))
+    found.append(_module("memory_loop", *length))
     return [step for step in found if step.name not in size.left_out]
 
 

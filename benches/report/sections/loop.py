@@ -10,6 +10,7 @@ from typing import Any
 from benches.report.figures import Figures
 from benches.report.markdown import rows_table, section
 from benches.report.rows import Row
+from benches.report.running import LOOP_CACHE_MIB
 
 MIB = 1 << 20
 SHORTEST_SECONDS = 600
@@ -29,11 +30,12 @@ def loop(of: Figures) -> Iterable[str]:
     yield from section(
         "Memory in a long loop",
         "Every conversation is new and grows in four steps; nothing of it is kept but by the "
-        f"content cache (256 MiB). The loop ran {minutes:.0f} minutes. The slope is a line through "
-        f"the means of the {STRETCHES} equal stretches of its second half, the cache full, given "
-        "per hour; in brackets its 95% interval.",
-        "python -m benches.python.memory_loop --out target/bench/rss.json; "
-        "python -m tools.draw --rss target/bench/rss.json",
+        f"content cache, here of {LOOP_CACHE_MIB} MiB: a full one drops its older half at a time, "
+        "and a small one does so little and often. What is free is given back before each sample. "
+        f"The loop ran {minutes:.0f} minutes. The slope is a line through the means of the "
+        f"{STRETCHES} equal stretches of its second half, given per hour; in brackets its 95% "
+        "interval.",
+        f"python -m benches.python.memory_loop --cache-mib {LOOP_CACHE_MIB}",
     )
     yield from rows_table([row(of.rss)])
 
@@ -57,8 +59,7 @@ def row(samples: Samples) -> Row:
         f"{samples[-1]['compactions']:,} compactions in {seconds / 60:.0f} minutes; "
         f"{min(resident) / MIB:,.0f} to {max(resident) / MIB:,.0f} MiB in the second half; begun "
         f"at {samples[0]['rss_bytes'] / MIB:,.0f} MiB",
-        limit="What is free in the allocator's arenas comes and goes, so the line has an interval; "
-        "a longer loop has a narrower one",
+        limit="Pages that are free in part stay: what is allocated anew does not fill each gap",
     )
 
 
