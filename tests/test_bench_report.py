@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from collections.abc import Callable
+from itertools import count
 from math import log
 from pathlib import Path
 
 import pytest
 
-from benches.report import figures, running
+from benches.report import figures, load, quick, running
+from benches.report.__main__ import blemishes
 from benches.report.figures import Figures, part_file
 from benches.report.growing import exponent, of_n_log_n
 from benches.report.rows import HEADER, Part, Row, number
-from benches.report.running import PARTS
+from benches.report.running import PARTS, Step
 from benches.report.sections import SECTIONS
+from benches.report.sections.compaction import rows as compaction_rows
+from benches.report.sections.loop import growth, loop
 from benches.report.sections.preamble import preamble
 from benches.report.sections.shapes import shapes
-from benches.report.sections.threads import loop, threads
+from benches.report.sections.threads import rows as threads_rows, threads
+from benches.report.sections.tokens import rows as tokens_rows
+from benches.report.size import FULL, QUICK
 from benches.report.timings import Timing, times
 
 ROOT = Path(__file__).parents[1]
@@ -67,7 +76,7 @@ def test_every_section_can_be_written_without_figures():
 def test_a_part_is_a_section_and_a_failed_one_says_so():
     part = Part("Excerpts", "On sessions.", [Row("kept", 1.0, "", 1)], notes="Mind this.")
     assert Part.from_json(part.to_json()) == part
-    failed = {"part-threads": "exit 1, ValueError: no room"}
+    failed = {"threads": "exit 1, ValueError: no room"}
     of = nothing_measured(
         parts={"excerpts": part, "threads": None, "jit": None}, run={"failed": failed}
     )
@@ -117,10 +126,10 @@ def test_a_loop_of_a_few_minutes_is_not_judged():
 
 
 def test_figures_that_were_cut_short_are_not_there(tmp_path, monkeypatch):
-    for name in ("retention", "shapes", "footprint", "threads", "rss", "run", "speed"):
+    for name in ("retention", "shapes", "footprint", "threads", "memory_loop", "run", "speed"):
         (tmp_path / f"{name}.json").write_text('{"half', encoding="utf-8")
     monkeypatch.setattr(figures, "KEPT", tmp_path)
-    monkeypatch.setattr(figures, "TARGET", tmp_path)
+    monkeypatch.setattr(figures, "CRITERION", tmp_path)
     of = figures.read()
     assert (of.retention, of.footprint, of.threads, of.rss) == (None, {}, [], [])
     assert of.shapes == []
@@ -144,19 +153,36 @@ def test_the_shapes_table_has_a_line_for_each_strategy_with_its_intervals():
 
 
 def test_the_report_names_the_machine_that_the_figures_were_made_on_not_the_one_that_writes_it():
-    run = {"about": {"commit": "abc1234", "packages": "usearch 1.0"}, "load": {"before": 9.0}}
+    run = {"about": {"commit": "abc1234", "packages": "usearch 1.0"}}
     text = "\n".join(preamble(nothing_measured(run=run)))
     assert "- commit: abc1234\n- packages: usearch 1.0" in text
-    assert "**Noisy" in text
+    assert "Noisy" not in text
+
+
+def test_the_report_says_how_long_each_step_took_and_which_ones_others_disturbed():
+    run = {"began": 0.0, "seconds": {"core": 300.0, "jit": 60.0}, "others": {"core": 0, "jit": 0.3}}
+    text = "\n".join(preamble(nothing_measured(run=run)))
+    assert "minutes: 6 (core 5.0, jit 1.0)" in text
+    assert "took 5.0% of the processors" in text
+    assert "so their times are too long: jit 30%.**" in text
 
 
 def test_a_part_that_fails_is_told_with_its_reason_and_the_others_go_on(tmp_path, monkeypatch):
-    for module in (figures, running):
-        monkeypatch.setattr(module, "KEPT", tmp_path)
-    assert running._python("-c", "print(1)", into="good") == ""
-    why = running._python("-c", "print(2); raise ValueError('no room')", into="bad")
+    monkeypatch.setattr(running, "KEPT", tmp_path)
+    assert running.measure(Step("good", (sys.executable, "-c", "print(1)"))) == ""
+    why = running.measure(
+        Step("bad", (sys.executable, "-c", "print(2); raise ValueError('no room')"))
+    )
     assert why == "exit 1, ValueError: no room"
     assert (tmp_path / "good.json").read_text(encoding="utf-8") == "1\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processors are not chosen here")
+def test_a_step_of_one_processor_has_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "KEPT", tmp_path)
+    ask = "import os; print(len(os.sched_getaffinity(0)))"
+    assert running.measure(Step("one", (sys.executable, "-c", ask), processors=1)) == ""
+    assert (tmp_path / "one.json").read_text(encoding="utf-8") == "1\n"
 
 
 def test_every_part_that_is_named_exists_and_has_a_file_of_its_own():
@@ -170,3 +196,85 @@ def test_the_readme_of_the_benches_shows_how_to_print_a_part(capsys):
     exec(compile(example, "README", "exec"), {"__name__": "__main__"})
     (row,) = Part.from_json(capsys.readouterr().out).rows
     assert row.cells()[4] == "met"
+
+
+def test_what_others_took_is_the_work_that_is_not_the_runs_own(monkeypatch):
+    monkeypatch.setattr(load.os, "cpu_count", lambda: 2)
+    before = load.Moment(clock=0.0, work=100.0, own=40.0)
+    assert load.others(before, load.Moment(10.0, 112.0, 50.0)) == pytest.approx(0.1)
+    assert load.others(before, load.Moment(10.0, 109.0, 50.0)) == 0.0
+    assert load.others(before, before) == 0.0
+
+
+def test_a_run_waits_until_others_are_quiet_and_no_longer_than_it_has_patience(monkeypatch):
+    monkeypatch.setattr(load.time, "sleep", lambda _: None)
+
+    def machine(work: float) -> Callable[[], load.Moment]:
+        seconds = count()
+        return lambda: load.Moment(t := next(seconds), t * work, 0.0)
+
+    assert load.wait_until_quiet(60, machine(work=0.0)) == 0.0
+    assert load.wait_until_quiet(6, machine(work=2.0)) == 6.0
+
+
+def test_a_quick_run_leaves_out_only_steps_that_there_are():
+    names = [[step.name for step in running.steps(ROOT, size)] for size in (FULL, QUICK)]
+    full, quickly = map(set, names)
+    assert full - quickly == QUICK.left_out
+    assert quickly < full
+    assert all(len(set(each)) == len(each) for each in names)
+
+
+def test_the_quick_table_has_the_figures_with_a_target_beside_the_quick_run_before(tmp_path):
+    one = {"case": "cold", "threads": 1, "per_second": 40.0, "speedup": 1.0}
+    two = {"case": "cold", "threads": 2, "per_second": 78.0, "speedup": 1.95}
+    fast = Part(
+        "Speed", "", [Row("search, p99", 2.0, "ms", 3, beside="FTS5 80 ms"), Row("p50", 1, "ms")]
+    )
+    slow = Part(
+        "Speed", "", [Row("search, p99", 4.0, "ms", 3, beside="FTS5 90 ms"), Row("p50", 1, "ms")]
+    )
+    run = {"about": {"commit": "abc1234"}, "began": 0.0, "failed": {"jit": "exit 1, no room"}}
+    first, second = (
+        nothing_measured(threads=[one, two], parts={"speed": part, "jit": None}, run=run)
+        for part in (fast, slow)
+    )
+    file = tmp_path / "before.jsonl"
+    text = "\n".join(quick.report(first, quick.read_before(file)))
+    assert "Before: this is the first quick run here." in text
+    assert "| search, p99 | <= 3 ms | **2 ms** | met |  | FTS5 80 ms |" in text
+    assert "p50" not in text
+    quick.keep(first, file)
+    text = "\n".join(quick.report(second, quick.read_before(file)))
+    assert "Before: commit abc1234, " in text
+    assert "| search, p99 | <= 3 ms | **4 ms** | NOT MET | 2 (2 x) | FTS5 90 ms |" in text
+    assert "| cold: two threads against one | >= 1.8 x | **1.95 x** | met | 1.95 (1 x) |" in text
+    assert "- **not measured: jit: exit 1, no room**" in text
+
+
+def test_the_line_of_a_long_loop_has_an_interval():
+    slope, half_width = growth(_flat(3600, 0.02))
+    assert slope == pytest.approx(100 * 0.02 / 1.01, rel=0.01)
+    assert half_width < 0.02  # stretches of two samples and of three
+    restless = [
+        sample | {"rss_bytes": sample["rss_bytes"] * (1.01 if number // 3 % 2 else 0.99)}
+        for number, sample in enumerate(_flat(3600, 0.0))
+    ]
+    slope, half_width = growth(restless)
+    assert abs(slope) < half_width < 10
+
+
+@pytest.mark.parametrize("rows", [compaction_rows, tokens_rows, threads_rows])
+def test_a_row_with_a_target_says_what_limits_it(rows):
+    assert [row.case for row in rows(nothing_measured()) if row.is_wanted and not row.limit] == []
+
+
+def test_a_report_of_record_is_told_what_it_must_not_say():
+    table = [
+        "- **Noisy: others took more**",
+        "| import | <= 60 ms |  | **97 ms** | NOT MET | bare Python 22 ms | loading |",
+        "| import | <= 60 ms |  | **97 ms** | NOT MET | bare Python 22 ms |  |",
+        "| growth | <= 1 |  | not measured |  |  |  |",
+        "| import | <= 60 ms |  | **17 ms** | met | bare Python 22 ms |  |",
+    ]
+    assert blemishes(table) == [table[0], table[2], table[3]]

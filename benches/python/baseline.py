@@ -26,6 +26,7 @@ from benches.python.inputs import QUERY, RATIO, generated_session, texts_of
 from benches.python.minilm import find_minilm
 from benches.python.session_model import BATCH, MAX_TOKENS, SessionModel
 from benches.report.rows import Part, Row
+from benches.report.size import SIZE
 from rehydrate import _native
 from rehydrate.embedding import SHARED
 
@@ -96,8 +97,8 @@ def measure(folder: Path, units: int) -> Part:
         f"`onnxruntime` in padded batches of {BATCH} cut at {MAX_TOKENS} tokens, numpy cosine, "
         f"`usearch` k={RECALLED} over {MEMORIES:,} memories, `tiktoken`, names by regular "
         "expression, the three-signal formula, a sort, greedy. Its models, its index and its "
-        f"tables are loaded before. It runs once on {THREADS} threads, ours {ROUNDS} times "
-        "(medians): the built-in embedder on one thread, nothing seen before. Ours recalls "
+        f"tables are loaded before. Both have {THREADS} threads; the plain way runs once, ours "
+        f"{ROUNDS} times (medians), the built-in embedder, nothing seen before. Ours recalls "
         "nothing here, as no memory is given; the plain way without its recall is told beside."
     )
     return Part("Cold, against plain Python with MiniLM", about, _rows(ours, plain, steps))
@@ -172,7 +173,7 @@ def main() -> None:
     """Print the part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--units", type=int, default=305)
+    parser.add_argument("--units", type=int, default=SIZE.baseline_units)
     asked = parser.parse_args()
     folder = find_minilm(asked.folder)
     if folder is None:

@@ -20,10 +20,10 @@ from benches.python.inputs import (
     recorded_session,
     texts_of,
 )
+from benches.report.size import SIZE
 from rehydrate import _native, formats
 from rehydrate.retention import to_langchain, trim
 
-ROUNDS = 15
 PROFILES = ("chitta", "balanced")
 
 
@@ -52,7 +52,7 @@ def bench_cold(benchmark: Any, session: list[Message], scoring: str, query: str 
         setup=_native.clear_cache,
         args=(session, query, RATIO),
         kwargs={"scoring": scoring},
-        rounds=ROUNDS,
+        rounds=SIZE.cold_rounds,
         warmup_rounds=2,
     )
     benchmark.extra_info |= {
@@ -76,19 +76,24 @@ def bench_warm(benchmark: Any, session: list[Message], scoring: str, query: str 
         return ([*session, turn], query, RATIO), {"scoring": scoring}
 
     benchmark.pedantic(
-        rehydrate.compact_context, setup=one_more, rounds=5 * ROUNDS, warmup_rounds=5
+        rehydrate.compact_context, setup=one_more, rounds=5 * SIZE.cold_rounds, warmup_rounds=5
     )
 
 
 def bench_parse(benchmark: Any, session: list[Message]) -> None:
-    """Time the Python part of a call: dicts to messages, pieces and units."""
-    benchmark.pedantic(formats.parse, args=(session,), rounds=5 * ROUNDS, warmup_rounds=5)
+    """Time the reading alone: dicts to columns and units."""
+    benchmark.pedantic(formats.parse, args=(session,), rounds=5 * SIZE.cold_rounds, warmup_rounds=5)
 
 
 def bench_plain_python(benchmark: Any, session: list[Message]) -> None:
     """Time tokenizers, numpy, re and tiktoken, combined by hand."""
     texts = texts_of(session)
-    benchmark.pedantic(peers.plain_python, args=(texts, QUERY, RATIO), rounds=5, warmup_rounds=1)
+    benchmark.pedantic(
+        peers.plain_python,
+        args=(texts, QUERY, RATIO),
+        rounds=SIZE.peer_rounds,
+        warmup_rounds=1,
+    )
 
 
 @pytest.mark.parametrize("counter", ["tiktoken", "approximate"])
@@ -97,5 +102,7 @@ def bench_langchain(benchmark: Any, session: list[Message], counter: str) -> Non
     counted: Any = peers.o200k_counter() if counter == "tiktoken" else "approximate"
     messages = to_langchain(session)
     budget = rehydrate.compact_context(session, None, RATIO).stats.target_tokens
-    kept = benchmark.pedantic(trim, args=(messages, budget, counted), rounds=5, warmup_rounds=1)
+    kept = benchmark.pedantic(
+        trim, args=(messages, budget, counted), rounds=SIZE.peer_rounds, warmup_rounds=1
+    )
     benchmark.extra_info |= {"kept": len(kept), "of": len(messages)}

@@ -24,6 +24,7 @@ from benches.python.minilm import find_minilm
 from benches.python.mixed_texts import mixed_texts
 from benches.python.session_model import BATCH, MAX_TOKENS, SessionModel, open_session
 from benches.report.rows import Part, Row
+from benches.report.size import SIZE
 from rehydrate.embedding import load_model
 
 THREADS = 2
@@ -58,7 +59,8 @@ def measure(folder: Path, count: int, rounds: int) -> Part:
             run()
             seconds[way].append(time.perf_counter() - start)
             print(f"  round {number + 1}, {way}: {seconds[way][-1]:.2f} s", file=sys.stderr)
-    rate = {way: tokens / statistics.median(taken) for way, taken in seconds.items()}
+    done = dict.fromkeys(ways, tokens) | {LIMIT: products.tokens(tokens)}
+    rate = {way: done[way] / statistics.median(taken) for way, taken in seconds.items()}
     about = (
         f"MiniLM, from text to vectors: {len(texts)} texts, half chat, half coding session, "
         f"{tokens:,} tokens, {tokens / len(texts):.0f} on average, cut at {MAX_TOKENS}; {THREADS} "
@@ -87,7 +89,7 @@ def _rows(rate: dict[str, float]) -> list[Row]:
             "int8, share of the int8 GEMM limit",
             rate[INT8] / rate[LIMIT] * 100,
             "%",
-            beyond=50,
+            60,
             more_is_better=True,
             beside=f"the products alone: {rate[LIMIT]:,.0f} tokens/s",
             limit=f"The limit multiplies {MAX_TOKENS} rows at a time; a text has as many rows as "
@@ -114,8 +116,8 @@ def main() -> None:
     """Print the part."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--texts", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--texts", type=int, default=SIZE.model_texts)
+    parser.add_argument("--rounds", type=int, default=SIZE.model_rounds)
     asked = parser.parse_args()
     folder = find_minilm(asked.folder)
     if folder is None:
@@ -129,8 +131,12 @@ class Products:
     def __init__(self) -> None:
         self._sessions = _gemm_sessions()
 
+    def tokens(self, tokens: int) -> int:
+        """Return how many tokens `run` multiplies: whole pieces, as many for each thread."""
+        return tokens // (THREADS * MAX_TOKENS) * THREADS * MAX_TOKENS
+
     def run(self, tokens: int) -> None:
-        """Run the products of this many tokens, each thread its half, in large pieces."""
+        """Run the products of about this many tokens, each thread its half, in large pieces."""
         from threading import Thread
 
         feeds = {
@@ -138,7 +144,7 @@ class Products:
         }
 
         def work(session: Any) -> None:
-            for _ in range(tokens // THREADS // MAX_TOKENS):
+            for _ in range(self.tokens(tokens) // (THREADS * MAX_TOKENS)):
                 session.run(None, feeds)
 
         threads = [Thread(target=work, args=(session,)) for session in self._sessions]

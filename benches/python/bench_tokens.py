@@ -11,6 +11,7 @@ import pytest
 
 from benches.python import peers
 from benches.python.inputs import generated_session, recorded_session, texts_of
+from benches.report.size import SIZE
 from rehydrate import _native
 
 ENCODINGS = ("o200k_base", "cl100k_base")
@@ -25,7 +26,10 @@ def texts() -> list[str]:
 def bench_rehydrate(benchmark: Any, texts: list[str], encoding: str) -> None:
     """Count every text again; the thread has counted before, as a server's has."""
     _measure(
-        benchmark, texts, lambda: sum(_native.count(text, encoding) for text in texts), rounds=30
+        benchmark,
+        texts,
+        lambda: sum(_native.count(text, encoding) for text in texts),
+        rounds=SIZE.count_rounds,
     )
 
 
@@ -42,14 +46,19 @@ def bench_rehydrate_fresh_thread(benchmark: Any, texts: list[str], encoding: str
         thread.join()
         return counted[0]
 
-    _measure(benchmark, texts, count, rounds=30)
+    _measure(benchmark, texts, count, rounds=SIZE.count_rounds)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def bench_tiktoken(benchmark: Any, texts: list[str], encoding: str) -> None:
     """Count with tiktoken, text by text."""
     encode = peers.encoding(encoding).encode_ordinary
-    _measure(benchmark, texts, lambda: sum(len(encode(text)) for text in texts), rounds=5)
+    _measure(
+        benchmark,
+        texts,
+        lambda: sum(len(encode(text)) for text in texts),
+        rounds=SIZE.peer_rounds,
+    )
 
 
 def bench_tokenizers_wordpiece(
@@ -62,7 +71,7 @@ def bench_tokenizers_wordpiece(
         benchmark,
         texts,
         lambda: sum(len(encode(t, add_special_tokens=False).ids) for t in texts),
-        rounds=5,
+        rounds=SIZE.peer_rounds,
     )
 
 

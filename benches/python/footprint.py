@@ -18,10 +18,11 @@ from statistics import median
 from typing import Any
 
 from benches.python.inputs import ROOT, Message, generated_chat, generated_session
+from benches.report.size import SIZE
 
-RUNS = 11
+RUNS = SIZE.import_runs
 MANY_MESSAGES = 10_000
-CONVERSATIONS = 5
+CONVERSATIONS = SIZE.cached_conversations
 EAGER = "rehydrate"
 OPTIONAL = (
     "numpy",
@@ -164,7 +165,8 @@ def main() -> None:
         figures: dict[str, Any] = _grow(asked.grow)
     elif asked.build_wheel:
         with tempfile.TemporaryDirectory() as folder:
-            build = [sys.executable, "-m", "maturin", "build", "--release", "-q", "--out", folder]
+            build = [sys.executable, "-m", "maturin", "build", "--release", "-q"]
+            build += ["--compression-level", "9", "--out", folder]  # as `make wheel` does
             subprocess.run(build, cwd=ROOT, check=True)
             figures = measure(Path(folder))
     else:

@@ -14,16 +14,16 @@ from benches.python import peers
 from benches.python.inputs import RATIO, Message, generated_chat, generated_session
 from benches.report.growing import exponent, of_n_log_n
 from benches.report.rows import Part, Row, number
+from benches.report.size import SIZE
 from rehydrate import _native
 from rehydrate.retention import to_langchain, trim
 
-MESSAGES = (1_000, 10_000, 100_000, 1_000_000)
-BYTES = (125_000, 500_000, 2_000_000, 8_000_000)
+MESSAGES, BYTES = SIZE.growth_messages, SIZE.growth_bytes
 PEER_MESSAGES, PEER_BYTES = MESSAGES[:2], BYTES[:3]
 """Sizes that LangChain's trim_messages finishes in a few seconds."""
-ROUNDS = 5
+ROUNDS, ROUNDS_OF_A_MILLION = 5, 3
 LINEAR = 1.05
-"""An exponent: linear growth, plus the effect of the processor's caches."""
+"""The exponent wanted: linear growth, plus the effect of the processor's caches."""
 
 Seconds = dict[int, float]
 
@@ -37,7 +37,7 @@ def measure() -> Part:
     peer_by_messages: Seconds = {}
     for size in MESSAGES:
         chat = generated_chat(size)
-        by_messages[size] = _ours(chat, rounds=1 if size == MESSAGES[-1] else ROUNDS)
+        by_messages[size] = _ours(chat, rounds=ROUNDS if size < 1_000_000 else ROUNDS_OF_A_MILLION)
         if size in PEER_MESSAGES:
             peer_by_messages[size] = _trim(chat)
         del chat
@@ -54,12 +54,12 @@ def measure() -> Part:
             f"exponent in messages, {MESSAGES[0]:,} to {MESSAGES[-1]:,}",
             exponent(by_messages),
             "",
-            round(n_log_n, 2),
+            LINEAR,
             beside=f"{_told(by_messages, ' messages')}; trim_messages "
             f"{_power(peer_by_messages)} up to {PEER_MESSAGES[-1]:,}: "
             f"{_told(peer_by_messages, '')}",
-            limit="n log n itself has the exponent wanted; tables that outgrow the processor's "
-            "caches add to it, the fixed cost of a call takes from it",
+            limit=f"n log n has {n_log_n:.2f} between these sizes; tables that outgrow the "
+            "processor's caches add to it, the fixed cost of a call takes from it",
         ),
         Row(
             f"exponent in bytes of text, 305 units, {BYTES[0] / 1e6:g} to {BYTES[-1] / 1e6:g} MB",
@@ -81,7 +81,8 @@ def measure() -> Part:
         f"`compact_context`, cold, balanced, no query, a ratio of {RATIO}, parsing included. "
         "Short chat messages, each a unit; and a coding session whose results grow. An exponent "
         "is that of the power of the size that fits the times best; 1 is a straight line. "
-        f"Medians of {ROUNDS}; a million messages and trim_messages (tiktoken) run once."
+        f"Medians of {ROUNDS}, of a million messages {ROUNDS_OF_A_MILLION}; trim_messages "
+        "(tiktoken) runs once."
     )
     return Part("Growth, from Python", about, rows)
 

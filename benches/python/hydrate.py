@@ -9,28 +9,31 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from benches.python.inputs import ROOT, Message, generated_session
+from benches.python import peers
+from benches.python.inputs import RATIO, ROOT, Message, generated_session
 from benches.python.memory_texts import queries, texts
 from benches.python.retention import data_folder
 from benches.report.rows import Part, Row, number
+from benches.report.size import SIZE
 from rehydrate import Budget, Context, ContextRequest, Memory, count_tokens, hydrate
 from rehydrate.prompt import compile as compile_ir, hydrate_source, semantic
+from rehydrate.retention import to_langchain, trim
 
 ITEMS = 100_000
 TOKENS = 100_000
 BATCH = 1_000
-ASKED, WARM_UP = 300, 20
+ASKED, WARM_UP = SIZE.prompts, 20
 NAMESPACE = "bench"
 ROOMY = Budget(10**7, 10**9)
 """Nothing is pruned: the conversation is measured as it is."""
@@ -38,6 +41,11 @@ CONTEXTS = 20
 TURNS = 20
 """Turns of one conversation; few, so that its size stays about the same."""
 NOTES = ROOT / "examples" / "notes"
+FROM_NOTHING = "No prompt before it to extend: every entry is read, counted, checked and capped"
+EXTENDS = (
+    "What is new is read, counted and rendered; the entries of the prompt before are walked over"
+)
+SEARCH = "The search, its hits fitted into a budget, and two changes of threads"
 
 
 class Spread(NamedTuple):
@@ -83,7 +91,6 @@ def filled(path: Path, items: Sequence[str]) -> Memory:
 
 def measure(items: int) -> Part:
     """Measure every row."""
-    load = os.getloadavg()[0]
     held = list(texts(items))
     asked = queries(held, ASKED)
     messages = conversation()
@@ -96,8 +103,7 @@ def measure(items: int) -> Part:
         "Hydrate and compile",
         f"A conversation of {len(messages):,} entries and {tokens:,} tokens, a memory of {items:,} "
         f"items with a hot one; hot, temporal and semantic run at once. {ASKED} different "
-        "questions, sources as they come but for the deadline (none). Load "
-        f"{load:.1f} before, {os.getloadavg()[0]:.1f} after.",
+        "questions, sources as they come but for the deadline (none).",
         rows,
     )
 
@@ -109,6 +115,7 @@ def _rows(memory: Memory, messages: list[Message], asked: Sequence[str], size: s
         f"memory.search {number(search.p50)} ({number(search.busy_p50)} on the processor), "
         f"memory.hot {number(hot.p50)} ({number(hot.busy_p50)})"
     )
+    trimmed = f"LangChain trim_messages (tiktoken) of the same {number(_trim_ms(messages))} ms"
     whole = _spread("hydrate and compile", lambda query: _prompt(query, memory, messages), asked)
     brought = _spread(
         "hydrate", lambda query: hydrate(query, memory, messages=messages, timeout=None), asked
@@ -121,25 +128,62 @@ def _rows(memory: Memory, messages: list[Message], asked: Sequence[str], size: s
     notes = _spread("notes", lambda query: hydrate(query, NOTES, timeout=None), asked)
     return [
         Row(
-            f"hydrate and compile, {size}, p50", whole.p50, "ms", 10, beside=of_it, limit=whole.busy
+            f"hydrate and compile, {size}, p50",
+            whole.p50,
+            "ms",
+            10,
+            beside=f"{of_it}; {trimmed}",
+            limit=f"{FROM_NOTHING}; {whole.busy}",
         ),
-        Row("the same, p99", whole.p99, "ms"),
+        Row("hydrate and compile, p99", whole.p99, "ms"),
         Row("of it hydrate, p50", brought.p50, "ms", limit=brought.busy),
         Row(
             "a `Context`, a turn that adds the user's message and searches, p50",
             turn.p50,
             "ms",
             3,
-            beside=of_it,
-            limit=turn.busy,
+            beside=f"{of_it}; {trimmed}",
+            limit=f"The search, then a prompt. {EXTENDS}; {turn.busy}",
         ),
-        Row("a step of a turn: a call and its result, p50", step.p50, "ms", 3, limit=step.busy),
-        Row("a `Context` beyond its messages", _overhead(messages), "kB", 200),
+        Row(
+            "a `Context`, a step of a turn: a call and its result, p50",
+            step.p50,
+            "ms",
+            1,
+            beside=trimmed,
+            limit=f"{EXTENDS}; {step.busy}",
+        ),
+        Row(
+            "a `Context` beyond its messages",
+            _overhead(messages),
+            "kB",
+            200,
+            limit="What it keeps of each entry: ids, counts, digests, the last prompt",
+        ),
         Row("history alone: read and counted, p50", alone.p50, "ms", limit=alone.busy),
-        Row("hydrate_source(semantic), p50", one.p50, "ms", 5, beside=of_it, limit=one.busy),
-        Row("hydrate_source(semantic), p99", one.p99, "ms", 20),
+        Row(
+            "hydrate_source(semantic), p50",
+            one.p50,
+            "ms",
+            5,
+            beside=of_it,
+            limit=f"{SEARCH}; {one.busy}",
+        ),
+        Row("hydrate_source(semantic), p99", one.p99, "ms", 20, limit=SEARCH),
         Row("knowledge of the ten notes in examples, p50", notes.p50, "ms", limit=notes.busy),
     ]
+
+
+def _trim_ms(messages: list[Message]) -> float:
+    """Return the milliseconds in which LangChain's way cuts the same messages, median of five."""
+    turns, counter = to_langchain(messages), peers.o200k_counter()
+    budget = int(counter(turns) * RATIO)
+    taken = []
+    for _ in range(5):
+        before = time.perf_counter()
+        trim(turns, budget, counter)
+        taken.append(time.perf_counter() - before)
+    return median(taken) * 1e3
 
 
 def _settings() -> dict[str, Any]:

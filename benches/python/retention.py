@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -83,9 +84,16 @@ def data_folder(named: str | None = None) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def measure(folder: Path) -> dict[str, Any]:
-    """Return every table, and the counts of the laws."""
-    chats = read_locomo(folder / "locomo_dev.json")
+def measure(folder: Path, only: frozenset[str] = frozenset(), every: int = 1) -> dict[str, Any]:
+    """Return every table, and the counts of the laws.
+
+    `only` names methods: then the tables of questions and of cuts have these lines, and nothing
+    else is measured. `every` asks one in so many questions of LoCoMo.
+    """
+    chats = [
+        replace(chat, questions=chat.questions[::every])
+        for chat in read_locomo(folder / "locomo_dev.json")
+    ]
     support = read_tau_bench(folder / "airline_dev.json")
     sessions = [read_claude_code(path) for path in sorted((folder / "claude_code").glob("*.jsonl"))]
     long_sessions = [
@@ -93,14 +101,18 @@ def measure(folder: Path) -> dict[str, Any]:
     ]
     coding_cuts = cut_sessions(long_sessions, CODING_CUTS)
     support_cuts = cut_sessions(support, SUPPORT_CUTS, min_messages=24, min_needed=3)
-    return {
+    found: dict[str, Any] = {
         "questions": {
             "conversations": len(chats),
             "questions": sum(len(chat.questions) for chat in chats),
-            "methods": _questions(chats),
+            "methods": _questions(chats, only),
         },
-        "coding": {"cuts": len(coding_cuts), "methods": _cuts(coding_cuts)},
-        "airline": {"cuts": len(support_cuts), "methods": _cuts(support_cuts)},
+        "coding": {"cuts": len(coding_cuts), "methods": _cuts(coding_cuts, only)},
+        "airline": {"cuts": len(support_cuts), "methods": _cuts(support_cuts, only)},
+    }
+    if only:
+        return found
+    return found | {
         "names": _work_questions(about_names(long_sessions)),
         "lines": _work_questions(about_lines(long_sessions)),
         "laws": check_laws([*chats, *support, *sessions]),
@@ -213,7 +225,7 @@ def _lines_made_up(excerpt: Message, message: Message) -> int:
     return made_up
 
 
-def _questions(chats: list[Conversation]) -> Means:
+def _questions(chats: list[Conversation], only: frozenset[str]) -> Means:
     cost = exact_cost()
     unnamed = [_without_speakers(chat) for chat in chats]
     methods: list[tuple[str, list[Conversation], Compact]] = [
@@ -231,7 +243,7 @@ def _questions(chats: list[Conversation]) -> Means:
         ("balanced, no embedder", chats, ours(embedder=None)),
         ("balanced, texts without speakers' names", unnamed, ours()),
     ]
-    if folder := find_minilm():
+    if not only and (folder := find_minilm()):
         precisions: tuple[Precision, ...] = ("int8", "fp32")
         for precision in precisions:
             model = load_model(folder, precision=precision)
@@ -239,10 +251,11 @@ def _questions(chats: list[Conversation]) -> Means:
     return {
         name: _means(measure_questions(among, compact, QUESTION_RATIOS, cost=cost), name)
         for name, among, compact in methods
+        if not only or name in only
     }
 
 
-def _cuts(cuts: list[Cut]) -> Means:
+def _cuts(cuts: list[Cut], only: frozenset[str]) -> Means:
     cost = exact_cost()
     kind = cuts[0].format if cuts else "auto"
     methods: list[tuple[str, Compact]] = [
@@ -260,7 +273,10 @@ def _cuts(cuts: list[Cut]) -> Means:
     found = {
         name: _means(measure_cuts(cuts, compact, CUT_RATIOS, cost=cost), name)
         for name, compact in methods
+        if not only or name in only
     }
+    if only:
+        return found
     limits = [measure_cuts([cut], oracle(cut, cost), CUT_RATIOS, cost=cost) for cut in cuts]
     every = Retention(tuple(score for limit in limits for score in limit.scores))
     return found | {"knows the future": _means(every, "knows the future")}
@@ -308,10 +324,15 @@ def main() -> None:
     """Print the figures as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", help="folder of the conversations")
-    folder = data_folder(parser.parse_args().folder)
+    parser.add_argument(
+        "--only", nargs="+", default=(), help="these methods, without laws and questions on work"
+    )
+    parser.add_argument("--every", type=int, default=1, help="ask one in so many questions")
+    asked = parser.parse_args()
+    folder = data_folder(asked.folder)
     if folder is None:
         sys.exit("retention: no conversations; name their folder, or set REHYDRATE_DATA")
-    json.dump(measure(folder), sys.stdout)
+    json.dump(measure(folder, frozenset(asked.only), asked.every), sys.stdout)
 
 
 if __name__ == "__main__":

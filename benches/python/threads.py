@@ -1,4 +1,8 @@
-"""Two threads against one, over different conversations: `python -m benches.python.threads`."""
+"""Two threads against one, over different conversations: `python -m benches.python.threads`.
+
+A call reads new texts on a second thread where there is a second processor. So one thread works in
+a process that has one processor, and two threads in a process that has two.
+"""
 
 from __future__ import annotations
 
@@ -8,39 +12,37 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import cycle
+from multiprocessing import get_context
 from statistics import median
 from typing import Any
 
 import rehydrate
 from benches.python.inputs import QUERY, RATIO, Message, generated_session
+from benches.report.load import pin
+from benches.report.size import SIZE
 from rehydrate import _native
 
 THREADS = (1, 2)
-ROUNDS = 7
 SECONDS = 0.5
-COLD_SESSIONS = 24
+COLD_SESSIONS = 48
 """Sessions for each thread and round: more than it compacts in a round."""
+CASES = {"cold": None, "cold, query": QUERY, "warm": None, "warm, query": QUERY}
+
+Sessions = list[list[Message]]
 
 
-def measure(rounds: int = ROUNDS, seconds: float = SECONDS) -> list[dict[str, Any]]:
+def measure(rounds: int, seconds: float) -> list[dict[str, Any]]:
     """Measure compactions a second by case and threads, medians of rounds that take turns."""
-    sessions = [
-        [generated_session(number=1 + thread * COLD_SESSIONS + n) for n in range(COLD_SESSIONS)]
-        for thread in range(max(THREADS))
-    ]
+    spawn = get_context("spawn")
+    workers = {threads: spawn.Pool(1, pin, (threads,)) for threads in THREADS}
     rows = []
-    for case, query in (
-        ("cold", None),
-        ("cold, query", QUERY),
-        ("warm", None),
-        ("warm, query", QUERY),
-    ):
-        is_cold = case.startswith("cold")
+    for case in CASES:
         rates: dict[int, list[float]] = {threads: [] for threads in THREADS}
         for _ in range(rounds):
-            for threads in THREADS:
-                rates[threads].append(_rate(sessions[:threads], query, is_cold, seconds))
+            for threads, worker in workers.items():
+                rates[threads].append(worker.apply(_rate, (threads, case, seconds)))
         one = median(rates[1])
         rows += [
             {
@@ -51,18 +53,29 @@ def measure(rounds: int = ROUNDS, seconds: float = SECONDS) -> list[dict[str, An
             }
             for threads, found in rates.items()
         ]
+    for worker in workers.values():
+        worker.close()
+        worker.join()
     return rows
 
 
-def _rate(
-    sessions: list[list[list[Message]]], query: str | None, is_cold: bool, seconds: float
-) -> float:
+@cache
+def _sessions(thread: int) -> Sessions:
+    """Return conversations that no other thread has."""
+    first = 1 + thread * COLD_SESSIONS
+    return [generated_session(number=first + more) for more in range(COLD_SESSIONS)]
+
+
+def _rate(threads: int, case: str, seconds: float) -> float:
+    """Return compactions a second of so many threads at once."""
+    sessions, query = [_sessions(thread) for thread in range(threads)], CASES[case]
+    is_cold = case.startswith("cold")
     _native.clear_cache()
     if not is_cold:
         for own in sessions:
             rehydrate.compact_context(own[0], query, RATIO)
 
-    def work(own: list[list[Message]]) -> Callable[[], float]:
+    def work(own: Sessions) -> Callable[[], float]:
         # Cold: a session is used once. Warm: the same one again and again, as in a long turn.
         each: Iterator[list[Message]] = iter(own) if is_cold else cycle(own[:1])
 
@@ -84,7 +97,7 @@ def _rate(
 def main() -> None:
     """Print the rows as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--rounds", type=int, default=SIZE.thread_rounds)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="a round and a row")
     asked = parser.parse_args()
     json.dump(measure(asked.rounds, asked.seconds), sys.stdout, indent=1)

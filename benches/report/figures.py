@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from benches.report.rows import Part
+from benches.report.size import FULL, SIZE
 from benches.report.timings import Timing
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-KEPT = TARGET / "bench"
-"""Folder of the Python part's figures; a report can be written again from them."""
+CRITERION = TARGET / "criterion"
+KEPT = TARGET / "bench" if SIZE is FULL else TARGET / "bench" / SIZE.name
+"""Folder of the figures of a run of this size; a report can be written again from them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Figures:
     retention: dict[str, Any] | None
     footprint: dict[str, Any]
     run: dict[str, Any] = field(default_factory=dict)
-    """Of the Python part: its machine, the load before and after, and the reasons of failures."""
+    """Of the run: its machine, its beginning; by step its seconds, others' share, its failure."""
     parts: dict[str, Part | None] = field(default_factory=dict)
     """By module of `benches/python`; None where its command failed."""
     shapes: Sequence[dict[str, Any]] = ()
@@ -36,7 +38,7 @@ class Figures:
     threads: Sequence[dict[str, Any]] = ()
     """Rows of case, threads, per_second and speedup."""
     rss: Sequence[dict[str, Any]] = ()
-    """Rows of t_seconds, rss_bytes and compactions, where the long loop was run."""
+    """Rows of t_seconds, rss_bytes and compactions."""
 
     def __getitem__(self, name: str) -> Timing | None:
         """Return a median by name, as `tokens/o200k_base/cold` of Criterion."""
@@ -44,10 +46,12 @@ class Figures:
 
 
 def read(parts: Sequence[str] = ()) -> Figures:
-    """Read Criterion's medians and those of the last run of `running.run_python_benches`."""
+    """Read the figures of the last run of this size, and Criterion's medians beside a full one."""
     timings = dict(_pytest_benchmarks(KEPT / "speed.json"))
+    two = _pytest_benchmarks(KEPT / "speed_two.json")
+    timings |= {f"{name}, two processors": timing for name, timing in two}
     times: list[float] = []
-    for name, timing, modified in _criterion(TARGET / "criterion"):
+    for name, timing, modified in _criterion(CRITERION) if SIZE is FULL else ():
         timings[name] = timing
         times.append(modified)
     return Figures(
@@ -59,13 +63,13 @@ def read(parts: Sequence[str] = ()) -> Figures:
         parts={name: _part(part_file(name)) for name in parts},
         shapes=_rows(KEPT / "shapes.json"),
         threads=_rows(KEPT / "threads.json"),
-        rss=_rows(KEPT / "rss.json"),
+        rss=_rows(KEPT / "memory_loop.json"),
     )
 
 
 def part_file(name: str) -> Path:
     """Return the file of a part's output."""
-    return KEPT / f"part-{name}.json"
+    return KEPT / f"{name}.json"
 
 
 def moment(seconds: float) -> datetime:

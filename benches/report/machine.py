@@ -32,6 +32,7 @@ def about() -> dict[str, str]:
         "tokenizers",
         "onnxruntime",
         "usearch",
+        "chromadb",
         "langchain-core",
         "pytest-benchmark",
     )

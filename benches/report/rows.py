@@ -37,6 +37,11 @@ class Row:
         )
         return [self.case, *bounds, measured, self._verdict(), self.beside, self.limit]
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it has a target."""
+        return self.want is not None or self.beyond is not None
+
     def _verdict(self) -> str:
         if self.value is None:
             return ""

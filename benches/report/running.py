@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from benches.report import machine
-from benches.report.figures import KEPT, ROOT, part_file
+from benches.report import load, machine
+from benches.report.figures import CRITERION, KEPT, ROOT
+from benches.report.size import SIZE, Size
 
 PARTS: tuple[str, ...] = (
     "bench_onnx",
@@ -29,64 +36,135 @@ PARTS: tuple[str, ...] = (
 )
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""
 
-RSS = KEPT / "rss.json"
-"""An hour's loop (`benches.python.memory_loop`), which is run by hand, and reported if it was."""
-
 CORE = "cargo bench -p rehydrate-core --bench '*'"
 PYTHON = "python -m benches.report"
 
+LOOP_CACHE_MIB = 32
+"""Of the loop: a full cache drops half of itself, and a line through that needs hours at 256."""
 
-def run_python_benches(data: str | None, build_wheel: bool) -> bool:
-    """Run all but Criterion's part; results go to `KEPT`. Return whether all succeeded."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    about, load_before = machine.about(), os.getloadavg()[0]
-    for stale in KEPT.glob("*.json"):
-        if stale != RSS:
-            stale.unlink()
-    names = ("-o", "python_files=bench_*.py", "-o", "python_functions=bench_*")
-    kept = ("--benchmark-columns=median,iqr,rounds", f"--benchmark-json={KEPT / 'speed.json'}")
-    plain = ("-q", "-W", "default", "-p", "no:cacheprovider")
-    failed: dict[str, str] = {}
+_PYTEST = (
+    *("-m", "pytest", "-q", "-W", "default", "-p", "no:cacheprovider"),
+    *("-o", "python_files=bench_*.py", "-o", "python_functions=bench_*"),
+    "--benchmark-columns=median,iqr,rounds",
+)
 
-    def measure(*arguments: str, into: str | None = None) -> None:
-        why = _python(*arguments, into=into)
-        if why:
-            failed[into or "speed"] = why
-            print(f"report: {arguments[1]} failed: {why}", file=sys.stderr, flush=True)
 
-    measure("-m", "pytest", "benches/python", *names, *plain, *kept)
-    built = ["--build-wheel"] if build_wheel else []
-    measure("-m", "benches.python.footprint", *built, into="footprint")
-    measure("-m", "benches.python.threads", into="threads")
-    measure("-m", "benches.python.shapes", "--json", into="shapes")
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A command that leaves figures in `KEPT`, or in Criterion's folder."""
+
+    name: str
+    command: Sequence[str]
+    prints: bool = True
+    """Whether the figures are what it prints; else it writes them itself."""
+    processors: int | None = None
+    """How many it may use; all by default."""
+
+
+@dataclass(slots=True)
+class Ran:
+    """What steps took, and what went wrong: by the step's name."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    others: dict[str, float] = field(default_factory=dict)
+    """The share of all processors that others took meanwhile."""
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def steps(data: Path | None, size: Size) -> list[Step]:
+    """Return all steps of a run of this size, in order; without `data` those that need none."""
+    quickly = ("-q", "--", "--warm-up-time", "1", "--measurement-time", "2")
+    core = ("cargo", "bench", "-p", "rehydrate-core", "--locked", "--bench", "*", *quickly)
+    # Of one processor its own time, so that the turns of other programs on it do not count.
+    own_time = "--benchmark-timer=time.process_time"
+    of_one = (*_PYTEST, own_time, "benches/python", f"--benchmark-json={KEPT / 'speed.json'}")
+    # The engine reads texts on a second thread where there is a second processor.
+    two_file = f"--benchmark-json={KEPT / 'speed_two.json'}"
+    of_two = (*_PYTEST, "benches/python/bench_compact.py", "-k", "bench_cold and balanced")
+    found = [
+        Step("core", core, prints=False),
+        _python("speed", *of_one, prints=False, processors=1),
+        _python("speed_two", *of_two, two_file, prints=False, processors=2),
+        _module("footprint", *size.footprint),
+        _module("threads"),
+        _module("shapes", "--json"),
+    ]
     if data is not None:
-        measure("-m", "benches.python.retention", data, into="retention")
-        os.environ["REHYDRATE_DATA"] = data
-    for name in PARTS:
-        measure("-m", f"benches.python.{name}", into=part_file(name).stem)
+        found.append(_module("retention", str(data), *size.retention))
+    found += map(_module, PARTS)
+    length = ("--seconds", str(size.loop_seconds), "--cache-mib", str(LOOP_CACHE_MIB))
+    found.append(_module("memory_loop", *length))
+    return [step for step in found if step.name not in size.left_out]
+
+
+def run(data: Path | None, size: Size = SIZE) -> bool:
+    """Run every step; results go to `KEPT`. Return whether all succeeded."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for stale in KEPT.glob("*.json"):
+        stale.unlink()
+    if "core" not in size.left_out:
+        shutil.rmtree(CRITERION, ignore_errors=True)  # benches of other names stay there for ever
+    if data is not None:
+        os.environ["REHYDRATE_DATA"] = str(data)
+    about, began = machine.about(), time.time()
+    ran, patience = Ran(), float(size.patience_seconds)
+    for step in steps(data, size):
+        patience -= load.wait_until_quiet(patience)
+        before = load.now()
+        print(f"+ {step.name}: {' '.join(step.command)}", file=sys.stderr, flush=True)
+        why = measure(step)
+        after = load.now()
+        ran.seconds[step.name] = after.clock - before.clock
+        ran.others[step.name] = load.others(before, after)
+        told = f"{ran.seconds[step.name]:.0f} s, others took {ran.others[step.name]:.0%}"
+        if why:
+            ran.failed[step.name] = why
+            told += f"; it failed: {why}"
+        print(f"  {told}", file=sys.stderr, flush=True)
     commit = machine.about()["commit"]
     if commit != about["commit"]:
         about["commit"] += f" at its beginning, {commit} at its end"
-    load = {"before": load_before, "after": os.getloadavg()[0]}
-    run = {"about": about, "load": load, "failed": failed}
-    (KEPT / "run.json").write_text(json.dumps(run), encoding="utf-8")
-    return not failed
+    _keep(about, began, ran)
+    return not ran.failed
 
 
-def _python(*arguments: str, into: str | None) -> str:
-    """Run a command; return why it failed, or ""."""
+def measure(step: Step) -> str:
+    """Run one step; return why it failed, or ""."""
+    out, errors = KEPT / f"{step.name}.json", KEPT / f"{step.name}.err"
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     }
-    print("+ python", *arguments, file=sys.stderr, flush=True)
-    command = [sys.executable, *arguments]
-    errors = KEPT / f"{into or 'speed'}.err"
-    out = (KEPT / f"{into}.json").open("w", encoding="utf-8") if into else nullcontext(None)
-    with out as stdout, errors.open("w", encoding="utf-8") as stderr:
+    out = out if step.prints else out.with_suffix(".txt")
+    with out.open("w", encoding="utf-8") as stdout, errors.open("w", encoding="utf-8") as stderr:
         ended = subprocess.run(
-            command, cwd=ROOT, env=environment, check=False, stdout=stdout, stderr=stderr
+            step.command,
+            cwd=ROOT,
+            env=environment,
+            check=False,
+            stdout=stdout,
+            stderr=stderr,
+            preexec_fn=partial(load.pin, step.processors) if step.processors else None,
         )
     if not ended.returncode:
         return ""
     told = errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return f"exit {ended.returncode}, {told[-1] if told else 'and said nothing'}"
+
+
+def _python(name: str, *arguments: str, **more: Any) -> Step:
+    return Step(name, (sys.executable, *arguments), **more)
+
+
+def _module(module: str, *arguments: str) -> Step:
+    return _python(module, "-m", f"benches.python.{module}", *arguments)
+
+
+def _keep(about: Mapping[str, str], began: float, ran: Ran) -> None:
+    run_ = {
+        "about": about,
+        "began": began,
+        "seconds": ran.seconds,
+        "others": ran.others,
+        "failed": ran.failed,
+    }
+    (KEPT / "run.json").write_text(json.dumps(run_, indent=1), encoding="utf-8")

@@ -10,11 +10,12 @@ from benches.report.sections.core import core
 from benches.report.sections.footprint import footprint
 from benches.report.sections.growth import growth
 from benches.report.sections.laws import laws
+from benches.report.sections.loop import loop
 from benches.report.sections.parts import parts
 from benches.report.sections.preamble import preamble
 from benches.report.sections.retention import retention
 from benches.report.sections.shapes import shapes
-from benches.report.sections.threads import loop, threads
+from benches.report.sections.threads import threads
 from benches.report.sections.tokens import tokens
 
 SECTIONS: tuple[Callable[[Figures], Iterable[str]], ...] = (

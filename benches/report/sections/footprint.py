@@ -13,7 +13,6 @@ def footprint(of: Figures) -> Iterable[str]:
     """Import, memory, size."""
     if not of.footprint:
         return
-    told, memory, wheel = of.footprint["import"], of.footprint["memory"], of.footprint["wheel"]
     yield from section(
         "Footprint",
         "Processes of their own. Memory is what stays resident after a cold balanced compaction "
@@ -21,8 +20,16 @@ def footprint(of: Figures) -> Iterable[str]:
         "thrown away: the content cache.",
         "python -m benches.python.footprint",
     )
+    yield from rows_table(rows(of))
+
+
+def rows(of: Figures) -> list[Row]:
+    """Return a row for each figure; none where nothing was measured."""
+    if not of.footprint:
+        return []
+    told, memory, wheel = of.footprint["import"], of.footprint["memory"], of.footprint["wheel"]
     bare = told["bare_ms"]
-    rows = [
+    found = [
         Row(
             "`import rehydrate`, over bare Python",
             told["import_ms"] - bare,
@@ -45,6 +52,7 @@ def footprint(of: Figures) -> Iterable[str]:
             "",
             0,
             beside=", ".join(told["loaded"]),
+            limit="Those named beside are imported at the top of a module",
         ),
         Row(
             "import and a first, tiny compaction, over bare Python",
@@ -57,7 +65,7 @@ def footprint(of: Figures) -> Iterable[str]:
         grown = memory[kind]
         conversations = grown.get("conversations", 1)
         mean = grown["text_bytes"] / grown["messages"] / conversations
-        rows.append(
+        found.append(
             Row(
                 f"memory for {grown['messages']:,} messages, {label} ({mean:,.0f} bytes each), "
                 f"on average of {conversations} conversations",
@@ -72,7 +80,7 @@ def footprint(of: Figures) -> Iterable[str]:
                 "its place in the cache",
             )
         )
-    rows.append(
+    found.append(
         Row(
             "wheel",
             wheel["bytes"] / 1e6 if wheel else None,
@@ -84,4 +92,4 @@ def footprint(of: Figures) -> Iterable[str]:
             limit="Two vocabularies and the static model's int8 rows, none of which compress well",
         )
     )
-    yield from rows_table(rows)
+    return found

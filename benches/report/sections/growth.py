@@ -43,12 +43,12 @@ def growth(of: Figures) -> Iterable[str]:
         "",
         round(wanted, 2),
         beside=f"n log n has {wanted:.2f} between these sizes",
+        limit="Tables by hash that outgrow the processor's caches",
     )
     yield from rows_table([row])
     yield (
-        "What limits it: tables by hash (cached texts, features) that outgrow the processor's "
-        "caches. From 2,000 units on, packing makes one pass instead of five. At a million "
-        "messages the content cache (256 MB) is full: texts seen first are derived anew at the "
-        "next call."
+        "The tables by hash are of cached texts and of features. From 2,000 units on, packing "
+        "makes one pass instead of five. At a million messages the content cache (256 MB) is full: "
+        "texts seen first are derived anew at the next call."
     )
     yield ""

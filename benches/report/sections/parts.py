@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from benches.report.figures import Figures, part_file
+from benches.report.figures import Figures
 from benches.report.markdown import rows_table, section
 
 
@@ -13,9 +13,7 @@ def parts(of: Figures) -> Iterable[str]:
     for name, part in of.parts.items():
         command = f"python -m benches.python.{name}"
         if part is None:
-            why = of.run.get("failed", {}).get(
-                part_file(name).stem, "the command was not run to its end"
-            )
+            why = of.run.get("failed", {}).get(name, "the command was not run to its end")
             yield from section(name.capitalize(), f"Not measured: {why}.", command)
             continue
         yield from section(part.title, part.about, command)

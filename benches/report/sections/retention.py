@@ -7,6 +7,7 @@ from typing import Any
 
 from benches.report.figures import Figures
 from benches.report.markdown import section, table
+from benches.report.rows import Row
 
 QUESTION_TARGETS = {
     "want": {0.1: 0.87, 0.05: 0.81},
@@ -34,6 +35,7 @@ EXCERPTS = (
 )
 
 
+PEERS = ("LangChain trim_messages", "keep the last")
 INTERVALS = "In brackets 95% intervals by bootstrap over whole sessions."
 LAST_TURN = "balanced, the question as last turn, no query"
 WORK = {
@@ -127,6 +129,34 @@ def retention(of: Figures) -> Iterable[str]:
         yield from table(["method", *map(str, shares)], _retained(part["methods"], shares))
         for name in ("balanced", LAST_TURN):
             yield _verdict(name, part["methods"], {0.1: 0.85})
+
+
+def rows(of: Figures) -> list[Row]:
+    """Return a row for each target of `balanced`; none where nothing was measured."""
+    if of.retention is None:
+        return []
+    found = []
+    for kind, of_what, want in (
+        ("questions", "LoCoMo: evidence", QUESTION_TARGETS["want"]),
+        ("coding", "coding sessions: names used later", CUT_TARGETS["coding"]),
+        ("airline", "airline support: names used later", CUT_TARGETS["airline"]),
+    ):
+        methods = of.retention[kind]["methods"]
+        for ratio, bound in want.items():
+            kept = {name: means["retained"][str(ratio)] for name, means in methods.items()}
+            beside = [f"{name} {_share(kept[name])}" for name in PEERS if name in kept]
+            found.append(
+                Row(
+                    f"{of_what}, still there at {ratio} of the tokens",
+                    kept["balanced"],
+                    "",
+                    bound,
+                    more_is_better=True,
+                    beside="; ".join(beside),
+                    limit=WHOLE_MESSAGES,
+                )
+            )
+    return found
 
 
 def _retained(methods: Methods, ratios: Sequence[float]) -> list[list[str]]:
