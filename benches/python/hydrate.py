@@ -43,7 +43,8 @@ TURNS = 20
 NOTES = ROOT / "examples" / "notes"
 FROM_NOTHING = "No prompt before it to extend: every entry is read, counted, checked and capped"
 EXTENDS = (
-    "What is new is read, counted and rendered; the entries of the prompt before are walked over"
+    "What is new is read, counted, checked and rendered, a few microseconds for each of these and "
+    "for each section"
 )
 SEARCH = "The search, its hits fitted into a budget, and two changes of threads"
 

@@ -43,8 +43,8 @@ ASKED, WARM_UP = SIZE.requests, 20
 CONVERSATIONS, CALLS = SIZE.conversations, SIZE.calls
 AT_ONCE = 8
 PREPARES = (
-    "The messages that the prompt does not show are prepared and scored for each call, the memory "
-    "is searched, and what is found is fitted into a budget"
+    "The query is compared with all that the prompt does not show; the best of what is too long "
+    "for an answer are divided into blocks, and those are scored anew"
 )
 SHOWN_TOKENS = 20_000
 
@@ -122,7 +122,7 @@ def one(memory: Memory, asked: Sequence[str], messages: list[Message]) -> list[R
             8,
             beside=f"the prompt made anew {number(beside.p99)} ms, memory.search "
             f"{number(search.p99)} ms",
-            limit=f"{PREPARES}; long results are divided when they are first asked about",
+            limit=f"{PREPARES}; the windows of long results are made at the first call",
         ),
         Row(
             "tokens that a result adds, mean",
