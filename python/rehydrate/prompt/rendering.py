@@ -12,7 +12,8 @@ from rehydrate.formats.rendering import RENDERERS
 from rehydrate.prompt.compiled import CompiledPrompt, Segment
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
-from rehydrate.prompt.layout import BEGINNING, Layout, lay_out
+from rehydrate.prompt.laying_out import BEGINNING, lay_out
+from rehydrate.prompt.layout import Layout
 from rehydrate.prompt.target import Target
 
 __all__ = ["BEGINNING", "render_prompt"]

@@ -4,6 +4,7 @@ pub mod outline;
 pub(crate) mod prepared;
 pub(crate) mod text;
 pub(crate) mod unit;
+pub(crate) mod weighted_rows;
 
 pub use message_parts::{CachedDivision, DividedText, Excerpting, MessagePart};
 pub use prepared::Prepared;

@@ -1,5 +1,6 @@
 //! Embedders: texts to unit vectors. Each tier is one implementation of [`Embedder`].
 pub mod builtin;
+pub(crate) mod centred_rows;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod wordpiece;

@@ -1,6 +1,5 @@
 //! Scores: how relevant, how recent, how new a message is, and what is mentioned nowhere else.
 pub(crate) mod bm25;
-pub(crate) mod centred_rows;
 pub(crate) mod coverage;
 pub(crate) mod objective;
 pub(crate) mod rank_fusion;

@@ -4,10 +4,10 @@ use once_cell::race::OnceBox;
 use crate::conversation::message_parts::{DividedText, MessagePart, MessageParts};
 use crate::conversation::text::{Needs, TextAnalysis};
 use crate::conversation::unit::{Message, PieceKind, Unit};
+use crate::conversation::weighted_rows::WeightedRows;
 use crate::embed::builtin::{PackedBag, StaticModel};
 use crate::embed::{Embedder, normalize};
 use crate::interrupt::Pace;
-use crate::scoring::relevance::WeightedRows;
 
 /// A prepared conversation, as [`crate::engine::Engine::prepare`] returns it.
 #[derive(Default)]

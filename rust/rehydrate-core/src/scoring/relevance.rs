@@ -10,10 +10,11 @@ use rustc_hash::FxHashMap;
 use crate::analysis::words::{self, PackedTerms};
 use crate::conversation::prepared::Prepared;
 use crate::conversation::text::TextAnalysis;
+use crate::conversation::weighted_rows::WeightedRows;
 use crate::embed::Embedder;
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
+use crate::embed::centred_rows::CentredRows;
 use crate::scoring::bm25::idf;
-use crate::scoring::centred_rows::CentredRows;
 use crate::scoring::rank_fusion::{Calibration, Opinions, smooth_by_neighbours};
 use crate::scoring::soft_match::{Match, soft_match};
 use crate::scoring::word_match::match_words;
@@ -109,23 +110,12 @@ impl Prepared {
     /// The built-in model's two opinions: cosine and soft match.
     fn model_opinions(&self, model: &StaticModel, query: &Bag) -> (Vec<f64>, Match) {
         let bags = self.texts(TextAnalysis::bag);
-        let weighted = self.weighted_rows.get_or_init(|| Box::new(WeightedRows::of(self, model, &bags)));
+        let weighted = self.weighted_rows.get_or_init(|| Box::new(self.weighted(model, &bags)));
         let cosine = weighted.cosines(model, query);
         (cosine, soft_match(model, query, self.messages.len(), &bags, &weighted.document_frequency))
     }
-}
 
-/// A conversation's vectors of the built-in model, each token weighted by its IDF here; the same for every query.
-pub(crate) struct WeightedRows {
-    /// By token of the vocabulary, in how many messages it stands.
-    document_frequency: Vec<u32>,
-    /// By document frequency, the weight of a token.
-    weight_of: Vec<f32>,
-    rows: CentredRows,
-}
-
-impl WeightedRows {
-    fn of(prepared: &Prepared, model: &StaticModel, bags: &[(usize, PackedBag<'_>)]) -> Self {
+    fn weighted(&self, model: &StaticModel, bags: &[(usize, PackedBag<'_>)]) -> WeightedRows {
         // Per token, in how many messages it stands and which was the last of them.
         let mut seen = vec![(0_u32, u32::MAX); model.vocab_size()];
         for &(message, bag) in bags {
@@ -136,20 +126,12 @@ impl WeightedRows {
             });
         }
         let document_frequency: Vec<u32> = seen.into_iter().map(|(messages, _)| messages).collect();
-        let messages = prepared.messages.len();
+        let messages = self.messages.len();
         // By frequency, not by token: far fewer logarithms.
         #[expect(clippy::cast_possible_truncation, reason = "weights of single-precision vectors")]
         let weight_of: Vec<f32> = (0..=messages).map(|with_it| idf(messages, with_it as f64) as f32).collect();
-        let rows = prepared.weighted_vectors(|token| weight_of[document_frequency[token as usize] as usize]);
-        Self { rows: CentredRows::new(rows, model.dim()), document_frequency, weight_of }
-    }
-
-    /// Cosine of each message with the query, the mean vector subtracted; -1 where a vector is missing.
-    fn cosines(&self, model: &StaticModel, query: &Bag) -> Vec<f64> {
-        let weight = |token: u16| self.weight_of[self.document_frequency[token as usize] as usize];
-        let asked = model.vector(query.iter().copied(), weight);
-        let as_unlike_as_can_be = |cosine: f64| if cosine.is_nan() { -1.0 } else { cosine };
-        self.rows.cosines(asked).into_iter().map(as_unlike_as_can_be).collect()
+        let rows = self.weighted_vectors(|token| weight_of[document_frequency[token as usize] as usize]);
+        WeightedRows { rows: CentredRows::new(rows, model.dim()), document_frequency, weight_of }
     }
 }
 

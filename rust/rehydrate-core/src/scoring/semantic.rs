@@ -2,8 +2,8 @@
 use std::borrow::Cow;
 
 use crate::conversation::prepared::Prepared;
+use crate::embed::centred_rows::CentredRows;
 use crate::embed::{Embedder, dot, is_present, normalize};
-use crate::scoring::centred_rows::CentredRows;
 use crate::scoring::relevance::{AnalysedQuery, Relevance};
 use crate::scoring::request::{Request, SignalMode};
 use crate::scoring::signals::NEUTRAL_SIMILARITY;

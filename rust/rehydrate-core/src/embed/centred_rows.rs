@@ -1,5 +1,5 @@
 //! Vectors less their mean, compared with one query after another.
-use crate::embed::{dot, is_present, normalize};
+use super::{dot, is_present, normalize};
 
 /// Rows of one space, from which their mean is subtracted.
 pub(crate) struct CentredRows {

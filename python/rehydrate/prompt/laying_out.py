@@ -1,0 +1,338 @@
+"""lay_out: makes the layout of a prompt.
+
+A prompt that goes on from the last one has the last one's layout at its beginning: only what is new
+is rendered.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from operator import lt
+from typing import Any, Literal, NamedTuple
+
+from rehydrate import _engine, formats
+from rehydrate.formats import anthropic_writing
+from rehydrate.formats.neutral import RenderedMessage
+from rehydrate.formats.rendering import RENDERERS, Rendered, render_history
+from rehydrate.messages import Provider, normal_role
+from rehydrate.prompt.compiled import Segment
+from rehydrate.prompt.counting import entry_tokens, section_tokens
+from rehydrate.prompt.entries import History
+from rehydrate.prompt.fencing import fenced, text_of
+from rehydrate.prompt.insertions import insertion_point, insertions
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.layout import Layout
+from rehydrate.prompt.section import Section, Stability
+from rehydrate.prompt.settled import same_objects, shared_entries
+from rehydrate.prompt.target import Target
+
+BEGINNING = "(Earlier messages are not shown.)"
+"""The first user message where the provider requires one and the assistant would be first."""
+
+_Kind = Literal["tool", "system", "message"]
+
+
+def lay_out(ir: PromptIR, target: Target) -> Layout:
+    """Return the layout of a prompt."""
+    last = target.render_cache.layout
+    if last is not None and _goes_on(ir, last, target):
+        added = _added_sections(ir, last, target)
+        if added is not None:
+            return _extended(last, ir, added, target)
+    return _whole(ir, target)
+
+
+class _Added(NamedTuple):
+    """Sections that the last prompt did not have."""
+
+    sections: Sequence[Section]
+    position: int
+    """The position of the entry that they stand before."""
+
+
+def _extended(last: Layout, ir: PromptIR, added: _Added, target: Target) -> Layout:
+    """Return the last prompt's layout with what is new behind it."""
+    history = ir.history
+    own = RENDERERS[target.provider].own
+    sections = [_message_of(section, ir, target) for section in added.sections]
+    pieces: list[_Piece] = []
+    for position in range(len(last.ir.history.entries), len(history.entries)):
+        if position == added.position:
+            pieces += sections
+        message = RenderedMessage(own(history.entries[position]), (position,))
+        pieces.append(_history_piece(message, "message", history.tokens[position], ir, target))
+    if added.position == len(history.entries):
+        pieces += sections
+    return last._replace(
+        ir=ir,
+        segments=(*last.segments, *[piece.segment for piece in pieces]),
+        values=(*last.values, *[piece.value for piece in pieces]),
+        start=len(last.segments),
+    )
+
+
+def _added_sections(ir: PromptIR, last: Layout, target: Target) -> _Added | None:
+    """Return the sections that are new since the last prompt; None where it is not certain that all
+    else stays where it was."""
+    now, known = ir.history, len(last.ir.history.entries)
+    shown = set(map(id, last.ir.sections))
+    old = [section for section in ir.sections if id(section) in shown]
+    new = [section for section in ir.sections if id(section) not in shown]
+    names = {section.id for section in ir.sections}
+    entry_ids = [now.entry_id(position) for position in range(known, len(now.entries))]
+    is_certain = (
+        _are_same(old, last.ir.sections)
+        and len(names) == len(ir.sections)
+        and names.isdisjoint(entry_ids)
+        and all(last.index_of(section.id) is None for section in new)
+    )
+    if not is_certain:
+        return None
+    if not new:
+        return _Added((), len(now.entries))
+    anchor = new[0].anchor
+    dynamic = [section for section in ir.sections if not section.is_static]
+    latest = max([each.anchor or 0 for each in dynamic[: -len(new)]], default=-1)
+    is_certain = (
+        anchor is not None
+        and _are_same(dynamic[-len(new) :], new)
+        and all(section.anchor == anchor for section in new)
+        and latest < anchor <= now.indices[-1] + 1
+    )
+    if anchor is None or not is_certain:
+        return None
+    position = insertion_point(now.entries, bisect_left(now.indices, anchor), target)
+    return None if position < known else _Added(new, position)
+
+
+def _goes_on(ir: PromptIR, last: Layout, target: Target) -> bool:
+    """Whether tools and history begin with those of the last prompt."""
+    before, now = last.ir.history, ir.history
+    known = len(before.entries)
+    return (
+        last.can_go_on
+        and (target.provider, ir.counter, now.format)
+        == (last.provider, last.ir.counter, before.format)
+        and _are_same(ir.tools, last.ir.tools)
+        and shared_entries(before.entries, now) == known
+        and now.tokens[:known] == before.tokens
+        and tuple(now.indices[:known]) == tuple(before.indices)
+        and _ascend(now.indices[known - 1 :])
+        and not (target.provider == "anthropic" and any(map(_is_system, now.entries[known:])))
+    )
+
+
+def _ascend(indices: Sequence[int]) -> bool:
+    return all(map(lt, indices, indices[1:]))
+
+
+def _are_same(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return len(one) == len(other) == same_objects(one, other)
+
+
+def _is_system(entry: Any) -> bool:
+    return normal_role(str(entry.get("role"))) == "system"
+
+
+class _Piece(NamedTuple):
+    """One segment and the value that is sent for it."""
+
+    segment: Segment
+    value: Any
+    names: Sequence[str]
+    """A breakpoint with one of these names stands on its end."""
+
+
+def _whole(ir: PromptIR, target: Target) -> Layout:
+    """Return the layout of a prompt of which nothing is known."""
+    history = render_history(ir.history.entries, ir.history.format, target.provider)
+    tools = _tool_pieces(ir, target)
+    system = _system_pieces(ir, history, target)
+    messages = _message_pieces(ir, history, target)
+    pieces = list(_with_unique_ids([*tools, *system, *messages]))
+    return Layout(
+        ir,
+        target.provider,
+        tuple([piece.segment for piece in pieces]),
+        tuple([piece.value for piece in pieces]),
+        len(tools),
+        len(system),
+        _other_names(pieces),
+        history.notes,
+        _can_go_on(ir, history, target.provider),
+    )
+
+
+def _can_go_on(ir: PromptIR, rendered: Rendered, provider: Provider) -> bool:
+    """Whether new entries leave the parts of this prompt as they are.
+
+    They do not where the history is converted, where a system entry of Anthropic's may move, and
+    where a section stands before an entry that is still to come.
+    """
+    history = ir.history
+    if history.format != provider or not rendered.messages or not _ascend(history.indices):
+        return False
+    if provider == "anthropic":
+        leading = len({source for each in rendered.system for source in each.sources})
+        if any(map(_is_system, history.entries[leading:])):
+            return False
+    end = history.entry_index(len(history.entries) - 1) + 1
+    anchors = [section.anchor for section in ir.sections if not section.is_static]
+    return all(anchor is not None and anchor <= end for anchor in anchors)
+
+
+def _other_names(pieces: Sequence[_Piece]) -> dict[str, int | None]:
+    others: dict[str, int | None] = {}
+    for index, (segment, _, names) in enumerate(pieces):
+        if segment.id in names:
+            others.pop(segment.id, None)
+        else:
+            others[segment.id] = None
+        others |= dict.fromkeys([name for name in names if name != segment.id], index)
+    return others
+
+
+def _tool_pieces(ir: PromptIR, target: Target) -> list[_Piece]:
+    pieces = [
+        _piece([f"tools[{index}]"], "tool", tool.render(target.provider), tool.tokens or 0, target)
+        for index, tool in enumerate(ir.tools)
+    ]
+    if pieces:
+        pieces[-1] = pieces[-1]._replace(names=("tools",))
+    return pieces
+
+
+def _system_pieces(ir: PromptIR, history: Rendered, target: Target) -> list[_Piece]:
+    """Return the system sections, then the history's own system entries."""
+    pieces = [
+        _section_piece(each, "system", partial(_system_value, each, target), target)
+        for each in ir.sections
+        if each.is_system
+    ]
+    return pieces + [
+        _history_piece(each, "system", ir.history.tokens[each.sources[0]], ir, target)
+        for each in history.system
+    ]
+
+
+def _system_value(section: Section, target: Target) -> Any:
+    """Return a system section's block or message, its title above its text."""
+    content = str(section.content)
+    text = f"# {section.title}\n{content}" if section.title else content
+    return RENDERERS[target.provider].system(text)
+
+
+def _message_pieces(ir: PromptIR, history: Rendered, target: Target) -> list[_Piece]:
+    """Return the static sections, then the history with the dynamic sections in it."""
+
+    tokens = _message_tokens(ir.history, history, target.provider)
+    messages = list(zip(history.messages, tokens, strict=True))
+    sections = [section for section in ir.sections if not section.is_system]
+    pieces = [_message_of(section, ir, target) for section in sections if section.is_static]
+    dynamic = [section for section in sections if not section.is_static]
+    if not dynamic:
+        pieces += [_history_piece(each, "message", cost, ir, target) for each, cost in messages]
+        return _with_user_first(pieces, ir, target)
+    inserted = insertions(dynamic, ir.history, history.messages, target)
+    is_static = True
+    for index, (message, cost) in enumerate(messages):
+        here = inserted.get(index, ())
+        # A section without an anchor moves in the next prompt, with all behind it.
+        is_static = is_static and all(section.anchor is not None for section in here)
+        pieces += [_message_of(section, ir, target) for section in here]
+        pieces.append(_history_piece(message, "message", cost, ir, target, is_static=is_static))
+    pieces += [_message_of(section, ir, target) for section in inserted.get(len(messages), ())]
+    return _with_user_first(pieces, ir, target)
+
+
+def _message_of(section: Section, ir: PromptIR, target: Target) -> _Piece:
+    """Return a section as a user message, in its fence."""
+
+    def render() -> Any:
+        text = fenced(section, text_of(section, ir.history.format))
+        return RENDERERS[target.provider].user(text)
+
+    return _section_piece(section, "message", render, target)
+
+
+def _message_tokens(history: History, rendered: Rendered, provider: Provider) -> list[int]:
+    """Return the tokens of each rendered message.
+
+    They are those of its entries; messages that were converted from another format are counted.
+    """
+    if history.format in (provider, "claude_code" if provider == "anthropic" else ""):
+        tokens = history.tokens
+        return [
+            tokens[each.sources[0]]
+            if len(each.sources) == 1
+            else sum(tokens[n] for n in each.sources)
+            for each in rendered.messages
+        ]
+    conversation = formats.parse([each.message for each in rendered.messages], provider)
+    return entry_tokens(conversation, len(rendered.messages))
+
+
+def _with_user_first(pieces: list[_Piece], ir: PromptIR, target: Target) -> list[_Piece]:
+    """Put a user message first, where Anthropic requires one and the passes left none there."""
+    if target.provider != "anthropic" or not pieces:
+        return pieces
+    history = ir.history
+    first = next((each.index for each in history.light_messages if each.role != "system"), 0)
+    if history.format == "anthropic" and history.entry_index(first) == first:
+        return pieces  # the caller's own beginning
+    if pieces[0].value["role"] == "user":
+        return pieces
+    tokens = _engine.count(BEGINNING, ir.counter)
+    message = target.render_cache.rendered(BEGINNING, lambda: anthropic_writing.user(BEGINNING))
+    return [_piece(["beginning"], "message", message, tokens, target), *pieces]
+
+
+def _history_piece(
+    rendered: RenderedMessage,
+    kind: _Kind,
+    tokens: int,
+    ir: PromptIR,
+    target: Target,
+    *,
+    is_static: bool = True,
+) -> _Piece:
+    names = [ir.history.entry_id(source) for source in rendered.sources]
+    stability = "static" if is_static else "dynamic"
+    return _piece(names, kind, rendered.message, tokens, target, stability)
+
+
+def _section_piece(
+    section: Section, kind: _Kind, render: Callable[[], Any], target: Target
+) -> _Piece:
+    value = target.render_cache.rendered(section, render)
+    tokens = section_tokens(section)
+    return _piece([section.id], kind, value, tokens, target, section.stability)
+
+
+def _piece(
+    names: Sequence[str],
+    kind: _Kind,
+    value: Any,
+    tokens: int,
+    target: Target,
+    stability: str = Stability.STATIC,
+) -> _Piece:
+    """Return the piece with these names; the first is the id of its segment."""
+    _, digest, blocks, is_marked = target.render_cache.fingerprint(value)
+    blocks = blocks if kind == "message" else 1
+    segment = Segment(names[0], kind, tokens, digest, str(stability), blocks, is_marked)
+    return _Piece(segment, value, names)
+
+
+def _with_unique_ids(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+    """Number the ids of the pieces that one entry became, from the second on."""
+    seen: dict[str, int] = {}
+    for piece in pieces:
+        name = piece.segment.id
+        seen[name] = number = seen.get(name, 0) + 1
+        if number > 1:
+            segment = piece.segment._replace(id=f"{name}.{number}")
+            piece = piece._replace(segment=segment)  # noqa: PLW2901
+        yield piece
