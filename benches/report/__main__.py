@@ -18,7 +18,7 @@ from benches.report.size import FULL, SIZE
 RESULTS = Path(__file__).resolve().parents[1] / "RESULTS.md"
 OUTPUT = RESULTS if SIZE is FULL else quick.FILE
 BLEMISHES = ("**stale", "**noisy", "not installed", "not measured")
-"""What a report of record does not say."""
+"""Words that a report of record does not contain."""
 
 
 def main() -> None:

@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(slots=True)
 class Ran:
-    """What steps took, and what went wrong: by the step's name."""
+    """The seconds and the failures of steps, by their names."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     others: dict[str, float] = field(default_factory=dict)

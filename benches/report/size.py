@@ -49,7 +49,7 @@ class Size:
     left_out: frozenset[str] = frozenset()
     """Steps of `running.STEPS` that are not run."""
     made_smaller: str = ""
-    """What a reader has to know of the figures."""
+    """A warning to the reader of the figures."""
 
 
 FULL = Size(

@@ -19,7 +19,7 @@ class Layout(NamedTuple):
     """The parts of a prompt in the order in which a provider reads them."""
 
     ir: PromptIR
-    """What it was made from."""
+    """The prompt that is laid out."""
     provider: Provider
     segments: tuple[Segment, ...]
     values: tuple[Any, ...]

@@ -51,7 +51,7 @@ class Settled(NamedTuple):
     end: int = 0
     """How many entries, from the first one on, the pass would leave as they are again."""
     value: Any = None
-    """What the pass itself notes of them."""
+    """A note of the pass's own about them."""
 
     @classmethod
     def of(cls, ir: PromptIR, originals: Any, end: int, value: Any = None) -> Self:

@@ -70,13 +70,20 @@ def conversation(
     choice = choice_of(embedder)
     priority = settings.setdefault("priority", Priority.NORMAL)
     lookups = LookupFilter(frozenset(lookup_tools))
-    last = _LastSearched(name, priority, lookups, choice.has_builtin)
+    last: _Searched | None = None
+
+    def section_of(unit: Unit, history: History, times: Sequence[datetime]) -> Section:
+        unit = lookups.unit_without_lookups(unit)
+        return _section(unit, history, times, name, priority)
 
     def run(request: SourceRequest) -> Found:
+        nonlocal last
         history, times = lookups.without_lookups(*hidden_entries())
         if not history.entries:
             return Found(off="the prompt shows the whole conversation")
-        searched = last.of(history, times)
+        searched = last  # one read and one write: calls may come from several threads
+        if searched is None or searched.history is not history:
+            last = searched = _Searched(history, times, section_of, embed=choice.has_builtin)
         units = searched.units
         deadline = None
         if embedder_timeout is not None:
@@ -118,7 +125,8 @@ def _in_time_range(
 class _Searched:
     """A history that is searched: the engine's analysis, and a section for each unit found so far.
 
-    Calls may come from several threads. What two of them make at once is the same.
+    A prompt hides the same until the next compaction, so the calls of many turns search one
+    history. They may come from several threads; two that make a value at once make the same one.
     """
 
     def __init__(
@@ -154,28 +162,6 @@ class _Searched:
         made = [self._section_of(self.units[index], self.history, self._times) for index in new]
         self._sections.update(zip(new, counted_sections(made), strict=True))
         return [self._sections[index] for index in units]
-
-
-class _LastSearched:
-    """The history that was searched last. What a prompt hides stays the same until the next
-    compaction, so the calls of many turns search the same one."""
-
-    def __init__(self, name: str, priority: Priority, lookups: LookupFilter, embed: bool) -> None:
-        self._name = name
-        self._priority = priority
-        self._lookups = lookups
-        self._embed = embed
-        self._last: _Searched | None = None
-
-    def of(self, history: History, times: Sequence[datetime]) -> _Searched:
-        last = self._last  # one read and one write: calls may come from several threads
-        if last is None or last.history is not history:
-            last = self._last = _Searched(history, times, self._section_of, embed=self._embed)
-        return last
-
-    def _section_of(self, unit: Unit, history: History, times: Sequence[datetime]) -> Section:
-        unit = self._lookups.unit_without_lookups(unit)
-        return _section(unit, history, times, self._name, self._priority)
 
 
 def _relevances(

@@ -54,7 +54,7 @@ def prepare(conversation: Conversation, *, embed: bool) -> _native.Prepared:
 
 
 class Relevances(NamedTuple):
-    """What messages have to do with a query."""
+    """The relevance of messages to a query."""
 
     of_messages: list[float]
     """From 0 to 1 for each message; the best has 1.0."""
