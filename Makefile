@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := cargo test -q -p rehydrate-core --locked
 
+# The tests start hundreds of processes, and each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test lint docs bench fuzz wheel clean
 .DEFAULT_GOAL := help
 

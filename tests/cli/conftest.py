@@ -6,29 +6,40 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.cli.started import Started
 
 Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 _TERMINAL_VARIABLES = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "PYTHONIOENCODING")
 
 
+@pytest.fixture(scope="session")
+def started() -> Iterator[Started]:
+    with Started() as started:
+        yield started
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(started: Started, tmp_path: Path) -> Run:
     """`run("compact", "x.json", stdin=b"...", env={...})`, in a directory of its own."""
 
     def run(
         *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[bytes]:
         base = {key: value for key, value in os.environ.items() if key not in _TERMINAL_VARIABLES}
-        return subprocess.run(
+        every = {**base, "PYTHONUTF8": "1", **(env or {})}
+        if "PYTHONPATH" not in (env or {}):
+            return started.run(arguments, stdin=stdin, env=every, cwd=tmp_path)
+        return subprocess.run(  # what is imported already would not be looked for there
             [sys.executable, "-m", "rehydrate", *arguments],
             input=stdin,
-            env={**base, "PYTHONUTF8": "1", **(env or {})},
+            env=every,
             cwd=tmp_path,
             capture_output=True,
             timeout=120,

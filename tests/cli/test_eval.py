@@ -94,9 +94,8 @@ def test_no_line_of_the_tables_is_wider_than_the_terminal(
 ):
     for seed in range(2):
         write_lines(tmp_path / f"{'long name ' * 5}{seed}.jsonl", transcript(work(40, seed), 61))
-    done = run(
-        "eval", ".", env={"COLUMNS": str(width), "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
-    )
+    env = {"COLUMNS": str(width), "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = run("eval", ".", "--cuts", "2", env=env)
     assert done.returncode == 0
     lines = done.stdout.decode(encoding).splitlines()
     assert [line for line in lines if len(line) > width and " compact" not in line] == []

@@ -31,3 +31,7 @@ pub mod selection;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod tokens;
+
+#[cfg(test)]
+#[path = "../tests/depth/mod.rs"]
+mod depth;
