@@ -337,21 +337,22 @@ class Conversation:
         """
         if self.columns is not None:
             return self.columns.thoughts_of_open_loop()
-        if self.open_tool_loop() is None:
-            return None
-        first: Message | None = None
-        for message in reversed(self.messages):
-            if message.is_user_turn:
-                break
-            if message.role == "assistant":
-                first = message
-        if first is None or not any(piece.kind == PieceKind.THINKING for piece in first.pieces):
-            return None
-        return self.units_holding([first.index])[0]
+        _, opening = self.loop_start() or (0, None)
+        for message in self.messages if opening is not None else ():
+            if message.index == opening:
+                thinks = any(piece.kind == PieceKind.THINKING for piece in message.pieces)
+                return self.units_holding([opening])[0] if thinks else None
+        return None
+
+    def turn_of_open_loop(self) -> int | None:
+        """Return the unit with the user turn that an open tool loop works on: the last one before
+        it. It is not the last user turn if the user also writes beside a result."""
+        start, _ = self.loop_start() or (0, None)
+        return self.units_holding([start - 1])[0] if start else None
 
     def pins(self, *, thoughts: bool = True, reply: bool = True) -> dict[int, str]:
-        """Return the units that are always kept, with the reason: system, last user turn and the
-        reply that it answers, open tool loop, bound ones.
+        """Return the units that are always kept, with the reason: system, last user turn, open tool
+        loop and the turn it works on, the reply that the user answers, bound ones.
 
         ``thoughts=False`` leaves out those kept only for the thinking that begins a loop;
         ``reply=False`` leaves out the reply.
@@ -359,6 +360,7 @@ class Conversation:
         pins = dict.fromkeys(self._system_units(), "system")
         for position, why in (
             (self.last_user_turn(), "last user turn"),
+            (self.turn_of_open_loop(), "last user turn"),
             (self.open_tool_loop(), "open tool loop"),
             (self.thoughts_of_open_loop() if thoughts else None, "open tool loop"),
             (self.answered_reply() if reply else None, "reply that the user answers"),
@@ -377,7 +379,7 @@ class Conversation:
     def kept_for_words(self) -> frozenset[int]:
         """Return the units always kept only for their text, although they may hold tool results: a
         user may write in the message that answers a call, and the reply may have called tools."""
-        units = {self.last_user_turn(), self.answered_reply()} - {
+        units = {self.last_user_turn(), self.turn_of_open_loop(), self.answered_reply()} - {
             self.open_tool_loop(),
             self.thoughts_of_open_loop(),
             *self.units_holding(self.bound),

@@ -53,6 +53,30 @@ def test_an_open_tool_loop_is_kept_whole_whatever_it_costs():
     assert reasons(compaction)[3] == reasons(compaction)[4] == "open tool loop"
 
 
+@pytest.mark.parametrize(
+    ("thought", "piece"),
+    [
+        ({"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}, "open tool loop"),
+        ({"type": "redacted_thinking", "data": "b3Bh"}, "bound to what the provider holds"),
+    ],
+)
+def test_the_turn_that_a_tool_loop_works_on_is_kept_when_the_user_writes_beside_a_result(
+    thought: Entry, piece: str
+):
+    beside = {"type": "text", "text": "Reminder: use tabs."}
+    messages = [
+        *talk("user: " + LONG, "user: Mend the parser."),
+        {"role": "assistant", "content": [thought, *call("a")["content"]]},
+        result("a"),
+        call("b"),
+        {"role": "user", "content": [*result("b")["content"], beside]},
+    ]
+    compaction = compact_context(messages, budget_tokens=1, thinking="keep")
+    assert list(compaction.indices) == [1, 2, 3, 4, 5]
+    assert reasons(compaction)[1] == "last user turn"
+    assert reasons(compaction)[2] == piece
+
+
 OPTIONS = "Option 1: berth 4 at noon. Option 2: berth 7 at dusk."
 
 

@@ -179,18 +179,10 @@ impl Columns {
 
     /// The unit in which the model began the turn of an open tool loop, if with thinking.
     fn thoughts_of_open_loop(&self) -> Option<usize> {
-        self.open_tool_loop()?;
-        let mut first = None;
-        for at in (0..self.of.rows.len()).rev() {
-            if self.of.rows[at].is_user_turn {
-                break;
-            }
-            if self.role(at) == Role::Assistant {
-                first = Some(at);
-            }
-        }
-        let thinks = |&at: &usize| self.pieces(at).iter().any(|(_, kind)| *kind == PieceKind::Thinking);
-        first.filter(thinks).map(|at| self.units.unit_of()[at])
+        let (_, opening) = self.loop_start()?;
+        let at = self.of.rows.iter().position(|row| Some(row.index) == opening)?;
+        let thinks = self.pieces(at).iter().any(|(_, kind)| *kind == PieceKind::Thinking);
+        thinks.then(|| self.units.unit_of()[at])
     }
 
     /// The unit with the last assistant message before the last user turn.
