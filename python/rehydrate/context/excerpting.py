@@ -12,8 +12,9 @@ from rehydrate.prompt.passes.packing import cut_to, is_divisible
 from rehydrate.prompt.section import Section
 from rehydrate.prompt.splicing import SHORTEST_QUOTE, late_tokens
 
-MAX_EXCERPTS = 2
-"""In one answer, of the most relevant items: dividing a text costs milliseconds."""
+MAX_EXCERPTS = 1
+"""In one answer, of the most relevant item: dividing a text costs milliseconds, and the source of
+cut parts brings the lines of others. Two bring no more of the names used next (D61)."""
 _SHOWN = "[shown already]"
 
 
