@@ -6,10 +6,11 @@ fails has been broken by a change; "random" draws others each time, for a nightl
 
 from __future__ import annotations
 
-import os
 import signal
 
 from hypothesis import HealthCheck, settings
+
+from tests.sizes import PROFILE
 
 # No deadline and no "too slow": a busy machine is not a bug.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
@@ -17,7 +18,7 @@ _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "
 settings.register_profile("default", max_examples=20, derandomize=True, **_PATIENT)
 settings.register_profile("deep", max_examples=250, derandomize=True, **_PATIENT)
 settings.register_profile("random", max_examples=500, **_PATIENT)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.load_profile(PROFILE)
 
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
