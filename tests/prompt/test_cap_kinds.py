@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, strategies as st
 from rehydrate import _engine
 from rehydrate.prompt import COUNTER, NOTICE_TOKENS, Kind, boundary, cap_text, kind_of, notice
 from tests.prompt.long_texts import jsons, long_texts
+from tests.sizes import sized
 
 LIMIT = 8_000
 """Tokens."""
@@ -300,27 +302,30 @@ def test_half_a_surrogate_pair_in_an_escape_stays_one():
         assert capped.render().encode()
 
 
-_ADVERSARIES = {
-    "brackets": "[" * 2_000_000,
-    "nested": "[" * 100_000 + "]" * 100_000,
-    "unclosed rows": '[{"a":1},' * 200_000,
-    "quotes": '{"' * 1_000_000,
-    "backslashes": '{"a":"' + "\\" * 2_000_000 + '"}',
-    "spaces": " " * 2_000_000,
-    "line breaks": "\n" * 2_000_000,
-    "accents": "e" + "\u0301" * 2_000_000,
-    "digits": "[" + "9" * 2_000_000 + "]",
-    "one line of errors": "error " * 400_000,
-    "all lines errors": "".join(f"error {'x' * (n % 99)} at\n  {n}\n" for n in range(40_000)),
-    "keys": json.dumps({str(n): n for n in range(150_000)}),
-    "paths": "".join(f"{n}/a.py:{n}:x\n" for n in range(120_000)),
-    "signatures": "a " * 900_000 + "\n" + ("a " * 99 + "\n") * 2_000,
+SCALE = sized(1, 4)
+_ADVERSARIES: dict[str, Callable[[], str]] = {
+    "brackets": lambda: "[" * SCALE * 500_000,
+    "nested": lambda: "[" * SCALE * 25_000 + "]" * SCALE * 25_000,
+    "unclosed rows": lambda: '[{"a":1},' * SCALE * 50_000,
+    "quotes": lambda: '{"' * SCALE * 250_000,
+    "backslashes": lambda: '{"a":"' + "\\" * SCALE * 500_000 + '"}',
+    "spaces": lambda: " " * 2_000_000,  # of which few tokens are made
+    "line breaks": lambda: "\n" * SCALE * 500_000,
+    "accents": lambda: "e" + "\u0301" * SCALE * 500_000,
+    "digits": lambda: "[" + "9" * SCALE * 500_000 + "]",
+    "one line of errors": lambda: "error " * SCALE * 100_000,
+    "all lines errors": lambda: "".join(
+        f"error {'x' * (n % 99)} at\n  {n}\n" for n in range(SCALE * 10_000)
+    ),
+    "keys": lambda: json.dumps({str(n): n for n in range(SCALE * 37_500)}),
+    "paths": lambda: "".join(f"{n}/a.py:{n}:x\n" for n in range(SCALE * 30_000)),
+    "signatures": lambda: "a " * SCALE * 225_000 + "\n" + ("a " * 99 + "\n") * SCALE * 500,
 }
 
 
 @pytest.mark.parametrize("name", _ADVERSARIES)
 def test_a_hostile_text_is_capped_like_any_other(name: str):
-    text = _ADVERSARIES[name]
+    text = _ADVERSARIES[name]()
     for tool in ("", "Read", "Bash"):
         capped = cap_text(text, LIMIT, tool=tool)
         assert capped is not None

@@ -31,6 +31,7 @@ from tests.prompt.long_texts import (
     long_conversations,
     result_texts,
 )
+from tests.sizes import examples
 
 SMALL = CapToolResults(Caps(default_tokens=400))
 LIMIT = 400
@@ -40,7 +41,7 @@ PROSE = "It was a dark and stormy night. " * 2_000
 
 
 @given(long_conversations())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_nothing_becomes_invalid_nothing_moves_and_nothing_that_came_in_changes(named):
     name, entries = named
     before = copy.deepcopy(entries)
@@ -69,7 +70,7 @@ def test_nothing_becomes_invalid_nothing_moves_and_nothing_that_came_in_changes(
 
 
 @given(long_conversations())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_every_result_is_whole_or_within_the_cap_with_a_handle_that_gives_its_bytes(named):
     name, entries = named
     originals = held()
@@ -84,7 +85,7 @@ def test_every_result_is_whole_or_within_the_cap_with_a_handle_that_gives_its_by
 
 
 @given(long_conversations())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_capping_what_was_capped_changes_nothing(named):
     name, entries = named
     once = SMALL(ir_of(entries, name), Target(held()))
@@ -94,7 +95,7 @@ def test_capping_what_was_capped_changes_nothing(named):
 
 
 @given(long_conversations(), st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_what_becomes_of_an_entry_depends_on_it_and_earlier_ones_only(named, data):
     name, entries = named
     if name == "claude_code":

@@ -7,17 +7,23 @@ import sys
 
 import pytest
 
+from tests.sizes import sized
 from tests.stress.programs import run_python
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 
-# What would take several seconds; the signal comes in the middle of it.
-_LONG = r"""
-import itertools, os, signal, sys, threading, time
+# What takes a second or several, 100 times; the signal comes in the middle of it.
+SCALE = sized(1, 4)
+_LONG = (
+    f"""
+scale = {SCALE}
+"""
+    + r"""
+import os, signal, sys, threading, time
 import rehydrate
 
 words = "The quick brown fox of part_%d.py jumped over %x, see line %d.\n"
-lines = [words % (n, n * 7919, n * 31 % 977) for n in range(400_000)]
+lines = [words % (n, n * 7919, n * 31 % 977) for n in range(scale * 100_000)]
 endless = {
     "many texts": [{"role": "user", "content": line} for line in lines],
     "one text": [{"role": "user", "content": "".join(lines)}],
@@ -26,10 +32,11 @@ endless = {
         {"role": "assistant", "tool_calls": [
             {"id": "t", "function": {"name": "x", "arguments": "".join(lines) + "\\\\n"}}]},
     ],
-    "one word": [{"role": "user", "content": " " * 12_000_000}],
-    "one line of ideographs": [{"role": "user", "content": "\u6f22\u5b57" * 3_000_000}],
+    "one word": [{"role": "user", "content": " " * scale * 3_000_000}],
+    "one line of ideographs": [{"role": "user", "content": "\u6f22\u5b57" * scale * 750_000}],
 }[sys.argv[1]]
 """
+)
 
 _INTERRUPTED = (
     _LONG

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
 import rehydrate
+from tests.sizes import sized
 from tests.stress.programs import run_python
 
-IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
-MEGABYTES = (1, 10, 100) if IS_DEEP else (1, 10)
-MANY = 1_000_000 if IS_DEEP else 50_000
+MEGABYTES = sized((10,), (1, 10, 100))
+MANY = sized(50_000, 1_000_000)
 
 BYTES_A_BYTE = 16
 """What a compaction may need at its peak for each byte of text, the text itself included."""

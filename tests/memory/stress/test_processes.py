@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from rehydrate import Memory
 from rehydrate.errors import StoreClosedError, StoreError
+from tests.sizes import sized
 from tests.stress.programs import run_python
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX")
@@ -96,9 +98,12 @@ def test_a_child_that_closes_leaves_the_parents_store_open(path: Path):
     assert (ended.code, ended.out, ended.err) == (0, "sound\n", "")
 
 
+TIMES = sized(1, 3)
+
+
 def test_an_interpreter_ends_while_an_index_is_built(path: Path):
     for close in ("", "memory.close()"):
-        for number in range(3):
+        for number in range(TIMES):
             ended = run_python(
                 f"""
                 import sys
@@ -115,24 +120,38 @@ def test_an_interpreter_ends_while_an_index_is_built(path: Path):
             assert (ended.code, ended.out, ended.err) == (0, "", "")
     with Memory.open(path, namespace="a") as memory:
         assert memory.verify().ok
-        assert memory.stats().items == 6 * 4_200
+        assert memory.stats().items == 2 * TIMES * 4_200
+
+
+LINE = "the fox of part {} jumped over {:x}, see line {}"
+
+
+@pytest.fixture(scope="module")
+def large_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a closed store of 24,000 items."""
+    folder = tmp_path_factory.mktemp("large")
+    with Memory.open(folder / "memory.db", namespace="a") as memory:
+        texts = [LINE.format(n, n * 7919, n % 977) for n in range(24_000)]
+        for start in range(0, len(texts), 1_000):
+            memory.add(texts[start : start + 1_000])
+    return folder
 
 
 @posix
 @pytest.mark.parametrize("work", ["add", "search", "recall", "rebuild", "verify", "purge"])
-def test_ctrl_c_ends_long_work_and_the_store_goes_on(path: Path, work: str):
+def test_ctrl_c_ends_long_work_and_the_store_goes_on(
+    tmp_path: Path, request: pytest.FixtureRequest, work: str
+):
+    if work != "add":
+        shutil.copytree(request.getfixturevalue("large_store"), tmp_path, dirs_exist_ok=True)
     ended = run_python(
         """
         import os, signal, sys, threading, time
         from rehydrate import Memory
 
         memory = Memory.open(sys.argv[1], namespace="a")
-        line = "the fox of part {} jumped over {:x}, see line {}"
+        work, line = sys.argv[2:]
         texts = [line.format(n, n * 7919, n % 977) for n in range(60_000)]
-        work = sys.argv[2]
-        if work != "add":
-            for start in range(0, 24_000, 1_000):
-                memory.add(texts[start : start + 1_000])
         before = memory.stats().items
 
         def shoot():
@@ -166,8 +185,9 @@ def test_ctrl_c_ends_long_work_and_the_store_goes_on(path: Path, work: str):
             memory.close()
             print("interrupted")
         """,
-        str(path),
+        str(tmp_path / "memory.db"),
         work,
+        LINE,
     )
     assert (ended.code, ended.out, ended.err) == (0, "interrupted\n", "")
 
@@ -201,6 +221,10 @@ def test_closing_while_others_use_it_is_an_error_of_its_own_for_them(path: Path)
         assert memory.verify().ok
 
 
+WRITTEN, SIGTERM_SECONDS = sized((20_000, 0.05), (60_000, 0.2))
+"""How many items a write has, and when it is interrupted: long before its end."""
+
+
 @posix
 def test_a_sigterm_handler_that_closes_amid_a_write_lets_it_end_and_closes(path: Path):
     # Redaction and columns come first: the signal arrives during the native call.
@@ -211,7 +235,8 @@ def test_a_sigterm_handler_that_closes_amid_a_write_lets_it_end_and_closes(path:
         from rehydrate.errors import StoreClosedError
 
         memory = Memory.open(sys.argv[1], namespace="a", redact=False)
-        texts = [f"item {n} about penguins and ledger {n * 7919 % 100003}" for n in range(60_000)]
+        written, seconds = int(sys.argv[2]), float(sys.argv[3])
+        texts = [f"item {n} about penguins and ledger {n * 7919 % 100003}" for n in range(written)]
         store, closed = memory._store._native, []
 
         class Watched:
@@ -223,7 +248,7 @@ def test_a_sigterm_handler_that_closes_amid_a_write_lets_it_end_and_closes(path:
                 return store.add(*args, **fields)
 
         def shoot():
-            time.sleep(0.2)
+            time.sleep(seconds)
             os.kill(os.getpid(), signal.SIGTERM)
 
         def close(number, frame):
@@ -240,10 +265,12 @@ def test_a_sigterm_handler_that_closes_amid_a_write_lets_it_end_and_closes(path:
             print("closed")
         """,
         str(path),
+        str(WRITTEN),
+        str(SIGTERM_SECONDS),
     )
-    assert (ended.code, ended.out, ended.err) == (0, "60000 ['within']\nclosed\n", "")
+    assert (ended.code, ended.out, ended.err) == (0, f"{WRITTEN} ['within']\nclosed\n", "")
     with Memory.open(path, namespace="a") as memory:
-        assert memory.stats().items == 60_000
+        assert memory.stats().items == WRITTEN
         assert memory.verify().ok
 
 
