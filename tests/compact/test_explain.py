@@ -68,7 +68,7 @@ def test_kept_reasons_name_the_pin(case: Case):
     for row in case.compact().explain():
         if conversation.units[row.unit].is_system:
             assert row.reason == "system"
-        elif row.unit == conversation.last_user_turn():
+        elif row.unit in (conversation.last_user_turn(), conversation.turn_of_open_loop()):
             assert row.reason == "last user turn"
         elif row.unit in (conversation.open_tool_loop(), conversation.thoughts_of_open_loop()):
             assert row.reason == "open tool loop"

@@ -4,6 +4,7 @@ mod errors;
 mod exit;
 mod fork;
 mod home;
+mod interned;
 mod literal_matcher;
 mod onnx;
 mod outline;

@@ -16,6 +16,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 use rehydrate_core::conversation::PieceKind;
 
+use crate::interned::interned;
+
 pub use columns::Columns;
 pub use draft::Row;
 use draft::{Draft, Traits};
@@ -96,9 +98,9 @@ pub fn first_telling(entries: &Bound<'_, PyAny>, start: usize) -> PyResult<usize
         if entry.len() != 2 {
             return Ok(false);
         }
-        let Some(role) = text_of(entry, pyo3::intern!(py, "role"))? else { return Ok(false) };
+        let Some(role) = text_of(entry, interned!(py, "role"))? else { return Ok(false) };
         let is_common = matches!(role.to_str(), Ok("user" | "assistant" | "system"));
-        Ok(is_common && text_of(entry, pyo3::intern!(py, "content"))?.is_some())
+        Ok(is_common && text_of(entry, interned!(py, "content"))?.is_some())
     };
     let end = entries.len()?;
     if let Ok(list) = entries.cast_exact::<PyList>() {
@@ -135,7 +137,7 @@ fn read_text_part(draft: &mut Draft, part: &Bound<'_, PyDict>, kind: PieceKind) 
     if part.len() != 2 {
         return Ok(false);
     }
-    let Some(text) = text_of(part, pyo3::intern!(py, "text"))? else { return Ok(false) };
+    let Some(text) = text_of(part, interned!(py, "text"))? else { return Ok(false) };
     let Ok(read) = text.to_str() else { return Ok(false) };
     if read.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:")) {
         return Ok(false);

@@ -7,6 +7,7 @@ use super::draft::{Draft, Traits};
 use super::json::{MAX_DEPTH, write_json};
 use super::strings::{Id, Source};
 use super::{Link, Read, text_of, value_of};
+use crate::interned::interned;
 
 /// The result of reading a content.
 pub struct Content {
@@ -20,17 +21,17 @@ pub struct Content {
 pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Option<Read>> {
     let py = entry.py();
     let Ok(entry) = entry.cast_exact::<PyDict>() else { return Ok(None) };
-    let Some(mut role) = text_of(entry, pyo3::intern!(py, "role"))? else { return Ok(None) };
+    let Some(mut role) = text_of(entry, interned!(py, "role"))? else { return Ok(None) };
     let is_user = match role.to_str() {
         Ok("user") => true,
         Ok("assistant") => false,
         _ => return Ok(None),
     };
-    let content = entry.get_item(pyo3::intern!(py, "content"))?;
+    let content = entry.get_item(interned!(py, "content"))?;
     let Some(content) = read_content(draft, content.as_ref())? else { return Ok(None) };
     let is_user_turn = is_user && !content.only_results;
     if is_user && content.only_results {
-        role = pyo3::intern!(py, "tool").clone();
+        role = interned!(py, "tool").clone();
     }
     let of = Traits { images: content.images, is_user_turn, is_thoughtless: content.is_thoughtless, is_common: true };
     let link = if content.ends_in_thought { Link::Thought } else { Link::None };
@@ -61,9 +62,9 @@ pub fn read_content(draft: &mut Draft, content: Option<&Bound<'_, PyAny>>) -> Py
                 Err(_) => return Ok(None),
             },
         };
-        let Some(kind) = text_of(&block, pyo3::intern!(py, "type"))? else { return Ok(None) };
+        let Some(kind) = text_of(&block, interned!(py, "type"))? else { return Ok(None) };
         let is_read = match kind.to_str().unwrap_or_default() {
-            "text" => read_text(draft, &block, pyo3::intern!(py, "text"), PieceKind::Text)?,
+            "text" => read_text(draft, &block, interned!(py, "text"), PieceKind::Text)?,
             "tool_use" => read_call(draft, &block)?,
             "tool_result" => {
                 results += 1;
@@ -71,7 +72,7 @@ pub fn read_content(draft: &mut Draft, content: Option<&Bound<'_, PyAny>>) -> Py
             }
             "thinking" => {
                 (found.is_thoughtless, found.ends_in_thought) = (false, true);
-                read_text(draft, &block, pyo3::intern!(py, "thinking"), PieceKind::Thinking)?
+                read_text(draft, &block, interned!(py, "thinking"), PieceKind::Thinking)?
             }
             "redacted_thinking" => {
                 (found.is_thoughtless, found.ends_in_thought) = (false, true);
@@ -105,9 +106,9 @@ fn read_text<'py>(
 fn read_call(draft: &mut Draft, block: &Bound<'_, PyDict>) -> PyResult<bool> {
     let py = block.py();
     let (Some(id), Some(name), Some(input)) = (
-        text_of(block, pyo3::intern!(py, "id"))?,
-        text_of(block, pyo3::intern!(py, "name"))?,
-        block.get_item(pyo3::intern!(py, "input"))?,
+        text_of(block, interned!(py, "id"))?,
+        text_of(block, interned!(py, "name"))?,
+        block.get_item(interned!(py, "input"))?,
     ) else {
         return Ok(false);
     };
@@ -124,9 +125,9 @@ fn read_call(draft: &mut Draft, block: &Bound<'_, PyDict>) -> PyResult<bool> {
 
 fn read_result(draft: &mut Draft, block: &Bound<'_, PyDict>, images: &mut u32) -> PyResult<bool> {
     let py = block.py();
-    let Some(answer) = text_of(block, pyo3::intern!(py, "tool_use_id"))? else { return Ok(false) };
+    let Some(answer) = text_of(block, interned!(py, "tool_use_id"))? else { return Ok(false) };
     draft.answers.push(Id::of(answer)?);
-    let Some(content) = value_of(block, pyo3::intern!(py, "content"))? else { return Ok(true) };
+    let Some(content) = value_of(block, interned!(py, "content"))? else { return Ok(true) };
     if let Ok(text) = content.cast_exact::<PyString>() {
         draft.push(text.clone(), PieceKind::ToolResult)?;
         return Ok(true);
@@ -134,9 +135,9 @@ fn read_result(draft: &mut Draft, block: &Bound<'_, PyDict>, images: &mut u32) -
     let Ok(parts) = content.cast_into_exact::<PyList>() else { return Ok(false) };
     for part in parts {
         let Ok(part) = part.cast_into_exact::<PyDict>() else { return Ok(false) };
-        let Some(kind) = text_of(&part, pyo3::intern!(py, "type"))? else { return Ok(false) };
+        let Some(kind) = text_of(&part, interned!(py, "type"))? else { return Ok(false) };
         let is_read = match kind.to_str().unwrap_or_default() {
-            "text" => read_text(draft, &part, pyo3::intern!(py, "text"), PieceKind::ToolResult)?,
+            "text" => read_text(draft, &part, interned!(py, "text"), PieceKind::ToolResult)?,
             "image" => {
                 *images += 1;
                 true

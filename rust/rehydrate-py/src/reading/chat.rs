@@ -7,14 +7,15 @@ use super::draft::{Draft, Traits};
 use super::json::{MAX_DEPTH, write_json};
 use super::strings::{Id, Source};
 use super::{Link, Read, read_text_part, text_of, value_of};
+use crate::interned::interned;
 
 /// The role of an entry, by its usual name.
 fn role_of<'py>(entry: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyString>>> {
     let py = entry.py();
-    let Some(role) = text_of(entry, pyo3::intern!(py, "role"))? else { return Ok(None) };
+    let Some(role) = text_of(entry, interned!(py, "role"))? else { return Ok(None) };
     Ok(match role.to_str() {
         Ok("system" | "user" | "assistant" | "tool") => Some(role),
-        Ok("developer") => Some(pyo3::intern!(py, "system").clone()),
+        Ok("developer") => Some(interned!(py, "system").clone()),
         // "function" names its answer in another way, and an unknown role may be refused.
         _ => None,
     })
@@ -26,7 +27,7 @@ pub fn read_plain(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Optio
     let Ok(entry) = entry.cast_exact::<PyDict>() else { return Ok(None) };
     let Some(role) = role_of(entry)? else { return Ok(None) };
     let kind = if role.to_str()? == "tool" { PieceKind::ToolResult } else { PieceKind::Text };
-    let Some(content) = value_of(entry, pyo3::intern!(py, "content"))? else { return Ok(None) };
+    let Some(content) = value_of(entry, interned!(py, "content"))? else { return Ok(None) };
     if let Ok(text) = content.cast_exact::<PyString>() {
         draft.push(text.clone(), kind)?;
     } else {
@@ -43,7 +44,7 @@ pub fn read_plain(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Optio
 }
 
 fn is_text(part: &Bound<'_, PyDict>) -> PyResult<bool> {
-    Ok(text_of(part, pyo3::intern!(part.py(), "type"))?.is_some_and(|kind| kind.to_str().is_ok_and(|k| k == "text")))
+    Ok(text_of(part, interned!(part.py(), "type"))?.is_some_and(|kind| kind.to_str().is_ok_and(|k| k == "text")))
 }
 
 /// One message of chat completions.
@@ -57,10 +58,10 @@ pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Opt
         role => (false, false, role == "user"),
     };
     let mut of = Traits { is_user_turn: is_user, is_thoughtless: true, is_common: true, images: 0 };
-    let content = entry.get_item(pyo3::intern!(py, "content"))?;
+    let content = entry.get_item(interned!(py, "content"))?;
     let has_more = entry.len() > 2 || content.is_none();
     if is_assistant && has_more {
-        for key in [pyo3::intern!(py, "reasoning_content"), pyo3::intern!(py, "reasoning")] {
+        for key in [interned!(py, "reasoning_content"), interned!(py, "reasoning")] {
             if let Some(reasoning) = value_of(entry, key)? {
                 let Ok(reasoning) = reasoning.cast_into_exact::<PyString>() else { return Ok(None) };
                 of.is_thoughtless = false;
@@ -70,7 +71,7 @@ pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Opt
                 }
             }
         }
-        for key in [pyo3::intern!(py, "reasoning_details"), pyo3::intern!(py, "thinking_blocks")] {
+        for key in [interned!(py, "reasoning_details"), interned!(py, "thinking_blocks")] {
             of.is_thoughtless &= !entry.contains(key)?;
         }
     }
@@ -81,22 +82,22 @@ pub fn read_message(draft: &mut Draft, entry: &Bound<'_, PyAny>) -> PyResult<Opt
         return Ok(None);
     }
     if is_tool {
-        let Some(answer) = text_of(entry, pyo3::intern!(py, "tool_call_id"))? else { return Ok(None) };
+        let Some(answer) = text_of(entry, interned!(py, "tool_call_id"))? else { return Ok(None) };
         draft.answers.push(Id::of(answer)?);
         return Ok(Some(Read { role: role.unbind(), of, link: Link::None }));
     }
     let mut makes_calls = false;
     if has_more {
-        if value_of(entry, pyo3::intern!(py, "function_call"))?.is_some()
-            || value_of(entry, pyo3::intern!(py, "audio"))?.is_some()
+        if value_of(entry, interned!(py, "function_call"))?.is_some()
+            || value_of(entry, interned!(py, "audio"))?.is_some()
         {
             return Ok(None);
         }
-        if let Some(refusal) = value_of(entry, pyo3::intern!(py, "refusal"))? {
+        if let Some(refusal) = value_of(entry, interned!(py, "refusal"))? {
             let Ok(refusal) = refusal.cast_into_exact::<PyString>() else { return Ok(None) };
             draft.push(refusal, PieceKind::Text)?;
         }
-        if let Some(calls) = value_of(entry, pyo3::intern!(py, "tool_calls"))? {
+        if let Some(calls) = value_of(entry, interned!(py, "tool_calls"))? {
             let Ok(calls) = calls.cast_into_exact::<PyList>() else { return Ok(None) };
             for call in calls {
                 makes_calls = true;
@@ -122,7 +123,7 @@ fn read_content(draft: &mut Draft, content: Bound<'_, PyAny>, kind: PieceKind, i
     let Ok(parts) = content.cast_into_exact::<PyList>() else { return Ok(false) };
     for part in parts {
         let Ok(part) = part.cast_into_exact::<PyDict>() else { return Ok(false) };
-        let Some(of) = text_of(&part, pyo3::intern!(py, "type"))? else { return Ok(false) };
+        let Some(of) = text_of(&part, interned!(py, "type"))? else { return Ok(false) };
         match of.to_str().unwrap_or_default() {
             "image_url" | "input_audio" | "file" => *images += 1,
             "text" if read_text_part(draft, &part, kind)? => {}
@@ -136,14 +137,13 @@ fn read_content(draft: &mut Draft, content: Bound<'_, PyAny>, kind: PieceKind, i
 fn read_call(draft: &mut Draft, call: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = call.py();
     let Ok(call) = call.cast_exact::<PyDict>() else { return Ok(false) };
-    let (Some(id), Some(function)) =
-        (text_of(call, pyo3::intern!(py, "id"))?, call.get_item(pyo3::intern!(py, "function"))?)
+    let (Some(id), Some(function)) = (text_of(call, interned!(py, "id"))?, call.get_item(interned!(py, "function"))?)
     else {
         return Ok(false);
     };
     let Ok(function) = function.cast_into_exact::<PyDict>() else { return Ok(false) };
     let (Some(name), Some(arguments)) =
-        (text_of(&function, pyo3::intern!(py, "name"))?, function.get_item(pyo3::intern!(py, "arguments"))?)
+        (text_of(&function, interned!(py, "name"))?, function.get_item(interned!(py, "arguments"))?)
     else {
         return Ok(false);
     };

@@ -9,6 +9,7 @@ use super::columns::{Columns, is_blank};
 use super::draft::{Draft, Traits};
 use super::strings::Id;
 use super::{text_of, value_of};
+use crate::interned::interned;
 
 /// A line that the model saw.
 struct Line<'py> {
@@ -29,7 +30,7 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> P
     let mut first_lines: HashMap<Vec<u8>, usize> = HashMap::new();
     let mut callers: HashMap<Vec<u8>, usize> = HashMap::new();
     for (number, Line { index, is_assistant, entry, message }) in lines.into_iter().enumerate() {
-        let content = message.get_item(pyo3::intern!(py, "content"))?;
+        let content = message.get_item(interned!(py, "content"))?;
         let mut of = Traits::default();
         let only_results;
         if let Some(read) = read_content(&mut draft, content.as_ref())? {
@@ -43,7 +44,7 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> P
             draft.take_body(&body)?;
         }
         let role = if is_assistant {
-            if let Some(id) = text_of(&message, pyo3::intern!(py, "id"))? {
+            if let Some(id) = text_of(&message, interned!(py, "id"))? {
                 let first = *first_lines.entry(Id::of(id)?.as_bytes().to_vec()).or_insert(number);
                 if first != number {
                     links.push((first, number));
@@ -52,17 +53,17 @@ pub fn read_transcript(entries: &Bound<'_, PyAny>, slow: &Bound<'_, PyAny>) -> P
             for call in draft.calls_now() {
                 callers.insert(call.as_bytes().to_vec(), number);
             }
-            pyo3::intern!(py, "assistant")
+            interned!(py, "assistant")
         } else if only_results {
-            pyo3::intern!(py, "tool")
+            interned!(py, "tool")
         } else {
             let is_harness =
-                is_set(&entry, pyo3::intern!(py, "isMeta"))? || is_set(&entry, pyo3::intern!(py, "isCompactSummary"))?;
+                is_set(&entry, interned!(py, "isMeta"))? || is_set(&entry, interned!(py, "isCompactSummary"))?;
             of.is_user_turn = !is_harness;
-            pyo3::intern!(py, "user")
+            interned!(py, "user")
         };
         // Text that a tool adds to its result (as a skill) means nothing without the call.
-        if let Some(source) = text_of(&entry, pyo3::intern!(py, "sourceToolUseID"))? {
+        if let Some(source) = text_of(&entry, interned!(py, "sourceToolUseID"))? {
             links.extend(callers.get(Id::of(source)?.as_bytes()).map(|&caller| (caller, number)));
         }
         draft.end(index, role, of)?;
@@ -77,7 +78,7 @@ fn spoken_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Option<(Vec<Line<'
     let mut seen: HashSet<Vec<u8>> = HashSet::new();
     for (index, entry) in entries.try_iter()?.enumerate() {
         let Ok(entry) = entry?.cast_into_exact::<PyDict>() else { return Ok(None) };
-        let Some(kind) = text_of(&entry, pyo3::intern!(py, "type"))? else { return Ok(None) };
+        let Some(kind) = text_of(&entry, interned!(py, "type"))? else { return Ok(None) };
         let is_assistant = match kind.to_str() {
             Ok("assistant") => true,
             Ok("user") => false,
@@ -86,26 +87,26 @@ fn spoken_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Option<(Vec<Line<'
                 continue;
             }
         };
-        if is_set(&entry, pyo3::intern!(py, "isApiErrorMessage"))? {
+        if is_set(&entry, interned!(py, "isApiErrorMessage"))? {
             ignored.push(index);
             continue;
         }
-        if let Some(uuid) = value_of(&entry, pyo3::intern!(py, "uuid"))? {
+        if let Some(uuid) = value_of(&entry, interned!(py, "uuid"))? {
             let Ok(uuid) = uuid.cast_into_exact::<PyString>() else { return Ok(None) };
             if !seen.insert(Id::of(uuid)?.as_bytes().to_vec()) {
                 ignored.push(index);
                 continue;
             }
         }
-        let Some(message) = value_of(&entry, pyo3::intern!(py, "message"))? else { return Ok(None) };
+        let Some(message) = value_of(&entry, interned!(py, "message"))? else { return Ok(None) };
         let Ok(message) = message.cast_into_exact::<PyDict>() else { return Ok(None) };
-        if value_of(&message, pyo3::intern!(py, "id"))?.is_some_and(|id| !id.is_exact_instance_of::<PyString>())
-            || value_of(&entry, pyo3::intern!(py, "sourceToolUseID"))?
+        if value_of(&message, interned!(py, "id"))?.is_some_and(|id| !id.is_exact_instance_of::<PyString>())
+            || value_of(&entry, interned!(py, "sourceToolUseID"))?
                 .is_some_and(|id| !id.is_exact_instance_of::<PyString>())
         {
             return Ok(None);
         }
-        match is_empty(value_of(&message, pyo3::intern!(py, "content"))?)? {
+        match is_empty(value_of(&message, interned!(py, "content"))?)? {
             Some(true) => {
                 ignored.push(index);
                 continue;
@@ -113,8 +114,8 @@ fn spoken_lines<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Option<(Vec<Line<'
             Some(false) => {}
             None => return Ok(None),
         }
-        let is_sidechain = is_set(&entry, pyo3::intern!(py, "isSidechain"))?
-            || is_set(&entry, pyo3::intern!(py, "parent_tool_use_id"))?;
+        let is_sidechain =
+            is_set(&entry, interned!(py, "isSidechain"))? || is_set(&entry, interned!(py, "parent_tool_use_id"))?;
         let line = Line { index, is_assistant, entry, message };
         if is_sidechain { sidechain.push(line) } else { lines.push(line) }
     }
@@ -144,11 +145,11 @@ fn is_empty(content: Option<Bound<'_, PyAny>>) -> PyResult<Option<bool>> {
     let py = blocks.py();
     for block in &blocks {
         let Ok(block) = block.cast_into_exact::<PyDict>() else { return Ok(None) };
-        let Some(kind) = text_of(&block, pyo3::intern!(py, "type"))? else { return Ok(None) };
+        let Some(kind) = text_of(&block, interned!(py, "type"))? else { return Ok(None) };
         if !kind.to_str().is_ok_and(|kind| kind == "text") {
             return Ok(Some(false));
         }
-        let Some(text) = text_of(&block, pyo3::intern!(py, "text"))? else { return Ok(None) };
+        let Some(text) = text_of(&block, interned!(py, "text"))? else { return Ok(None) };
         let Ok(text) = text.to_str() else { return Ok(None) };
         if text.is_empty() || !is_blank(text) {
             return Ok(Some(false));

@@ -1,0 +1,29 @@
+//! Strings that are made once: keys of messages, and roles.
+use once_cell::race::OnceBox;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+/// A string of Python, made at its first use.
+///
+/// `pyo3::intern!` lets go of the GIL while it holds a lock. A child that another thread forks then waits for ever for that
+/// lock. Here nobody waits: two threads may make the string, and one of them is kept.
+pub struct Interned(&'static str, OnceBox<Py<PyString>>);
+
+impl Interned {
+    pub const fn new(text: &'static str) -> Self {
+        Self(text, OnceBox::new())
+    }
+
+    pub fn get<'py>(&self, py: Python<'py>) -> &Bound<'py, PyString> {
+        self.1.get_or_init(|| Box::new(PyString::intern(py, self.0).unbind())).bind(py)
+    }
+}
+
+/// `interned!(py, "role")`: a `&Bound<'py, PyString>`.
+macro_rules! interned {
+    ($py:expr, $text:literal) => {{
+        static STRING: $crate::interned::Interned = $crate::interned::Interned::new($text);
+        STRING.get($py)
+    }};
+}
+pub(crate) use interned;
