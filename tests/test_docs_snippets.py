@@ -18,6 +18,7 @@ import pytest
 import rehydrate.process
 from rehydrate import cli
 from rehydrate.errors import MissingPackageError
+from rehydrate.formats import THINKING_MODELS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -69,8 +70,10 @@ def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         raise AssertionError("an example of the documentation needs no network")
 
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    limit = rehydrate.process.cache_limit()
+    limit, models = rehydrate.process.cache_limit(), dict(THINKING_MODELS)
     yield
+    THINKING_MODELS.clear()
+    THINKING_MODELS.update(models)
     rehydrate.process.cache_limit(limit)
 
 
