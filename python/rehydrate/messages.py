@@ -338,11 +338,10 @@ class Conversation:
         if self.columns is not None:
             return self.columns.thoughts_of_open_loop()
         _, opening = self.loop_start() or (0, None)
-        for message in self.messages if opening is not None else ():
-            if message.index == opening:
-                thinks = any(piece.kind == PieceKind.THINKING for piece in message.pieces)
-                return self.units_holding([opening])[0] if thinks else None
-        return None
+        first = next((each for each in self.messages if each.index == opening), None)
+        if first is None or not any(piece.kind == PieceKind.THINKING for piece in first.pieces):
+            return None
+        return self.units_holding([first.index])[0]
 
     def turn_of_open_loop(self) -> int | None:
         """Return the unit with the user turn that an open tool loop works on: the last one before

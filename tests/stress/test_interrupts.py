@@ -15,9 +15,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX sig
 # What takes a second or several, 100 times; the signal comes in the middle of it.
 SCALE = sized(1, 4)
 _LONG = (
-    f"""
-scale = {SCALE}
-"""
+    f"scale = {SCALE}"
     + r"""
 import os, signal, sys, threading, time
 import rehydrate
