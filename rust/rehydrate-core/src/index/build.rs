@@ -7,10 +7,9 @@ use super::layout::{self, Section, Writer};
 use super::postings::PostingsBuilder;
 use super::statistics::{Statistics, weight_of_step};
 use super::terms::{self, Run};
-use super::vector_writer::RowsWriter;
+use super::vector_writer::write_rows;
 use crate::analysis;
 use crate::embed::builtin::{PackedBag, StaticModel, pack_bag};
-use crate::embed::normalize;
 use crate::interrupt::{checkpoint, stretches};
 
 /// Entries between two checkpoints.
@@ -189,19 +188,9 @@ fn trigrams(words: &[(u32, Vec<u32>)], term_index: &[u32], writer: &mut Writer) 
 fn vectors(entries: &[&Entry<'_>], settings: &Settings<'_>, writer: &mut Writer) -> (u32, u32) {
     let builtin = StaticModel::builtin().map_or(0, |model| builtin(model, entries, settings.older, writer));
     let Some(dim) = settings.dim.filter(|&dim| dim > 0) else { return (builtin, 0) };
-    let mut rows = RowsWriter::new(dim, entries.len());
-    let mut vector = Vec::with_capacity(dim);
-    for (ordinal, entry) in entries.iter().enumerate() {
-        if ordinal % STRIDE == 0 {
-            checkpoint();
-        }
-        vector.clear();
-        vector.extend(entry.vector.unwrap_or_default());
-        normalize(&mut vector);
-        rows.push(&vector);
-    }
     let older = settings.older.map(|older| (older.own_sum.as_slice(), older.own_present));
-    (builtin, rows.finish(older, layout::OWN, writer))
+    let row = |ordinal: usize, vector: &mut Vec<f32>| vector.extend(entries[ordinal].vector.unwrap_or_default());
+    (builtin, write_rows((dim, entries.len()), older, layout::OWN, writer, row))
 }
 
 fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistics>, writer: &mut Writer) -> u32 {
@@ -225,20 +214,19 @@ fn builtin(model: &StaticModel, entries: &[&Entry<'_>], older: Option<&Statistic
         all.token_count.iter_mut().zip(&older.token_count).for_each(|(sum, count)| *sum += count);
     }
     let weights = all.token_weights(model);
-    let mut rows = RowsWriter::new(crate::embed::Embedder::dim(model), entries.len());
-    for (ordinal, range) in at.windows(2).enumerate() {
-        if ordinal % STRIDE == 0 {
-            checkpoint();
-        }
-        let bag = PackedBag::read(&bags[range[0] as usize..range[1] as usize]);
-        rows.push(&model.vector(bag.iter(), |token| weight_of_step(weights[token as usize])));
-    }
+    let row = |ordinal: usize, vector: &mut Vec<f32>| {
+        let bag = PackedBag::read(&bags[at[ordinal] as usize..at[ordinal + 1] as usize]);
+        vector.extend(model.vector(bag.iter(), |token| weight_of_step(weights[token as usize])));
+    };
+    let older = older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present));
+    let dim = crate::embed::Embedder::dim(model);
+    let present = write_rows((dim, entries.len()), older, layout::BUILTIN, writer, row);
 
-    let present = || (0_u16..).zip(&count).filter(|(_, count)| **count > 0);
-    writer.put(Section::Tokens, present().map(|(token, _)| token));
-    writer.put(Section::TokenCount, present().map(|(_, count)| *count));
+    let counted = || (0_u16..).zip(&count).filter(|(_, count)| **count > 0);
+    writer.put(Section::Tokens, counted().map(|(token, _)| token));
+    writer.put(Section::TokenCount, counted().map(|(_, count)| *count));
     writer.bytes(Section::TokenWeights, weights);
     writer.put(Section::BagAt, at);
     writer.put(Section::Bags, bags);
-    rows.finish(older.map(|older| (older.builtin_sum.as_slice(), older.builtin_present)), layout::BUILTIN, writer)
+    present
 }

@@ -1,12 +1,11 @@
 //! Inverted lists: rows that point the same way lie together, so that a search looks into a few lists instead of all rows.
 //!
-//! Spherical k-means (Dhillon and Modha 2001) on a sample of the centred rows, then each row into its nearest list. Rows
+//! Spherical k-means (Dhillon and Modha 2001) on a sample of the rows less their mean, then each row into its nearest list. Rows
 //! are stored list by list: what is looked at together lies together.
-use crate::embed::{dot, is_present, normalize};
+use crate::embed::{is_present, normalize};
 use crate::interrupt::checkpoint;
 
-use super::quantise::{BLOCK, Quantised, int_dots};
-use super::sketch;
+use super::quantise::{BLOCK, Quantised, TILE, int_dots, int_dots_of_tile};
 
 /// Below this many rows all are looked at: under a millisecond.
 const MIN_ROWS: usize = 4_096;
@@ -24,19 +23,18 @@ pub(super) struct InvertedLists {
     pub order: Vec<u32>,
 }
 
-/// Rows as they are being stored, and what centres them.
+/// Rows less their mean as they are being stored.
 pub(super) struct StoredRows<'a> {
     pub dim: usize,
     pub rows: &'a [u8],
     pub scale: &'a [f32],
     pub residual_norm: &'a [f32],
-    pub mean: &'a [f32],
 }
 
-/// How many lists so many rows are worth: about the square root, so that as much time goes into choosing lists as into
-/// looking through them.
+/// How many lists so many rows are worth: half as many would need twice the rows for as many of the nearest, twice as many no
+/// fewer.
 fn list_count(rows: usize) -> usize {
-    ((rows as f64).sqrt() * 1.5) as usize
+    ((rows as f64).sqrt() * 3.0) as usize
 }
 
 impl StoredRows<'_> {
@@ -51,14 +49,14 @@ impl StoredRows<'_> {
         let sample: Vec<u32> = (0..sampled).map(|at| present[at * present.len() / sampled]).collect();
         let mut centroids = vec![0.0; lists * self.dim];
         for (list, centroid) in centroids.chunks_exact_mut(self.dim).enumerate() {
-            self.add_centred(sample[list * sampled / lists] as usize, centroid);
+            self.add_direction(sample[list * sampled / lists] as usize, centroid);
             normalize(centroid);
         }
         for _ in 0..KMEANS_ROUNDS {
             let nearest = self.nearest(&centroids, &sample);
             let mut moved = vec![0.0; centroids.len()];
             for (&row, &list) in sample.iter().zip(&nearest) {
-                self.add_centred(row as usize, &mut moved[list as usize * self.dim..][..self.dim]);
+                self.add_direction(row as usize, &mut moved[list as usize * self.dim..][..self.dim]);
             }
             for (centroid, moved) in centroids.chunks_exact_mut(self.dim).zip(moved.chunks_exact_mut(self.dim)) {
                 normalize(moved);
@@ -88,52 +86,41 @@ impl StoredRows<'_> {
         InvertedLists { centroids, at, order }
     }
 
-    /// Sketches of the centred rows in that order.
-    pub fn sketches(&self, order: &[u32]) -> Vec<u64> {
-        let mut sketches = Vec::with_capacity(order.len() * sketch::words(self.dim));
-        let (mut centred, mut rotated) = (vec![0.0; self.dim], Vec::new());
-        for &row in order {
-            centred.fill(0.0);
-            if self.scale[row as usize] != 0.0 {
-                self.add_centred(row as usize, &mut centred);
-            }
-            sketch::push(&centred, &mut rotated, &mut sketches);
-        }
-        sketches
-    }
-
-    /// Add the centred row to `out`.
-    fn add_centred(&self, at: usize, out: &mut [f32]) {
-        let (scale, inverse) = (self.scale[at], 1.0 / self.residual_norm[at]);
+    /// Add the row, of length 1, to `out`.
+    fn add_direction(&self, at: usize, out: &mut [f32]) {
+        let step = self.scale[at] / self.residual_norm[at];
         let row = &self.rows[at * self.dim..][..self.dim];
-        for ((sum, &x), mean) in out.iter_mut().zip(row).zip(self.mean) {
-            *sum += (f32::from(x.cast_signed()) * scale - mean) * inverse;
-        }
+        out.iter_mut().zip(row).for_each(|(sum, &x)| *sum += f32::from(x.cast_signed()) * step);
     }
 
     /// The list of each of some rows.
     fn nearest(&self, centroids: &[f32], rows: &[u32]) -> Vec<u32> {
-        let centroids: Vec<(Quantised, f32)> = centroids
-            .chunks_exact(self.dim)
-            .map(|centroid| (Quantised::of(centroid), dot(centroid, self.mean)))
-            .collect();
+        let centroids: Vec<Quantised> = centroids.chunks_exact(self.dim).map(Quantised::of).collect();
         let mut nearest = Vec::with_capacity(rows.len());
         let mut gathered = Vec::with_capacity(BLOCK * self.dim);
-        let mut products = vec![0; BLOCK];
-        for rows in rows.chunks(64) {
+        let mut products = [[0; BLOCK]; TILE];
+        for rows in rows.chunks(BLOCK) {
             checkpoint();
             gathered.clear();
             rows.iter().for_each(|&at| gathered.extend(&self.rows[at as usize * self.dim..][..self.dim]));
             let mut best = vec![(f32::NEG_INFINITY, 0_u32); rows.len()];
-            for (list, (centroid, along_mean)) in (0..).zip(&centroids) {
-                let products = &mut products[..rows.len()];
-                int_dots(&gathered, self.dim, &centroid.values, products);
-                for ((best, &product), &row) in best.iter_mut().zip(&*products).zip(rows) {
-                    let along = product as f32 * centroid.scale * self.scale[row as usize] - along_mean;
+            let mut compare = |list: usize, products: &[i32; BLOCK]| {
+                for (best, &product) in best.iter_mut().zip(products) {
+                    let along = product as f32 * centroids[list].scale;
                     if along > best.0 {
-                        *best = (along, list);
+                        *best = (along, list as u32);
                     }
                 }
+            };
+            let (tiles, rest) = centroids.as_chunks::<TILE>();
+            for (at, tile) in tiles.iter().enumerate() {
+                let values = tile.each_ref().map(|centroid| centroid.values.as_slice());
+                int_dots_of_tile(&gathered, self.dim, values, &mut products);
+                (TILE * at..).zip(&products).for_each(|(list, products)| compare(list, products));
+            }
+            for (list, centroid) in (TILE * tiles.len()..).zip(rest) {
+                int_dots(&gathered, self.dim, &centroid.values, &mut products[0]);
+                compare(list, &products[0]);
             }
             nearest.extend(best.iter().map(|(_, list)| *list));
         }

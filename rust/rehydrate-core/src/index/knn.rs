@@ -1,13 +1,10 @@
 //! k nearest neighbours: the entries most like each of many texts or vectors.
-use std::ops::Range;
-
 use super::layout::{self, Section};
-use super::probe::{Probe, Scratch};
+use super::neighbours::{Haystack, Probed};
+use super::probe::Probe;
 use super::query::Filter;
-use super::segment_reader::DocFilter;
 use super::statistics::weight_of_step;
 use super::top_k::TopK;
-use super::vector_rows::Rows;
 use super::view::View;
 use crate::embed::builtin::{Bag, StaticModel};
 use crate::embed::normalize;
@@ -47,15 +44,8 @@ pub struct Recall<'a> {
 const BATCH: usize = 2048;
 /// From so many on two threads share a batch.
 const PARALLEL_FROM: usize = 64;
-/// Share of the lists that are looked into: the third nearest is on average within 0.01 of the true (`cargo bench --bench
-/// index`); how much is remembered of a text asks for no more.
-const PROBED_SHARE: usize = 32;
-/// The least number that is looked into.
-const MIN_PROBED: usize = 20;
-/// Rows of a segment without lists that all questions are held against before the next.
-const ROWS_AT_ONCE: usize = 128;
-/// Looks into lists between two checkpoints.
-const VISITS_AT_ONCE: usize = 256;
+/// Nine in ten of the true three nearest are found (`python -m benches.python.memory_speed`).
+const PROBED: Probed = Probed { share: 40, at_least: 24 };
 
 impl View {
     /// The nearest entries of each text or vector with their cosines, nearest first; none for a text of which the model
@@ -79,7 +69,6 @@ impl View {
 
     fn recall_some(&self, recall: &Recall<'_>, questions: &[usize]) -> Vec<Vec<(u64, f32)>> {
         let mut best: Vec<TopK> = questions.iter().map(|_| TopK::new(recall.k, f32::NEG_INFINITY)).collect();
-        let mut scratch = Scratch::default();
         let bag = |&question: &usize| match recall.of {
             KnnTarget::Texts(texts) => StaticModel::builtin().map(|model| model.bag(texts[question])),
             KnnTarget::Vectors(_) => None,
@@ -87,8 +76,7 @@ impl View {
         let bags: Vec<Option<Bag>> = questions.iter().map(bag).collect();
         let sections = if matches!(recall.of, KnnTarget::Texts(_)) { layout::BUILTIN } else { layout::OWN };
         for reader in &self.readers {
-            let Some(rows) = Rows::of(&reader.segment, sections) else { continue };
-            let doc_filter = DocFilter::new(reader, &recall.filter, recall.now_ms);
+            let Some(haystack) = Haystack::new(reader, sections, &recall.filter, recall.now_ms) else { continue };
             let probe = |(&question, bag): (&usize, &Option<Bag>)| {
                 checkpoint();
                 let mut vector = match recall.of {
@@ -96,48 +84,12 @@ impl View {
                     KnnTarget::Vectors(vectors) => vectors[question].to_vec(),
                 };
                 normalize(&mut vector);
-                Probe::new(&vector, &rows, recall.centred)
+                Probe::new(&vector, &haystack.rows, recall.centred)
             };
             let probes: Vec<Option<Probe>> = questions.iter().zip(&bags).map(probe).collect();
-            let asking = || (0_u32..).zip(&probes).filter_map(|(question, probe)| Some((question, probe.as_ref()?)));
-            if rows.lists() == 0 {
-                let mut scan = |probe: &Probe, question: u32, slots: Range<usize>| {
-                    let best = &mut best[question as usize];
-                    probe.scan(&rows, slots, &doc_filter, reader.base, best, &mut scratch.products);
-                };
-                for from in (0..rows.len()).step_by(ROWS_AT_ONCE) {
-                    checkpoint();
-                    let slots = from..rows.len().min(from + ROWS_AT_ONCE);
-                    asking().for_each(|(question, probe)| scan(probe, question, slots.clone()));
-                }
-                continue;
-            }
-            // List by list, so that all who look into one find its rows in the processor's cache.
-            let number = (rows.lists() / PROBED_SHARE).max(MIN_PROBED);
-            let mut visits: Vec<(bool, u32, u32)> = Vec::new();
-            for (question, probe) in asking() {
-                checkpoint();
-                let lists = probe.lists(&rows, number, &mut scratch);
-                visits.extend((0..).zip(lists).map(|(rank, list)| (rank > 0, list, question)));
-            }
-            // The nearest lists first: what is found there lets most of the rest be passed over.
-            visits.sort_unstable();
-            for some in visits.chunks(VISITS_AT_ONCE) {
-                checkpoint();
-                for &(_, list, question) in some {
-                    if let Some(probe) = &probes[question as usize] {
-                        let best = &mut best[question as usize];
-                        probe.pruned_scan(
-                            &rows,
-                            rows.list(list as usize),
-                            &doc_filter,
-                            reader.base,
-                            best,
-                            &mut scratch,
-                        );
-                    }
-                }
-            }
+            let asking: Vec<(u32, &Probe)> =
+                (0..).zip(&probes).filter_map(|(question, probe)| Some((question, probe.as_ref()?))).collect();
+            haystack.nearest(PROBED, &asking, &mut best);
         }
         let answer = |best: TopK| {
             best.finish().into_iter().map(|(cosine, entry)| {

@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"RHYSEGMT";
 /// Another number, another format: a segment of another version is thrown away and made again.
-const VERSION: u32 = 6;
+const VERSION: u32 = 9;
 /// Magic, version, number of sections, length of the whole, checksum of all that follows.
 const HEADER: usize = 8 + 4 + 4 + 8 + 8;
 const ALIGN: usize = 8;
@@ -93,8 +93,6 @@ sections! {
     BuiltinSum,
     BuiltinCentroids,
     BuiltinCentroidScale,
-    BuiltinCentroidSketches,
-    BuiltinSketches,
     BuiltinLists,
     BuiltinOrder,
     BuiltinSlots,
@@ -106,8 +104,6 @@ sections! {
     OwnSum,
     OwnCentroids,
     OwnCentroidScale,
-    OwnCentroidSketches,
-    OwnSketches,
     OwnLists,
     OwnOrder,
     OwnSlots,
@@ -123,8 +119,6 @@ pub(super) struct VectorSections {
     pub sum: Section,
     pub centroids: Section,
     pub centroid_scale: Section,
-    pub centroid_sketches: Section,
-    pub sketches: Section,
     pub lists: Section,
     pub order: Section,
     pub slots: Section,
@@ -139,8 +133,6 @@ pub(super) const BUILTIN: VectorSections = VectorSections {
     sum: Section::BuiltinSum,
     centroids: Section::BuiltinCentroids,
     centroid_scale: Section::BuiltinCentroidScale,
-    centroid_sketches: Section::BuiltinCentroidSketches,
-    sketches: Section::BuiltinSketches,
     lists: Section::BuiltinLists,
     order: Section::BuiltinOrder,
     slots: Section::BuiltinSlots,
@@ -155,8 +147,6 @@ pub(super) const OWN: VectorSections = VectorSections {
     sum: Section::OwnSum,
     centroids: Section::OwnCentroids,
     centroid_scale: Section::OwnCentroidScale,
-    centroid_sketches: Section::OwnCentroidSketches,
-    sketches: Section::OwnSketches,
     lists: Section::OwnLists,
     order: Section::OwnOrder,
     slots: Section::OwnSlots,

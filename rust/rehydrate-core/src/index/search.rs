@@ -3,13 +3,13 @@ use rustc_hash::FxHashMap;
 
 use super::knn::vector;
 use super::layout::{self, Section};
-use super::probe::{Probe, Scratch};
+use super::neighbours::{Haystack, Probed};
+use super::probe::Probe;
 use super::query::{Hit, Query};
 use super::score_buffer::{ScoreBuffer, WordWeights, most};
 use super::segment_reader::DocFilter;
 use super::terms::QueryTerms;
 use super::top_k::TopK;
-use super::vector_rows::Rows;
 use super::view::View;
 use crate::embed::builtin::{Bag, PackedBag, StaticModel};
 use crate::embed::normalize;
@@ -21,6 +21,8 @@ use crate::scoring::soft_match::soft_match;
 const CANDIDATES_PER_LEG: usize = 32;
 /// The number of candidates and neighbours that are matched token by token.
 const SOFT_MATCHED: usize = 64;
+/// A leg wants ten times as many as are recalled.
+const PROBED: Probed = Probed { share: 24, at_least: 24 };
 /// Entries whose scores are looked at together.
 const BLOCK: usize = 64;
 /// Neighbours on each side.
@@ -30,6 +32,12 @@ const CALIBRATION: Calibration<f32> =
     Calibration { contrast: 1.5, neighbour_share: 0.5, speaker_bonus: 0.5, question_factor: 0.75 };
 /// Entries under a label from which it is a speaker's.
 const SPEAKER_ENTRIES: usize = 3;
+
+/// A query's vector and the rows that it is compared with.
+struct Asked<'a> {
+    probe: Probe,
+    haystack: Haystack<'a>,
+}
 
 impl View {
     /// The best entries for a query, best first.
@@ -84,19 +92,18 @@ impl View {
     }
 
     /// The query against the vectors of each reader: the built-in model's and the caller's.
-    fn probes<'a>(&'a self, query: &Query<'_>, bag: &Bag) -> Vec<[Option<(Probe, Rows<'a>)>; 2]> {
+    fn probes<'a>(&'a self, query: &'a Query<'a>, bag: &Bag) -> Vec<[Option<Asked<'a>>; 2]> {
         let mut own = query.vector.map(<[f32]>::to_vec).unwrap_or_default();
         normalize(&mut own);
         self.readers
             .iter()
             .map(|reader| {
-                let builtin = Rows::of(&reader.segment, layout::BUILTIN).and_then(|rows| {
-                    let vector = vector(reader.segment.section(Section::TokenWeights), bag)?;
-                    Some((Probe::new(&vector, &rows, true)?, rows))
-                });
-                let own = Rows::of(&reader.segment, layout::OWN)
-                    .and_then(|rows| Some((Probe::new(&own, &rows, true)?, rows)));
-                [builtin, own]
+                let asked = |sections, vector: &[f32]| {
+                    let haystack = Haystack::new(reader, sections, &query.filter, query.now_ms)?;
+                    Some(Asked { probe: Probe::new(vector, &haystack.rows, true)?, haystack })
+                };
+                let builtin = vector(reader.segment.section(Section::TokenWeights), bag);
+                [builtin.and_then(|vector| asked(layout::BUILTIN, &vector)), asked(layout::OWN, &own)]
             })
             .collect()
     }
@@ -107,13 +114,12 @@ impl View {
         query: &Query<'_>,
         buffer: &ScoreBuffer,
         weights: &WordWeights,
-        probes: &[[Option<(Probe, Rows<'_>)>; 2]],
+        probes: &[[Option<Asked<'_>>; 2]],
     ) -> Vec<usize> {
         let each = CANDIDATES_PER_LEG.max(query.limit);
         let (mut by_text, mut by_trigram) = (TopK::new(each, 0.0), TopK::new(each, 0.0));
         let mut by_vector = [TopK::new(each, 0.0), TopK::new(each, 0.0)];
         let wants_meaning = !matches!(query.fusion, Fusion::Weighted { vector, .. } if vector == 0.0);
-        let mut scratch = Scratch::default();
         for (reader, probes) in self.readers.iter().zip(probes) {
             checkpoint();
             let doc_filter = DocFilter::new(reader, &query.filter, query.now_ms);
@@ -138,9 +144,9 @@ impl View {
             if !wants_meaning {
                 continue;
             }
-            for (probe, best) in probes.iter().zip(&mut by_vector) {
-                if let Some((probe, rows)) = probe {
-                    nearest(probe, rows, &doc_filter, reader.base, best, &mut scratch);
+            for (asked, best) in probes.iter().zip(&mut by_vector) {
+                if let Some(Asked { probe, haystack }) = asked {
+                    haystack.nearest(PROBED, &[(0, probe)], std::slice::from_mut(best));
                 }
             }
         }
@@ -211,11 +217,11 @@ impl View {
         entries.iter().map(asks).collect()
     }
 
-    fn cosines(&self, entry: usize, probes: &[[Option<(Probe, Rows<'_>)>; 2]]) -> (f32, f32) {
+    fn cosines(&self, entry: usize, probes: &[[Option<Asked<'_>>; 2]]) -> (f32, f32) {
         let reader = self.readers.partition_point(|reader| reader.base <= entry) - 1;
         let ordinal = entry - self.readers[reader].base;
-        let cosine = |of: &Option<(Probe, Rows<'_>)>| {
-            of.as_ref().and_then(|(probe, rows)| probe.cosine(rows, ordinal)).unwrap_or(f32::NAN)
+        let cosine = |asked: &Option<Asked<'_>>| {
+            asked.as_ref().and_then(|asked| asked.probe.cosine(&asked.haystack.rows, ordinal)).unwrap_or(f32::NAN)
         };
         (cosine(&probes[reader][0]), cosine(&probes[reader][1]))
     }
@@ -241,40 +247,5 @@ impl View {
         bags.iter().for_each(|(_, bag)| bag.ids().for_each(|token| count[token as usize] += 1));
         let found = soft_match(model, query, best.len(), &bags, &count);
         best.into_iter().zip(found.of_message).for_each(|(index, soft)| signals[index].soft = soft as f32);
-    }
-}
-
-/// Share of the lists that a search looks into.
-const PROBED_SHARE: usize = 12;
-/// It looks into so many in any case.
-const MIN_PROBED: usize = 16;
-/// Entries by which it is judged how many a filter lets through.
-const FILTER_SAMPLE: usize = 512;
-
-/// Offer the rows nearest to the query to `best`: those of the nearest lists, or all that pass where few do.
-fn nearest(
-    probe: &Probe,
-    rows: &Rows<'_>,
-    doc_filter: &DocFilter<'_>,
-    base: usize,
-    best: &mut TopK,
-    scratch: &mut Scratch,
-) {
-    if rows.lists() == 0 {
-        return probe.scan(rows, 0..rows.len(), doc_filter, base, best, &mut scratch.products);
-    }
-    let tried = |at: &usize| doc_filter.is_open || doc_filter.passes(at * rows.len() / FILTER_SAMPLE);
-    let passing = (0..FILTER_SAMPLE).filter(tried).count();
-    if passing * 4 >= FILTER_SAMPLE {
-        let number = (rows.lists() / PROBED_SHARE).max(MIN_PROBED) * FILTER_SAMPLE / passing;
-        for list in probe.lists(rows, number, scratch) {
-            probe.pruned_scan(rows, rows.list(list as usize), doc_filter, base, best, scratch);
-        }
-    } else {
-        for ordinal in (0..rows.len()).filter(|&ordinal| doc_filter.passes(ordinal)) {
-            if let Some(cosine) = probe.cosine(rows, ordinal) {
-                best.offer(cosine, (base + ordinal) as u32, || true);
-            }
-        }
     }
 }

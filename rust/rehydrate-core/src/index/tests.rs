@@ -252,35 +252,54 @@ fn many(number: usize, dim: usize) -> Vec<Vec<f32>> {
     (0..number).map(|at| topics[at % topics.len()].iter().map(|x| x + 1.2 * next()).collect()).collect()
 }
 
+fn unit(vector: &[f32]) -> Vec<f32> {
+    let mut unit = vector.to_vec();
+    crate::embed::normalize(&mut unit);
+    unit
+}
+
+fn recall(view: &View, asked: &[&[f32]], centred: bool, filter: Filter<'_>) -> Vec<Vec<(u64, f32)>> {
+    view.recall(&Recall { of: KnnTarget::Vectors(asked), k: 3, centred, filter, now_ms: 0 })
+}
+
+/// The share of the three nearest among `findable` vectors, by an exact scan, that were found.
+fn share_found(vectors: &[Vec<f32>], findable: &[u64], asked: &[&[f32]], answers: &[Vec<(u64, f32)>]) -> f64 {
+    let rows: Vec<(u64, Vec<f32>)> = findable.iter().map(|&id| (id, unit(&vectors[id as usize]))).collect();
+    let mut right = 0;
+    for (asked, answer) in asked.iter().zip(answers) {
+        assert_eq!(answer.len(), 3);
+        let asked = unit(asked);
+        let mut exact: Vec<(f32, u64)> = rows.iter().map(|(id, row)| (crate::embed::dot(row, &asked), *id)).collect();
+        exact.sort_by(|a, b| b.0.total_cmp(&a.0));
+        right += exact[..3].iter().filter(|(_, id)| answer.iter().any(|(other, _)| other == id)).count();
+    }
+    right as f64 / (3 * asked.len()) as f64
+}
+
 #[test]
-fn cells_find_what_a_scan_finds() {
+fn inverted_lists_find_what_a_scan_finds() {
     let (dim, number) = (32, 9_000);
     let vectors = many(number, dim);
     let entries: Vec<Entry<'_>> =
         (0..).zip(&vectors).map(|(id, vector)| Entry { vector: Some(vector), ..entry(id, "") }).collect();
     let settings = Settings { dim: Some(dim), ..Settings::default() };
     let view = View::new(vec![open(Segment::build(&entries, &[], &settings))]);
-    let unit = |vector: &[f32]| {
-        let mut unit = vector.to_vec();
-        crate::embed::normalize(&mut unit);
-        unit
-    };
-    let units: Vec<Vec<f32>> = vectors.iter().map(|vector| unit(vector)).collect();
     let asked: Vec<&[f32]> = vectors.iter().step_by(45).map(Vec::as_slice).collect();
+    let all: Vec<u64> = (0..number as u64).collect();
     for centred in [false, true] {
-        let filter = Filter::default();
-        let answers = view.recall(&Recall { of: KnnTarget::Vectors(&asked), k: 3, centred, filter, now_ms: 0 });
-        let mut right = 0;
-        for (asked, answer) in asked.iter().zip(&answers) {
-            let asked = unit(asked);
-            let mut exact: Vec<(f32, u64)> =
-                units.iter().zip(0..).map(|(row, id)| (crate::embed::dot(row, &asked), id)).collect();
-            exact.sort_by(|a, b| b.0.total_cmp(&a.0));
-            right += exact[..3].iter().filter(|(_, id)| answer.iter().any(|(other, _)| other == id)).count();
-            assert!((answer[0].1 - 1.0).abs() < 0.02);
-        }
-        let share = right as f64 / (3 * asked.len()) as f64;
+        let answers = recall(&view, &asked, centred, Filter::default());
+        let one_by_one: Vec<_> =
+            asked.iter().flat_map(|&asked| recall(&view, &[asked], centred, Filter::default())).collect();
+        assert_eq!(answers, one_by_one, "a batch is many single questions");
+        assert!(answers.iter().all(|answer| (answer[0].1 - 1.0).abs() < 0.02));
+        let share = share_found(&vectors, &all, &asked, &answers);
         assert!(share >= if centred { 0.93 } else { 0.95 }, "centred {centred}: {share}");
+    }
+    for (step, least) in [(2, 0.92), (100, 0.97)] {
+        let some: Vec<u64> = (0..number as u64).step_by(step).collect();
+        let filter = Filter { allowed: Some(&some), ..Filter::default() };
+        let share = share_found(&vectors, &some, &asked, &recall(&view, &asked, false, filter));
+        assert!(share >= least, "one in {step} may be found: {share}");
     }
     let few: Vec<u64> = (0..number as u64).step_by(100).collect();
     let filter = Filter { allowed: Some(&few), ..Filter::default() };

@@ -16,17 +16,12 @@ impl TopK {
         Self { limit, floor, kept: Vec::with_capacity(2 * limit + SLACK) }
     }
 
-    /// The number of scores that make a floor.
-    pub fn capacity(&self) -> usize {
-        2 * self.limit + SLACK
-    }
-
     /// Keep `entry` if its score is among the best so far and it may be found.
     #[inline]
     pub fn offer(&mut self, score: f32, entry: u32, passes: impl FnOnce() -> bool) {
         if score > self.floor && self.limit > 0 && passes() {
             self.kept.push((score, entry));
-            if self.kept.len() >= self.capacity() {
+            if self.kept.len() >= 2 * self.limit + SLACK {
                 self.prune();
             }
         }

@@ -1,20 +1,22 @@
 //! Vectors of one space, read where they lie in a segment.
+use std::ops::Range;
+
 use super::layout::{Column, VectorSections};
 use super::segment::Segment;
+use crate::embed::normalize;
 
-/// Rows read where they lie, each in its slot: in the order of ordinals, or inverted list by inverted list.
+/// Rows less their mean, read where they lie, each in its slot: in the order of ordinals, or inverted list by inverted list.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     pub dim: usize,
     pub rows: &'a [u8],
+    /// 0 for an entry without a vector.
     pub scale: Column<'a, f32>,
+    /// The length of a row less the mean.
     pub residual_norm: Column<'a, f32>,
     pub mean: Column<'a, f32>,
     pub centroids: &'a [u8],
     pub centroid_scale: Column<'a, f32>,
-    pub centroid_sketches: Column<'a, u64>,
-    /// Of rows in lists.
-    pub sketches: Column<'a, u64>,
     /// Where the rows of each list begin, one more for the end; empty: no lists.
     pub lists: Column<'a, u32>,
     pub order: Column<'a, u32>,
@@ -33,8 +35,6 @@ impl<'a> Rows<'a> {
             mean,
             centroids: segment.section(sections.centroids),
             centroid_scale: segment.column(sections.centroid_scale),
-            centroid_sketches: segment.column(sections.centroid_sketches),
-            sketches: segment.column(sections.sketches),
             lists: segment.column(sections.lists),
             order: segment.column(sections.order),
             slots: segment.column(sections.slots),
@@ -43,6 +43,18 @@ impl<'a> Rows<'a> {
 
     pub fn len(&self) -> usize {
         self.scale.len()
+    }
+
+    /// A vector less the mean, of length 1; zeros where it is the mean.
+    pub fn direction(&self, vector: &[f32]) -> Vec<f32> {
+        let mut direction: Vec<f32> = vector.iter().zip(self.mean.iter()).map(|(x, mean)| x - mean).collect();
+        normalize(&mut direction);
+        direction
+    }
+
+    /// The rows at some slots.
+    pub fn at(&self, slots: &Range<usize>) -> &'a [u8] {
+        &self.rows[slots.start * self.dim..slots.end * self.dim]
     }
 
     /// Number of lists; 0: all rows are to be looked at.
@@ -62,7 +74,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The rows of a list.
-    pub fn list(&self, list: usize) -> std::ops::Range<usize> {
+    pub fn list(&self, list: usize) -> Range<usize> {
         self.lists.get(list) as usize..self.lists.get(list + 1) as usize
     }
 }

@@ -1,0 +1,110 @@
+//! The rows of one segment that are nearest to questions: those of the nearest inverted lists, or all that may be found.
+use std::ops::Range;
+
+use super::layout::VectorSections;
+use super::probe::Probe;
+use super::quantise::{BLOCK, TILE};
+use super::query::Filter;
+use super::segment_reader::{DocFilter, SegmentReader};
+use super::top_k::TopK;
+use super::vector_rows::Rows;
+use crate::interrupt::checkpoint;
+
+/// Rows by which it is judged how many may be found.
+const SAMPLE: usize = 512;
+/// Where less than one in so many may be found, each of them is compared.
+const FEW: usize = 4;
+
+/// How many inverted lists are looked into.
+#[derive(Clone, Copy)]
+pub(super) struct Probed {
+    /// One in so many.
+    pub share: usize,
+    pub at_least: usize,
+}
+
+/// The rows of a segment that are searched, and which of them may be found.
+pub(super) struct Haystack<'a> {
+    pub rows: Rows<'a>,
+    doc_filter: DocFilter<'a>,
+    base: usize,
+}
+
+impl<'a> Haystack<'a> {
+    /// None for a segment without vectors in that space.
+    pub fn new(
+        reader: &'a SegmentReader,
+        sections: VectorSections,
+        filter: &'a Filter<'a>,
+        now_ms: i64,
+    ) -> Option<Self> {
+        let doc_filter = DocFilter::new(reader, filter, now_ms);
+        Some(Self { rows: Rows::of(&reader.segment, sections)?, doc_filter, base: reader.base })
+    }
+
+    /// Offer the rows nearest to each question to its `best`. The more rows a filter hides, the more lists are looked into;
+    /// where few are left, it hides nothing of them.
+    pub fn nearest(&self, probed: Probed, asking: &[(u32, &Probe)], best: &mut [TopK]) {
+        let Self { rows, doc_filter, base } = self;
+        if rows.lists() == 0 {
+            return self.scan(0..rows.len(), asking, best);
+        }
+        let passes = |at: &usize| doc_filter.is_open || doc_filter.passes(at * rows.len() / SAMPLE);
+        let passing = (0..SAMPLE).filter(passes).count();
+        if passing * FEW < SAMPLE {
+            for ordinal in (0..rows.len()).filter(|&ordinal| doc_filter.passes(ordinal)) {
+                for (question, probe) in asking {
+                    if let Some(cosine) = probe.cosine(rows, ordinal) {
+                        best[*question as usize].offer(cosine, (base + ordinal) as u32, || true);
+                    }
+                }
+            }
+            return;
+        }
+        let number = (rows.lists() / probed.share).max(probed.at_least) * SAMPLE / passing;
+        let mut visits: Vec<(u32, u32)> = Vec::new();
+        for (at, (_, probe)) in (0..).zip(asking) {
+            checkpoint();
+            visits.extend(probe.lists(rows, number).into_iter().map(|list| (list, at)));
+        }
+        // List by list, so that all who look into one find its rows in the processor's cache.
+        visits.sort_unstable();
+        for visits in visits.chunk_by(|a, b| a.0 == b.0) {
+            let asking: Vec<(u32, &Probe)> = visits.iter().map(|(_, at)| asking[*at as usize]).collect();
+            self.scan(rows.list(visits[0].0 as usize), &asking, best);
+        }
+    }
+
+    /// Offer the rows at `slots`, block by block and some questions at a time.
+    fn scan(&self, slots: Range<usize>, asking: &[(u32, &Probe)], best: &mut [TopK]) {
+        let (tiles, rest) = asking.as_chunks::<TILE>();
+        let mut products = [[0; BLOCK]; TILE];
+        for from in slots.clone().step_by(BLOCK) {
+            checkpoint();
+            let block = from..slots.end.min(from + BLOCK);
+            for tile in tiles {
+                Probe::products_of_tile(tile.map(|(_, probe)| probe), &self.rows, &block, &mut products);
+                for ((question, probe), products) in tile.iter().zip(&products) {
+                    self.offer(probe, products, &block, &mut best[*question as usize]);
+                }
+            }
+            let [products, ..] = &mut products;
+            for (question, probe) in rest {
+                probe.products(&self.rows, &block, products);
+                self.offer(probe, products, &block, &mut best[*question as usize]);
+            }
+        }
+    }
+
+    /// Offer the rows of a block, whose products with a question are known, that may be found.
+    fn offer(&self, probe: &Probe, products: &[i32], block: &Range<usize>, best: &mut TopK) {
+        let Self { rows, doc_filter, base } = self;
+        for (slot, &product) in block.clone().zip(products) {
+            let cosine = probe.of_product(product, rows, slot);
+            if cosine > best.floor && rows.scale.get(slot) != 0.0 {
+                let ordinal = rows.ordinal(slot);
+                best.offer(cosine, (base + ordinal) as u32, || doc_filter.passes(ordinal));
+            }
+        }
+    }
+}
