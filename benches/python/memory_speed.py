@@ -216,8 +216,8 @@ class Grown:
                 want,
                 beside=f"usearch, {THREADS} threads, {number(peer * 1e3)} ms "
                 f"({number(peer / by_row)} x)",
-                limit="Products with the rows of the nearest inverted lists: half of what the processor's "
-                "multipliers could do",
+                limit="Products with the rows of the nearest inverted lists: half of what the "
+                "processor's multipliers could do",
             ),
             Row(
                 f"{told} texts among {size:,}",
@@ -258,7 +258,8 @@ class Grown:
                 more_is_better=True,
                 beside=f"usearch {_strict(asked, among, theirs):.3f}; an exact scan (numpy) 1.000 "
                 f"in {number(scanned * 1e3 * RECALLED / EXACT)} ms for {RECALLED:,}",
-                limit="Most of what is missed lies in lists that are not looked into; bytes hide 0.02",
+                limit="Most of what is missed lies in lists that are not looked into; "
+                "bytes hide 0.02",
             ),
         ]
 

@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_tile_has_the_products_of_its_vectors_one_by_one() {
         let byte = |at: usize| (at.wrapping_mul(2_654_435_761) >> 7) as u8;
-        let extreme = |at: usize| if at % 3 == 0 { 0x80 } else { 0x7f };
+        let extreme = |at: usize| if at.is_multiple_of(3) { 0x80 } else { 0x7f };
         for dim in [1, 2, 15, 16, 17, 100, 256, 1024] {
             for number in [1, 2, 3, BLOCK - 1, BLOCK] {
                 for byte in [byte, extreme] {
