@@ -1,6 +1,7 @@
 //! Embedders: texts to unit vectors. Each tier is one implementation of [`Embedder`].
 pub mod builtin;
 pub(crate) mod centred_rows;
+pub(crate) mod int_products;
 #[cfg(feature = "onnx")]
 pub mod onnx;
 pub mod wordpiece;

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 use crate::analysis::bit_packing::{self, Numbers};
 use crate::analysis::scripts::{self, Script};
 use crate::analysis::stems;
+use crate::embed::int_products::{TILE, int_products};
 use crate::embed::wordpiece::WordPiece;
 use crate::embed::{Embedder, normalize};
 use crate::error::{Error, Result};
@@ -230,7 +231,22 @@ impl StaticModel {
 
     /// Write the cosines of each of `others` with all `tokens`, none of them hashed, into `out`, one after the other.
     pub fn similarities(&self, tokens: &[u16], others: &[u16], out: &mut [f32]) {
-        similarities(self.rows, &self.inverse_norms, self.dim, tokens, others, out);
+        let row = |token: u16| &self.rows[usize::from(token) * self.dim..][..self.dim];
+        let norm = |token: u16| self.inverse_norms[usize::from(token)];
+        let mut products = vec![[0; TILE]; others.len()];
+        let mut wide = vec![0; TILE * self.dim];
+        for (first, tile) in tokens.chunks(TILE).enumerate() {
+            for (wide, &token) in wide.chunks_exact_mut(self.dim).zip(tile) {
+                wide.iter_mut().zip(row(token)).for_each(|(wide, x)| *wide = i16::from(x.cast_signed()));
+            }
+            let values = std::array::from_fn(|at| &wide[at * self.dim..][..self.dim]);
+            int_products(others.iter().map(|&other| row(other)), values, &mut products);
+            for ((out, &other), products) in out.chunks_exact_mut(tokens.len()).zip(others).zip(&products) {
+                for ((out, &token), &product) in out[first * TILE..].iter_mut().zip(tile).zip(products) {
+                    *out = product as f32 * norm(token) * norm(other);
+                }
+            }
+        }
     }
 
     /// Whether a token says nothing of a subject: a stop word, a punctuation mark, a special token.
@@ -323,18 +339,6 @@ fn add_signed(out: &mut [f32], signs: u64, component: f32) {
     for (index, sum) in out.iter_mut().enumerate() {
         let sign = ((signs >> index) as u32 & 1) << 31;
         *sum += f32::from_bits(component.to_bits() ^ sign);
-    }
-}
-
-#[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
-fn similarities(rows: &[u8], inverse_norms: &[f32], dim: usize, tokens: &[u16], others: &[u16], out: &mut [f32]) {
-    let row = |token: u16| &rows[token as usize * dim..][..dim];
-    let norm = |token: u16| inverse_norms[token as usize];
-    // The rows of `others` lie far apart: each is fetched once.
-    for (&other, out) in others.iter().zip(out.chunks_exact_mut(tokens.len().max(1))) {
-        for (out, &token) in out.iter_mut().zip(tokens) {
-            *out = int_dot(row(token), row(other)) as f32 * norm(token) * norm(other);
-        }
     }
 }
 

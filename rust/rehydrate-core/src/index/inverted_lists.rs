@@ -2,10 +2,11 @@
 //!
 //! Spherical k-means (Dhillon and Modha 2001) on a sample of the rows less their mean, then each row into its nearest list. Rows
 //! are stored list by list: what is looked at together lies together.
+use crate::embed::int_products::{TILE, int_products};
 use crate::embed::{is_present, normalize};
 use crate::interrupt::checkpoint;
 
-use super::quantise::{BLOCK, Quantised, TILE, int_dots, int_dots_of_tile};
+use super::quantise::{BLOCK, Quantised};
 
 /// Below this many rows all are looked at: under a millisecond.
 const MIN_ROWS: usize = 4_096;
@@ -95,32 +96,28 @@ impl StoredRows<'_> {
 
     /// The list of each of some rows.
     fn nearest(&self, centroids: &[f32], rows: &[u32]) -> Vec<u32> {
-        let centroids: Vec<Quantised> = centroids.chunks_exact(self.dim).map(Quantised::of).collect();
+        let mut centroids: Vec<Quantised> = centroids.chunks_exact(self.dim).map(Quantised::of).collect();
+        // What fills up the last tile is no nearer than what it repeats.
+        while let (false, Some(last)) = (centroids.len().is_multiple_of(TILE), centroids.last()) {
+            centroids.push(last.clone());
+        }
         let mut nearest = Vec::with_capacity(rows.len());
-        let mut gathered = Vec::with_capacity(BLOCK * self.dim);
-        let mut products = [[0; BLOCK]; TILE];
+        let mut products = [[0; TILE]; BLOCK];
         for rows in rows.chunks(BLOCK) {
             checkpoint();
-            gathered.clear();
-            rows.iter().for_each(|&at| gathered.extend(&self.rows[at as usize * self.dim..][..self.dim]));
+            let row = |&at: &u32| &self.rows[at as usize * self.dim..][..self.dim];
             let mut best = vec![(f32::NEG_INFINITY, 0_u32); rows.len()];
-            let mut compare = |list: usize, products: &[i32; BLOCK]| {
-                for (best, &product) in best.iter_mut().zip(products) {
-                    let along = product as f32 * centroids[list].scale;
-                    if along > best.0 {
-                        *best = (along, list as u32);
+            for (first, tile) in (0..).step_by(TILE).zip(centroids.as_chunks::<TILE>().0) {
+                let values = tile.each_ref().map(|centroid| centroid.values.as_slice());
+                int_products(rows.iter().map(row), values, &mut products);
+                for (best, products) in best.iter_mut().zip(&products) {
+                    for ((list, centroid), &product) in (first..).zip(tile).zip(products) {
+                        let along = product as f32 * centroid.scale;
+                        if along > best.0 {
+                            *best = (along, list);
+                        }
                     }
                 }
-            };
-            let (tiles, rest) = centroids.as_chunks::<TILE>();
-            for (at, tile) in tiles.iter().enumerate() {
-                let values = tile.each_ref().map(|centroid| centroid.values.as_slice());
-                int_dots_of_tile(&gathered, self.dim, values, &mut products);
-                (TILE * at..).zip(&products).for_each(|(list, products)| compare(list, products));
-            }
-            for (list, centroid) in (TILE * tiles.len()..).zip(rest) {
-                int_dots(&gathered, self.dim, &centroid.values, &mut products[0]);
-                compare(list, &products[0]);
             }
             nearest.extend(best.iter().map(|(_, list)| *list));
         }

@@ -3,11 +3,12 @@ use std::ops::Range;
 
 use super::layout::VectorSections;
 use super::probe::Probe;
-use super::quantise::{BLOCK, TILE};
+use super::quantise::BLOCK;
 use super::query::Filter;
 use super::segment_reader::{DocFilter, SegmentReader};
 use super::top_k::TopK;
 use super::vector_rows::Rows;
+use crate::embed::int_products::TILE;
 use crate::interrupt::checkpoint;
 
 /// Rows by which it is judged how many may be found.
@@ -78,28 +79,29 @@ impl<'a> Haystack<'a> {
     /// Offer the rows at `slots`, block by block and some questions at a time.
     fn scan(&self, slots: Range<usize>, asking: &[(u32, &Probe)], best: &mut [TopK]) {
         let (tiles, rest) = asking.as_chunks::<TILE>();
-        let mut products = [[0; BLOCK]; TILE];
+        let mut products = [[0; TILE]; BLOCK];
+        let mut alone = [0; BLOCK];
         for from in slots.clone().step_by(BLOCK) {
             checkpoint();
             let block = from..slots.end.min(from + BLOCK);
             for tile in tiles {
-                Probe::products_of_tile(tile.map(|(_, probe)| probe), &self.rows, &block, &mut products);
-                for ((question, probe), products) in tile.iter().zip(&products) {
+                Probe::products(tile.map(|(_, probe)| probe), &self.rows, &block, &mut products);
+                for (at, (question, probe)) in tile.iter().enumerate() {
+                    let products = products.iter().map(|products| products[at]);
                     self.offer(probe, products, &block, &mut best[*question as usize]);
                 }
             }
-            let [products, ..] = &mut products;
             for (question, probe) in rest {
-                probe.products(&self.rows, &block, products);
-                self.offer(probe, products, &block, &mut best[*question as usize]);
+                probe.products_alone(&self.rows, &block, &mut alone);
+                self.offer(probe, alone.iter().copied(), &block, &mut best[*question as usize]);
             }
         }
     }
 
     /// Offer the rows of a block, whose products with a question are known, that may be found.
-    fn offer(&self, probe: &Probe, products: &[i32], block: &Range<usize>, best: &mut TopK) {
+    fn offer(&self, probe: &Probe, products: impl Iterator<Item = i32>, block: &Range<usize>, best: &mut TopK) {
         let Self { rows, doc_filter, base } = self;
-        for (slot, &product) in block.clone().zip(products) {
+        for (slot, product) in block.clone().zip(products) {
             let cosine = probe.of_product(product, rows, slot);
             if cosine > best.floor && rows.scale.get(slot) != 0.0 {
                 let ordinal = rows.ordinal(slot);

@@ -1,8 +1,9 @@
 //! A query's vector against the rows of one segment: exact cosines, choice of inverted lists.
 use std::ops::Range;
 
-use super::quantise::{BLOCK, Quantised, TILE, int_dot, int_dots, int_dots_of_tile};
+use super::quantise::{BLOCK, Quantised, int_dot, int_dots};
 use super::vector_rows::Rows;
+use crate::embed::int_products::{TILE, int_products};
 use crate::embed::{dot, is_present};
 
 /// A query against the rows of one segment.
@@ -48,19 +49,15 @@ impl Probe {
         cosine.clamp(-1.0, 1.0)
     }
 
-    /// The products with each row of a block.
-    pub fn products(&self, rows: &Rows<'_>, block: &Range<usize>, out: &mut [i32; BLOCK]) {
-        int_dots(rows.at(block), rows.dim, &self.quantised.values, out);
+    /// The products of some queries with each row of a block.
+    pub fn products(probes: [&Self; TILE], rows: &Rows<'_>, block: &Range<usize>, out: &mut [[i32; TILE]; BLOCK]) {
+        let values = probes.map(|probe| probe.quantised.values.as_slice());
+        int_products(rows.at(block).chunks_exact(rows.dim), values, out);
     }
 
-    /// The products of some queries with each row of a block.
-    pub fn products_of_tile(
-        probes: [&Self; TILE],
-        rows: &Rows<'_>,
-        block: &Range<usize>,
-        out: &mut [[i32; BLOCK]; TILE],
-    ) {
-        int_dots_of_tile(rows.at(block), rows.dim, probes.map(|probe| probe.quantised.values.as_slice()), out);
+    /// The products of one query with each row of a block.
+    pub fn products_alone(&self, rows: &Rows<'_>, block: &Range<usize>, out: &mut [i32; BLOCK]) {
+        int_dots(rows.at(block), rows.dim, &self.quantised.values, out);
     }
 
     /// The `number` lists that point most as the query does, the nearest first.
