@@ -248,7 +248,7 @@ class Grown:
                 "ms",
                 SINGLE_MS if judged else None,
                 beside=f"p50 {number(one.p50)}; usearch {peer} ({number(peer.p99 / one.p99)} x)",
-                limit="The nearest inverted lists are read, and their best rows rescored exactly",
+                limit="Products with the rows of the nearest inverted lists",
             ),
             Row(
                 f"strict recall@{NEIGHBOURS} of vectors among {size:,}",

@@ -19,8 +19,9 @@ pub(crate) fn int_products<'a>(rows: impl Iterator<Item = &'a [u8]>, values: [&[
     }
 }
 
+/// The product of one row and one vector.
 #[inline(always)]
-fn product(row: &[u8], values: &[i16]) -> i32 {
+pub(crate) fn product(row: &[u8], values: &[i16]) -> i32 {
     row.iter().zip(values).map(|(&x, &value)| i32::from(x.cast_signed()) * i32::from(value)).sum()
 }
 

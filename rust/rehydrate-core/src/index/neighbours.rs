@@ -9,7 +9,7 @@ use super::segment_reader::{DocFilter, SegmentReader};
 use super::top_k::TopK;
 use super::vector_rows::Rows;
 use crate::embed::int_products::TILE;
-use crate::interrupt::checkpoint;
+use crate::interrupt::{Pace, checkpoint};
 
 /// Rows by which it is judged how many may be found.
 const SAMPLE: usize = 512;
@@ -53,7 +53,9 @@ impl<'a> Haystack<'a> {
         let passes = |at: &usize| doc_filter.is_open || doc_filter.passes(at * rows.len() / SAMPLE);
         let passing = (0..SAMPLE).filter(passes).count();
         if passing * FEW < SAMPLE {
+            let mut pace = Pace::default();
             for ordinal in (0..rows.len()).filter(|&ordinal| doc_filter.passes(ordinal)) {
+                pace.step_by(asking.len());
                 for (question, probe) in asking {
                     if let Some(cosine) = probe.cosine(rows, ordinal) {
                         best[*question as usize].offer(cosine, (base + ordinal) as u32, || true);

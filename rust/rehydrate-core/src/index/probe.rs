@@ -8,13 +8,13 @@ use crate::embed::{dot, is_present};
 
 /// A query against the rows of one segment.
 pub(super) struct Probe {
-    /// What rows are multiplied with.
+    /// Rows are multiplied with it.
     quantised: Quantised,
     /// The mean's share of every cosine; 0 where the mean is taken from both sides.
     along_mean: f32,
     /// Whether the rows' mean is taken from both sides.
     centred: bool,
-    /// The query less the mean, of length 1: what lists are chosen by.
+    /// The query less the mean, of length 1: lists are chosen by it.
     direction: Quantised,
 }
 

@@ -1,5 +1,6 @@
 //! Vectors in whole numbers: rows of bytes, queries of 16 bits, and their exact products.
 use crate::embed::MAX_DIM;
+use crate::embed::int_products::product;
 
 /// Rows that are compared at once.
 pub(super) const BLOCK: usize = 128;
@@ -26,13 +27,14 @@ impl Quantised {
     }
 }
 
-/// What is smaller throughout is zeros; the step is a number all the same.
+/// A row that is smaller throughout becomes zeros; its step is a number all the same.
 const LEAST_COMPONENT: f32 = 1e-12;
 
 /// Append `row`, which is `vector` less a mean, in steps of a byte. Returns what a step is, so much that the product with the vector
 /// itself is right, and what is to be taken for the row's length, so that its cosine with the row is 1.
 pub(super) fn push_int8(row: &[f32], vector: &[f32], out: &mut Vec<u8>) -> (f32, f32) {
-    let steps = int8_steps(row);
+    // The largest component takes all steps of a byte.
+    let steps = 127.0 / row.iter().fold(LEAST_COMPONENT, |largest, x| largest.max(x.abs()));
     let (mut square, mut own, mut whole, mut right) = (0.0_f64, 0.0_f64, 0.0_f64, 0.0_f64);
     for (x, full) in row.iter().zip(vector) {
         let byte = (x * steps).round();
@@ -46,12 +48,6 @@ pub(super) fn push_int8(row: &[f32], vector: &[f32], out: &mut Vec<u8>) -> (f32,
     (step as f32, if square > 0.0 { (step * own / square.sqrt()) as f32 } else { 0.0 })
 }
 
-/// So many steps of a byte are 1: the largest component takes all of them.
-fn int8_steps(row: &[f32]) -> f32 {
-    let largest = row.iter().fold(LEAST_COMPONENT, |largest, x| largest.max(x.abs()));
-    127.0 / largest
-}
-
 /// The products of each row with `values`. Exact: bytes times numbers up to [`MAX_VALUE`].
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
 pub(super) fn int_dots(rows: &[u8], dim: usize, values: &[i16], out: &mut [i32]) {
@@ -63,9 +59,4 @@ pub(super) fn int_dots(rows: &[u8], dim: usize, values: &[i16], out: &mut [i32])
 #[multiversion::multiversion(targets("x86_64+avx512f+avx512bw", "x86_64+avx2"))]
 pub(super) fn int_dot(row: &[u8], values: &[i16]) -> i32 {
     product(row, values)
-}
-
-#[inline(always)]
-fn product(row: &[u8], values: &[i16]) -> i32 {
-    row.iter().zip(values).map(|(&x, &value)| i32::from(x.cast_signed()) * i32::from(value)).sum()
 }

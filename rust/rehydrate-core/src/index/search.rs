@@ -39,6 +39,12 @@ struct Asked<'a> {
     haystack: Haystack<'a>,
 }
 
+impl<'a> Asked<'a> {
+    fn new(haystack: Haystack<'a>, vector: &[f32]) -> Option<Self> {
+        Some(Self { probe: Probe::new(vector, &haystack.rows, true)?, haystack })
+    }
+}
+
 impl View {
     /// The best entries for a query, best first.
     #[must_use]
@@ -98,12 +104,12 @@ impl View {
         self.readers
             .iter()
             .map(|reader| {
-                let asked = |sections, vector: &[f32]| {
-                    let haystack = Haystack::new(reader, sections, &query.filter, query.now_ms)?;
-                    Some(Asked { probe: Probe::new(vector, &haystack.rows, true)?, haystack })
-                };
-                let builtin = vector(reader.segment.section(Section::TokenWeights), bag);
-                [builtin.and_then(|vector| asked(layout::BUILTIN, &vector)), asked(layout::OWN, &own)]
+                let haystack = |sections| Haystack::new(reader, sections, &query.filter, query.now_ms);
+                let weights = reader.segment.section(Section::TokenWeights);
+                [
+                    haystack(layout::BUILTIN).and_then(|haystack| Asked::new(haystack, &vector(weights, bag)?)),
+                    haystack(layout::OWN).and_then(|haystack| Asked::new(haystack, &own)),
+                ]
             })
             .collect()
     }
