@@ -39,6 +39,8 @@ pub enum StoreProblem {
     Newer,
     /// A purge that could not remove every file.
     Remains,
+    /// Somebody else wrote what this caller believed to be the only one to write.
+    Conflict,
     /// Anything else that files and operating systems do.
     Other,
 }

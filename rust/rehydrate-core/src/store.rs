@@ -5,6 +5,7 @@
 //! connections   one writer, a few readers, patience   use_count, fork_guard: nothing crosses a fork
 //!   schema      tables and versions                   problem: errors with path and remedy
 //!   write, limits, purge | read, scan, snippet        each within one transaction
+//!   threads     append-only logs of conversations
 //! segments      index files                           builder: makes and merges them; background: its thread
 //!   index_snapshot  a namespace's index in memory     index_cache: of all that are in use
 //! ```
@@ -32,6 +33,7 @@ mod schema;
 mod search;
 mod segments;
 mod snippet;
+mod threads;
 mod use_count;
 mod verify;
 mod write;
@@ -44,4 +46,5 @@ pub use limits::Limits;
 pub use purge::Purge;
 pub use read::{Page, Paging};
 pub use search::{Hit, Near, SearchRequest};
+pub use threads::{Record, ThreadInfo};
 pub use verify::{Report, Stats};

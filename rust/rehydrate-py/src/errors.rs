@@ -36,6 +36,7 @@ fn store_class(kind: StoreProblem) -> &'static str {
         StoreProblem::NotAStore => "NotAStoreError",
         StoreProblem::Newer => "NewerStoreError",
         StoreProblem::Remains => "PurgeIncompleteError",
+        StoreProblem::Conflict => "StoreConflictError",
         StoreProblem::Other => "StoreError",
     }
 }

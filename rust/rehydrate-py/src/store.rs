@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyTuple};
 use rehydrate_core::error::Error;
 use rehydrate_core::index::Fusion;
 use rehydrate_core::store::{
-    self, DEFAULT_INDEX_BYTES, Filter, Limits, NewItem, Options, Paging, Purge, SearchRequest, Tier,
+    self, DEFAULT_INDEX_BYTES, Filter, Limits, NewItem, Options, Paging, Purge, Record, SearchRequest, ThreadInfo, Tier,
 };
 
 mod rows;
@@ -19,6 +19,13 @@ use crate::errors::{detached, to_py};
 
 /// Handle and whether it is new per item; how many the limits demoted and dropped.
 type Additions = (Vec<(String, bool)>, usize, usize);
+
+/// Name, when it was made and last changed (milliseconds since 1970), records, bytes.
+type ThreadRow = (String, i64, i64, u64, u64);
+
+fn thread_row(info: ThreadInfo) -> ThreadRow {
+    (info.name, info.created_ms, info.changed_ms, info.records, info.bytes)
+}
 
 /// An open store.
 #[pyclass(frozen, module = "rehydrate._native")]
@@ -286,6 +293,60 @@ impl Store {
     /// All namespaces, by name.
     fn namespaces(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         detached(py, || self.core.namespaces())
+    }
+
+    /// What a thread of a namespace is; None where there is none of that name.
+    fn thread(&self, py: Python<'_>, namespace: &str, name: &str) -> PyResult<Option<ThreadRow>> {
+        Ok(detached(py, || self.core.thread(namespace, name))?.map(thread_row))
+    }
+
+    /// The threads of a namespace, the last changed first.
+    fn threads(&self, py: Python<'_>, namespace: &str) -> PyResult<Vec<ThreadRow>> {
+        Ok(detached(py, || self.core.threads(namespace))?.into_iter().map(thread_row).collect())
+    }
+
+    /// Append records to a thread that has `expected` of them; with 0 it is made. What it is then.
+    fn append_records(
+        &self,
+        py: Python<'_>,
+        namespace: &str,
+        name: &str,
+        expected: u64,
+        records: Vec<(u8, f64, String)>,
+    ) -> PyResult<ThreadRow> {
+        let records: Vec<Record> = records.into_iter().map(|(kind, time, body)| Record { kind, time, body }).collect();
+        Ok(thread_row(detached(py, || self.core.append_records(namespace, name, expected, &records))?))
+    }
+
+    /// At most `limit` records of a thread from a number on.
+    #[pyo3(signature = (namespace, name, *, start = 0, limit = usize::MAX))]
+    fn records(
+        &self,
+        py: Python<'_>,
+        namespace: &str,
+        name: &str,
+        start: u64,
+        limit: usize,
+    ) -> PyResult<Vec<(u8, f64, String)>> {
+        let found = detached(py, || self.core.records(namespace, name, start, limit))?;
+        Ok(found.into_iter().map(|record| (record.kind, record.time, record.body)).collect())
+    }
+
+    /// Put other bodies in the place of some records of a thread that has `expected` of them.
+    fn replace_records(
+        &self,
+        py: Python<'_>,
+        namespace: &str,
+        name: &str,
+        expected: u64,
+        bodies: Vec<(u64, String)>,
+    ) -> PyResult<()> {
+        detached(py, || self.core.replace_records(namespace, name, expected, &bodies))
+    }
+
+    /// Delete a thread, to the last byte; how many records it had.
+    fn purge_thread(&self, py: Python<'_>, namespace: &str, name: &str) -> PyResult<u64> {
+        detached(py, || self.core.purge_thread(namespace, name))
     }
 
     /// Copy SQLite's log into the file and empty it.

@@ -234,7 +234,7 @@ impl Store {
     }
 
     /// Take away what purges left in unused parts of the file and in the log.
-    fn erase_traces(&self) -> Result<()> {
+    pub(super) fn erase_traces(&self) -> Result<()> {
         if self.connections.read(purge::has_traces)? {
             self.connections.rewrite()?;
             self.connections.checkpoint()?;

@@ -1,10 +1,11 @@
-//! Purging: items of a source, a session or a whole namespace go, and no byte of their texts stays in any file.
+//! Purging: items of a source, a session or a whole namespace go, with its threads, and no byte of their texts stays in any file.
 use std::path::{Path, PathBuf};
 
 use rusqlite::Transaction;
 
 use super::namespace::{Namespace, Role, find_name};
 use super::problem::{self, Attempt};
+use super::threads;
 use super::write::WriteTransaction;
 use crate::error::{Error, StoreProblem};
 
@@ -15,7 +16,7 @@ pub enum Purge {
     Source(String),
     /// All that was learned in one session.
     Session(String),
-    /// Everything.
+    /// Everything, its threads too.
     Namespace,
 }
 
@@ -30,10 +31,17 @@ pub(super) struct Purged {
 /// Take it away, and note that traces are left.
 pub(super) fn purge(transaction: &Transaction<'_>, name: &str, what: &Purge, now_ms: i64) -> Attempt<Purged> {
     let purged = take(transaction, name, what, now_ms)?;
-    if purged.items > 0 {
-        transaction.execute("UPDATE clock SET traces = 1", [])?;
+    let threads = if *what == Purge::Namespace { threads::delete_all(transaction, name)? } else { 0 };
+    if purged.items + threads > 0 {
+        note_traces(transaction)?;
     }
     Ok(purged)
+}
+
+/// Note that what was deleted left traces, which a purge ends by taking away.
+pub(super) fn note_traces(transaction: &Transaction<'_>) -> Attempt<()> {
+    transaction.execute("UPDATE clock SET traces = 1", [])?;
+    Ok(())
 }
 
 /// Whether a purge, maybe one that was cut short, left traces.

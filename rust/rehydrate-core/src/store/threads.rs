@@ -1,0 +1,416 @@
+//! Threads: append-only logs of conversations, record by record, beside the memories of their namespace.
+use rusqlite::{OptionalExtension, Row, Transaction};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::facade::Store;
+use super::item::{verify_name, verify_namespace};
+use super::problem::{self, Attempt};
+use super::purge::note_traces;
+use crate::error::{Error, Result, StoreProblem};
+use crate::interrupt::Pace;
+
+/// Made with the first thread: a store without any stays as older versions of this crate made it. A record's id is its
+/// thread's and its number in one, so that a thread lies together.
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS threads (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        namespace TEXT NOT NULL,
+        name TEXT NOT NULL,
+        created INTEGER NOT NULL,
+        changed INTEGER NOT NULL,
+        records INTEGER NOT NULL DEFAULT 0,
+        bytes INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (namespace, name)
+    );
+    CREATE TABLE IF NOT EXISTS records (
+        id INTEGER PRIMARY KEY,
+        kind INTEGER NOT NULL,
+        time REAL NOT NULL,
+        hash BLOB NOT NULL,
+        body BLOB NOT NULL
+    );
+";
+/// Bits of a record's id that are its number.
+const NUMBER_BITS: u32 = 31;
+/// The most records of a thread.
+const MAX_RECORDS: u64 = 1 << NUMBER_BITS;
+
+/// What a thread is, without its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadInfo {
+    pub name: String,
+    /// Milliseconds since 1970.
+    pub created_ms: i64,
+    pub changed_ms: i64,
+    pub records: u64,
+    /// Of their bodies.
+    pub bytes: u64,
+}
+
+/// One step of a thread. What it means is the caller's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    pub kind: u8,
+    /// Seconds since 1970.
+    pub time: f64,
+    pub body: String,
+}
+
+impl Record {
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let body = String::from_utf8(row.get(4)?).unwrap_or_default();
+        Ok(Self { kind: row.get(1)?, time: row.get(2)?, body })
+    }
+
+    /// 128 bits by which damage shows.
+    fn hash(&self, id: i64) -> [u8; 16] {
+        let mut hasher = Xxh3::new();
+        hasher.update(&id.to_le_bytes());
+        hasher.update(&[self.kind]);
+        hasher.update(&self.time.to_le_bytes());
+        hasher.update(self.body.as_bytes());
+        hasher.digest128().to_be_bytes()
+    }
+}
+
+/// A thread's row.
+struct Thread {
+    id: i64,
+    info: ThreadInfo,
+}
+
+impl Thread {
+    const COLUMNS: &str = "id, name, created, changed, records, bytes";
+
+    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let number = |column: usize| row.get::<_, i64>(column).map(i64::unsigned_abs);
+        let info = ThreadInfo {
+            name: row.get(1)?,
+            created_ms: row.get(2)?,
+            changed_ms: row.get(3)?,
+            records: number(4)?,
+            bytes: number(5)?,
+        };
+        Ok(Self { id: row.get(0)?, info })
+    }
+
+    fn find(transaction: &Transaction<'_>, namespace: &str, name: &str) -> Attempt<Option<Self>> {
+        if !has_tables(transaction)? {
+            return Ok(None);
+        }
+        let query = format!("SELECT {} FROM threads WHERE namespace = ?1 AND name = ?2", Self::COLUMNS);
+        Ok(transaction.prepare_cached(&query)?.query_row((namespace, name), Self::of).optional()?)
+    }
+
+    fn record_id(&self, number: u64) -> i64 {
+        self.id << NUMBER_BITS | number.cast_signed()
+    }
+
+    /// Write records from a number on, and the row.
+    fn write(mut self, transaction: &Transaction<'_>, records: &[Record], now_ms: i64) -> Attempt<ThreadInfo> {
+        let mut insert = transaction
+            .prepare_cached("INSERT INTO records (id, kind, time, hash, body) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+        for record in records {
+            let id = self.record_id(self.info.records);
+            insert.execute((id, record.kind, record.time, record.hash(id), record.body.as_bytes()))?;
+            self.info.records += 1;
+            self.info.bytes += record.body.len() as u64;
+        }
+        self.save(transaction, now_ms)
+    }
+
+    fn save(mut self, transaction: &Transaction<'_>, now_ms: i64) -> Attempt<ThreadInfo> {
+        self.info.changed_ms = now_ms;
+        let Self { id, info: ThreadInfo { records, bytes, .. } } = &self;
+        transaction
+            .prepare_cached("UPDATE threads SET changed = ?2, records = ?3, bytes = ?4 WHERE id = ?1")?
+            .execute((id, now_ms, records.cast_signed(), bytes.cast_signed()))?;
+        Ok(self.info)
+    }
+}
+
+impl Store {
+    /// A thread of a namespace, if there is one of that name.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn thread(&self, namespace: &str, name: &str) -> Result<Option<ThreadInfo>> {
+        verify_thread(namespace, name)?;
+        self.connections.read(|transaction| Ok(Thread::find(transaction, namespace, name)?.map(|thread| thread.info)))
+    }
+
+    /// All threads of a namespace, the last changed first.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn threads(&self, namespace: &str) -> Result<Vec<ThreadInfo>> {
+        verify_namespace(namespace)?;
+        self.connections.read(|transaction| {
+            if !has_tables(transaction)? {
+                return Ok(Vec::new());
+            }
+            let query =
+                format!("SELECT {} FROM threads WHERE namespace = ?1 ORDER BY changed DESC, id DESC", Thread::COLUMNS);
+            let mut statement = transaction.prepare_cached(&query)?;
+            let threads = statement.query_map([namespace], |row| Ok(Thread::of(row)?.info))?;
+            Ok(threads.collect::<rusqlite::Result<_>>()?)
+        })
+    }
+
+    /// Append records, all of them or none, to a thread that has `expected` of them; with none it is made.
+    ///
+    /// # Errors
+    /// [`StoreProblem::Conflict`] where the thread has another number of records: somebody else wrote. And what keeps a file
+    /// from being written.
+    pub fn append_records(&self, namespace: &str, name: &str, expected: u64, records: &[Record]) -> Result<ThreadInfo> {
+        verify_thread(namespace, name)?;
+        verify_times(records)?;
+        let now_ms = (self.options.clock)();
+        self.connections.write(|transaction| {
+            let found = Thread::find(transaction, namespace, name)?;
+            let has = found.as_ref().map(|thread| thread.info.records);
+            let thread = match found {
+                Some(thread) if thread.info.records == expected => thread,
+                None if expected == 0 => make(transaction, namespace, name, now_ms)?,
+                _ => return Err(self.conflict(name, expected, has).into()),
+            };
+            if thread.info.records + records.len() as u64 > MAX_RECORDS {
+                return Err(problem::store(
+                    self.path(),
+                    StoreProblem::Full,
+                    format!("thread {name:?} has as many records as one may have, {MAX_RECORDS}"),
+                    "go on in a new thread",
+                )
+                .into());
+            }
+            thread.write(transaction, records, now_ms)
+        })
+    }
+
+    /// At most `limit` records of a thread from a number on, in their order.
+    ///
+    /// # Errors
+    /// [`StoreProblem::Corrupt`] for a record that is missing or not as it was written, and a file that cannot be read.
+    pub fn records(&self, namespace: &str, name: &str, from: u64, limit: usize) -> Result<Vec<Record>> {
+        verify_thread(namespace, name)?;
+        self.connections.read(|transaction| {
+            let Some(thread) = Thread::find(transaction, namespace, name)? else { return Ok(Vec::new()) };
+            self.read_records(transaction, &thread, from, thread.info.records.min(from.saturating_add(limit as u64)))
+        })
+    }
+
+    fn read_records(&self, transaction: &Transaction<'_>, thread: &Thread, from: u64, to: u64) -> Attempt<Vec<Record>> {
+        let mut statement = transaction
+            .prepare_cached("SELECT id, kind, time, hash, body FROM records WHERE id >= ?1 AND id < ?2 ORDER BY id")?;
+        let mut rows = statement.query((thread.record_id(from.min(to)), thread.record_id(to)))?;
+        let mut records = Vec::new();
+        let mut pace = Pace::default();
+        while let Some(row) = rows.next()? {
+            pace.step_by(1);
+            let number = from + records.len() as u64;
+            // A column of another type is damage too.
+            match (row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(3), Record::of(row)) {
+                (id, Ok(hash), Ok(record)) if id == thread.record_id(number) && hash == record.hash(id) => {
+                    records.push(record);
+                }
+                _ => return Err(self.damaged(&thread.info.name, number).into()),
+            }
+        }
+        let number = from + records.len() as u64;
+        if number < to { Err(self.damaged(&thread.info.name, number).into()) } else { Ok(records) }
+    }
+
+    /// Put other bodies in the place of some records, for what must not stay in them; no byte of the old ones stays in any file.
+    ///
+    /// # Errors
+    /// As [`Store::append_records`]; numbers that the thread has not.
+    pub fn replace_records(&self, namespace: &str, name: &str, expected: u64, bodies: &[(u64, String)]) -> Result<()> {
+        verify_thread(namespace, name)?;
+        let now_ms = (self.options.clock)();
+        self.connections.write(|transaction| {
+            let found = Thread::find(transaction, namespace, name)?;
+            let has = found.as_ref().map(|thread| thread.info.records);
+            let Some(mut thread) = found.filter(|thread| thread.info.records == expected) else {
+                return Err(self.conflict(name, expected, has).into());
+            };
+            for (number, body) in bodies {
+                let Some(mut record) =
+                    self.read_records(transaction, &thread, *number, expected.min(number + 1))?.pop()
+                else {
+                    return Err(Error::Argument(format!(
+                        "thread {name:?} has no record {number}; name one below {expected}"
+                    ))
+                    .into());
+                };
+                thread.info.bytes = thread.info.bytes - record.body.len() as u64 + body.len() as u64;
+                record.body.clone_from(body);
+                let id = thread.record_id(*number);
+                transaction.prepare_cached("UPDATE records SET hash = ?2, body = ?3 WHERE id = ?1")?.execute((
+                    id,
+                    record.hash(id),
+                    body.as_bytes(),
+                ))?;
+            }
+            note_traces(transaction)?;
+            thread.save(transaction, now_ms).map(drop)
+        })?;
+        self.erase_traces()
+    }
+
+    /// Delete a thread, and leave no byte of it in any file; how many records it had.
+    ///
+    /// # Errors
+    /// As [`Store::purge`].
+    pub fn purge_thread(&self, namespace: &str, name: &str) -> Result<u64> {
+        verify_thread(namespace, name)?;
+        let purged = self.connections.write(|transaction| {
+            let Some(thread) = Thread::find(transaction, namespace, name)? else { return Ok(0) };
+            delete(transaction, &thread)?;
+            note_traces(transaction)?;
+            Ok(thread.info.records)
+        })?;
+        self.erase_traces()?;
+        Ok(purged)
+    }
+
+    fn conflict(&self, name: &str, expected: u64, has: Option<u64>) -> Error {
+        let (problem, remedy) = match (expected, has) {
+            (0, Some(_)) => (format!("there is a thread {name:?} already"), "open that one, or take another name"),
+            (_, None) => (format!("thread {name:?} is not there any more"), "open it anew"),
+            (_, Some(has)) => (
+                format!("thread {name:?} has {has} records, not the {expected} that were read: others wrote to it"),
+                "open it again; nothing of this call was written",
+            ),
+        };
+        problem::store(self.path(), StoreProblem::Conflict, problem, remedy)
+    }
+
+    fn damaged(&self, name: &str, number: u64) -> Error {
+        problem::store(
+            self.path(),
+            StoreProblem::Corrupt,
+            format!("record {number} of thread {name:?} is not as it was written"),
+            "restore the file from a copy or an export",
+        )
+    }
+}
+
+/// Delete all threads of a namespace; how many there were.
+pub(super) fn delete_all(transaction: &Transaction<'_>, namespace: &str) -> Attempt<usize> {
+    if !has_tables(transaction)? {
+        return Ok(0);
+    }
+    let query = format!("SELECT {} FROM threads WHERE namespace = ?1", Thread::COLUMNS);
+    let threads: Vec<Thread> =
+        transaction.prepare_cached(&query)?.query_map([namespace], Thread::of)?.collect::<rusqlite::Result<_>>()?;
+    threads.iter().try_for_each(|thread| delete(transaction, thread))?;
+    Ok(threads.len())
+}
+
+fn delete(transaction: &Transaction<'_>, thread: &Thread) -> Attempt<()> {
+    let (first, end) = (thread.record_id(0), thread.record_id(MAX_RECORDS));
+    transaction.execute("DELETE FROM records WHERE id >= ?1 AND id < ?2", (first, end))?;
+    transaction.execute("DELETE FROM threads WHERE id = ?1", [thread.id])?;
+    Ok(())
+}
+
+fn make(transaction: &Transaction<'_>, namespace: &str, name: &str, now_ms: i64) -> Attempt<Thread> {
+    if !has_tables(transaction)? {
+        transaction.execute_batch(TABLES)?;
+    }
+    transaction
+        .prepare_cached("INSERT INTO threads (namespace, name, created, changed) VALUES (?1, ?2, ?3, ?3)")?
+        .execute((namespace, name, now_ms))?;
+    Thread::find(transaction, namespace, name)?.ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
+}
+
+fn has_tables(transaction: &Transaction<'_>) -> Attempt<bool> {
+    let query = "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'threads'";
+    Ok(transaction.prepare_cached(query)?.query_row([], |row| row.get::<_, i64>(0))? > 0)
+}
+
+fn verify_thread(namespace: &str, name: &str) -> Result<()> {
+    verify_namespace(namespace)?;
+    if name.is_empty() {
+        return Err(Error::Argument("thread is empty; name the conversation that is meant".into()));
+    }
+    verify_name("thread", name)
+}
+
+fn verify_times(records: &[Record]) -> Result<()> {
+    match records.iter().find(|record| !record.time.is_finite()) {
+        Some(record) => Err(Error::Argument(format!("a record's time is {}; pass seconds since 1970", record.time))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Options;
+
+    fn record(body: &str) -> Record {
+        Record { kind: 1, time: 0.25, body: body.into() }
+    }
+
+    #[test]
+    fn records_are_appended_in_order_by_one_writer_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("t.db"), Options::default()).unwrap();
+        assert!(store.threads("alice").unwrap().is_empty() && store.records("alice", "t", 0, 9).unwrap().is_empty());
+        let first = [record("a"), record("b")];
+        assert_eq!(store.append_records("alice", "t", 0, &first).unwrap().records, 2);
+        for expected in [0, 1, 3] {
+            let refused = store.append_records("alice", "t", expected, &[record("x")]).unwrap_err();
+            assert!(matches!(refused, Error::Store { kind: StoreProblem::Conflict, .. }), "{refused}");
+        }
+        assert_eq!(store.append_records("alice", "t", 2, &[record("c")]).unwrap().bytes, 3);
+        store.append_records("bob", "t", 0, &[record("bob's")]).unwrap();
+        let bodies = |from, limit| -> Vec<String> {
+            store.records("alice", "t", from, limit).unwrap().into_iter().map(|record| record.body).collect()
+        };
+        assert_eq!(
+            (bodies(0, 9), bodies(1, 1), bodies(7, 2)),
+            (vec!["a".into(), "b".into(), "c".into()], vec!["b".into()], vec![])
+        );
+        assert_eq!(store.threads("alice").unwrap()[0].records, 3);
+        assert_eq!(store.purge_thread("alice", "t").unwrap(), 3);
+        assert!(store.thread("alice", "t").unwrap().is_none() && store.thread("bob", "t").unwrap().is_some());
+    }
+
+    #[test]
+    fn what_is_replaced_or_purged_leaves_no_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        let store = Store::open(&path, Options::default()).unwrap();
+        let secret = "hunter2-and-more".repeat(300);
+        store.append_records("alice", "t", 0, &[record("a"), record(&secret), record("c")]).unwrap();
+        store.replace_records("alice", "t", 3, &[(1, "[gone]".into())]).unwrap();
+        assert_eq!(store.records("alice", "t", 1, 1).unwrap(), [record("[gone]")]);
+        store.append_records("alice", "u", 0, &[record(&secret)]).unwrap();
+        store.purge_thread("alice", "u").unwrap();
+        for file in std::fs::read_dir(folder.path()).unwrap() {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap_or_default();
+            assert!(!bytes.windows(7).any(|window| window == b"hunter2"));
+        }
+    }
+
+    #[test]
+    fn damage_is_reported_and_never_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.db");
+        let store = Store::open(&path, Options::default()).unwrap();
+        store.append_records("alice", "t", 0, &[record("a"), record("b"), record("c")]).unwrap();
+        store.close().unwrap();
+        let edit = rusqlite::Connection::open(&path).unwrap();
+        edit.execute("UPDATE records SET body = x'78' WHERE body = x'62'", []).unwrap();
+        drop(edit);
+        let store = Store::open(&path, Options::default()).unwrap();
+        let refused = store.records("alice", "t", 0, 9).unwrap_err();
+        assert!(
+            matches!(refused, Error::Store { kind: StoreProblem::Corrupt, .. })
+                && refused.to_string().contains("record 1")
+        );
+        assert_eq!(store.records("alice", "t", 2, 9).unwrap(), [record("c")]);
+    }
+}
