@@ -1,6 +1,6 @@
 //! Reading one text: scripts, words, stems, the names in it, what a user lays down in it.
 pub(crate) mod bit_packing;
-pub(crate) mod directives;
+pub mod directives;
 pub mod features;
 #[cfg(feature = "store")]
 pub mod literal_matcher;

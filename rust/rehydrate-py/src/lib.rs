@@ -1,5 +1,6 @@
 //! The `rehydrate._native` module: converts, detaches, maps errors; no loop that computes.
 mod convert;
+mod directives;
 mod errors;
 mod exit;
 mod fork;
@@ -21,6 +22,8 @@ use pyo3::prelude::*;
 /// once, and nothing counts on one thread at a time.
 #[pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use super::directives::directives;
     #[pymodule_export]
     use super::exit::before_exit;
     #[pymodule_export]

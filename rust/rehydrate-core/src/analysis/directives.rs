@@ -10,6 +10,8 @@ mod cues;
 mod finder;
 mod sentences;
 
+use std::ops::Range;
+
 use self::cues::{AMOUNT, Cue, DUTY, MANNER, PLEA};
 use self::finder::Finder;
 use self::sentences::{CLAUSE, in_clauses, outside_harness_tags, sentences};
@@ -40,21 +42,44 @@ pub(crate) struct Directive {
 
 /// The directives in `text`.
 pub(crate) fn directives(text: &str) -> Vec<Directive> {
+    let mut found = Vec::new();
+    find(text, |sentence, strength| found.push(Directive { strength, subject: subject(sentence) }));
+    found
+}
+
+/// Where each directive of `text` stands, in bytes, without white space around it, and the words of its subject.
+#[must_use]
+pub fn directive_spans(text: &str) -> Vec<(Range<usize>, Vec<u32>)> {
+    let mut found = Vec::new();
+    find(text, |sentence, _| {
+        let sentence = sentence.trim();
+        let start = sentence.as_ptr().addr() - text.as_ptr().addr();
+        found.push((start..start + sentence.len(), subject(sentence)));
+    });
+    found
+}
+
+/// Call `found` with each sentence of `text` that is a directive, a part of `text`, and its strength.
+fn find(text: &str, mut found: impl FnMut(&str, u32)) {
     let finder = Finder::get();
-    let (mut found, mut clauses) = (Vec::new(), String::new());
+    let mut clauses = String::new();
     for said in outside_harness_tags(text) {
         for (sentence, asks) in sentences(said).filter(|(sentence, _)| sentence.len() <= MAX_SENTENCE_BYTES) {
             checkpoint();
             let strength = finder.strength(sentence, asks, &mut clauses);
             if strength > 0 {
-                let mut subject = words::words(sentence);
-                subject.sort_unstable();
-                subject.dedup();
-                found.push(Directive { strength, subject });
+                found(sentence, strength);
             }
         }
     }
-    found
+}
+
+/// The content words of a sentence, ascending.
+fn subject(sentence: &str) -> Vec<u32> {
+    let mut subject = words::words(sentence);
+    subject.sort_unstable();
+    subject.dedup();
+    subject
 }
 
 /// Append `directives` to `out`: of each its strength, the number of its words, and these.
