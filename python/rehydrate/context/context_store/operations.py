@@ -1,0 +1,252 @@
+"""Operations and items of the context store: what was laid down, done and left open in a thread.
+
+The store is an append-only log of operations. Its items are what the operations add up to, and the
+markdown is written anew from the items, so nothing decays by being rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+
+class Heading(StrEnum):
+    """The headings of the store, in their order."""
+
+    TASK_STATE = "Task State"
+    """What is being done now: always current."""
+    DECISIONS = "Decisions"
+    FILES = "Files & Code"
+    CONTEXT = "Important Context"
+    """Errors and what mended them; it drifts."""
+    PREFERENCES = "User Preferences"
+    """What the user laid down: it holds until it is contradicted."""
+
+
+PERMANENT = frozenset({Heading.DECISIONS, Heading.FILES, Heading.PREFERENCES})
+"""What is under these never goes: where room is short, the oldest become one line."""
+
+
+class Status(StrEnum):
+    """What became of an item."""
+
+    LIVE = "live"
+    SUPERSEDED = "superseded"
+    """A later item holds instead of it."""
+    RESOLVED = "resolved"
+    FADED = "faded"
+    """Nothing referred to it for long; it is found by asking, and no longer shown."""
+
+
+class Span(NamedTuple):
+    """Where a text stands in the thread, word for word."""
+
+    entry: int
+    """The index of the entry in `Context.history`."""
+    piece: int
+    """The number of the text among the texts of the entry."""
+    start: int
+    """In characters of that text."""
+    end: int
+    digest: str
+    """64 bits of the text, hexadecimal: a span that leads elsewhere is seen."""
+
+    @classmethod
+    def of(cls, entry: int, piece: int, start: int, text: str) -> Span:
+        """Return the span of this text."""
+        return cls(entry, piece, start, start + len(text), digest(text))
+
+    @property
+    def handle(self) -> str:
+        """What ``fetch_whole`` reads the entry by."""
+        return f"#{self.entry}"
+
+
+def digest(text: str) -> str:
+    """Return 64 bits of a text.
+
+    >>> digest("Use tabs.")
+    '57ec54747cea1e95'
+    """
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing in the store."""
+
+    id: int
+    heading: Heading
+    kind: str
+    """request, plan, decision, preference, file, error."""
+    key: str
+    """Two items of one heading and key are the same thing: a path, a call, a sentence."""
+    text: str
+    """The text of its span."""
+    span: Span
+    trust: float
+    """1 for what the user said, less for what a tool returned."""
+    uses: tuple[tuple[str, int], ...] = ()
+    """What was done with it, and in which entry: ("edited", 12); the last ones."""
+    status: Status = Status.LIVE
+    other: int | None = None
+    """The item that holds instead of it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        return {
+            "id": self.id,
+            "heading": str(self.heading),
+            "kind": self.kind,
+            "text": self.text,
+            "handle": self.span.handle,
+            "span": self.span._asdict(),
+            "trust": self.trust,
+            "uses": [{"use": use, "entry": entry} for use, entry in self.uses],
+            "status": str(self.status),
+            "other": self.other,
+        }
+
+    @property
+    def last_entry(self) -> int:
+        """The last entry that referred to it."""
+        return max([self.span.entry, *(entry for _, entry in self.uses)])
+
+
+class OperationKind(StrEnum):
+    """What an operation does."""
+
+    ADD = "add"
+    SUPERSEDE = "supersede"
+    RESOLVE = "resolve"
+    PROMOTE = "promote"
+    FADE = "fade"
+
+
+class Operation(NamedTuple):
+    """One step of the store's log."""
+
+    kind: OperationKind
+    item: int
+    """The id of the item."""
+    entry: int
+    """The entry that gave rise to it."""
+    added: Item | None = None
+    """Of an ADD."""
+    other: int | None = None
+    """Of a SUPERSEDE: the item that holds instead."""
+    use: str = ""
+    """Of a PROMOTE: what was done with the item."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON values; an item's text is not in it, its span is."""
+        told: dict[str, Any] = {"op": str(self.kind), "item": self.item, "entry": self.entry}
+        if self.other is not None:
+            told["other"] = self.other
+        if self.use:
+            told["use"] = self.use
+        if self.added is not None:
+            item = self.added
+            told |= {
+                "heading": str(item.heading),
+                "kind": item.kind,
+                "key": item.key,
+                "span": list(item.span),
+                "trust": item.trust,
+                "uses": [list(use) for use in item.uses],
+            }
+        return told
+
+
+_MAX_USES = 6
+"""Of one item; older ones are in the log."""
+
+
+class Items:
+    """The items that operations add up to."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._by_id: dict[int, Item] = {}
+        self._by_key: dict[tuple[Heading, str], int] = {}
+        self._next = 1
+
+    def __iter__(self) -> Iterator[Item]:
+        """Return all items, in the order in which they were added."""
+        return iter(self._by_id.values())
+
+    @property
+    def next_id(self) -> int:
+        """The id of the next item."""
+        return self._next
+
+    def get(self, id: int) -> Item:  # noqa: A002
+        """Return the item of an id; raises KeyError."""
+        return self._by_id[id]
+
+    def find(self, heading: Heading, key: str) -> Item | None:
+        """Return the item of a key, if there is one."""
+        found = self._by_key.get((heading, key))
+        return None if found is None else self._by_id[found]
+
+    def live(self, heading: Heading) -> list[Item]:
+        """Return the items of a heading that hold, in the order in which they were added."""
+        return [
+            item
+            for item in self._by_id.values()
+            if item.heading is heading and item.status is Status.LIVE
+        ]
+
+    def apply(self, operation: Operation) -> None:
+        """Do one step; an operation about an item that is not there does nothing."""
+        if operation.added is not None:
+            item = operation.added
+            self._by_id[item.id] = item
+            self._by_key[item.heading, item.key] = item.id
+            self._next = max(self._next, item.id + 1)
+            return
+        item = self._by_id.get(operation.item)  # type: ignore[assignment]
+        if item is None:
+            return
+        if operation.kind is OperationKind.SUPERSEDE:
+            item = replace(item, status=Status.SUPERSEDED, other=operation.other)
+        elif operation.kind is OperationKind.RESOLVE:
+            item = replace(item, status=Status.RESOLVED, uses=_used(item, "resolved", operation))
+        elif operation.kind is OperationKind.FADE:
+            item = replace(item, status=Status.FADED)
+        else:
+            status = Status.LIVE if item.status is Status.FADED else item.status
+            item = replace(item, status=status, uses=_used(item, operation.use, operation))
+        self._by_id[item.id] = item
+
+
+def _used(item: Item, use: str, operation: Operation) -> tuple[tuple[str, int], ...]:
+    return (*item.uses, (use, operation.entry))[-_MAX_USES:]
+
+
+def operation_of(told: Mapping[str, Any], text_of: Any) -> Operation:
+    """Read what `Operation.to_dict` returned; ``text_of(span)`` gives an item's text."""
+    added = None
+    if "span" in told:
+        span = Span(*told["span"])
+        added = Item(
+            told["item"],
+            Heading(told["heading"]),
+            told["kind"],
+            told["key"],
+            text_of(span),
+            span,
+            told["trust"],
+            tuple([(use, entry) for use, entry in told["uses"]]),
+        )
+    return Operation(
+        OperationKind(told["op"]),
+        told["item"],
+        told["entry"],
+        added,
+        told.get("other"),
+        told.get("use", ""),
+    )

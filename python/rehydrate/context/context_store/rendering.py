@@ -1,0 +1,123 @@
+"""The markdown of the context store, within a budget of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from rehydrate.context.context_store.operations import Heading, Item, Items
+from rehydrate.context.context_store.tool_table import CHANGES
+from rehydrate.prompt.counting import text_tokens
+
+ITEMS_SHARE = 0.6
+"""Of the budget for what was laid down, done and left open; names take what is left."""
+MIN_TOKENS = 100
+"""A smaller store would be mostly its headings."""
+_MAX_ITEM = 300
+"""Characters of one item; its handle leads to the rest."""
+_MAX_REQUEST = 1_200
+_NAMES = "Names, by what they were used for and where they stood"
+
+WriteNames = Callable[[int, str], str]
+"""Lines of names in at most so many tokens, of those that a text does not show."""
+
+
+def render(items: Items, budget_tokens: int, write_names: WriteNames | None = None) -> str:
+    """Return the store as markdown in at most ``budget_tokens``.
+
+    Preferences come first in the budget, then the state of the task, decisions, files and open
+    errors; where the room of one is short, its oldest become one line of handles. Names take what
+    is left.
+    """
+    if budget_tokens < MIN_TOKENS:
+        return ""
+    room = int(budget_tokens * (1.0 if write_names is None else ITEMS_SHARE))
+    lines: dict[Heading, list[str]] = {}
+    for heading in _BY_WORTH:
+        written = list(_within(room, _entries(items, heading)))
+        if written:
+            lines[heading] = written
+            room -= _tokens([f"## {heading}", *written])
+    text = _joined(lines, ())
+    if write_names is None:
+        return text
+    left = budget_tokens - _tokens([text, f"## {Heading.CONTEXT}", f"{_NAMES}:"])
+    names = write_names(left, text) if left >= MIN_TOKENS else ""
+    return _joined(lines, [f"{_NAMES}:", *names.split("\n")] if names else ())
+
+
+_BY_WORTH = (
+    Heading.PREFERENCES,
+    Heading.TASK_STATE,
+    Heading.DECISIONS,
+    Heading.FILES,
+    Heading.CONTEXT,
+)
+
+
+def _joined(lines: dict[Heading, list[str]], names: Sequence[str]) -> str:
+    parts = []
+    for heading in Heading:
+        under = [*lines.get(heading, ()), *(names if heading is Heading.CONTEXT else ())]
+        if under:
+            parts.append("\n".join([f"## {heading}", *under]))
+    return "\n".join(parts)
+
+
+def _entries(items: Items, heading: Heading) -> list[tuple[Item, str]]:
+    """Return the items of a heading with their lines, what is worth most first."""
+    live = items.live(heading)
+    if heading is Heading.FILES:
+        live.sort(key=lambda item: (_is_changed(item), item.last_entry), reverse=True)
+    elif heading is Heading.TASK_STATE:
+        live.sort(key=lambda item: (item.kind != "request", item.id))
+    else:
+        live.sort(key=lambda item: item.last_entry, reverse=True)
+    return [(item, _line(item)) for item in live]
+
+
+def _is_changed(item: Item) -> bool:
+    return any(use in CHANGES for use, _ in item.uses)
+
+
+def _line(item: Item) -> str:
+    if item.kind == "file":
+        done: dict[str, list[int]] = {}
+        for use, entry in item.uses:
+            done.setdefault(use, []).append(entry)
+        told = "; ".join(
+            f"{use} {', '.join(f'#{entry}' for entry in entries)}" for use, entries in done.items()
+        )
+        return f"- {item.text}: {told}"
+    longest = _MAX_REQUEST if item.kind == "request" else _MAX_ITEM
+    text = " ".join(item.text.split())
+    cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    label = {"plan": "[ ] ", "error": "open error: "}.get(item.kind, "")
+    return f"- {label}{cut} ({item.span.handle})"
+
+
+def _within(room: int, entries: Iterable[tuple[Item, str]]) -> Iterator[str]:
+    """Yield as many lines as fit; the others become one line with their handles."""
+    rest: list[Item] = []
+    left = room - _tokens(["## heading"])
+    for item, line in entries:
+        needed = _tokens([line])
+        if rest or needed > left:
+            rest.append(item)
+        else:
+            left -= needed
+            yield line
+    if rest:
+        handles = list(dict.fromkeys(item.span.handle for item in sorted(rest, key=_by_entry)))
+        shown = " ".join(handles)
+        while handles and _tokens([shown]) > max(left - 12, 24):
+            handles = handles[len(handles) // 3 + 1 :]
+            shown = f"... {' '.join(handles)}"
+        yield f"- {len(rest)} more: {shown}"
+
+
+def _by_entry(item: Item) -> int:
+    return item.span.entry
+
+
+def _tokens(lines: Sequence[str]) -> int:
+    return sum(text_tokens(lines)) + len(lines)

@@ -1,0 +1,156 @@
+"""ContextStore: the continuous context store of one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rehydrate._check import check_choice
+from rehydrate.compact.outline import NameIndex, write_outline
+from rehydrate.context.context_store.operations import (
+    Heading,
+    Item,
+    Items,
+    Operation,
+    Span,
+    digest,
+    operation_of,
+)
+from rehydrate.context.context_store.rendering import render
+from rehydrate.context.context_store.updater import Updater
+from rehydrate.messages import Conversation, Message
+from rehydrate.prompt.counting import text_tokens
+
+
+class StoreMark(NamedTuple):
+    """The end of a store at one time."""
+
+    operations: int
+    seen: int
+
+
+class ContextStore:
+    """What a thread must not lose, as an append-only log of operations over verbatim spans.
+
+    After every turn `update` reads what the turn added: what the user laid down, what was decided,
+    which files were changed, which errors are open, what is being done now. `render` writes it as
+    markdown within a budget. Each line ends with the handle of the message that it is from.
+
+    >>> from rehydrate import formats
+    >>> store = ContextStore()
+    >>> said = [{"role": "user", "content": "Fix the login. From now on, always use tabs."}]
+    >>> operations = store.update(formats.parse(said, "anthropic").messages)
+    >>> print(store.render(200))
+    ## Task State
+    - Fix the login. From now on, always use tabs. (#0)
+    ## User Preferences
+    - From now on, always use tabs. (#0)
+    """
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._items = Items()
+        self._updater = Updater(self._items)
+        self._operations: list[Operation] = []
+        self.seen = 0
+        """How many entries were read."""
+
+    @property
+    def operations(self) -> Sequence[Operation]:
+        """All operations, in order."""
+        return self._operations
+
+    def update(self, messages: Sequence[Message], seen: int | None = None) -> list[Operation]:
+        """Read the messages of new entries, in order, and return what changed.
+
+        ``seen`` is how many entries there are then; None: they end with the last message.
+        """
+        done = self._updater.read(messages)
+        self._operations += done
+        last = messages[-1].index + 1 if messages else 0
+        self.seen = max(self.seen, last if seen is None else seen)
+        return done
+
+    def replay(
+        self,
+        told: Iterable[Mapping[str, Any]],
+        seen: int,
+        text_of: Callable[[Span], str],
+        recent: Iterable[Message] = (),
+    ) -> None:
+        """Apply operations that were written before.
+
+        ``text_of`` reads a span in the thread; ``recent`` are messages that were read, of whose
+        calls some may not be answered yet.
+        """
+        for one in told:
+            operation = operation_of(one, text_of)
+            self._items.apply(operation)
+            self._operations.append(operation)
+        self._updater.note_calls(recent)
+        self.seen = seen
+
+    def mark(self) -> StoreMark:
+        """Return a mark of the present end."""
+        return StoreMark(len(self._operations), self.seen)
+
+    def back_to(self, mark: StoreMark) -> None:
+        """Forget what was read since the mark."""
+        if mark == self.mark():
+            return
+        del self._operations[mark.operations :]
+        self._items = Items()
+        for operation in self._operations:
+            self._items.apply(operation)
+        self._updater = self._updater.on(self._items)
+        self.seen = mark.seen
+
+    def as_of(self, entry: int) -> ContextStore:
+        """Return the store as it was before the entry with this index was read."""
+        then = ContextStore()
+        then._operations = [each for each in self._operations if each.entry < entry]
+        for operation in then._operations:
+            then._items.apply(operation)
+        then.seen = min(self.seen, entry)
+        return then
+
+    def items(self, heading: str | None = None) -> list[Item]:
+        """Return all items, or those of a heading that hold."""
+        if heading is None:
+            return list(self._items)
+        check_choice("heading", heading, [str(each) for each in Heading])
+        return self._items.live(Heading(heading))
+
+    def render(
+        self,
+        budget_tokens: int,
+        *,
+        conversation: Conversation | None = None,
+        visible: Collection[int] = (),
+    ) -> str:
+        """Return the store as markdown in at most ``budget_tokens``; "" below a hundred.
+
+        With the ``conversation``, names that were used in it fill the room that is left, but for
+        those in the messages at the ``visible`` indices.
+        """
+        if conversation is None:
+            return render(self._items, budget_tokens)
+
+        def write_names(tokens: int, shown: str) -> str:
+            names = NameIndex()
+            names.add(conversation, visible, lambda unit: f"#{unit.members[0]}")
+            names.add_visible(shown)
+            lines = write_outline(
+                names.best(tokens), "", lambda lines: sum(text_tokens([lines])) <= tokens
+            )
+            return lines.partition("\n")[2]
+
+        return render(self._items, budget_tokens, write_names)
+
+
+def text_at(span: Span, message: Message) -> str | None:
+    """Return the text of a span in its message; None where the message has another text there."""
+    if span.piece >= len(message.pieces):
+        return None
+    text = message.pieces[span.piece].text[span.start : span.end]
+    return text if digest(text) == span.digest else None

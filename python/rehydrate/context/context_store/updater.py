@@ -1,0 +1,257 @@
+"""The rule-based updater: reads what a turn added, and says what changes in the store.
+
+It calls no model. Trust follows the source: only what the user says becomes a preference, and only
+what the user or the assistant says a decision; what a tool returned becomes an error at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from rehydrate import _engine
+from rehydrate.context.context_store.cues import decisions, first_error, is_correction
+from rehydrate.context.context_store.operations import (
+    Heading,
+    Item,
+    Items,
+    Operation,
+    OperationKind,
+    Span,
+    Status,
+)
+from rehydrate.context.context_store.tool_table import PLANNED, RAN, subjects
+from rehydrate.messages import Message, Piece, PieceKind
+from rehydrate.prompt.originals import TRUST as TOOL_TRUST
+from rehydrate.prompt.section import FULL_TRUST
+
+ASSISTANT_TRUST = 0.75
+"""Of what the model said: it is no instruction, and it may be wrong."""
+FADES_AFTER = 120
+"""Entries without a reference, after which an open error fades; half of it where it is mended."""
+SAME_SUBJECT = 0.34
+"""Share of the words of two directives (Jaccard) from which a correction is about the other."""
+_MAX_KEY = 200
+_OWN_ERRORS = ("error", "traceback", "<tool_use_error")
+"""How results begin whose call failed."""
+_STOPS = frozenset(".!?。！？؟")
+_MAX_PLAN = 12
+
+
+class Updater:
+    """Reads messages in order. It holds only what a later message needs of an earlier one."""
+
+    def __init__(self, items: Items) -> None:
+        """Take the items that its operations change."""
+        self._items = items
+        self._calls: dict[str, list[tuple[str, str]]] = {}
+        """By the id of a call that is not answered: the kind and the text of its subjects."""
+
+    def on(self, items: Items) -> Updater:
+        """Return an updater of other items that knows the same calls."""
+        updater = Updater(items)
+        updater._calls = self._calls
+        return updater
+
+    def note_calls(self, messages: Iterable[Message]) -> None:
+        """Note the calls in messages that were read before: their results may be still to come."""
+        for message in messages:
+            calls = iter(message.calls)
+            for piece in message.pieces:
+                if piece.kind is PieceKind.TOOL_INPUT:
+                    self._calls[next(calls, "")] = _about(piece)
+
+    def read(self, messages: Iterable[Message]) -> list[Operation]:
+        """Return what the messages change, and apply it."""
+        done: list[Operation] = []
+        for message in messages:
+            for operation in self._of_message(message):
+                self._items.apply(operation)
+                done.append(operation)
+        if done:
+            for operation in self._fading(done[-1].entry):
+                self._items.apply(operation)
+                done.append(operation)
+        return done
+
+    def _of_message(self, message: Message) -> Iterator[Operation]:
+        calls, answers = iter(message.calls), iter(message.answers)
+        for number, piece in enumerate(message.pieces):
+            if piece.kind is PieceKind.TOOL_INPUT:
+                yield from self._of_call(message, number, piece, next(calls, ""))
+            elif piece.kind is PieceKind.TOOL_RESULT:
+                yield from self._of_result(message, number, piece, next(answers, ""))
+            elif piece.kind is PieceKind.TEXT and message.role != "system":
+                yield from self._of_text(message, number, piece)
+
+    # Text
+
+    def _of_text(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
+        is_user = message.is_user_turn
+        if is_user:
+            yield from self._request(message, number, piece)
+            yield from self._directives(message, number, piece)
+        elif message.role == "user":
+            return  # a harness speaks
+        trust = FULL_TRUST if is_user else ASSISTANT_TRUST
+        for start, text in decisions(piece.text):
+            span = Span.of(message.index, number, start, text)
+            yield from self._add_once(Heading.DECISIONS, "decision", text, text, span, trust)
+
+    def _request(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
+        """The last request is the state of the task; a plan was for the one before."""
+        text = piece.text.strip()
+        if not text:
+            return
+        span = Span.of(message.index, number, piece.text.index(text), text)
+        new = self._items.next_id
+        for item in self._items.live(Heading.TASK_STATE):
+            yield _superseded(item, new, message.index)
+        key = f"{message.index}.{number}"
+        yield self._added(Heading.TASK_STATE, "request", key, text, span, FULL_TRUST)
+
+    def _directives(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
+        for start, end, subject in _engine.directives(piece.text):
+            if piece.text[end : end + 1] in _STOPS:
+                end += 1  # noqa: PLW2901  the stop is part of the sentence
+            text = piece.text[start:end]
+            span = Span.of(message.index, number, start, text)
+            is_new = self._items.find(Heading.PREFERENCES, _key(text)) is None
+            if is_new and is_correction(text):
+                new = self._items.next_id
+                for item in self._contradicted(frozenset(subject)):
+                    yield _superseded(item, new, message.index)
+            yield from self._add_once(
+                Heading.PREFERENCES, "preference", text, text, span, FULL_TRUST
+            )
+
+    def _contradicted(self, subject: frozenset[int]) -> Iterator[Item]:
+        """Yield the preference that a correction is most about, if it is about one."""
+        best, most = None, SAME_SUBJECT
+        for item in self._items.live(Heading.PREFERENCES):
+            for _, _, words in _engine.directives(item.text):
+                shared = len(subject.intersection(words))
+                share = shared / max(len(subject.union(words)), 1)
+                if share >= most:
+                    best, most = item, share
+        if best is not None:
+            yield best
+
+    # Tools
+
+    def _of_call(
+        self, message: Message, number: int, piece: Piece, call: str
+    ) -> Iterator[Operation]:
+        told = list(subjects(piece.text))
+        planned = [text for use, text in told if use == PLANNED]
+        if planned:
+            yield from self._plan(message, number, piece, planned[:_MAX_PLAN])
+        for use, text in told:
+            if use not in (PLANNED, RAN):
+                yield from self._file(message, number, piece, use, text)
+        self._calls[call] = _about(piece)
+
+    def _plan(
+        self, message: Message, number: int, piece: Piece, steps: Sequence[str]
+    ) -> Iterator[Operation]:
+        keys = {_key(step) for step in steps}
+        new = self._items.next_id
+        for item in self._items.live(Heading.TASK_STATE):
+            if item.kind == "plan" and item.key not in keys:
+                yield Operation(OperationKind.RESOLVE, item.id, message.index, other=new)
+        for step in steps:
+            span = _span_of(message.index, number, piece, step)
+            if span is not None:
+                yield from self._add_once(
+                    Heading.TASK_STATE, "plan", step, step, span, ASSISTANT_TRUST
+                )
+
+    def _file(
+        self, message: Message, number: int, piece: Piece, use: str, path: str
+    ) -> Iterator[Operation]:
+        known = self._items.find(Heading.FILES, path)
+        if known is not None:
+            yield Operation(OperationKind.PROMOTE, known.id, message.index, use=use)
+            return
+        span = _span_of(message.index, number, piece, path)
+        if span is not None:
+            yield self._added(
+                Heading.FILES, "file", path, path, span, ASSISTANT_TRUST, ((use, message.index),)
+            )
+
+    def _of_result(
+        self, message: Message, number: int, piece: Piece, call: str
+    ) -> Iterator[Operation]:
+        about = self._calls.pop(call, [])
+        error = first_error(piece.text) if _may_fail(about, piece.text) else None
+        key = _key(" ".join(text for _, text in about)) or call
+        open_ = self._items.find(Heading.CONTEXT, key)
+        if error is None:
+            if open_ is not None and open_.status is Status.LIVE:
+                yield Operation(OperationKind.RESOLVE, open_.id, message.index)
+            return
+        span = Span.of(message.index, number, error.start, error.text)
+        if open_ is not None and open_.status is Status.LIVE:
+            if open_.text == error.text:
+                yield Operation(OperationKind.PROMOTE, open_.id, message.index, use="again")
+                return
+            yield _superseded(open_, self._items.next_id, message.index)
+        yield self._added(Heading.CONTEXT, "error", key, error.text, span, TOOL_TRUST)
+
+    # Drift
+
+    def _fading(self, now: int) -> Iterator[Operation]:
+        for item in self._items.live(Heading.CONTEXT):
+            if now - item.last_entry > FADES_AFTER:
+                yield Operation(OperationKind.FADE, item.id, now)
+
+    def _add_once(
+        self, heading: Heading, kind: str, text: str, key: str, span: Span, trust: float
+    ) -> Iterator[Operation]:
+        """Add an item, or note that it was said again."""
+        known = self._items.find(heading, _key(key))
+        if known is not None and known.status is not Status.SUPERSEDED:
+            if known.kind != "plan":
+                yield Operation(OperationKind.PROMOTE, known.id, span.entry, use="said again")
+            return
+        yield self._added(heading, kind, _key(key), text, span, trust)
+
+    def _added(
+        self,
+        heading: Heading,
+        kind: str,
+        key: str,
+        text: str,
+        span: Span,
+        trust: float,
+        uses: tuple[tuple[str, int], ...] = (),
+    ) -> Operation:
+        id_ = self._items.next_id
+        item = Item(id_, heading, kind, key, text, span, trust, uses)
+        return Operation(OperationKind.ADD, id_, span.entry, item)
+
+
+def _may_fail(about: Sequence[tuple[str, str]], text: str) -> bool:
+    """Return whether an error in a result is the call's own: what is read may tell of others'."""
+    is_read = bool(about) and all(use != RAN for use, _ in about)
+    return not is_read or text.lstrip().lower().startswith(_OWN_ERRORS)
+
+
+def _about(piece: Piece) -> list[tuple[str, str]]:
+    """Return what a call is about, by which an error and what mends it are known to be of one
+    thing."""
+    return [(use, text) for use, text in subjects(piece.text) if use != PLANNED]
+
+
+def _superseded(item: Item, by: int, entry: int) -> Operation:
+    return Operation(OperationKind.SUPERSEDE, item.id, entry, other=by)
+
+
+def _key(text: str) -> str:
+    """Return what two sayings of one thing share."""
+    return " ".join(text.casefold().split())[:_MAX_KEY]
+
+
+def _span_of(entry: int, number: int, piece: Piece, text: str) -> Span | None:
+    """Return the span of a text in a call's input; None where JSON writes it otherwise."""
+    start = piece.text.find(text)
+    return None if start < 0 else Span.of(entry, number, start, text)
