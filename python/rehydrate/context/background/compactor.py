@@ -1,0 +1,347 @@
+"""BackgroundCompaction: summaries are written while user and agent go on, and swapped in later.
+
+One job at a time for a thread. It starts when a prompt fills a share of the budget, and reads the
+entries up to a snapshot index; what comes after stays verbatim. At the next turn boundary, never in
+an open tool loop, the summary takes the place of those entries. Nobody waits for a writer, unless
+the next prompt would have to be compacted: then for a few seconds at most, and the verbatim
+compaction takes over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from threading import Event
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from rehydrate import formats
+from rehydrate._check import check_callable, check_share, check_timeout
+from rehydrate._concurrency.workers import run_in_thread
+from rehydrate._text import safe_error_text
+from rehydrate.context.background.swapping import SUMMARY_ID, first_kept, swapped
+from rehydrate.context.background.verification import refusal, verified
+from rehydrate.context.background.writers import (
+    ExtractiveWriter,
+    SummaryRequest,
+    tokens_of,
+    writer_of,
+)
+from rehydrate.context.context_store.operations import Item
+from rehydrate.context.thread import LeftOut
+from rehydrate.cost.prices import PRICES, price_of
+from rehydrate.cost.simulation import worth_compacting
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt.counting import upper_bound
+
+if TYPE_CHECKING:
+    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.context.prompt_builder import PromptBuilder
+    from rehydrate.context.thread import Thread
+    from rehydrate.prompt.entries import History
+
+KEEP_LAST = 20
+MIN_SUMMARY_TOKENS = 200
+MOST_OF_BUDGET = 0.15
+"""A summary takes at most this share of the soft budget."""
+CEILING = 0.9
+"""From this share of the soft budget on a summary is swapped in whether it pays or not."""
+
+EventKind = Literal["started", "ready", "swapped", "discarded"]
+
+
+class CompactionEvent(NamedTuple):
+    """What happened to a background summary, for a "context compressed" divider."""
+
+    kind: EventKind
+    thread: str
+    until: int
+    """The index of the first entry that stays verbatim."""
+    before_tokens: int = 0
+    """Of the prompt, or of what is summarised."""
+    after_tokens: int = 0
+    """Of the prompt after the swap, or of the summary."""
+    elapsed_ms: float = 0.0
+    detail: str = ""
+    """Why a summary was discarded, or what was wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundCompaction:
+    """How a `Context` compacts in the background.
+
+    ``writer`` is a model, a function of the messages, or what has ``write(request)``; None: the
+    context store by itself, which needs no model. A summary that is empty, refused, cut off or an
+    error's text is not used: the context store takes its place, and ``ir.meta.degraded`` says so.
+
+    >>> from rehydrate import Budget, Context
+    >>> small = Budget(soft_tokens=2_000)
+    >>> context = Context(budget=small, background=BackgroundCompaction(keep_last=2))
+    """
+
+    writer: Any = None
+    start_at: float = 0.7
+    """The share of the soft budget at which a summary is begun."""
+    size: float = 0.04
+    """Its share of the tokens that it replaces."""
+    keep_last: int = KEEP_LAST
+    """Messages that stay verbatim, and more until the first of them is a plain user turn."""
+    wait: float = 5.0
+    """Seconds that a prompt waits for it where it would be compacted otherwise."""
+    expected_turns: float = 10.0
+    """Turns that are expected to follow: a summary is swapped in once it pays for the cache that
+    it breaks, or the cache is cold. Models without a price: at once."""
+    cold_after: float = 300.0
+    """Seconds after which the provider's cache is cold."""
+    on_event: Callable[[CompactionEvent], None] | None = None
+    """Told of each step: "ready" from the writer's thread, the others with the context locked. It
+    must be quick and not call the context; what it raises is ignored."""
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        writer_of(self.writer)
+        for name in ("start_at", "size"):
+            check_share(f"background: {name}", getattr(self, name))
+            if getattr(self, name) == 0:
+                raise InvalidArgumentError(f"background: {name} is 0; pass more, such as 0.05")
+        if type(self.keep_last) is not int or self.keep_last < 0:
+            raise InvalidArgumentError(
+                f"background: keep_last is {self.keep_last!r}; pass a whole number from 0 up"
+            )
+        for name in ("wait", "expected_turns", "cold_after"):
+            check_timeout(f"background: {name}", getattr(self, name))
+        if self.on_event is not None:
+            check_callable("background: on_event", self.on_event, "pass a function of one event")
+
+
+class _Job:
+    """One summary that is being written."""
+
+    def __init__(self, until: int, compactions: int, tokens: int) -> None:
+        self.until = until
+        self.compactions = compactions
+        """Of the thread when it began: another one since, and the summary is of no use."""
+        self.tokens = tokens
+        self.started = time.perf_counter()
+        self.done = Event()
+        self.summary = ""
+        self.degraded = ""
+
+    @property
+    def summary_tokens(self) -> int:
+        return tokens_of([self.summary]) if self.summary else 0
+
+    @property
+    def elapsed_ms(self) -> float:
+        return (time.perf_counter() - self.started) * 1e3
+
+
+class BackgroundCompactor:
+    """The background summaries of one thread. Hold the thread's lock to use it."""
+
+    def __init__(
+        self,
+        settings: BackgroundCompaction,
+        thread: Thread,
+        builder: PromptBuilder,
+        name: str,
+        clock: Callable[[], float],
+    ) -> None:
+        """Begin with no job."""
+        self._settings = settings
+        self._writer = writer_of(settings.writer)
+        self._thread = thread
+        self._builder = builder
+        self._name = name
+        self._clock = clock
+        self._job: _Job | None = None
+        self._last_sent = clock()
+
+    # Starting
+
+    def resume(self, summary: Mapping[str, Any] | None) -> None:
+        """Go on with a summary that an earlier process had ready; begin one where it is due."""
+        if summary is None or summary["compactions"] != self._thread.state.compactions:
+            self.start_if_due()
+            return
+        job = _Job(summary["until"], summary["compactions"], summary["tokens"])
+        job.summary, job.degraded = summary["text"], summary["degraded"]
+        job.done.set()
+        self._job = job
+
+    def note_sent(self) -> None:
+        """Note that a prompt was sent, and begin a summary where it is due."""
+        self._last_sent = self._clock()
+        self.start_if_due()
+
+    def start_if_due(self) -> None:
+        """Begin a summary where the last prompt fills enough of the budget and none is begun."""
+        thread, state = self._thread, self._thread.state
+        if self._job is not None or state.ir is None:
+            return
+        used = upper_bound(state.ir.tokens, self._builder.provider)
+        if used < self._settings.start_at * self._builder.budget.soft_tokens:
+            return
+        until = first_kept(state.ir.history, self._settings.keep_last)
+        if until is None:
+            return
+        thread.update_store()
+        head = thread.entries.at_indices(range(until))
+        shown = [index for index in state.ir.history.indices if index < until]
+        tokens = thread.entries.at_indices(shown).total_tokens
+        most = int(MOST_OF_BUDGET * self._builder.budget.soft_tokens)
+        size = min(max(int(self._settings.size * head.total_tokens), MIN_SUMMARY_TOKENS), most)
+        if tokens < 2 * size:
+            return  # it would hardly make the prompt shorter
+        job = _Job(until, state.compactions, tokens)
+        previous = next(
+            (str(each.content) for each in state.ir.sections if each.id == SUMMARY_ID), ""
+        )
+        then = thread.store.as_of(until)
+        try:
+            run_in_thread(lambda: self._write(job, head, then, previous, max(size, 1)))
+        except RuntimeError:  # no more threads: the next prompt tries again
+            return
+        self._job = job
+        self._tell("started", job, before=job.tokens)
+
+    def _write(
+        self,
+        job: _Job,
+        head: History,
+        store: ContextStore,
+        previous: str,
+        size: int,
+    ) -> None:
+        """Write the summary; it raises nothing."""
+        try:
+            markdown = store.render(size, conversation=head.conversation)
+            job.summary = markdown
+            if not isinstance(self._writer, ExtractiveWriter):
+                job.summary, job.degraded = self._written(
+                    head, store.items(), markdown, previous, size
+                )
+        except BaseException as error:
+            job.degraded = (
+                f"summary: {safe_error_text(error, 'summary')}; the store takes its place"
+            )
+        finally:
+            job.done.set()
+            self._save(job)
+            self._tell("ready", job, job.degraded, before=job.tokens, after=job.summary_tokens)
+
+    def _save(self, job: _Job) -> None:
+        """Write a summary that is ready to the thread's log, for the next process."""
+        with suppress(Exception), self._thread.lock:  # without it the next one begins anew
+            log = self._thread.log
+            if log is not None and self._job is job and job.summary:
+                log.save_summary(
+                    {
+                        "until": job.until,
+                        "compactions": job.compactions,
+                        "tokens": job.tokens,
+                        "text": job.summary,
+                        "degraded": job.degraded,
+                    }
+                )
+
+    def _written(
+        self, head: History, items: Sequence[Item], markdown: str, previous: str, size: int
+    ) -> tuple[str, str]:
+        """Return what the writer wrote, verified, and what was wrong with it."""
+        plain = formats.FORMATS[head.format].without_thinking(head.entries)
+        request = SummaryRequest(tuple(plain), head.format, markdown, previous, size)
+        try:
+            summary = self._writer.write(request)
+        except BaseException as error:
+            why = safe_error_text(error, "the writer of summaries")
+            return markdown, f"summary: the writer failed ({why}); the store takes its place"
+        why = refusal(summary)
+        if not why and tokens_of([summary]) > 4 * size:
+            why = f"it has {tokens_of([summary]):,} tokens for {size:,}"
+        if why:
+            return markdown, f"summary: refused, {why}; the store takes its place"
+        sources = [message.text for message in head.messages]
+        found = verified(summary, [*sources, markdown], items)
+        degraded = ""
+        if found.invented:
+            names = ", ".join(found.invented[:5])
+            degraded = f"summary: it names what the conversation does not: {names}"
+        return found.text, degraded
+
+    # Swapping
+
+    def swap_if_ready(self, new_tokens: int) -> str:
+        """Swap the summary in, if it is ready and worth it; this is the beginning of a turn.
+
+        ``new_tokens`` come on top of the last prompt. Return what was wrong with the summary; ""
+        where nothing was, or where there is none.
+        """
+        job, state = self._job, self._thread.state
+        if job is None or state.ir is None:
+            return ""
+        soft = self._builder.budget.soft_tokens
+        used = upper_bound(state.ir.tokens + new_tokens, self._builder.provider)
+        if (why := self._why_useless(job, must_be_ready=used > soft)) is not None:
+            self._end(job, "discarded", why)
+            return job.degraded
+        if not job.done.is_set() or not self._pays(job, used, soft):
+            return ""
+        ir = swapped(state.ir, self._thread.entries, job.until, job.summary)
+        if ir.tokens >= state.ir.tokens:
+            self._end(job, "discarded", "it would not make the prompt shorter")
+            return ""
+        self._thread.state = replace(
+            state, ir=ir, compactions=state.compactions + 1, left_out=LeftOut()
+        )
+        self._end(job, "swapped", job.degraded, before=state.ir.tokens, after=ir.tokens)
+        return job.degraded
+
+    def _why_useless(self, job: _Job, *, must_be_ready: bool) -> str | None:
+        """Return why the summary cannot be used; None where it can, now or later.
+
+        It waits for the writer where it ``must_be_ready``.
+        """
+        is_other = self._thread.state.compactions != job.compactions
+        if is_other or job.until > len(self._thread.entries):
+            return "the conversation was compacted meanwhile"
+        if must_be_ready and not job.done.wait(self._settings.wait):
+            why = f"it was not ready within {self._settings.wait:g} s"
+            job.degraded = f"summary: {why}; the conversation is compacted verbatim"
+            return why
+        if job.done.is_set() and not job.summary:
+            return job.degraded or "there was nothing to summarise"
+        return None
+
+    def _pays(self, job: _Job, used: int, soft: int) -> bool:
+        """Whether the swap is worth the cache that it breaks."""
+        if used >= CEILING * soft or self._clock() - self._last_sent > self._settings.cold_after:
+            return True
+        model = self._builder.model or self._builder.asked_model
+        try:
+            price = price_of(model, PRICES)
+        except InvalidArgumentError:
+            return True
+        before = self._thread.state.shown.history.total_tokens
+        after = max(before - job.tokens, 0) + tokens_of([job.summary])
+        worth = worth_compacting(
+            max(before, after), after, expected_turns=self._settings.expected_turns, price=price
+        )
+        return worth.pays
+
+    def _end(
+        self, job: _Job, kind: EventKind, detail: str, *, before: int = 0, after: int = 0
+    ) -> None:
+        self._job = None
+        self._tell(kind, job, detail, before=before, after=after)
+
+    def _tell(
+        self, kind: EventKind, job: _Job, detail: str = "", *, before: int = 0, after: int = 0
+    ) -> None:
+        if self._settings.on_event is not None:
+            event = CompactionEvent(
+                kind, self._name, job.until, before, after, job.elapsed_ms, detail
+            )
+            with suppress(Exception):
+                self._settings.on_event(event)

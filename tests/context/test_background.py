@@ -1,0 +1,259 @@
+"""Background summaries: nobody waits, nothing is lost, what is sent is valid."""
+
+import json
+import threading
+import time
+
+import pytest
+from hypothesis import given, strategies as st
+
+from rehydrate import formats, validate
+from rehydrate.context import (
+    BackgroundCompaction,
+    CompactionEvent,
+    Context,
+    ContextJIT,
+    compact_history,
+)
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt import Budget
+from rehydrate.testing import ScriptedModel
+from tests import strategies
+
+BUDGET = Budget(soft_tokens=6_000, hard_tokens=100_000)
+RULE = "Never push to main without asking me first."
+SUMMARY = "The user wants the berths of the harbour listed. Files and berths were read one by one."
+
+
+def assistant(text):
+    return {"role": "assistant", "content": text}
+
+
+def work(context, turns, start=0):
+    """Talk until the summary of a writer that answers at once was swapped in; return prompts."""
+    prompts = []
+    for turn in range(start, start + turns):
+        prompts.append(context.prompt(f"What is at berth {turn}? {RULE if turn == 0 else ''}"))
+        use = {"type": "tool_use", "id": f"t{turn}", "name": "Edit", "input": {"path": f"b{turn}"}}
+        context.add({"role": "assistant", "content": [use]})
+        block = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": f"crane {turn} " * 60}
+        context.add({"role": "user", "content": [block]})
+        prompts.append(context.prompt())
+        context.add(assistant(f"A crane is at berth {turn}."))
+        settle()
+    return prompts
+
+
+def talk(context, turns):
+    prompts = []
+    for turn in range(turns):
+        prompts.append(context.prompt(f"What is at berth {turn}? " + "crane " * 60))
+        context.add(assistant(f"A rope is at berth {turn}. " + "rope " * 60))
+        settle()
+    return prompts
+
+
+def settle():
+    """Give the writer's thread its turn: a real user types for longer."""
+    time.sleep(0.003)
+
+
+class Told(list):
+    def kinds(self):
+        return [event.kind for event in self]
+
+
+def begun(writer=None, **options):
+    told = Told()
+    background = BackgroundCompaction(
+        writer=writer, on_event=told.append, **{"keep_last": 6, **options}
+    )
+    return Context(budget=BUDGET, background=background), told
+
+
+def all_valid(prompts):
+    return all(not validate(prompt.messages, "anthropic") for prompt in prompts)
+
+
+def summary_of(prompt):
+    return next(str(each.content) for each in prompt.ir.sections if each.id == "summary")
+
+
+def test_the_store_takes_the_place_of_what_came_before():
+    context, told = begun()
+    prompts = work(context, 40)
+    assert all_valid(prompts) and len(context.history) == 160
+    assert told.kinds()[:3] == ["started", "ready", "swapped"] and "swapped" in told.kinds()[3:]
+    assert RULE in json.dumps(prompts[-1].messages)
+    assert "b0: edited" in summary_of(prompts[-1]) or "more: " in summary_of(prompts[-1])
+    event = next(event for event in told if event.kind == "swapped")
+    assert isinstance(event, CompactionEvent) and event.after_tokens < event.before_tokens
+    # Between swaps each prompt extends the one before.
+    broken = [n for n in range(1, len(prompts)) if not _extends(prompts[n - 1], prompts[n])]
+    assert len(broken) == told.kinds().count("swapped")
+    assert all(n % 2 == 0 for n in broken)  # a user turn begins there
+
+
+def _extends(one, other):
+    digests = [[segment.digest for segment in each.segments] for each in (one, other)]
+    return digests[1][: len(digests[0])] == digests[0]
+
+
+def test_a_summary_of_a_model_is_verified_and_what_it_lost_is_appended():
+    model = ScriptedModel(lambda _prompt: SUMMARY + " It is in src/invented.py.")
+    context, _ = begun(model)
+    prompts = work(context, 30)
+    told = summary_of(prompts[-1])
+    assert told.startswith(SUMMARY) and RULE in told
+    assert "do not rely on: src/invented.py" in told
+    assert any("src/invented.py" in line for each in prompts for line in each.ir.meta.degraded)
+    asked = json.dumps(model.prompts[0].messages)
+    assert "Decisions" in asked and "What is at berth 0?" in asked
+
+
+@pytest.mark.parametrize(
+    "writes",
+    [
+        lambda _messages: "",
+        lambda _messages: "429 Too Many Requests",
+        lambda _messages: '{"error": {"type": "overloaded_error"}}',
+        lambda _messages: "I'm sorry, I can't help with that.",
+        lambda _messages: None,
+        lambda _messages: 1 / 0,
+        lambda _messages: "berth " * 100_000,
+    ],
+)
+def test_a_bad_summary_is_refused_and_the_store_takes_its_place(writes):
+    context, told = begun(writes)
+    prompts = work(context, 30)
+    assert "swapped" in told.kinds() and all_valid(prompts)
+    assert any(
+        "the store takes its place" in line for each in prompts for line in each.ir.meta.degraded
+    )
+    assert summary_of(prompts[-1]).startswith("## Task State")
+
+
+def test_what_no_longer_holds_is_not_appended():
+    context, _ = begun(ScriptedModel(lambda _prompt: SUMMARY))
+    context.prompt("Always use tabs in files.")
+    context.add(assistant("Yes."))
+    context.prompt("From now on, always use spaces in files instead of tabs.")
+    context.add(assistant("Yes."))
+    told = summary_of(talk(context, 40)[-1])
+    assert "use spaces in files" in told and "- preference: Always use tabs" not in told
+
+
+def test_a_model_that_is_cut_off_is_refused():
+    from rehydrate.agent import Reply
+
+    context, _ = begun(ScriptedModel(lambda _p: Reply((), SUMMARY, stop="length")))
+    prompts = work(context, 30)
+    assert any(
+        "did not finish: length" in line for each in prompts for line in each.ir.meta.degraded
+    )
+
+
+def test_no_turn_waits_for_a_writer_that_hangs():
+    ends = threading.Event()
+    context, told = begun(lambda _messages: ends.wait(60) and SUMMARY, wait=0.05)
+    prompts = talk(context, 40)
+    ends.set()
+    assert all_valid(prompts) and "swapped" not in told.kinds()
+    assert any("not ready within 0.05 s" in event.detail for event in told)
+    assert any("verbatim" in line for each in prompts for line in each.ir.meta.degraded)
+    assert context.usage.compactions  # verbatim
+
+
+def test_a_compaction_meanwhile_discards_the_summary():
+    go_on = threading.Event()
+    context, told = begun(lambda _messages: go_on.wait(60) and SUMMARY)
+    turn = 0
+    while "started" not in told.kinds():
+        work(context, 1, turn)
+        turn += 1
+    context.compact(2_000)
+    go_on.set()
+    while "ready" not in told.kinds():
+        settle()
+    work(context, 1, turn)
+    assert told.kinds()[:3] == ["started", "ready", "discarded"]
+
+
+def test_raw_thinking_is_never_sent_to_a_writer():
+    seen = []
+    context, _ = begun(lambda messages: seen.append(json.dumps(messages)) or SUMMARY)
+    for turn in range(40):
+        context.prompt(f"What is at berth {turn}? " + "crane " * 40)
+        thought = {"type": "thinking", "thinking": "a secret thought", "signature": "x"}
+        text = {"type": "text", "text": f"Nothing at {turn}. " + "rope " * 60}
+        context.add({"role": "assistant", "content": [thought, text]})
+        settle()
+    assert seen and not any("secret thought" in each for each in seen)
+
+
+def test_what_was_summarised_is_found_by_asking():
+    context, told = begun()
+    jit = ContextJIT(context)
+    work(context, 30)
+    assert "swapped" in told.kinds()
+    asked = {"type": "tool_use", "id": "q", "name": "fetch_whole", "input": {"handle": "#3"}}
+    context.add({"role": "assistant", "content": [asked]})
+    assert "A crane is at berth 0." in jit.handle(asked)["content"]
+
+
+def test_a_stored_thread_goes_on_from_its_summary(tmp_path):
+    options = {"budget": BUDGET, "background": BackgroundCompaction(keep_last=6)}
+    path = tmp_path / "t.db"
+    with Context.open(path, thread="t", namespace="a", **options) as context:
+        sent = work(context, 30)
+        assert summary_of(sent[-1])
+    with Context.open(path, thread="t", namespace="a", **options) as context:
+        after = context.prompt("And then?")
+        assert _extends(sent[-1], after) or summary_of(after) != summary_of(sent[-1])
+
+
+@given(entries=strategies.anthropic_conversations(), keep_last=st.integers(0, 6))
+def test_a_compacted_history_is_valid_and_keeps_its_tail(entries, keep_last):
+    if validate(entries, "anthropic"):
+        return
+    compacted = compact_history(entries, keep_last=keep_last, format="anthropic")
+    assert not validate(compacted.messages, "anthropic")
+    if not compacted.summary:
+        assert compacted.messages == entries
+        return
+    tail = entries[compacted.kept_from :]
+    assert all(
+        one is other for one, other in zip(compacted.messages[-len(tail) :], tail, strict=True)
+    )
+    made = compacted.messages[: -len(tail)]
+    summary, acknowledged = [each for each in made if each["role"] != "system"]
+    assert summary["content"].startswith("[compacted history summary]\n")
+    assert acknowledged["content"] == "Acknowledged."
+
+
+@pytest.mark.parametrize("format", ["anthropic", "openai_chat", "openai_responses"])
+def test_a_function_writes_the_history_of_each_format(format):
+    said = {
+        "anthropic": [{"role": "user", "content": "One."}, assistant("Two.")] * 10,
+        "openai_chat": [{"role": "user", "content": "One."}, assistant("Two.")] * 10,
+        "openai_responses": [
+            {"type": "message", "role": role, "content": "One."} for role in ("user", "assistant")
+        ]
+        * 10,
+    }[format]
+    compacted = compact_history(said, lambda messages: SUMMARY, keep_last=4, format=format)
+    assert len(compacted.messages) == 6 and compacted.summary.startswith(SUMMARY)
+    assert not validate(compacted.messages, format)
+    failed = compact_history(said, lambda messages: 1 / 0, keep_last=4, format=format)
+    assert failed.degraded and len(failed.messages) == 6
+    assert formats.parse(failed.messages, format).messages[0].text.startswith("[compacted history")
+
+
+def test_arguments_are_checked():
+    for wrong in ({"start_at": 2}, {"size": 0}, {"keep_last": -1}, {"wait": "1"}, {"writer": 3}):
+        with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
+            BackgroundCompaction(**wrong)
+    with pytest.raises(InvalidArgumentError, match="BackgroundCompaction"):
+        Context(background=True)
+    with pytest.raises(InvalidArgumentError, match="keep_last"):
+        compact_history([], keep_last=-1)
