@@ -293,6 +293,8 @@ def test_every_error_is_a_rehydrate_error_and_a_builtin_one():
         rehydrate.errors.NewerStoreError: rehydrate.errors.StoreError,
         rehydrate.errors.PurgeIncompleteError: rehydrate.errors.StoreError,
         rehydrate.errors.NotAStoreError: rehydrate.errors.StoreError,
+        rehydrate.errors.StoreConflictError: rehydrate.errors.StoreError,
+        rehydrate.errors.UnknownThreadError: LookupError,
         rehydrate.errors.ProviderError: RuntimeError,
         rehydrate.errors.ContextOverflowError: rehydrate.errors.ProviderError,
         rehydrate.errors.RateLimitError: rehydrate.errors.ProviderError,

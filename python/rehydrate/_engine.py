@@ -179,6 +179,12 @@ def names(
     return _native.names(texts, kinds, units, shown, limit)
 
 
+def directives(text: str) -> list[tuple[int, int, list[int]]]:
+    """Where each sentence by which a user lays something down begins and ends, in characters, and
+    the words of its subject."""
+    return _native.directives(text)
+
+
 def message_vectors(prepared: _native.Prepared) -> Vectors:
     """Return the built-in model's vectors, shape (messages, 256), float32.
 

@@ -21,6 +21,7 @@ __all__ = [
     "clear_cache",
     "close_onnx",
     "count",
+    "directives",
     "divide",
     "embed",
     "first_telling",
@@ -211,14 +212,19 @@ _Hit = tuple[_Item, int, int, float, float, float, float]
 _Hits = list[_Hit]
 _Near = list[list[tuple[str, float]]]
 _Strings = list[str]
+_ThreadRow = tuple[str, int, int, int, int]
+_Record = tuple[int, float, str]
+_Threads = list[_ThreadRow]
+_Records = list[_Record]
 
 @final
 class Store:
     # Every method raises rehydrate.errors.InvalidArgumentError(message), or, made from (path,
     # problem, remedy), one of StoreBusyError, StoreFullError, StoreReadOnlyError,
-    # StoreCorruptError, NotAStoreError, NewerStoreError, StoreClosedError, PurgeIncompleteError or
-    # plain StoreError, all of them subclasses of rehydrate.errors.StoreError. Dropping it waits for
-    # nobody and holds no lock of the interpreter.
+    # StoreCorruptError, NotAStoreError, NewerStoreError, StoreClosedError, PurgeIncompleteError,
+    # StoreConflictError or plain StoreError, all of them subclasses of
+    # rehydrate.errors.StoreError. Dropping it waits for nobody and holds no lock of the
+    # interpreter.
     def __new__(
         cls,
         path: str | PathLike[str],
@@ -316,6 +322,25 @@ class Store:
     def rebuild(self, namespace: str | None = None) -> int: ...
     # Write index files of all that no file holds yet, and wait for that.
     def flush(self) -> None: ...
+    # Threads: name, created, changed (milliseconds since 1970), records, bytes; None: none such.
+    def thread(self, namespace: str, name: str) -> _ThreadRow | None: ...
+    # The last changed first.
+    def threads(self, namespace: str) -> _Threads: ...
+    # Kind, seconds since 1970, body. StoreConflictError where the thread has another number of
+    # records than `expected`; with 0 it is made.
+    def append_records(
+        self, namespace: str, name: str, expected: int, records: Sequence[_Record]
+    ) -> _ThreadRow: ...
+    # StoreCorruptError for a record that is not as it was written.
+    def records(
+        self, namespace: str, name: str, *, start: int = 0, limit: int = ...
+    ) -> _Records: ...
+    # Other bodies for the records with these numbers; no byte of the old ones stays.
+    def replace_records(
+        self, namespace: str, name: str, expected: int, bodies: Sequence[tuple[int, str]]
+    ) -> None: ...
+    # To the last byte; how many records it had.
+    def purge_thread(self, namespace: str, name: str) -> int: ...
     def checkpoint(self) -> None: ...
     def close(self) -> None: ...
 
@@ -332,6 +357,10 @@ def close_onnx() -> None: ...
 def isa() -> str: ...
 def count(text: str, counter: str) -> int: ...
 def divide(text: str) -> _Division | None: ...
+
+# Where each sentence by which a user lays something down begins and ends, in characters, and the
+# words of its subject.
+def directives(text: str) -> list[tuple[int, int, list[int]]]: ...
 def embed(texts: Sequence[str]) -> tuple[bytes, int]: ...
 def first_telling(entries: Sequence[Any], start: int) -> int: ...
 def read_entries(

@@ -425,6 +425,34 @@ class PurgeIncompleteError(StoreError):
     """
 
 
+class StoreConflictError(StoreError):
+    """Another process or `Context` wrote to a thread since this one read it; nothing was written.
+
+    Open the thread again: it then holds what the other one wrote.
+    """
+
+
+class UnknownThreadError(RehydrateError, LookupError):
+    """A thread that the namespace does not have.
+
+    >>> print(UnknownThreadError("t-42", "alice"))
+    namespace 'alice' has no thread 't-42'; Threads.list() names those it has
+    """
+
+    def __init__(self, thread: str, namespace: str) -> None:
+        """Take the thread's name and the namespace."""
+        self.thread = thread
+        self.namespace = namespace
+        super().__init__(thread, namespace)
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return (
+            f"namespace {self.namespace!r} has no thread {self.thread!r}; "
+            "Threads.list() names those it has"
+        )
+
+
 class ProviderError(RehydrateError, RuntimeError):
     """A model's provider gave no answer; ``status`` is that of HTTP, None where there was none.
 

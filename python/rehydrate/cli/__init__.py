@@ -1,4 +1,5 @@
-"""The command line: compact, eval, inspect, lint, memory, rpc, model, doctor.
+"""The command line: compact, eval, inspect, lint, memory, thread, rpc, model,
+doctor.
 
 A command is a module with `add_parser(commands)`, which declares its options, and `run(options)`,
 which returns the exit code. Everything else is imported when they run.
@@ -17,7 +18,17 @@ from contextlib import suppress
 from typing import NoReturn
 
 from rehydrate import __version__
-from rehydrate.cli import compact, doctor, eval, inspect, lint, memory, model, rpc  # noqa: A004
+from rehydrate.cli import (
+    compact,
+    doctor,
+    eval,  # noqa: A004
+    inspect,
+    lint,
+    memory,
+    model,
+    rpc,
+    thread,
+)
 from rehydrate.cli.options import help_of
 from rehydrate.cli.terminal import INTERNAL, USAGE, Failure, say
 from rehydrate.errors import InternalError, RehydrateError
@@ -92,6 +103,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rehydrate {__version__}")
     parser.set_defaults(run=help_of(parser))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in (compact, eval, inspect, lint, memory, rpc, model, doctor):
+    for command in (compact, eval, inspect, lint, memory, thread, rpc, model, doctor):
         command.add_parser(commands)
     return parser

@@ -22,7 +22,7 @@ from rehydrate.cli.memory_store import (
     store_path,
 )
 from rehydrate.cli.options import add_command, add_output_options
-from rehydrate.cli.terminal import Failure, Progress, Terminal, say, show, write
+from rehydrate.cli.terminal import Failure, Progress, Terminal, confirmed, say, show, write
 from rehydrate.errors import StoreCorruptError
 from rehydrate.memory.items import VerifyReport
 
@@ -272,18 +272,11 @@ def _purge(memory: Memory, options: argparse.Namespace, namespace: str) -> int |
         )
         count = len(items)
         what = f"{name} {value!r} in {where}"
-    if count and not options.yes and not _confirm(f"forget {plural(count, 'item')}, {what}?"):
+    if count and not options.yes and not confirmed(f"forget {plural(count, 'item')}, {what}?"):
         return None
     if not count and not options.all:
         say(f"there is nothing of {what}")
     return memory.purge(**chosen)
-
-
-def _confirm(question: str) -> bool:
-    if sys.stdin is None or not sys.stdin.isatty():
-        raise Failure(f"{question} Nobody can be asked here; say yes with --yes")
-    print(f"{Terminal.of(sys.stderr).safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _handles(options: argparse.Namespace) -> list[str]:

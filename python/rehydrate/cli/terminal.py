@@ -277,6 +277,14 @@ def say(line: str) -> None:
     print(" " * indent + Terminal.of(sys.stderr).safe(line), file=sys.stderr)
 
 
+def confirmed(question: str) -> bool:
+    """Ask the user, and return whether they said yes; raises Failure where nobody can be asked."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise Failure(f"{question} Nobody can be asked here; say yes with --yes")
+    print(f"{Terminal.of(sys.stderr).safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
 def _write_file(path: Path, data: bytes) -> None:
     """Write the whole file or none of it: the old file is replaced when all is written."""
     if path.exists() and not path.is_file():

@@ -7,14 +7,33 @@ from typing import TYPE_CHECKING
 from rehydrate._front import front
 
 if TYPE_CHECKING:
+    from rehydrate.context.background.compactor import (
+        BackgroundCompaction as BackgroundCompaction,
+        CompactionEvent as CompactionEvent,
+    )
+    from rehydrate.context.background.history import (
+        CompactedHistory as CompactedHistory,
+        compact_history as compact_history,
+    )
     from rehydrate.context.context import (
         Context as Context,
+    )
+    from rehydrate.context.context_store.store import (
+        ContextStore as ContextStore,
+    )
+    from rehydrate.context.context_store.tool_table import (
+        TOOLS as TOOLS,
+        ToolUse as ToolUse,
     )
     from rehydrate.context.jit import (
         ContextJIT as ContextJIT,
     )
     from rehydrate.context.thread import (
         ToolHandler as ToolHandler,
+    )
+    from rehydrate.context.threads import (
+        StoredThreadInfo as StoredThreadInfo,
+        Threads as Threads,
     )
     from rehydrate.context.time_range import (
         parse_time_range as parse_time_range,
@@ -29,9 +48,14 @@ if TYPE_CHECKING:
 __all__, __dir__, __getattr__ = front(
     __name__,
     {
+        "background.compactor": "BackgroundCompaction CompactionEvent",
+        "background.history": "CompactedHistory compact_history",
         "context": "Context",
+        "context_store.store": "ContextStore",
+        "context_store.tool_table": "TOOLS ToolUse",
         "jit": "ContextJIT",
         "thread": "ToolHandler",
+        "threads": "StoredThreadInfo Threads",
         "time_range": "parse_time_range",
         "tool_calls": "Answered",
         "usage": "ContextUsage",

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
 
 from rehydrate._check import check_type
-from rehydrate._concurrency.async_wrappers import run_locked
+from rehydrate._concurrency.async_wrappers import hand_over, run_locked
+from rehydrate._concurrency.workers import STORING
 from rehydrate.compact.outline import OutlineSize, check_outline
 from rehydrate.context.arguments import (
     check_system,
@@ -19,8 +21,10 @@ from rehydrate.context.arguments import (
     checked_sources,
     seconds_of,
 )
+from rehydrate.context.background.compactor import BackgroundCompaction, BackgroundCompactor
 from rehydrate.context.model_view import ModelView
 from rehydrate.context.prompt_builder import PromptBuilder, own_passes
+from rehydrate.context.stored_thread import attach
 from rehydrate.context.thread import PromptCall, Thread, ToolHandler
 from rehydrate.context.usage import ContextUsage, is_short_to_add
 from rehydrate.cost.prefix import PrefixReport, prefix_report
@@ -41,6 +45,8 @@ from rehydrate.prompt.stale_thinking import checked_policy
 from rehydrate.prompt.target import Pass
 
 if TYPE_CHECKING:
+    from rehydrate.context.context_store.store import ContextStore
+    from rehydrate.context.threads import Durability, Threads
     from rehydrate.prompt.sources.arguments import Given
 
 
@@ -70,6 +76,13 @@ class Context:
     messages by it. Your own is asked about the best fifth, beside the built-in one. Where it fails
     the work goes on without it, and ``ir.meta.degraded`` says so (for an answer of the JIT, its
     own `degraded`).
+
+    With ``threads``, a `Threads` store, the conversation outlives the process: it begins where
+    ``thread`` ended in its ``namespace``, and what is added and sent is on disk. The system text,
+    the tools and the sections that were sent stay those of its prompts. `open` opens the store too.
+
+    With ``background``, a `BackgroundCompaction`, summaries are written while the conversation goes
+    on, and swapped in between turns (docs/background.md).
 
     Any number of threads may use it; entries must not be changed after they were added.
 
@@ -103,10 +116,13 @@ class Context:
         timeout: float | None = 0.2,
         outline: OutlineSize = False,
         clock: Callable[[], float] = time.time,
+        threads: Threads | None = None,
+        background: BackgroundCompaction | None = None,
     ) -> None:
         """Check the arguments; no source is asked yet.
 
-        ``clock`` returns seconds since 1970, the time of what is added.
+        ``clock`` returns seconds since 1970, the time of what is added. With ``threads`` it raises
+        InvalidArgumentError for a thread whose entries are in another format, and StoreError.
         """
         check_target(provider, model, format)
         asked_sources = checked_sources(sources)
@@ -135,6 +151,125 @@ class Context:
         )
         self._model_view = ModelView(self._thread, self._builder)
         """For `ContextJIT` alone."""
+        self._owned: Threads | None = None
+        """The store that is closed with it."""
+        summary = None
+        if threads is not None:
+            if not thread:
+                raise InvalidArgumentError("thread is empty; name the conversation to be stored")
+            summary = attach(
+                self._thread,
+                self._builder,
+                threads.native,
+                threads.namespace_for(namespace, "Context"),
+                thread,
+                saves_entries=threads.durability == "entry",
+                clock=clock,
+                has_own_originals=originals is not None,
+            )
+        self._background: BackgroundCompactor | None = None
+        if background is not None:
+            check_type(
+                "background", background, BackgroundCompaction, "pass BackgroundCompaction()"
+            )
+            self._background = BackgroundCompactor(
+                background, self._thread, self._builder, thread, clock
+            )
+            self._background.resume(summary)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str],
+        sources: Given = (),
+        *,
+        thread: str,
+        namespace: str,
+        durability: Durability = "entry",
+        **options: Any,
+    ) -> Self:
+        """Open a stored conversation, or begin it: `Context` with a `Threads` store of its own.
+
+        ``options`` are those of `Context`. `close`, or leaving a ``with`` block, closes the store.
+
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     where = f"{folder}/threads.db"
+        ...     with Context.open(where, thread="t-42", namespace="alice") as context:
+        ...         sent = context.prompt("Which berth is free?").messages
+        ...     with Context.open(where, thread="t-42", namespace="alice") as context:
+        ...         context.add({"role": "assistant", "content": "Berth 4."})
+        ...         context.prompt("Book it.").messages[:1] == sent
+        True
+        """
+        from rehydrate.context.threads import Threads
+
+        threads = Threads.open(path, namespace=namespace, durability=durability)
+        try:
+            context = cls(sources, thread=thread, namespace=namespace, threads=threads, **options)
+        except BaseException:
+            threads.close()
+            raise
+        context._owned = threads
+        return context
+
+    @classmethod
+    async def aopen(
+        cls,
+        path: str | PathLike[str],
+        sources: Given = (),
+        *,
+        thread: str,
+        namespace: str,
+        durability: Durability = "entry",
+        **options: Any,
+    ) -> Self:
+        """`open` for asyncio and trio, with the same arguments, result and errors."""
+        opened = partial(
+            cls.open,
+            path,
+            sources,
+            thread=thread,
+            namespace=namespace,
+            durability=durability,
+            **options,
+        )
+        return await hand_over(opened, STORING)
+
+    def close(self) -> None:
+        """Write what is not on disk yet, and close the store that `open` opened.
+
+        A context without a store has nothing to close.
+        """
+        with self._thread.lock:
+            if self._thread.log is not None:
+                with self._thread.change(ends_turn=True):
+                    pass
+        if self._owned is not None:
+            self._owned.close()
+
+    async def aclose(self) -> None:
+        """`close` for asyncio and trio."""
+        await hand_over(self.close, STORING)
+
+    def __enter__(self) -> Self:
+        """Return it; leaving the block closes it."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Close it."""
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        """Return it; leaving the block closes it."""
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        """Close it, even where the task was cancelled."""
+        import anyio
+
+        with anyio.CancelScope(shield=True):
+            await self.aclose()
 
     def add(self, *entries: Any, at: datetime | None = None) -> None:
         """Add what happened, in order: messages, or items of OpenAI Responses.
@@ -149,12 +284,12 @@ class Context:
     async def aadd(self, *entries: Any, at: datetime | None = None) -> None:
         """`add` for asyncio and trio. It awaits other calls on this context; large entries are read
         and counted in a worker thread."""
-        is_short = is_short_to_add(entries)
+        is_short = self._thread.log is None and is_short_to_add(entries)
         await run_locked(self._thread.lock, partial(self._add, entries, at), lambda: is_short)
 
     def _add(self, entries: Sequence[Any], at: datetime | None) -> None:
-        self._thread.settle()
-        self._thread.entries.extend(entries, self._clock() if at is None else seconds_of(at))
+        with self._thread.change():
+            self._thread.entries.extend(entries, self._clock() if at is None else seconds_of(at))
 
     def name_model(self, name: str) -> None:
         """Say which model the next prompts go to: its rules hold for thinking, where the context
@@ -206,12 +341,17 @@ class Context:
         """
         call = PromptCall()
         work = partial(self._prompt, query, time_range, call)
-        is_short = partial(self._builder.is_short, self._thread, query, time_range)
+        is_short = partial(self._is_short, query, time_range)
         try:
             return await run_locked(self._thread.lock, work, is_short)
         except BaseException:
             call.is_given_up = True
             raise
+
+    def _is_short(self, query: str | None, time_range: TimeRange | None) -> bool:
+        if self._thread.log is not None or self._background is not None:
+            return False  # the disk and a writer may take any time
+        return self._builder.is_short(self._thread, query, time_range)
 
     def _prompt(
         self, query: str | None, time_range: TimeRange | None, call: PromptCall
@@ -227,10 +367,23 @@ class Context:
                 raise InvalidArgumentError(
                     "there is nothing to answer; add a message, or pass a query"
                 )
+            troubles = self._swap_summary()
             draft = self._builder.draft(thread, query or "", time_range)
+            if troubles:
+                draft = draft.degraded(troubles)
             compiled, missing = self._builder.compile(draft, thread)
             self._send(compiled, missing)
-            return compiled
+        if self._background is not None:
+            self._background.note_sent()
+        return compiled
+
+    def _swap_summary(self) -> str:
+        """Swap a background summary in, at the beginning of a user turn only."""
+        thread, background = self._thread, self._background
+        turn, last = thread.entries.turn, len(thread.entries) - 1
+        if background is None or turn is None or turn < thread.state.seen or turn != last:
+            return ""  # the turn goes on, maybe in a tool loop
+        return background.swap_if_ready(thread.entries.tokens_since(thread.state.seen))
 
     def compact(
         self, budget_tokens: int | None = None, *, keep_last: int | None = None
@@ -270,11 +423,12 @@ class Context:
         hard = max(target, budget.hard_tokens)
         tight = Budget(target, hard, compact_to=1.0, keep_last=last)
         ir = draft.ir.replace(request=replace(request, budget=tight))
-        compiled, missing = self._builder.compile(
-            draft._replace(ir=ir), thread, waits=budget_tokens is None
-        )
-        compacted = compiled.ir.replace(request=request)
-        self._go_on_from(compacted, missing)
+        with thread.change(ends_turn=True):
+            compiled, missing = self._builder.compile(
+                draft._replace(ir=ir), thread, waits=budget_tokens is None
+            )
+            compacted = compiled.ir.replace(request=request)
+            self._go_on_from(compacted, missing)
         return compacted
 
     def _send(self, compiled: CompiledPrompt, missing_hot: frozenset[str] | None) -> None:
@@ -313,9 +467,22 @@ class Context:
 
     def new_job(self) -> None:
         """Start the next job: `Budget.max_job_tokens` counts from here."""
-        with self._thread.lock:
-            self._thread.settle()
+        with self._thread.lock, self._thread.change(ends_turn=True):
             self._thread.state = replace(self._thread.state, job_tokens=0)
+
+    @property
+    def store(self) -> ContextStore:
+        """The continuous context store: what was laid down, decided, changed and left open.
+
+        >>> context = Context()
+        >>> context.add({"role": "user", "content": "Always use French. Which berth is free?"})
+        >>> [item.text for item in context.store.items("User Preferences")]
+        ['Always use French.']
+        """
+        with self._thread.lock:
+            self._thread.undo_abandoned()
+            self._thread.update_store()
+            return self._thread.store
 
     def left_out(self) -> tuple[History, list[datetime]]:
         """Return the entries that the last prompt does not show, and when each was said."""

@@ -31,6 +31,15 @@ class EntriesMark(NamedTuple):
     last_user_text: str
 
 
+class StoredEntry(NamedTuple):
+    """An entry as a thread's log has it."""
+
+    entry: Any
+    time: float
+    """In seconds since 1970."""
+    tokens: int
+
+
 class Entries:
     """All entries that were added, in order. They are never changed, and removed only with a
     prompt that nobody received."""
@@ -68,6 +77,9 @@ class Entries:
 
         ``at`` is their time in seconds since 1970, unless they have one of their own.
         """
+        self._extend(entries, None, at)
+
+    def _extend(self, entries: Sequence[Any], tokens: Sequence[int] | None, at: float) -> None:
         added = tuple(as_sequence(entries))
         try:
             read, dicts = formats.read(added, self.format)
@@ -75,14 +87,21 @@ class Entries:
             formats.check_own(added, self.format)  # it may name the provider whose entry it is
             raise
         formats.check_own(dicts, self.format)
-        tokens = entry_tokens(read, len(added))
+        counted = entry_tokens(read, len(added)) if tokens is None else tokens
         last = next((each for each in reversed(read.messages) if each.is_user_turn), None)
         if last is not None:
             self.turn, self._last_user_text = len(self._entries) + last.index, last.text
         self._times.extend([_time_of(entry, at) for entry in dicts])
         self._entries += added
         self._dicts += map(self._own, dicts)
-        self._tokens += tokens
+        self._tokens += counted
+
+    def restore(self, stored: Sequence[StoredEntry]) -> None:
+        """Start with entries that were added before, by another process; they are not counted
+        again."""
+        if stored:
+            self._extend([each.entry for each in stored], [each.tokens for each in stored], 0.0)
+            self._times = array("d", [each.time for each in stored])
 
     def mark(self) -> EntriesMark:
         """Return a mark of the present end."""
@@ -149,6 +168,14 @@ class Entries:
     def time_at(self, index: int) -> datetime:
         """Return the time of the entry at an index."""
         return datetime.fromtimestamp(self._times[index], UTC)
+
+    def tokens_at(self, index: int) -> int:
+        """Return the tokens of the entry at an index."""
+        return self._tokens[index]
+
+    def seconds_at(self, index: int) -> float:
+        """Return the time of the entry at an index in seconds since 1970."""
+        return self._times[index]
 
     def all(self, until: int | None = None) -> list[Any]:
         """Return all entries, in order, or those before the index ``until``."""

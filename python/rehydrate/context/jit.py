@@ -15,7 +15,6 @@ from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate._text import failure_text
 from rehydrate.context.fetch import fetch_whole
 from rehydrate.context.recall import load_memory, request_context
-from rehydrate.context.remainders import Remainders
 from rehydrate.context.retriever import Retriever
 from rehydrate.context.tool_calls import FETCH, REQUEST, Answered, shown
 from rehydrate.context.tool_context import ToolContext
@@ -103,7 +102,7 @@ class ContextJIT:
         retriever = Retriever(context, view, sources, budget_tokens, timeout)
         self._view = view
         self._tool_context = ToolContext(
-            view, context.originals, retriever, Remainders(), zone_of(timezone), budget_tokens
+            view, context.originals, retriever, view.remainders, zone_of(timezone), budget_tokens
         )
         memories = retriever.memories
         self._load_memory = LoadMemory(memories[0]) if memories else None

@@ -6,7 +6,7 @@ unseen: the sections of a new turn that no prompt of the thread has shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -99,6 +99,10 @@ class LateBinding:
         copy._waiting = dict(self._waiting)
         return copy
 
+    def restore(self, waiting: Mapping[str, tuple[Section, ...]]) -> None:
+        """Wait for what an earlier process waited for."""
+        self._waiting = dict(waiting)
+
     def wait(self, tool_call_id: str, sections: Iterable[Section]) -> None:
         """Note what the result of this call will show; a second call of one id adds to it."""
         self._waiting[tool_call_id] = (*self._waiting.get(tool_call_id, ()), *sections)
@@ -106,6 +110,11 @@ class LateBinding:
     def __bool__(self) -> bool:
         """Return whether anything waits."""
         return bool(self._waiting)
+
+    @property
+    def waiting(self) -> Mapping[str, tuple[Section, ...]]:
+        """The sections by the call whose result is waited for."""
+        return self._waiting
 
     @property
     def sections(self) -> list[Section]:

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from rehydrate.context.other_threads import OtherThreads
 from rehydrate.context.prompt_builder import PromptBuilder
+from rehydrate.context.remainders import Remainders
 from rehydrate.context.thread import Thread
 from rehydrate.prompt.counting import prompt_tokens, room
 from rehydrate.prompt.entries import History
@@ -32,6 +34,18 @@ class ModelView:
         self._builder = builder
         self._last: tuple[History | None, VisibleText] = (None, VisibleText.of(()))
 
+    @property
+    def remainders(self) -> Remainders:
+        """What answers had no room for."""
+        return self._thread.remainders
+
+    def other_threads(self) -> OtherThreads | None:
+        """Return the other conversations of the store; None where the thread is not stored."""
+        log = self._thread.log
+        if log is None:
+            return None
+        return OtherThreads(log.store, log.namespace, log.name, self._thread.entries.format)
+
     def splice(self, tool_call_id: str, found: Sequence[Section], budget_tokens: int) -> Spliced:
         """Take what was found for a tool call into the running turn.
 
@@ -41,8 +55,7 @@ class ModelView:
         `late_bound`.
         """
         thread = self._thread
-        with thread.lock:
-            thread.settle()
+        with thread.lock, thread.change():
             spliced = splice(
                 found,
                 tool_call_id=tool_call_id,
@@ -56,8 +69,7 @@ class ModelView:
 
     def unsplice(self, tool_call_id: str, sections: Sequence[Section] | None = None) -> None:
         """Take back these sections, or all, of a call whose result nobody waits for any more."""
-        with self._thread.lock:
-            self._thread.settle()
+        with self._thread.lock, self._thread.change():
             self._thread.late.give_up(tool_call_id, sections)
 
     def text(self) -> VisibleText:

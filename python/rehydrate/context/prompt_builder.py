@@ -50,6 +50,12 @@ class Draft(NamedTuple):
     missing_hot: frozenset[str] | None
     """The hot sources that did not answer, as in `PromptState`."""
 
+    def degraded(self, why: str) -> Draft:
+        """Return the draft with one more line that says what went wrong."""
+        meta = self.ir.meta
+        degraded = tuple(dict.fromkeys((*meta.degraded, why)))
+        return self._replace(ir=self.ir.replace(meta=replace(meta, degraded=degraded)))
+
 
 @dataclass(slots=True)
 class PromptBuilder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 
 from rehydrate.errors import UnknownHandleError
@@ -17,9 +17,11 @@ MAX_REMAINDERS = 16
 class Remainders:
     """Sections by handle."""
 
-    def __init__(self) -> None:
-        """Start empty."""
-        self._kept: OrderedDict[str, tuple[Section, ...]] = OrderedDict()
+    def __init__(self, stored: Mapping[str, tuple[Section, ...]] | None = None) -> None:
+        """Start with those that the thread's log has, the oldest first."""
+        self._kept: OrderedDict[str, tuple[Section, ...]] = OrderedDict(stored or {})
+        self._drop_oldest()
+        self._saved = set(self._kept)
 
     def put(self, sections: Sequence[Section]) -> str:
         """Keep sections in their order and return their handle; the same ones have the same.
@@ -32,8 +34,7 @@ class Remainders:
         handle = PREFIX + hashed.hexdigest()
         self._kept.pop(handle, None)  # to the end; a call at the same time misses it at worst
         self._kept[handle] = tuple(sections)
-        while len(self._kept) > MAX_REMAINDERS:
-            self._kept.popitem(last=False)
+        self._drop_oldest()
         return handle
 
     def get(self, handle: str) -> tuple[Section, ...]:
@@ -41,3 +42,15 @@ class Remainders:
         if handle not in self._kept:
             raise UnknownHandleError(handle, "remainders")
         return self._kept[handle]
+
+    def unsaved(self) -> dict[str, tuple[Section, ...]]:
+        """Return what a log must have for these handles to work after a restart."""
+        return {name: kept for name, kept in self._kept.items() if name not in self._saved}
+
+    def note_saved(self, handles: Iterable[str]) -> None:
+        """Note that the log has them."""
+        self._saved = {*self._saved, *handles} & self._kept.keys()
+
+    def _drop_oldest(self) -> None:
+        while len(self._kept) > MAX_REMAINDERS:
+            self._kept.popitem(last=False)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rehydrate.context.late_binding import ANSWER_WORDS_TOKENS
+from rehydrate.context.other_threads import other_threads
 from rehydrate.context.tool_calls import FETCH, REQUEST, ContextQuery
 from rehydrate.errors import MissingNamespaceError, UnknownHandleError
 from rehydrate.memory.tools import LoadMemory
@@ -100,6 +101,10 @@ class Retriever:
                 whole_tokens=answer_tokens,
             ),
         ]
+        others = view.other_threads()
+        if others is not None:
+            limit = BUDGET_FACTOR * budget_tokens
+            sources.append(other_threads(others, lookup_tools=LOOKUPS, max_tokens=limit))
         numbers = memory_numbers(each)
         for one in each:
             sources += _of_memory(one, numbers[id(one)]) if is_memory(one) else sources_of(one)

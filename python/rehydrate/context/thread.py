@@ -9,8 +9,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rehydrate._concurrency.hybrid_lock import HybridLock
+from rehydrate.context.context_store.store import ContextStore, StoreMark
 from rehydrate.context.history import Entries, EntriesMark, PartlyShownTexts
 from rehydrate.context.late_binding import LateBinding
+from rehydrate.context.remainders import Remainders
 from rehydrate.entry_id import EntryId
 from rehydrate.prompt.entries import History
 from rehydrate.prompt.ir import PromptIR
@@ -19,6 +21,7 @@ from rehydrate.prompt.splicing import visible_items
 if TYPE_CHECKING:
     from typing import Any
 
+    from rehydrate.context.thread_log import LogMark, ThreadLog
     from rehydrate.cost.prefix import PrefixReport
     from rehydrate.formats.calls import ToolCall
     from rehydrate.prompt.compiled import CompiledPrompt
@@ -87,6 +90,8 @@ class Snapshot(NamedTuple):
     entries: EntriesMark
     state: PromptState
     late: LateBinding
+    store: StoreMark
+    log: LogMark | None
 
 
 class PromptCall:
@@ -118,10 +123,22 @@ class ToolHandler(Protocol):
 class Thread:
     """The mutable state of one `Context`. Hold `lock` to change it.
 
-    A prompt that fails, or that nobody waits for any more, leaves the thread as it was before.
+    A prompt that fails, or that nobody waits for any more, leaves the thread as it was before. So
+    does any change that its `log` cannot write, where it has one.
     """
 
-    __slots__ = ("_last_call", "_partly_shown", "entries", "late", "lock", "state", "tool_handler")
+    __slots__ = (
+        "_last_call",
+        "_partly_shown",
+        "entries",
+        "late",
+        "lock",
+        "log",
+        "remainders",
+        "state",
+        "store",
+        "tool_handler",
+    )
 
     def __init__(self, format: str) -> None:  # noqa: A002  the field's word
         """Start empty; ``format`` is that of the entries."""
@@ -129,7 +146,10 @@ class Thread:
         self.entries = Entries(format)
         self.late = LateBinding()
         self.state = PromptState()
+        self.remainders = Remainders()
+        self.store = ContextStore()
         self.tool_handler: ToolHandler | None = None
+        self.log: ThreadLog | None = None
         self._partly_shown = PartlyShownTexts()
         self._last_call: PromptCall | None = None
         """The last change, where it was a call of `prompt`."""
@@ -137,20 +157,42 @@ class Thread:
     @contextmanager
     def attempt(self, call: PromptCall) -> Iterator[None]:
         """Make a prompt; whatever the block raises, the thread is as it was before."""
-        self.settle()
-        call.before = Snapshot(self.entries.mark(), self.state, self.late.copy())
-        self._last_call = call
-        try:
+        with self.change(ends_turn=True) as before:
+            call.before = before
+            self._last_call = call
             yield
+
+    @contextmanager
+    def change(self, *, ends_turn: bool = False) -> Iterator[Snapshot]:
+        """Change the thread; whatever the block or its log raises, it is as it was before.
+
+        The log writes the change at once where it writes each of them, or the change ``ends_turn``.
+        """
+        self.settle()
+        log = self.log
+        mark = None if log is None else log.mark
+        before = Snapshot(
+            self.entries.mark(), self.state, self.late.copy(), self.store.mark(), mark
+        )
+        try:
+            yield before
+            if log is not None and (ends_turn or log.saves_entries):
+                if ends_turn:
+                    self.update_store()
+                log.save(self.entries, self.state, self.late.waiting, self.store)
         except BaseException:
             self._last_call = None
-            self._restore(call.before)
+            self._restore(before)
+            if log is not None and mark is not None:
+                log.doubt(mark)
             raise
 
     def undo_abandoned(self) -> None:
         """Restore what was before the last prompt, where nobody received that prompt."""
         before = self._before_abandoned()
         if before is not None:
+            if self.log is not None and before.log is not None:
+                self.log.undo(before.log)
             self._last_call = None
             self._restore(before)
 
@@ -158,6 +200,14 @@ class Thread:
         """Undo an abandoned prompt; any other stands from now on. Call it before a change."""
         self.undo_abandoned()
         self._last_call = None
+
+    def update_store(self) -> None:
+        """Have the context store read what was added since it last did."""
+        start, end = self.store.seen, len(self.entries)
+        if start < end:
+            messages = self.entries.since(start).messages
+            shifted = [message._replace(index=message.index + start) for message in messages]
+            self.store.update(shifted, end)
 
     def history(self) -> list[Any]:
         """Return all entries. It takes no lock, so it answers while a prompt is made."""
@@ -187,6 +237,7 @@ class Thread:
     def _restore(self, before: Snapshot) -> None:
         self.entries.back_to(before.entries)
         self.state, self.late = before.state, before.late
+        self.store.back_to(before.store)
 
 
 def was_pruned(ir: PromptIR) -> bool:

@@ -255,7 +255,8 @@ def _milliseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MILLISECOND
 
 
-def _moment(milliseconds: int) -> datetime:
+def moment_of(milliseconds: int) -> datetime:
+    """Return a time of the store, in milliseconds since 1970."""
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 
@@ -341,15 +342,15 @@ def _item(columns: _native._Item) -> MemoryItem:
         "trust": trust,
         "confidence": confidence,
         "parents": parents,
-        "time": _moment(time),
-        "expires": None if expires is None else _moment(expires),
+        "time": moment_of(time),
+        "expires": None if expires is None else moment_of(expires),
         "metadata": json.loads(metadata) if metadata else {},
         "links": tuple(
             [Link(relation, other) for relation, other, from_here in links if from_here]
         ),
         "handle": handle,
         "namespace": namespace,
-        "created": _moment(created),
+        "created": moment_of(created),
         "linked_from": tuple(
             [Link(relation, other) for relation, other, here in links if not here]
         ),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rehydrate._jsonl import lines_of, write_lines
 from rehydrate._text import as_json
 from rehydrate.errors import InvalidArgumentError, UnknownHandleError
 from rehydrate.memory.items import MemoryItem
@@ -89,24 +87,8 @@ def export_items(items: Sequence[MemoryItem], path: str | PathLike[str], namespa
 
     Only the file's owner may read it.
     """
-    target = Path(path)
-    # Beside the target, so that one rename replaces it.
-    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        number = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(number, "w", encoding="utf-8", newline="\n") as file:
-            header = {"format": FORMAT, "version": VERSION, "namespace": namespace}
-            file.write(json.dumps(header, ensure_ascii=False) + "\n")
-            file.writelines(f"{to_line(item)}\n" for item in items)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(target)
-    except OSError as error:
-        with suppress(OSError):
-            unfinished.unlink()
-        raise InvalidArgumentError(
-            f"{target} cannot be written: {error.strerror}; choose another path"
-        ) from error
+    header = {"format": FORMAT, "version": VERSION, "namespace": namespace}
+    write_lines(path, [json.dumps(header, ensure_ascii=False), *map(to_line, items)])
     return len(items)
 
 
@@ -145,26 +127,15 @@ def import_items(memory: ItemWriter, path: str | PathLike[str], namespace: str) 
 
 
 def _items_in(path: Path) -> Iterator[MemoryItem]:
-    try:
-        # Only "\n" ends a line: JSON may hold other line ends unescaped.
-        with path.open(encoding="utf-8", newline="\n") as file:
-            for number, line in enumerate(file, 1):
-                if not line.strip():
-                    continue
-                try:
-                    if number == 1 and _is_header(line):
-                        continue
-                    yield from_line(line)
-                except InvalidArgumentError as error:
-                    raise InvalidArgumentError(f"{path}, line {number}: {error}") from None
-    except OSError as error:
-        raise InvalidArgumentError(
-            f"{path} cannot be read: {error.strerror}; pass a file that export wrote"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InvalidArgumentError(
-            f"{path} is no UTF-8 text; pass a file that export wrote"
-        ) from error
+    for number, line in enumerate(lines_of(path), 1):
+        if not line.strip():
+            continue
+        try:
+            if number == 1 and _is_header(line):
+                continue
+            yield from_line(line)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{path}, line {number}: {error}") from None
 
 
 def _is_header(line: str) -> bool:

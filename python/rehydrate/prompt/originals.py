@@ -96,7 +96,7 @@ class HeldOriginals:
 
     def put(self, text: str, /, *, about: About = About()) -> str:  # noqa: ARG002, B008
         """Hold the text; raises OriginalsFullError for one larger than ``max_bytes``."""
-        handle = _PREFIX + b32encode(text_digest(text)).decode().rstrip("=").lower()
+        handle = handle_of_text(text)
         size = sys.getsizeof(text)
         if size > self._max_bytes:
             raise OriginalsFullError(size, self._max_bytes)
@@ -236,6 +236,15 @@ class MemoryOriginals:
 def text_digest(text: str) -> bytes:
     """Return 128 bits that identify a text; halves of surrogate pairs are bytes like any other."""
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def handle_of_text(text: str) -> str:
+    """Return the handle of a text that is held in this process or in a thread.
+
+    >>> handle_of_text("all of it")
+    'orig_vhh7ct57t2hzgfssmrwpmoggtm'
+    """
+    return _PREFIX + b32encode(text_digest(text)).decode().rstrip("=").lower()
 
 
 def _evict_oldest(entries: OrderedDict[Any, Any]) -> None:

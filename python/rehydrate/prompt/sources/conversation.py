@@ -53,6 +53,7 @@ def conversation(
     max_tokens: int = MAX_TOKENS,
     embedder: Any = "auto",
     embedder_timeout: float | None = None,
+    place: Callable[[int], str] | None = None,
     **settings: Unpack[SourceSettings],
 ) -> HydrationSource:
     """Return a source of the messages that match the query, unchanged and in their order.
@@ -65,7 +66,8 @@ def conversation(
     ``lookup_tools`` are tools that look up what is stored elsewhere. Their calls and results are
     left out: the same content is found where it is stored, and would come twice. ``embedder`` is
     that of `compact_context`; a model of the caller's embeds the best fifth, for at most
-    ``embedder_timeout`` seconds.
+    ``embedder_timeout`` seconds. ``place`` names an entry of another conversation by its index;
+    reading those may take a while.
     """
     choice = choice_of(embedder)
     priority = settings.setdefault("priority", Priority.NORMAL)
@@ -74,7 +76,7 @@ def conversation(
 
     def section_of(unit: Unit, history: History, times: Sequence[datetime]) -> Section:
         unit = lookups.unit_without_lookups(unit)
-        return _section(unit, history, times, name, priority)
+        return _section(unit, history, times, name, priority, place)
 
     def run(request: SourceRequest) -> Found:
         nonlocal last
@@ -103,7 +105,8 @@ def conversation(
         ]
         return Found(tuple(sections), degraded=problems)
 
-    return HydrationSource(name, run, kind="conversation", blocking=False, **settings)
+    blocking = place is not None
+    return HydrationSource(name, run, kind="conversation", blocking=blocking, **settings)
 
 
 def _in_time_range(
@@ -221,21 +224,23 @@ def _section(
     times: Sequence[datetime],
     name: str,
     priority: Priority,
+    place: Callable[[int], str] | None,
 ) -> Section:
     indices = [history.entry_index(member) for member in unit.members]
     time = times[unit.members[0]]
     has_tool = any(message.answers for message in unit.messages)
+    where = f"message {indices[0]}" if place is None else f"thread {place(indices[0])}"
     return Section(
-        f"{name}:{indices[0]}",
+        f"{name}:{indices[0] if place is None else place(indices[0])}",
         "\n\n".join(filter(None, map(message_text, unit.messages))),
         Provenance(
             name,
-            items=tuple([EntryId.of(index) for index in indices]),
+            items=tuple(map(EntryId.of if place is None else place, indices)),
             time=time,
             trust=TOOL_TRUST if has_tool else FULL_TRUST,
         ),
         priority=priority,
-        title=f"message {indices[0]}, {time:%Y-%m-%d %H:%M} UTC",
+        title=f"{where}, {time:%Y-%m-%d %H:%M} UTC",
     )
 
 

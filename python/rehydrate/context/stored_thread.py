@@ -1,0 +1,164 @@
+"""attach: gives a context the thread that a store has under a name, and a log of what comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from rehydrate.context.context_store.operations import Span
+from rehydrate.context.context_store.store import text_at
+from rehydrate.context.history import Entries
+from rehydrate.context.remainders import Remainders
+from rehydrate.context.thread import PromptState, Thread
+from rehydrate.context.thread_log import LogMark, ThreadLog
+from rehydrate.context.thread_originals import ThreadOriginals
+from rehydrate.context.thread_records import (
+    Record,
+    StoredThread,
+    digest_of,
+    effective,
+    header,
+    ir_of,
+    read_record,
+)
+from rehydrate.errors import InvalidArgumentError
+from rehydrate.prompt.compiled import CompiledPrompt
+from rehydrate.prompt.ir import PromptIR
+from rehydrate.prompt.rendering import render_prompt
+from rehydrate.prompt.target import Target
+
+if TYPE_CHECKING:
+    from rehydrate._native import Store
+    from rehydrate.context.prompt_builder import PromptBuilder
+
+_PAGE = 4_096
+NOT_THE_SAME = (
+    "thread: this version renders its last prompt in other bytes than those that were sent; the "
+    "next prompt starts a new prefix"
+)
+
+
+def records_of(store: Store, namespace: str, name: str) -> list[Record]:
+    """Return all records of a thread, in order; [] where there is no such thread."""
+    records: list[Record] = []
+    while True:
+        page = store.records(namespace, name, start=len(records), limit=_PAGE)
+        records += [read_record(*row) for row in page]
+        if len(page) < _PAGE:
+            return records
+
+
+def attach(
+    thread: Thread,
+    builder: PromptBuilder,
+    store: Store,
+    namespace: str,
+    name: str,
+    *,
+    saves_entries: bool,
+    clock: Callable[[], float],
+    has_own_originals: bool,
+) -> dict[str, Any] | None:
+    """Restore what the store has of the thread, and have every change of it written there.
+
+    Return the summary that an earlier process had ready, if there is one. Raises
+    InvalidArgumentError where its entries are in another format, and StoreError.
+    """
+    records = records_of(store, namespace, name)
+    stored = StoredThread.of(effective(records)) if records else None
+    format = thread.entries.format  # noqa: A001
+    if stored is not None:
+        if stored.format != format:
+            raise InvalidArgumentError(
+                f"thread {name!r} has entries in the format {stored.format!r}, not {format!r}; "
+                f"pass format={stored.format!r}"
+            )
+        thread.entries.restore(stored.entries)
+        _restore_state(thread, builder, stored)
+        thread.late.restore(stored.section_lists(stored.waiting))
+        _restore_store(thread, stored)
+        thread.remainders = Remainders(stored.section_lists(stored.remainders))
+    originals = None
+    if not has_own_originals:
+        originals = ThreadOriginals(thread.entries, {} if stored is None else stored.originals)
+        builder.originals = originals
+    thread.log = ThreadLog(
+        store,
+        namespace,
+        name,
+        mark=LogMark(
+            len(records),
+            len(thread.entries),
+            thread.state,
+            dict(thread.late.waiting),
+            len(thread.store.operations),
+        ),
+        originals=originals,
+        remainders=thread.remainders,
+        saves_entries=saves_entries,
+        clock=clock,
+        header=None if records else header(format),
+    )
+    return None if stored is None else stored.summary
+
+
+def thread_of(records: Sequence[Record]) -> Thread:
+    """Return a thread with the entries and the context store that its records tell of."""
+    stored = StoredThread.of(records)
+    thread = Thread(stored.format)
+    thread.entries.restore(stored.entries)
+    _restore_store(thread, stored)
+    thread.update_store()
+    return thread
+
+
+def _restore_store(thread: Thread, stored: StoredThread) -> None:
+    turn = min(thread.entries.turn or 0, stored.seen)
+    recent = thread.entries.at_indices(range(turn, stored.seen)).messages
+    text_of = partial(_text_at, thread.entries)
+    thread.store.replay(stored.operations, stored.seen, text_of, recent)
+
+
+def _text_at(entries: Entries, span: Span) -> str:
+    (message, *_) = entries.at_indices([span.entry]).messages
+    return text_at(span, message) or ""
+
+
+def _restore_state(thread: Thread, builder: PromptBuilder, stored: StoredThread) -> None:
+    told = stored.state
+    if told is None:
+        return
+    ir = ir_of(told, thread.entries)
+    sent = None
+    if stored.sent is not None:
+        shown = ir if stored.sent is told else ir_of(stored.sent, thread.entries)
+        sent = None if shown is None else _sent_again(shown, stored.sent["sent"], builder)
+        if sent is None and ir is not None:
+            degraded = (*ir.meta.degraded, NOT_THE_SAME)
+            ir = ir.replace(meta=replace(ir.meta, degraded=degraded))
+    missing = told["missing_hot"]
+    state = PromptState(
+        ir=ir,
+        sent=sent,
+        seen=told["seen"],
+        turn=told["turn"],
+        job_tokens=told["job_tokens"],
+        prompts=told["prompts"],
+        compactions=told["compactions"],
+        missing_hot=None if missing is None else frozenset(missing),
+    )
+    if ir is not None:
+        offered, builder.tools = builder.tools, ir.tools
+        state = builder.offer(offered, state)
+    thread.state = state
+
+
+def _sent_again(
+    ir: PromptIR, told: dict[str, Any], builder: PromptBuilder
+) -> CompiledPrompt | None:
+    """Return the prompt that was sent; None where it does not come out byte for byte."""
+    target = Target(told["provider"], told["model"], render_cache=builder.render_cache)
+    rendered = render_prompt(ir, target, ir.history)
+    return replace(rendered, ir=ir) if digest_of(rendered) == told["digest"] else None

@@ -1,0 +1,269 @@
+"""Threads: the conversations in a store, which outlive the process they are held in."""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from os import PathLike
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+
+from rehydrate._check import check_choice, check_type
+from rehydrate._concurrency.async_wrappers import stored
+from rehydrate._jsonl import lines_of, write_lines
+from rehydrate.context.stored_thread import records_of, thread_of
+from rehydrate.context.thread_records import (
+    Kind,
+    Record,
+    effective,
+    first_entries,
+    from_lines,
+    header,
+    read_record,
+    to_lines,
+)
+from rehydrate.context.thread_redaction import redacted, texts_behind_handles
+from rehydrate.errors import InvalidArgumentError, UnknownThreadError
+from rehydrate.memory.arguments import checked_namespace, resolve_namespace
+from rehydrate.memory.items import MemoryLimits
+from rehydrate.memory.local import LocalStore, moment_of
+
+if TYPE_CHECKING:
+    from rehydrate._native import Store
+    from rehydrate.context.context_store.store import ContextStore
+
+Durability = Literal["entry", "turn"]
+DURABILITIES: tuple[Durability, ...] = ("entry", "turn")
+
+
+class StoredThreadInfo(NamedTuple):
+    """One thread of a store."""
+
+    name: str
+    created: datetime
+    changed: datetime
+    records: int
+    """Entries and prompts that were written."""
+    bytes: int
+
+
+class Threads:
+    """The threads of one file, which may be a memory's too, for any number of `Context` objects.
+
+    A context that is made with ``threads=`` and ``thread=`` begins where that thread ended, also
+    after a crash: its next prompt extends the last one that was sent, byte for byte. With
+    ``durability="entry"`` each entry is on disk when `Context.add` returns; with ``"turn"`` when
+    the next prompt is made, or the context is closed. A thread belongs to one `Context` at a time:
+    where a second one has written, the first gets StoreConflictError and is to be opened again.
+
+    >>> import tempfile
+    >>> from rehydrate import Context
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Threads.open(f"{folder}/threads.db", namespace="alice") as threads:
+    ...         Context(threads=threads, thread="t-42").add({"role": "user", "content": "Hello."})
+    ...     with Threads.open(f"{folder}/threads.db", namespace="alice") as threads:
+    ...         Context(threads=threads, thread="t-42").history
+    [{'role': 'user', 'content': 'Hello.'}]
+    """
+
+    def __init__(
+        self,
+        store: LocalStore,
+        *,
+        namespace: str | None = None,
+        durability: Durability = "entry",
+    ) -> None:
+        """Take an open store; `open` makes one."""
+        check_choice("durability", durability, DURABILITIES)
+        self._store = store
+        self._namespace = None if namespace is None else checked_namespace(namespace)
+        self.durability: Durability = durability
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str],
+        *,
+        namespace: str | None = None,
+        durability: Durability = "entry",
+        read_only: bool = False,
+    ) -> Self:
+        """Open the file, or create it; raises StoreError where it cannot be used."""
+        check_type("path", path, (str, os.PathLike), "pass the path of a file")
+        check_choice("durability", durability, DURABILITIES)
+        if namespace is not None:
+            checked_namespace(namespace)
+        store = LocalStore(path, limits=MemoryLimits(), read_only=read_only)
+        return cls(store, namespace=namespace, durability=durability)
+
+    @property
+    def native(self) -> Store:
+        """The engine's store, for `Context`."""
+        return self._store._native
+
+    @property
+    def path(self) -> str:
+        """Path of the file."""
+        return self._store.path
+
+    def namespace_for(self, namespace: str | None, call: str) -> str:
+        """Return the namespace of a call; raises MissingNamespaceError."""
+        return resolve_namespace(call, namespace or None, self._namespace)
+
+    def list(self, *, namespace: str | None = None) -> builtins.list[StoredThreadInfo]:
+        """Return the threads of a namespace, the last changed first."""
+        found = self.native.threads(self.namespace_for(namespace, "list"))
+        return [
+            StoredThreadInfo(name, moment_of(created), moment_of(changed), records, size)
+            for name, created, changed, records, size in found
+        ]
+
+    def history(
+        self, thread: str, *, namespace: str | None = None
+    ) -> builtins.list[tuple[datetime, object]]:
+        """Return the entries of a thread, each with its time; raises UnknownThreadError."""
+        return [
+            (moment_of(int(record.time * 1e3)), record.content["entry"])
+            for record in self._records(thread, namespace, "history")
+            if record.kind is Kind.ENTRY
+        ]
+
+    def store(self, thread: str, *, namespace: str | None = None) -> ContextStore:
+        """Return the context store of a thread, as of its last entry; raises UnknownThreadError."""
+        return thread_of(self._records(thread, namespace, "store")).store
+
+    def render_store(self, thread: str, budget_tokens: int, *, namespace: str | None = None) -> str:
+        """Return the context store of a thread as markdown, with names from all its entries."""
+        read = thread_of(self._records(thread, namespace, "render_store"))
+        whole = read.entries.at_indices(range(len(read.entries)))
+        return read.store.render(budget_tokens, conversation=whole.conversation)
+
+    def fork(
+        self,
+        thread: str,
+        new: str,
+        *,
+        entries: int | None = None,
+        namespace: str | None = None,
+    ) -> None:
+        """Copy a thread, or its first ``entries``, under a new name; nothing in it changes.
+
+        The first prompt of the copy extends the last one that was made from no more entries.
+        Raises UnknownThreadError, and StoreConflictError where ``new`` is a thread already.
+        """
+        records = self._records(thread, namespace, "fork")
+        if entries is not None:
+            if type(entries) is not int or entries < 0:
+                raise InvalidArgumentError(
+                    f"entries is {entries!r}; pass a whole number from 0 up, or leave it out"
+                )
+            records = first_entries(records, entries)
+        first = records[0].content
+        begun = header(first["format"], forked_from=thread, at=entries)
+        self._write_new([begun, *records[1:]], new, namespace, "fork")
+
+    def export(
+        self, thread: str, path: str | PathLike[str], *, namespace: str | None = None
+    ) -> int:
+        """Write a thread as JSON Lines, a record a line; return how many lines there are.
+
+        Only the file's owner may read it. `load` reads it.
+        """
+        records = self._records(thread, namespace, "export")
+        where = self.namespace_for(namespace, "export")
+        return write_lines(path, to_lines(records, where, thread))
+
+    def load(
+        self, path: str | PathLike[str], *, thread: str | None = None, namespace: str | None = None
+    ) -> str:
+        """Make a thread of what `export` wrote, under its name or another; return the name.
+
+        Raises StoreConflictError where there is a thread of that name.
+        """
+        name, records = from_lines(lines_of(path))
+        new = name if thread is None else thread
+        self._write_new(records, new, namespace, "load")
+        return new
+
+    def redact(
+        self, thread: str, texts: str | Iterable[str], *, namespace: str | None = None
+    ) -> int:
+        """Replace these texts by ``[redacted]`` wherever they stand in a thread, to the last byte.
+
+        Return the number of records that were changed. A `Context` of the thread is to be opened
+        again. Its next prompt starts a new prefix where the last one showed one of the texts.
+        """
+        wanted = [texts] if isinstance(texts, str) else list(texts)
+        for text in wanted:
+            check_type("a text", text, str, "pass what is to go, word for word")
+            if not text.strip():
+                raise InvalidArgumentError("a text is empty; pass what is to go, word for word")
+        where = self.namespace_for(namespace, "redact")
+        rows = self.native.records(where, thread)
+        if not rows:
+            raise UnknownThreadError(thread, where)
+        records = [read_record(*row) for row in rows]
+        after = [record._replace(content=redacted(record.content, wanted)) for record in records]
+        changed = [
+            (number, record.body())
+            for number, record in enumerate(after)
+            if record.content != records[number].content
+        ]
+        if not changed:
+            return 0
+        # A handle is made from its text: what it leads to now has to be written apart.
+        more = texts_behind_handles(effective(records), wanted)
+        self.native.replace_records(where, thread, len(rows), changed)
+        if more:
+            bodies = [(int(one.kind), one.time, one.body()) for one in more]
+            self.native.append_records(where, thread, len(rows), bodies)
+        return len(changed)
+
+    def purge(self, thread: str, *, namespace: str | None = None) -> int:
+        """Delete a thread and leave no byte of it in any file; return how many records it had.
+
+        `Memory.purge(everything=True)` deletes all threads of its namespace too.
+        """
+        return self.native.purge_thread(self.namespace_for(namespace, "purge"), thread)
+
+    alist = stored(list)  # noqa: A003  the method, not the builtin
+    ahistory = stored(history)
+    astore = stored(store)
+    arender_store = stored(render_store)
+    afork = stored(fork)
+    aexport = stored(export)
+    aload = stored(load)
+    aredact = stored(redact)
+    apurge = stored(purge)
+
+    def close(self) -> None:
+        """Wait for running writes, then close the file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        """Return it; leaving the block closes it."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def _records(self, thread: str, namespace: str | None, call: str) -> builtins.list[Record]:
+        where = self.namespace_for(namespace, call)
+        records = effective(records_of(self.native, where, thread))
+        if not records:
+            raise UnknownThreadError(thread, where)
+        return records
+
+    def _write_new(
+        self, records: Iterable[Record], name: str, namespace: str | None, call: str
+    ) -> None:
+        rows = [(int(record.kind), record.time, record.body()) for record in records]
+        self.native.append_records(self.namespace_for(namespace, call), name, 0, rows)
