@@ -38,3 +38,15 @@ def test_three_lines_in_a_loop_of_ones_own_bring_back_what_was_compacted_away():
 @pytest.mark.parametrize("line", ["jit = ContextJIT(context)", "if jit.handles(call)"])
 def test_the_three_lines_are_three(line):
     assert (EXAMPLES / "own_loop.py").read_text(encoding="utf-8").count(line) == 1
+
+
+def test_a_killed_server_goes_on_where_it_was():
+    said = printed("killed_server.py")
+    assert "answered 3 questions and ended with -9" in said and "answered 3 more" in said
+    assert "begins with the last one before: True" in said and "all 12 messages: True" in said
+
+
+def test_after_three_days_the_first_rule_is_there():
+    said = printed("three_days.py")
+    assert said.count("True; the decision too: True") == 3 and "False" not in said
+    assert "day 3: 725 entries" in said and " 0 summaries" not in said

@@ -7,6 +7,8 @@ from random import Random
 from typing import Literal
 
 Mode = Literal["run", "events", "sync"]
+Writer = Literal["store", "invents", "late", "hangs", "fails", "errs"]
+WRITERS: tuple[Writer, ...] = ("store", "store", "invents", "late", "hangs", "fails", "errs")
 SOURCES = ("memory", "clock", "fails", "hangs", "late", "says_nothing", "notes")
 MANUAL = ("claude-sonnet-4-5", "claude-haiku-4-5")
 """Models whose thinking has a token budget; for the others it is adaptive."""
@@ -58,6 +60,10 @@ class Plan:
     """How long texts are."""
     call_rate: float
     """Share of the replies that call tools."""
+    writer: Writer | None
+    """Who writes summaries in the background; None: nobody does."""
+    is_stored: bool
+    """Whether the conversation is stored, and opened anew before each turn."""
 
     def dice(self, *what: object) -> Random:
         """Return a random generator for one purpose; other draws do not change it."""
@@ -106,6 +112,8 @@ def plan_of(seed: int, number: int) -> Plan:
         jit_tokens=dice.choice([600, 1_500, 4_000]),
         wordiness=dice.choice([40, 200, 800]),
         call_rate=dice.choice([0.3, 0.6, 0.8]),
+        writer=dice.choice([None, *WRITERS]),
+        is_stored=dice.random() < 0.5,
     )
 
 

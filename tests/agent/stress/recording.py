@@ -23,12 +23,12 @@ class RecordingModel:
 
     def __init__(self, model: Any, context: Any, provider: StrictProvider, log: list) -> None:
         self.provider, self.name = model.provider, model.name
-        self._model, self._context, self._server, self._log = model, context, provider, log
+        self._model, self.context, self._server, self._log = model, context, provider, log
         self.prompts: list[SentPrompt] = []
 
     async def reply(self, prompt, *, on_text=None):
         if not self.prompts or self.prompts[-1].prompt is not prompt:  # else it is a retry
-            context = self._context
+            context = self.context
             self.prompts.append(SentPrompt(prompt, context.prefix, context.usage.compactions))
         reply = await self._model.reply(prompt, on_text=on_text)
         replies = [each.reply for each in self._server.requests if each.billed is not None]
@@ -39,10 +39,10 @@ class RecordingModel:
 class RecordingJIT:
     """Passes calls on to a ContextJIT, and records its answers by the call's id."""
 
-    def __init__(self, jit: ContextJIT) -> None:
+    def __init__(self, jit: ContextJIT, answers: dict[str, Any]) -> None:
         self._jit = jit
         self.handles = jit.handles
-        self.answers: dict[str, Any] = {}
+        self.answers = answers
 
     async def aanswer(self, call):
         answer = await self._jit.aanswer(call)

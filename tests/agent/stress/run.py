@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import anthropic
 import anyio
@@ -24,6 +26,7 @@ from rehydrate.agent import (
     TurnEnded,
     TurnLimits,
 )
+from rehydrate.context import BackgroundCompaction, CompactionEvent, Threads
 from rehydrate.cost import minimum_prefix
 from tests.agent.stress.plan import Plan
 from tests.agent.stress.recording import RecordingJIT, RecordingModel
@@ -37,6 +40,34 @@ _MODELS = {
     "anthropic": AnthropicModel,
     "openai_chat": OpenAIChatModel,
     "openai_responses": OpenAIResponsesModel,
+}
+
+
+def _writes(_messages: list[Any]) -> str:
+    return "The harbour was spoken of, and some berths of it; nothing else is known of it."
+
+
+def _late(messages: list[Any]) -> str:
+    time.sleep(0.05)
+    return _writes(messages)
+
+
+def _hangs(messages: list[Any]) -> str:
+    time.sleep(3)
+    return _writes(messages)
+
+
+def _fails(messages: list[Any]) -> str:
+    raise RuntimeError(f"no summary of {len(messages)} messages")
+
+
+WRITERS: dict[str, Any] = {
+    "store": None,
+    "invents": lambda messages: _writes(messages) + " See src/harbour/invented_file.py, line 4711.",
+    "late": _late,
+    "hangs": _hangs,
+    "fails": _fails,
+    "errs": lambda _messages: "429 Too Many Requests",
 }
 
 
@@ -87,14 +118,46 @@ class Run:
             minimum_prefix=minimum_prefix(plan.model if plan.is_named else ""),
             binds_thinking=None,  # depends on the model
         )
-        self.context = Context(
+        self.threads: Threads | None = None
+        if plan.is_stored:
+            self.threads = Threads.open(folder / "threads.db", namespace="run")
+        self.swaps = 0
+        self.answers: dict[str, Any] = {}
+        self.context = self._opened()
+
+    def _opened(self) -> Context:
+        plan = self.plan
+        background = None
+        if plan.writer is not None:
+            background = BackgroundCompaction(
+                writer=WRITERS[plan.writer],
+                start_at=0.3,
+                keep_last=2,
+                wait=0.02,
+                expected_turns=1e6,
+                on_event=self._on_compaction,
+            )
+        return Context(
             self.sources.all,
             provider=plan.wire,
             model=plan.model if plan.is_named else "",
             system=("You are the harbour's assistant. " * 200)[: plan.system_chars] or None,
             budget=Budget(plan.soft_tokens, 10_000_000, max_job_tokens=plan.max_job_tokens),
             timeout=0.06,
+            thread="one" if plan.is_stored else "",
+            threads=self.threads,
+            background=background,
         )
+
+    def _on_compaction(self, event: CompactionEvent) -> None:
+        self.swaps += event.kind == "swapped"
+
+    def _restart(self) -> None:
+        """End the process, as far as the conversation goes, and begin another one."""
+        if self.plan.is_stored:
+            self.context.close()
+            self.context = self._opened()
+            self.model.context = self.context
 
     def run(self) -> None:
         """Run all turns; in the last one nothing goes wrong."""
@@ -108,6 +171,9 @@ class Run:
                     anyio.run(self._turns, backend=self.plan.backend)
         finally:
             self.sources.close()
+            if self.threads is not None:
+                self.context.close()
+                self.threads.close()
 
     @property
     def _url(self) -> str:
@@ -153,7 +219,7 @@ class Run:
             max_calls=self.plan.jit_calls,
             timeout=0.1,
         )
-        self.jit = RecordingJIT(jit)
+        self.jit = RecordingJIT(jit, self.answers)
         return self.jit
 
     def _on_event(self, event) -> None:
@@ -172,11 +238,13 @@ class Run:
         return text
 
     def _turn_sync(self, agent: Interpreter, number: int) -> None:
+        self._restart()
         self.trigger.disarm()
         turn = agent.run(self.context, self._query(number))
         self._note(turn, False)
 
     async def _turn(self, agent: Interpreter, number: int) -> None:
+        self._restart()
         query = self._query(number)
         dice = self.plan.dice("cancel", number)
         cancel_at = 0

@@ -29,7 +29,7 @@ from tests.agent.stress.wire_reading import history_parts, request_parts
 _MAX_RUN_SECONDS = 300
 _REPORTED = (
     "runs", "turns", "requests", "bound thinking", "tool calls", "context calls", "late-bound",
-    "compactions", "thinking left out", "prompts that wait",
+    "compactions", "restarts", "summaries", "thinking left out", "prompts that wait",
     "cancellations", "retries", "overflows", "refused", "lost", "repeated",
     "prefix breaks reported", "unreported", "uncached", "unfitting", "failures", "cache reads",
     "prompt tokens",
@@ -80,6 +80,8 @@ def _totals(one: Run) -> Counter:
             "late-bound": sum(len(each.sections) for each in one.jit.answers.values()),
             "calls": len(calls),
             "compactions": one.context.usage.compactions,
+            "restarts": len(one.ended) * one.plan.is_stored,
+            "summaries": one.swaps,
             "bound thinking": _sent_bound(one),
             "thinking left out": sum(
                 any(trace.name == "thinking" for trace in sent.prompt.ir.meta.trace)

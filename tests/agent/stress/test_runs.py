@@ -50,6 +50,8 @@ def one(request):
             sources=("memory",),
             steps=8,
             call_rate=0.6,
+            writer=None,
+            is_stored=False,
             **CALM,
         )
     )
