@@ -32,6 +32,8 @@ PARTS: tuple[str, ...] = (
     "cache_replay",
     "recommendations",
     "outlines",
+    "context_stores",
+    "endless",
     "retention_peers",
 )
 """Modules of `benches/python` that print a `Part` as JSON: a section each, in this order."""

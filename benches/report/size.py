@@ -75,7 +75,7 @@ FULL = Size(
     model_texts=128,
     model_rounds=5,
     baseline_units=305,
-    loop_seconds=1_500,
+    loop_seconds=900,
     patience_seconds=300,
 )
 
