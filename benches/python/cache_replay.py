@@ -21,6 +21,8 @@ laid out in these ways, and sent through the simulated cache:
     as shipped      `Context` as it comes: tool results capped, echoes removed, compacted at 50,000
                     tokens. It sends less; the others, but for
                     `cached`, send the same
+    background      the same, summarised in the background by the context store and swapped in
+    store each turn the context store written anew for every request, and the last 20 messages
 
 The coding sessions do not hold their tools and system prompt; a stand-in of the size that their
 first bill tells (about 22,000 tokens) is sent instead. Their time stamps are real, and so is the
@@ -43,7 +45,7 @@ from typing import Any, NamedTuple
 from benches.python.inputs import EXAMPLE, ROOT
 from benches.report.rows import Part, Row
 from rehydrate import count_tokens, formats
-from rehydrate.context import Context
+from rehydrate.context import BackgroundCompaction, Context, compact_history
 from rehydrate.cost import (
     Price,
     Ttl,
@@ -76,6 +78,7 @@ SYSTEM_TOKENS, TOOLS, TOOL_TOKENS = 4_200, 12, 1_480
 """Sizes of a coding agent: about 22,000 tokens, by the first bill of the sessions."""
 AIRLINE_TOOL_TOKENS = 200
 MEMORY_CHUNKS = 3
+KEEP_LAST = 20
 AIRLINE_GAP_SECONDS = 8.0
 AIRLINE_JOBS = 40
 LONG = 100
@@ -88,6 +91,8 @@ LAYOUTS = (
     "stateless",
     "context",
     "as shipped",
+    "background",
+    "store each turn",
 )
 ROOM = Budget(10**9, 10**9)
 SHIPPED = Budget(Budget().soft_tokens, 10**9)
@@ -259,28 +264,50 @@ class Way(NamedTuple):
 
 def prompts(session: Session, layout: str, way: Way) -> list[CompiledPrompt]:
     """Return every request of the session in one layout."""
-    if layout in ("context", "as shipped"):
-        return list(_context_prompts(session, way, is_shipped=layout == "as shipped"))
+    if layout in ("context", "as shipped", "background"):
+        return list(_context_prompts(session, way, layout))
+    if layout == "store each turn":
+        return list(_store_prompts(session, way))
     return [_prompt(session, request, layout, way) for request in session.requests]
 
 
-def _context_prompts(session: Session, way: Way, *, is_shipped: bool) -> Iterator[CompiledPrompt]:
+def _context_prompts(session: Session, way: Way, layout: str) -> Iterator[CompiledPrompt]:
     context: Context | None = None
     said = 0
     for request in session.requests:
         if context is None or len(request.history) < said:  # the agent compacted its history
-            context, said = _context(session, way, is_shipped=is_shipped), 0
+            context, said = _context(session, way, layout), 0
         context.add(*request.history[said:])
         said = len(request.history)
         asked[:] = [request]
         yield context.prompt()
+        background = context._background
+        if background is not None and background._job is not None:
+            background._job.done.wait()  # the agent takes longer for its step than the store does
+
+
+def _store_prompts(session: Session, way: Way) -> Iterator[CompiledPrompt]:
+    for request in session.requests:
+        short = compact_history(request.history, keep_last=KEEP_LAST, format=session.format)
+        shown = [Section("store", short.summary, Provenance("store"))] if short.summary else []
+        ir = PromptIR(
+            ContextRequest(budget=ROOM),
+            (_rules(session.system), *shown),
+            session.tools,
+            History(tuple(request.history[short.kept_from :]), session.format),
+        )
+        yield compile_ir(
+            ir, way.provider, model=way.model, passes=LAYING_OUT, minimum_prefix=way.minimum
+        )
 
 
 asked: list[Request] = []
 """The request in progress: what a source may know beside the user's words."""
 
 
-def _context(session: Session, way: Way, *, is_shipped: bool) -> Context:
+def _context(session: Session, way: Way, layout: str) -> Context:
+    is_shipped = layout != "context"
+
     def memory(_: Any) -> str:
         return recalled(session, asked[-1])
 
@@ -297,6 +324,7 @@ def _context(session: Session, way: Way, *, is_shipped: bool) -> Context:
         budget=SHIPPED if is_shipped else ROOM,
         passes=DEFAULT_PASSES if is_shipped else LAYING_OUT,
         timeout=None,
+        background=BackgroundCompaction() if layout == "background" else None,
     )
 
 
@@ -414,7 +442,10 @@ def part(data: Path | None, way: Way) -> Part:
 def _rows(name: str, sessions: Sequence[Session], way: Way) -> list[Row]:
     bills = {layout: bill(sessions, layout, way) for layout in LAYOUTS[1:]}
     context, shipped, cached = bills["context"], bills["as shipped"], bills["cached"]
-    others = [f"{layout} {100 * bills[layout].saved:.0f} %" for layout in LAYOUTS[2:-2]]
+    saved = {
+        way: f"{100 * (1 - each.dollars / context.plain):.0f} %" for way, each in bills.items()
+    }
+    others = [f"{layout} {100 * bills[layout].saved:.0f} %" for layout in LAYOUTS[2:5]]
     if charged := billed([one for one in sessions if one.requests[0].billed], way.price):
         others.append(f"Claude Code as billed {100 * charged.saved:.0f} %")
     return [
@@ -446,6 +477,15 @@ def _rows(name: str, sessions: Sequence[Session], way: Way) -> list[Row]:
             f"{100 * cached.saved:.0f} % of what no cache costs is saved by the cache alone",
             limit="The cache alone saves most of it; a session that never grows long has nothing "
             "to leave out, and memories cost extra",
+        ),
+        Row(
+            f"{name}: input cost saved with summaries in the background",
+            100 * (1 - bills["background"].dollars / context.plain),
+            "%",
+            more_is_better=True,
+            beside=f"as shipped, compacted verbatim, {saved['as shipped']}; the store written anew "
+            f"for every request {saved['store each turn']}",
+            limit="A swap rewrites what stays; it comes at the beginning of a user turn only",
         ),
         Row(
             f"{name}: prompts of {context.requests} that needlessly broke the prefix",

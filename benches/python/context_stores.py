@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from statistics import fmean, quantiles
 
 import rehydrate
+from benches.python import planted
 from benches.python.retention import LONG_SESSION_MESSAGES, data_folder
 from benches.report.rows import Part, Row, number
 from rehydrate import formats
@@ -113,7 +114,7 @@ def main() -> None:
         "After the figure 95% intervals by session. Claude Code's own summaries, at 4-7% of the "
         "size, hold 0.21-0.34."
     )
-    print(Part("The context store", about, [*rows(cuts), latency(cuts)]).to_json())
+    print(Part("The context store", about, [*rows(cuts), *planted.rows(), latency(cuts)]).to_json())
 
 
 if __name__ == "__main__":

@@ -179,10 +179,21 @@ def names(
     return _native.names(texts, kinds, units, shown, limit)
 
 
-def directives(text: str) -> list[tuple[int, int, list[int]]]:
-    """Where each sentence by which a user lays something down begins and ends, in characters, and
-    the words of its subject."""
-    return _native.directives(text)
+class Directive(NamedTuple):
+    """A sentence by which a user lays something down."""
+
+    start: int
+    """In characters of its text."""
+    end: int
+    strength: int
+    """2 to 6."""
+    subject: list[int]
+    """Its content words, by number."""
+
+
+def directives(text: str) -> list[Directive]:
+    """The sentences of a text by which a user lays something down."""
+    return list(map(Directive._make, _native.directives(text)))
 
 
 def message_vectors(prepared: _native.Prepared) -> Vectors:

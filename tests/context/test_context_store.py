@@ -114,6 +114,12 @@ def test_trust_follows_the_source():
     assert "evil" not in store.render(1_000)
 
 
+def test_what_the_user_labels_is_noted():
+    store = store_of(user("Hello.\nGOAL: ship it. It is due on Friday.\nRULE: never push."))
+    assert texts(store, "Important Context") == ["GOAL: ship it. It is due on Friday."]
+    assert texts(store, "User Preferences")[-1] == "RULE: never push."
+
+
 def test_errors_are_open_until_the_same_call_succeeds_and_fade():
     failed = [call("1", "Bash", command="make test"), result("1", "ValueError: no port")]
     store = store_of(user("Go."), *failed)

@@ -373,9 +373,9 @@ class Context:
                 draft = draft.degraded(troubles)
             compiled, missing = self._builder.compile(draft, thread)
             self._send(compiled, missing)
-        if self._background is not None:
-            self._background.note_sent()
-        return compiled
+            if self._background is not None:
+                self._background.note_sent()
+            return compiled
 
     def _swap_summary(self) -> str:
         """Swap a background summary in, at the beginning of a user turn only."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rehydrate._concurrency.locks import ForkSafeLock
 from rehydrate.context.history import Entries, StoredEntry
@@ -24,9 +24,8 @@ MAX_BYTES = 8_000_000
 NAME = "threads"
 
 
-class _Place(NamedTuple):
-    thread: str
-    number: int
+_Row = tuple[str, int, int, int, int]
+"""A thread as the store lists it: another row, and something in it changed."""
 
 
 class OtherThreads:
@@ -42,43 +41,51 @@ class OtherThreads:
         self._own = own
         self._format = format
         self._lock = ForkSafeLock()
-        self._state: Sequence[object] = ()
+        self._found: Sequence[_Row] = ()
+        self._threads: dict[str, tuple[_Row, StoredThread]] = {}
         self._read: tuple[History, list[datetime]] = (History(format=format), [])
-        self._places: list[_Place] = []
+        self._places: list[str] = []
 
     def entries(self) -> tuple[History, Sequence[datetime]]:
         """Return the entries and their times; the same objects until a thread changes."""
         with self._lock:
-            found = [each for each in self._store.threads(self._namespace) if each[0] != self._own]
-            if found != self._state:
-                self._read = self._all(found)
-                self._state = found
+            found = [row for row in self._store.threads(self._namespace) if row[0] != self._own]
+            if found != self._found:
+                self._take(found)
+                self._found = found
             return self._read
 
     def place(self, index: int) -> str:
         """Return what an entry is called: its thread and its number there."""
-        thread, at = self._places[index]
-        return f"{thread} #{at}"
+        return self._places[index]
 
-    def _all(
-        self, found: Sequence[tuple[str, int, int, int, int]]
-    ) -> tuple[History, list[datetime]]:
-        entries, times, places = Entries(self._format), [], []
-        left = MAX_BYTES
+    def _take(self, found: Sequence[_Row]) -> None:
+        """Read the threads that changed, and put all of them together."""
+        known, self._threads = self._threads, {}
         told: list[StoredEntry] = []
-        for name, _, _, _, size in found:
+        places: list[str] = []
+        left = MAX_BYTES
+        for row in found:
+            name, size = row[0], row[4]
             if size > left:
                 break
             left -= size
-            thread = StoredThread.of(effective(records_of(self._store, self._namespace, name)))
-            if thread.format != self._format:
-                continue
-            told += thread.entries
-            places += [_Place(name, index) for index in range(len(thread.entries))]
+            before = known.get(name)
+            if before is None or before[0] != row:
+                records = effective(records_of(self._store, self._namespace, name))
+                if not records:
+                    continue  # it was purged just now
+                before = row, StoredThread.of(records)
+            self._threads[name] = before
+            thread = before[1]
+            if thread.format == self._format:
+                told += thread.entries
+                places += [f"{name} #{number}" for number in range(len(thread.entries))]
+        entries = Entries(self._format)
         entries.restore(told)
         times = [datetime.fromtimestamp(each.time, UTC) for each in told]
         self._places = places
-        return entries.at_indices(range(len(entries))), times
+        self._read = entries.at_indices(range(len(entries))), times
 
 
 def other_threads(

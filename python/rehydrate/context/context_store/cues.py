@@ -1,4 +1,4 @@
-"""Cues of decisions, corrections and errors in plain text, by language.
+"""Cues of decisions, corrections, labels and errors in plain text, by language.
 
 What users lay down is found by the engine (`_engine.directives`); decisions are said by both sides.
 """
@@ -63,6 +63,9 @@ _ERROR = re.compile(
     (?: : | \[ | \s at | \s - ) | ^Traceback ) .*$""",
     re.VERBOSE | re.MULTILINE,
 )
+_LABELLED = re.compile(
+    r"(?:^|(?<=[.!?] ))(?:[A-Z][A-Z'-]+ ){0,3}[A-Z][A-Z'-]{2,}: .+", re.MULTILINE
+)
 _ENDS = re.compile(r"(?<=[.!?\u061f])\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 
 
@@ -100,6 +103,16 @@ def sentences(text: str) -> Iterator[Cued]:
         yield from _trimmed(text, at, match.start())
         at = match.end()
     yield from _trimmed(text, at, len(text))
+
+
+def labelled(text: str) -> Iterator[Cued]:
+    """Yield what the user put under a label in capitals, to the end of the line.
+
+    >>> [found.text for found in labelled("Hello. GOAL: ship it. Friday at the latest.")]
+    ['GOAL: ship it. Friday at the latest.']
+    """
+    for match in _LABELLED.finditer(text):
+        yield from _trimmed(text, match.start(), match.end())
 
 
 def first_error(text: str) -> Cued | None:

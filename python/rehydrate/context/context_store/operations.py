@@ -21,7 +21,7 @@ class Heading(StrEnum):
     DECISIONS = "Decisions"
     FILES = "Files & Code"
     CONTEXT = "Important Context"
-    """Errors and what mended them; it drifts."""
+    """What the user labelled, errors and what mended them; errors drift."""
     PREFERENCES = "User Preferences"
     """What the user laid down: it holds until it is contradicted."""
 
@@ -81,7 +81,7 @@ class Item:
     id: int
     heading: Heading
     kind: str
-    """request, plan, decision, preference, file, error."""
+    """request, plan, decision, preference, file, note, error."""
     key: str
     """Two items of one heading and key are the same thing: a path, a call, a sentence."""
     text: str
@@ -89,6 +89,8 @@ class Item:
     span: Span
     trust: float
     """1 for what the user said, less for what a tool returned."""
+    strength: int = 0
+    """Of what a user laid down, 2 to 6: a prohibition has more than a wish."""
     uses: tuple[tuple[str, int], ...] = ()
     """What was done with it, and in which entry: ("edited", 12); the last ones."""
     status: Status = Status.LIVE
@@ -105,6 +107,7 @@ class Item:
             "handle": self.span.handle,
             "span": self.span._asdict(),
             "trust": self.trust,
+            "strength": self.strength,
             "uses": [{"use": use, "entry": entry} for use, entry in self.uses],
             "status": str(self.status),
             "other": self.other,
@@ -156,6 +159,7 @@ class Operation(NamedTuple):
                 "key": item.key,
                 "span": list(item.span),
                 "trust": item.trust,
+                "strength": item.strength,
                 "uses": [list(use) for use in item.uses],
             }
         return told
@@ -240,6 +244,7 @@ def operation_of(told: Mapping[str, Any], text_of: Any) -> Operation:
             text_of(span),
             span,
             told["trust"],
+            told["strength"],
             tuple([(use, entry) for use, entry in told["uses"]]),
         )
     return Operation(

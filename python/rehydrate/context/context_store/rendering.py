@@ -8,7 +8,7 @@ from rehydrate.context.context_store.operations import Heading, Item, Items
 from rehydrate.context.context_store.tool_table import CHANGES
 from rehydrate.prompt.counting import text_tokens
 
-ITEMS_SHARE = 0.6
+ITEMS_SHARE = 0.8
 """Of the budget for what was laid down, done and left open; names take what is left."""
 MIN_TOKENS = 100
 """A smaller store would be mostly its headings."""
@@ -24,16 +24,16 @@ WriteNames = Callable[[int, str], str]
 def render(items: Items, budget_tokens: int, write_names: WriteNames | None = None) -> str:
     """Return the store as markdown in at most ``budget_tokens``.
 
-    Preferences come first in the budget, then the state of the task, decisions, files and open
-    errors; where the room of one is short, its oldest become one line of handles. Names take what
-    is left.
+    The state of the task comes first in the budget, then preferences, the strongest first,
+    decisions, files and open errors; where the room of one is short, the others become one line of
+    handles. Names take what is left.
     """
     if budget_tokens < MIN_TOKENS:
         return ""
     room = int(budget_tokens * (1.0 if write_names is None else ITEMS_SHARE))
     lines: dict[Heading, list[str]] = {}
     for heading in _BY_WORTH:
-        written = list(_within(room, _entries(items, heading)))
+        written = list(_within(room, _entries(items, heading, room)))
         if written:
             lines[heading] = written
             room -= _tokens([f"## {heading}", *written])
@@ -46,8 +46,8 @@ def render(items: Items, budget_tokens: int, write_names: WriteNames | None = No
 
 
 _BY_WORTH = (
-    Heading.PREFERENCES,
     Heading.TASK_STATE,
+    Heading.PREFERENCES,
     Heading.DECISIONS,
     Heading.FILES,
     Heading.CONTEXT,
@@ -63,23 +63,28 @@ def _joined(lines: dict[Heading, list[str]], names: Sequence[str]) -> str:
     return "\n".join(parts)
 
 
-def _entries(items: Items, heading: Heading) -> list[tuple[Item, str]]:
+def _entries(items: Items, heading: Heading, room: int) -> list[tuple[Item, str]]:
     """Return the items of a heading with their lines, what is worth most first."""
+    longest = min(_MAX_REQUEST, room) if heading is Heading.TASK_STATE else _MAX_ITEM
     live = items.live(heading)
     if heading is Heading.FILES:
         live.sort(key=lambda item: (_is_changed(item), item.last_entry), reverse=True)
     elif heading is Heading.TASK_STATE:
         live.sort(key=lambda item: (item.kind != "request", item.id))
     else:
-        live.sort(key=lambda item: item.last_entry, reverse=True)
-    return [(item, _line(item)) for item in live]
+        live.sort(key=_worth, reverse=True)
+    return [(item, _line(item, longest)) for item in live]
+
+
+def _worth(item: Item) -> tuple[int, float, int]:
+    return item.strength, item.trust, item.last_entry
 
 
 def _is_changed(item: Item) -> bool:
     return any(use in CHANGES for use, _ in item.uses)
 
 
-def _line(item: Item) -> str:
+def _line(item: Item, longest: int) -> str:
     if item.kind == "file":
         done: dict[str, list[int]] = {}
         for use, entry in item.uses:
@@ -88,7 +93,6 @@ def _line(item: Item) -> str:
             f"{use} {', '.join(f'#{entry}' for entry in entries)}" for use, entries in done.items()
         )
         return f"- {item.text}: {told}"
-    longest = _MAX_REQUEST if item.kind == "request" else _MAX_ITEM
     text = " ".join(item.text.split())
     cut = text if len(text) <= longest else f"{text[: longest - 1]}…"
     label = {"plan": "[ ] ", "error": "open error: "}.get(item.kind, "")

@@ -7,9 +7,16 @@ what the user or the assistant says a decision; what a tool returned becomes an 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from rehydrate import _engine
-from rehydrate.context.context_store.cues import decisions, first_error, is_correction
+from rehydrate.context.context_store.cues import (
+    decisions,
+    first_error,
+    is_correction,
+    labelled,
+    sentences,
+)
 from rehydrate.context.context_store.operations import (
     Heading,
     Item,
@@ -90,12 +97,13 @@ class Updater:
         if is_user:
             yield from self._request(message, number, piece)
             yield from self._directives(message, number, piece)
+            yield from self._notes(message, number, piece)
         elif message.role == "user":
             return  # a harness speaks
         trust = FULL_TRUST if is_user else ASSISTANT_TRUST
         for start, text in decisions(piece.text):
             span = Span.of(message.index, number, start, text)
-            yield from self._add_once(Heading.DECISIONS, "decision", text, text, span, trust)
+            yield from self._add_once(_item(Heading.DECISIONS, "decision", text, span, trust))
 
     def _request(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
         """The last request is the state of the task; a plan was for the one before."""
@@ -106,31 +114,39 @@ class Updater:
         new = self._items.next_id
         for item in self._items.live(Heading.TASK_STATE):
             yield _superseded(item, new, message.index)
-        key = f"{message.index}.{number}"
-        yield self._added(Heading.TASK_STATE, "request", key, text, span, FULL_TRUST)
+        request = _item(Heading.TASK_STATE, "request", text, span, FULL_TRUST)
+        yield self._added(replace(request, key=f"{message.index}.{number}"))
 
     def _directives(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
-        for start, end, subject in _engine.directives(piece.text):
-            if piece.text[end : end + 1] in _STOPS:
-                end += 1  # noqa: PLW2901  the stop is part of the sentence
-            text = piece.text[start:end]
+        for start, end, strength, subject in _engine.directives(piece.text):
+            stop = end + (piece.text[end : end + 1] in _STOPS)
+            text = piece.text[start:stop]
             span = Span.of(message.index, number, start, text)
             is_new = self._items.find(Heading.PREFERENCES, _key(text)) is None
             if is_new and is_correction(text):
                 new = self._items.next_id
                 for item in self._contradicted(frozenset(subject)):
                     yield _superseded(item, new, message.index)
-            yield from self._add_once(
-                Heading.PREFERENCES, "preference", text, text, span, FULL_TRUST
+            laid_down = _item(Heading.PREFERENCES, "preference", text, span, FULL_TRUST)
+            yield from self._add_once(replace(laid_down, strength=strength))
+
+    def _notes(self, message: Message, number: int, piece: Piece) -> Iterator[Operation]:
+        """What the user labelled, and is no rule: a fact, a goal."""
+        for start, text in labelled(piece.text):
+            laid_down = (
+                self._items.find(Heading.PREFERENCES, _key(each.text)) for each in sentences(text)
             )
+            if not all(laid_down):
+                span = Span.of(message.index, number, start, text)
+                yield from self._add_once(_item(Heading.CONTEXT, "note", text, span, FULL_TRUST))
 
     def _contradicted(self, subject: frozenset[int]) -> Iterator[Item]:
         """Yield the preference that a correction is most about, if it is about one."""
         best, most = None, SAME_SUBJECT
         for item in self._items.live(Heading.PREFERENCES):
-            for _, _, words in _engine.directives(item.text):
-                shared = len(subject.intersection(words))
-                share = shared / max(len(subject.union(words)), 1)
+            for directive in _engine.directives(item.text):
+                shared = len(subject.intersection(directive.subject))
+                share = shared / max(len(subject.union(directive.subject)), 1)
                 if share >= most:
                     best, most = item, share
         if best is not None:
@@ -161,9 +177,8 @@ class Updater:
         for step in steps:
             span = _span_of(message.index, number, piece, step)
             if span is not None:
-                yield from self._add_once(
-                    Heading.TASK_STATE, "plan", step, step, span, ASSISTANT_TRUST
-                )
+                plan = _item(Heading.TASK_STATE, "plan", step, span, ASSISTANT_TRUST)
+                yield from self._add_once(plan)
 
     def _file(
         self, message: Message, number: int, piece: Piece, use: str, path: str
@@ -174,9 +189,8 @@ class Updater:
             return
         span = _span_of(message.index, number, piece, path)
         if span is not None:
-            yield self._added(
-                Heading.FILES, "file", path, path, span, ASSISTANT_TRUST, ((use, message.index),)
-            )
+            file = _item(Heading.FILES, "file", path, span, ASSISTANT_TRUST)
+            yield self._added(replace(file, key=path, uses=((use, message.index),)))
 
     def _of_result(
         self, message: Message, number: int, piece: Piece, call: str
@@ -195,39 +209,32 @@ class Updater:
                 yield Operation(OperationKind.PROMOTE, open_.id, message.index, use="again")
                 return
             yield _superseded(open_, self._items.next_id, message.index)
-        yield self._added(Heading.CONTEXT, "error", key, error.text, span, TOOL_TRUST)
+        told = _item(Heading.CONTEXT, "error", error.text, span, TOOL_TRUST)
+        yield self._added(replace(told, key=key))
 
     # Drift
 
     def _fading(self, now: int) -> Iterator[Operation]:
         for item in self._items.live(Heading.CONTEXT):
-            if now - item.last_entry > FADES_AFTER:
+            if item.kind == "error" and now - item.last_entry > FADES_AFTER:
                 yield Operation(OperationKind.FADE, item.id, now)
 
-    def _add_once(
-        self, heading: Heading, kind: str, text: str, key: str, span: Span, trust: float
-    ) -> Iterator[Operation]:
+    def _add_once(self, item: Item) -> Iterator[Operation]:
         """Add an item, or note that it was said again."""
-        known = self._items.find(heading, _key(key))
-        if known is not None and known.status is not Status.SUPERSEDED:
-            if known.kind != "plan":
-                yield Operation(OperationKind.PROMOTE, known.id, span.entry, use="said again")
-            return
-        yield self._added(heading, kind, _key(key), text, span, trust)
+        known = self._items.find(item.heading, item.key)
+        if known is None or known.status is Status.SUPERSEDED:
+            yield self._added(item)
+        elif known.kind != "plan":
+            yield Operation(OperationKind.PROMOTE, known.id, item.span.entry, use="said again")
 
-    def _added(
-        self,
-        heading: Heading,
-        kind: str,
-        key: str,
-        text: str,
-        span: Span,
-        trust: float,
-        uses: tuple[tuple[str, int], ...] = (),
-    ) -> Operation:
+    def _added(self, item: Item) -> Operation:
         id_ = self._items.next_id
-        item = Item(id_, heading, kind, key, text, span, trust, uses)
-        return Operation(OperationKind.ADD, id_, span.entry, item)
+        return Operation(OperationKind.ADD, id_, item.span.entry, replace(item, id=id_))
+
+
+def _item(heading: Heading, kind: str, text: str, span: Span, trust: float) -> Item:
+    """Return an item that has no id yet."""
+    return Item(0, heading, kind, _key(text), text, span, trust)
 
 
 def _may_fail(about: Sequence[tuple[str, str]], text: str) -> bool:

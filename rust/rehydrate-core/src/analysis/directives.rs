@@ -47,14 +47,26 @@ pub(crate) fn directives(text: &str) -> Vec<Directive> {
     found
 }
 
-/// Where each directive of `text` stands, in bytes, without white space around it, and the words of its subject.
+/// A directive, and where it stands in its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectiveSpan {
+    /// In bytes, without white space around it.
+    pub range: Range<usize>,
+    /// 2 to 6.
+    pub strength: u32,
+    /// The content words of the sentence, ascending.
+    pub subject: Vec<u32>,
+}
+
+/// The directives in `text`, and where they stand.
 #[must_use]
-pub fn directive_spans(text: &str) -> Vec<(Range<usize>, Vec<u32>)> {
+pub fn directive_spans(text: &str) -> Vec<DirectiveSpan> {
     let mut found = Vec::new();
-    find(text, |sentence, _| {
+    find(text, |sentence, strength| {
         let sentence = sentence.trim();
         let start = sentence.as_ptr().addr() - text.as_ptr().addr();
-        found.push((start..start + sentence.len(), subject(sentence)));
+        let range = start..start + sentence.len();
+        found.push(DirectiveSpan { range, strength, subject: subject(sentence) });
     });
     found
 }
@@ -272,6 +284,16 @@ mod tests {
         assert_eq!(directives(&format!("Never push. {said} Always test.")).len(), 2);
         assert!(!is_directive("<task-notification>You must read it"), "never closed");
         assert!(is_directive("<rules>You must read it</rules>"), "the user's own tags");
+    }
+
+    #[test]
+    fn spans_are_the_sentences_themselves() {
+        let text = "Thanks!  Never touch the ledger. <system-reminder>Never x.</system-reminder> Bitte antworte immer auf Deutsch.";
+        let spans = directive_spans(text);
+        let said: Vec<&str> = spans.iter().map(|span| &text[span.range.clone()]).collect();
+        assert_eq!(said, ["Never touch the ledger", "Bitte antworte immer auf Deutsch"]);
+        let found = directives(text);
+        assert!(spans.iter().zip(&found).all(|(a, b)| (a.strength, &a.subject) == (b.strength, &b.subject)));
     }
 
     #[test]
